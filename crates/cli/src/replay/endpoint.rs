@@ -1,0 +1,157 @@
+//! The S3 endpoints that a trace is played against.
+
+use std::{convert::Infallible, fmt, str::FromStr, sync::Arc, time::Duration};
+
+use anyhow::{Context, Result, bail};
+use clap::Args;
+use object_store::{ClientOptions, ObjectStore, RetryConfig, aws::AmazonS3Builder};
+use stylobate_storage::parse_duration;
+
+#[derive(Args, Clone, Debug)]
+pub(super) struct EndpointArgs {
+    /// Bucket of the objects
+    #[arg(long, required_unless_present_any = ["make", "simulate"])]
+    bucket: Option<String>,
+    /// Text put before each key of the objects file, such as `lake/`
+    #[arg(long, default_value = "", hide_default_value = true)]
+    pub(super) prefix: String,
+    /// URL of the S3 endpoint
+    #[arg(long, value_name = "URL", env = "AWS_ENDPOINT_URL", default_value = "http://127.0.0.1:9000")]
+    endpoint: String,
+    /// Access key; without one, requests are not signed
+    #[arg(long, value_name = "ID", env = "AWS_ACCESS_KEY_ID")]
+    access_key: Option<String>,
+    /// Secret of the access key
+    #[arg(long, value_name = "SECRET", env = "AWS_SECRET_ACCESS_KEY", hide_env_values = true)]
+    secret_key: Option<Secret>,
+    /// Token of temporary keys
+    #[arg(long, value_name = "TOKEN", env = "AWS_SESSION_TOKEN", hide_env_values = true)]
+    session_token: Option<Secret>,
+    /// Region that requests are signed for
+    #[arg(long, env = "AWS_REGION", default_value = "us-east-1")]
+    region: String,
+    /// Time after which a request counts as failed: 500ms, 30s, 5m
+    #[arg(long, value_name = "TIME", default_value = "5m", value_parser = timeout)]
+    timeout: Duration,
+    /// Second endpoint to play the same trace against after the first
+    #[arg(long, value_name = "URL", conflicts_with_all = ["make", "simulate"])]
+    compare: Option<String>,
+    /// Bucket at the second endpoint [default: that of the first]
+    #[arg(long, value_name = "BUCKET", requires = "compare")]
+    compare_bucket: Option<String>,
+    /// Access key for the second endpoint; empty: not signed [default: that of the first]
+    #[arg(long, value_name = "ID", requires = "compare")]
+    compare_access_key: Option<String>,
+    /// Secret for the second endpoint [default: that of the first]
+    #[arg(long, value_name = "SECRET", requires = "compare")]
+    compare_secret_key: Option<Secret>,
+}
+
+/// A text that `Debug` does not show.
+#[derive(Clone)]
+struct Secret(String);
+
+impl fmt::Debug for Secret {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.write_str("***")
+    }
+}
+
+impl FromStr for Secret {
+    type Err = Infallible;
+
+    fn from_str(text: &str) -> Result<Self, Infallible> {
+        Ok(Self(text.to_owned()))
+    }
+}
+
+fn timeout(text: &str) -> Result<Duration, String> {
+    let timeout = parse_duration(text).filter(|timeout| !timeout.is_zero());
+    timeout.ok_or_else(|| "write a time such as 500ms, 30s or 5m".to_owned())
+}
+
+/// One bucket behind one URL.
+#[derive(Clone, Debug)]
+pub(super) struct Endpoint {
+    /// The URL as given.
+    pub(super) url: String,
+    /// The bucket's name.
+    pub(super) bucket: String,
+    /// Reads the bucket's objects; never tries a request again.
+    pub(super) store: Arc<dyn ObjectStore>,
+}
+
+impl EndpointArgs {
+    /// The endpoint, and the one to compare it with if there is one.
+    ///
+    /// # Errors
+    ///
+    /// If a URL cannot be one of an endpoint, or half of a pair of keys is missing.
+    pub(super) fn endpoints(&self) -> Result<Vec<Endpoint>> {
+        let bucket = self.bucket.clone().context("--bucket is needed")?;
+        let mut endpoints = vec![self.connect(
+            &self.endpoint,
+            bucket.clone(),
+            self.access_key.as_ref(),
+            self.secret_key.as_ref(),
+        )?];
+        if let Some(url) = &self.compare {
+            let bucket = self.compare_bucket.clone().unwrap_or(bucket);
+            let key = self.compare_access_key.as_ref().or(self.access_key.as_ref());
+            let secret = self.compare_secret_key.as_ref().or(self.secret_key.as_ref());
+            endpoints.push(self.connect(url, bucket, key, secret)?);
+        }
+        Ok(endpoints)
+    }
+
+    fn connect(
+        &self,
+        url: &str,
+        bucket: String,
+        key: Option<&String>,
+        secret: Option<&Secret>,
+    ) -> Result<Endpoint> {
+        // The builder would take any text, and requests would fail one by one.
+        let parsed = url::Url::parse(url).ok().filter(|url| matches!(url.scheme(), "http" | "https"));
+        parsed.with_context(|| format!("{url:?} is not an http:// or https:// URL"))?;
+        let client = ClientOptions::new().with_allow_http(true).with_timeout(self.timeout);
+        // A retry would hide a failure in a latency.
+        let retry = RetryConfig { max_retries: 0, ..RetryConfig::default() };
+        let builder = AmazonS3Builder::new()
+            .with_client_options(client)
+            .with_retry(retry)
+            .with_endpoint(url)
+            .with_bucket_name(&bucket)
+            .with_region(&self.region)
+            .with_virtual_hosted_style_request(false);
+        let mut builder = match (key.map(String::as_str), secret) {
+            (None, None) | (Some(""), _) => builder.with_skip_signature(true),
+            (Some(key), Some(secret)) => builder.with_access_key_id(key).with_secret_access_key(&secret.0),
+            (Some(_), None) => bail!("{url}: an access key needs its secret: --secret-key"),
+            (None, Some(_)) => bail!("{url}: a secret needs its access key: --access-key"),
+        };
+        if let Some(token) = self.session_token.as_ref().filter(|_| key == self.access_key.as_ref()) {
+            builder = builder.with_token(&token.0);
+        }
+        let store = Arc::new(builder.build().with_context(|| format!("endpoint {url}"))?);
+        Ok(Endpoint { url: url.to_owned(), bucket, store })
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn a_secret_does_not_show_in_debug() {
+        let secret: Secret = "hunter2".parse().unwrap();
+        assert_eq!(format!("{secret:?}"), "***");
+    }
+
+    #[test]
+    fn a_timeout_is_a_time_above_zero() {
+        assert_eq!(timeout("30s"), Ok(Duration::from_secs(30)));
+        assert!(timeout("0s").is_err());
+        assert!(timeout("soon").is_err());
+    }
+}

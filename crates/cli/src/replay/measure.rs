@@ -1,0 +1,258 @@
+//! What playing a trace measured: times as distributions, bytes, and failures by message.
+
+use std::{collections::BTreeMap, time::Duration};
+
+use anyhow::Result;
+use hdrhistogram::Histogram;
+use serde::Serialize;
+
+/// Times above an hour count as an hour.
+const LONGEST_US: u64 = 3_600_000_000;
+const SIGNIFICANT_DIGITS: u8 = 3;
+
+/// What one successful request took. Times count from when the trace says that the request arrives.
+#[derive(Clone, Copy, Debug)]
+pub(super) struct Sample {
+    /// Until it was sent.
+    pub(super) late: Duration,
+    /// Until the first byte of the object came.
+    pub(super) first_byte: Duration,
+    /// Until the last byte of the object came.
+    pub(super) latency: Duration,
+    /// Bytes of the object.
+    pub(super) bytes: u64,
+}
+
+/// Why a request failed.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub(super) struct Failure {
+    /// What happened; the same text for the same cause.
+    pub(super) message: String,
+    /// The object's key.
+    pub(super) key: String,
+}
+
+/// How many requests failed for one cause.
+#[derive(Clone, Debug, PartialEq, Eq, Serialize)]
+pub(super) struct FailureCount {
+    pub(super) count: u64,
+    /// The key of the first of them.
+    pub(super) first_key: String,
+}
+
+/// The figures of a distribution of times, in milliseconds.
+#[derive(Clone, Copy, Debug, PartialEq, Serialize)]
+pub(super) struct Summary {
+    pub(super) mean: f64,
+    pub(super) p50: f64,
+    pub(super) p90: f64,
+    pub(super) p99: f64,
+    pub(super) max: f64,
+}
+
+impl Summary {
+    /// The names and figures in the order of every table.
+    pub(super) fn figures(&self) -> [(&'static str, f64); 5] {
+        let Self { mean, p50, p90, p99, max } = *self;
+        [("mean", mean), ("p50", p50), ("p90", p90), ("p99", p99), ("max", max)]
+    }
+
+    /// How many times as long each figure of `other` is.
+    pub(super) fn ratio_of(&self, other: &Self) -> Self {
+        Self {
+            mean: other.mean / self.mean,
+            p50: other.p50 / self.p50,
+            p90: other.p90 / self.p90,
+            p99: other.p99 / self.p99,
+            max: other.max / self.max,
+        }
+    }
+}
+
+/// Times, to three digits; their mean and maximum are exact.
+#[derive(Clone, Debug)]
+pub(super) struct Distribution {
+    microseconds: Histogram<u64>,
+    total: Duration,
+    longest: Duration,
+}
+
+impl Distribution {
+    pub(super) fn new() -> Result<Self> {
+        let microseconds = Histogram::new_with_bounds(1, LONGEST_US, SIGNIFICANT_DIGITS)?;
+        Ok(Self { microseconds, total: Duration::ZERO, longest: Duration::ZERO })
+    }
+
+    pub(super) fn record(&mut self, time: Duration) {
+        self.microseconds.saturating_record(u64::try_from(time.as_micros()).unwrap_or(LONGEST_US));
+        self.total += time;
+        self.longest = self.longest.max(time);
+    }
+
+    /// The figures; `None` if nothing was recorded.
+    pub(super) fn summary(&self) -> Option<Summary> {
+        let count = self.microseconds.len();
+        let max = ms(self.longest);
+        // The histogram answers with the upper end of a bucket, which may lie above what was recorded.
+        let quantile = |share| (self.microseconds.value_at_quantile(share) as f64 / 1e3).min(max);
+        (count > 0).then(|| Summary {
+            mean: ms(self.total) / count as f64,
+            p50: quantile(0.5),
+            p90: quantile(0.9),
+            p99: quantile(0.99),
+            max,
+        })
+    }
+
+    /// For each time that occurs, in order: the time in milliseconds, and the share that took no longer.
+    pub(super) fn cumulative(&self) -> Vec<(f64, f64)> {
+        let count = self.microseconds.len() as f64;
+        let mut upto = 0;
+        let mut step = |value: u64, here: u64| {
+            upto += here;
+            (value as f64 / 1e3, upto as f64 / count)
+        };
+        let recorded = self.microseconds.iter_recorded();
+        recorded.map(|point| step(point.value_iterated_to(), point.count_at_value())).collect()
+    }
+}
+
+/// Everything measured at one endpoint.
+#[derive(Clone, Debug)]
+pub(super) struct Measurement {
+    /// How many requests the trace has.
+    pub(super) requests: usize,
+    /// How many of them succeeded.
+    pub(super) completed: usize,
+    pub(super) failures: BTreeMap<String, FailureCount>,
+    /// Bytes of the requests that succeeded.
+    pub(super) bytes: u64,
+    pub(super) latency: Distribution,
+    pub(super) first_byte: Distribution,
+    /// The longest time between a request's arrival and its being sent: how far this machine lagged behind.
+    pub(super) latest: Duration,
+    /// From the first arrival to the last byte.
+    pub(super) elapsed: Duration,
+    /// Whether it was stopped before its end.
+    pub(super) interrupted: bool,
+}
+
+impl Measurement {
+    /// Nothing measured yet, of a trace with so many requests.
+    pub(super) fn new(requests: usize) -> Result<Self> {
+        Ok(Self {
+            requests,
+            completed: 0,
+            failures: BTreeMap::new(),
+            bytes: 0,
+            latency: Distribution::new()?,
+            first_byte: Distribution::new()?,
+            latest: Duration::ZERO,
+            elapsed: Duration::ZERO,
+            interrupted: false,
+        })
+    }
+
+    /// Takes in how a request ended.
+    pub(super) fn record(&mut self, outcome: Result<Sample, Failure>) {
+        match outcome {
+            Ok(sample) => {
+                self.completed += 1;
+                self.bytes += sample.bytes;
+                self.latency.record(sample.latency);
+                self.first_byte.record(sample.first_byte);
+                self.latest = self.latest.max(sample.late);
+            }
+            Err(Failure { message, key }) => {
+                let first = || FailureCount { count: 0, first_key: key };
+                self.failures.entry(message).or_insert_with(first).count += 1;
+            }
+        }
+    }
+
+    /// How many requests failed.
+    pub(super) fn failed(&self) -> u64 {
+        self.failures.values().map(|failure| failure.count).sum()
+    }
+}
+
+/// A time in milliseconds, to the microsecond.
+pub(super) fn ms(time: Duration) -> f64 {
+    time.as_micros() as f64 / 1e3
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn distribution(times_ms: impl IntoIterator<Item = u64>) -> Distribution {
+        let mut distribution = Distribution::new().unwrap();
+        times_ms.into_iter().for_each(|ms| distribution.record(Duration::from_millis(ms)));
+        distribution
+    }
+
+    #[test]
+    fn percentiles_are_right_to_a_thousandth() {
+        let summary = distribution(1..=1000).summary().unwrap();
+        let expected = [500.5, 500.0, 900.0, 990.0, 1000.0];
+        for ((name, figure), expected) in summary.figures().into_iter().zip(expected) {
+            assert!((figure / expected - 1.0).abs() < 1.1e-3, "{name} {figure}");
+        }
+        assert!((summary.mean - 500.5).abs() < 1e-6, "the mean is exact");
+    }
+
+    #[test]
+    fn no_percentile_lies_above_the_maximum() {
+        let summary = distribution([12_345]).summary().unwrap();
+        assert_eq!(summary.figures().map(|(_, figure)| figure), [12_345.0; 5]);
+    }
+
+    #[test]
+    fn nothing_recorded_has_no_summary() {
+        assert_eq!(distribution([]).summary(), None);
+        assert_eq!(distribution([]).cumulative(), []);
+    }
+
+    #[test]
+    fn times_out_of_bounds_count_at_the_bounds() {
+        let mut distribution = distribution([7_200_000]);
+        distribution.record(Duration::ZERO);
+        let summary = distribution.summary().unwrap();
+        assert_eq!(summary.max, 7_200_000.0);
+        assert_eq!(summary.p50, 0.0);
+    }
+
+    #[test]
+    fn the_cumulative_share_rises_to_one() {
+        let steps = distribution([10, 20, 20, 40]).cumulative();
+        let shares: Vec<_> = steps.iter().map(|(_, share)| *share).collect();
+        assert_eq!(shares, [0.25, 0.75, 1.0]);
+        assert!((steps[1].0 - 20.0).abs() < 0.03);
+    }
+
+    #[test]
+    fn failures_are_counted_by_message_and_not_in_the_latencies() {
+        let mut measurement = Measurement::new(4).unwrap();
+        let fail =
+            |message: &str, key: &str| Err(Failure { message: message.to_owned(), key: key.to_owned() });
+        let time = Duration::from_millis(5);
+        measurement.record(Ok(Sample {
+            late: Duration::ZERO,
+            first_byte: time,
+            latency: 2 * time,
+            bytes: 9,
+        }));
+        measurement.record(fail("no such object", "a"));
+        measurement.record(fail("timed out", "b"));
+        measurement.record(fail("no such object", "c"));
+        assert_eq!((measurement.completed, measurement.failed(), measurement.bytes), (1, 3, 9));
+        assert_eq!(measurement.failures["no such object"], FailureCount { count: 2, first_key: "a".into() });
+        assert_eq!(measurement.latency.summary().unwrap().max, 10.0);
+    }
+
+    #[test]
+    fn a_ratio_says_how_many_times_as_long_the_other_took() {
+        let (one, other) = (distribution([10]).summary().unwrap(), distribution([25]).summary().unwrap());
+        assert_eq!(one.ratio_of(&other).p50, 2.5);
+    }
+}

@@ -1,0 +1,164 @@
+//! `stylobate replay`: plays a trace of requests against an S3 endpoint, makes traces, and simulates caches.
+
+mod data;
+mod endpoint;
+mod make;
+mod measure;
+mod plan;
+mod play;
+mod random;
+mod report;
+mod simulate;
+mod svg;
+mod table;
+mod trace;
+
+use std::{
+    fs,
+    io::{self, Write},
+    path::{Path, PathBuf},
+    time::Duration,
+};
+
+use anyhow::{Context, Result, anyhow, bail};
+use clap::Args;
+use indicatif::{ProgressBar, ProgressStyle};
+use serde::Serialize;
+
+use self::{
+    endpoint::EndpointArgs, make::MakeArgs, measure::Measurement, report::Report, simulate::SimulateArgs,
+    trace::Trace,
+};
+
+/// A trace that would take longer than this is a mistake in its timestamps.
+const LONGEST: Duration = Duration::from_secs(30 * 24 * 3600);
+
+const EXAMPLES: &str = "\
+Examples:
+  Make a trace of 20 requests and its nine files of 1 MB:
+    stylobate replay --make zipf --kind 1m --output bench/1m
+  Play it against a node (stylobate serve --origin bench/1m/data), and draw it:
+    stylobate replay bench/1m/trace.csv --bucket data --svg latency.svg
+  The same against a node and the store behind it, side by side:
+    stylobate replay bench/1m/trace.csv --bucket data --compare http://minio:9000
+  What each cache policy would have had in memory:
+    stylobate replay bench/1m/trace.csv --simulate --capacity 4MiB,64MiB
+
+A trace has lines `timestamp_ms,file_index`; the objects file has one `key` or
+`key,size` per line, index 0 first. Times count from when the trace says that a
+request arrives, so they include waiting. The exit code is 0 if every request
+was answered in full.";
+
+/// What the user asked of `stylobate replay`.
+#[derive(Args, Clone, Debug)]
+#[command(after_help = EXAMPLES)]
+pub(crate) struct ReplayArgs {
+    /// Trace to play
+    #[arg(value_name = "TRACE", required_unless_present = "make")]
+    trace: Option<PathBuf>,
+    /// Objects by index [default: objects.csv beside the trace]
+    #[arg(long, value_name = "FILE", conflicts_with = "make")]
+    objects: Option<PathBuf>,
+    /// Play so many times as fast as the trace
+    #[arg(long, value_name = "FACTOR", default_value_t = 1.0)]
+    speed: f64,
+    /// Write the report as JSON into a file; with `-` it goes to standard output, the table to standard error
+    #[arg(long, value_name = "FILE", conflicts_with = "make")]
+    json: Option<PathBuf>,
+    /// Draw the latency distribution into a file
+    #[arg(long, value_name = "FILE", conflicts_with_all = ["make", "simulate"])]
+    svg: Option<PathBuf>,
+    #[command(flatten, next_help_heading = "Endpoint")]
+    endpoint: EndpointArgs,
+    #[command(flatten, next_help_heading = "Making a trace")]
+    make: MakeArgs,
+    #[command(flatten, next_help_heading = "Simulating caches")]
+    simulate: SimulateArgs,
+}
+
+/// Plays, makes or simulates, as the arguments say.
+///
+/// # Errors
+///
+/// If a file cannot be read or written or is wrong, or if a request failed; then the report was printed.
+pub(crate) async fn run(args: ReplayArgs) -> Result<()> {
+    if args.make.make.is_some() {
+        // Encoding and writing would hold up the runtime.
+        return tokio::task::spawn_blocking(move || make::run(args.make)).await?;
+    }
+    let file = args.trace.clone().context("a trace is needed")?;
+    let objects = args.objects.clone().unwrap_or_else(|| file.with_file_name("objects.csv"));
+    let trace = Trace::load(&file, &objects, &args.endpoint.prefix)?;
+    if args.simulate.simulate {
+        let simulation = simulate::run(&args.simulate, &trace, &objects.display().to_string())?;
+        return print(&simulation.table(), &simulation, args.json.as_deref());
+    }
+    play_all(&args, &file, &trace).await
+}
+
+/// Plays the trace against each endpoint in turn and reports.
+async fn play_all(args: &ReplayArgs, file: &Path, trace: &Trace) -> Result<()> {
+    if !(args.speed.is_finite() && args.speed > 0.0) {
+        bail!("--speed {}: a factor above 0 is needed", args.speed);
+    }
+    let span = play::span(trace, args.speed);
+    if span > LONGEST {
+        bail!("{}: playing it would take {} days: use --speed", file.display(), span.as_secs() / 86_400);
+    }
+    let mut report = Report::new(file.display().to_string(), args.speed);
+    let mut played = Vec::new();
+    for endpoint in args.endpoint.endpoints()? {
+        let progress = ProgressBar::new(trace.requests.len() as u64);
+        progress
+            .set_style(ProgressStyle::with_template("{bar:40} {pos} of {len} answered, {elapsed} {msg}")?);
+        progress.set_message(endpoint.url.clone());
+        let measured = play::play(trace, endpoint.store, args.speed, &progress, play::interrupt()).await?;
+        progress.finish_and_clear();
+        report.add(&endpoint.url, &endpoint.bucket, &measured);
+        let interrupted = measured.interrupted;
+        played.push((format!("{}/{}", endpoint.url.trim_end_matches('/'), endpoint.bucket), measured));
+        if interrupted {
+            break;
+        }
+    }
+    print(&report.table(), &report, args.json.as_deref())?;
+    if let Some(target) = &args.svg {
+        let picture = picture(args.speed, file, trace, &played);
+        fs::write(target, picture).with_context(|| target.display().to_string())?;
+    }
+    report.problem().map_or(Ok(()), |problem| Err(anyhow!(problem)))
+}
+
+/// Draws what was measured at each endpoint, by its name.
+fn picture(speed: f64, file: &Path, trace: &Trace, played: &[(String, Measurement)]) -> String {
+    // Many traces are called trace.csv: their folder says which.
+    let parts: Vec<_> = file.iter().map(|part| part.to_string_lossy()).collect();
+    let name = parts[parts.len().saturating_sub(2)..].join("/");
+    let title = format!("Latency of {}, {name}", table::count(trace.requests.len(), "request"));
+    let seconds = play::span(trace, speed).as_secs_f64();
+    let pace = if speed == 1.0 { String::new() } else { format!(" at {speed}x pace") };
+    let subtitle = format!(
+        "open loop over {seconds:.1} s{pace}; from a request's arrival to the last byte of its object"
+    );
+    let series = played.iter();
+    let series =
+        series.map(|(name, measured)| svg::Series { name: name.clone(), latency: &measured.latency });
+    svg::draw(&title, &subtitle, &series.collect::<Vec<_>>())
+}
+
+/// Prints a table, and writes the JSON where it is wanted. A pipe that was closed is an error, not a panic.
+fn print(table: &str, report: &impl Serialize, json: Option<&Path>) -> Result<()> {
+    let json = json.map(|target| anyhow::Ok((target, serde_json::to_string_pretty(report)?))).transpose()?;
+    match json {
+        Some((target, json)) if target == Path::new("-") => {
+            eprint!("{table}");
+            writeln!(io::stdout(), "{json}")?;
+        }
+        Some((target, json)) => {
+            write!(io::stdout(), "{table}")?;
+            fs::write(target, json + "\n").with_context(|| target.display().to_string())?;
+        }
+        None => write!(io::stdout(), "{table}")?,
+    }
+    Ok(())
+}

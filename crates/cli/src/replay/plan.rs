@@ -1,0 +1,237 @@
+//! Decides on a trace: which files there are, and which of them is asked for when.
+//!
+//! The kinds are those of the Parpulse benchmark. Small files are about 1 MB, large ones about 100 MB; which
+//! file a request asks for follows Zipf's law, file 0 being the most popular of its size.
+
+use std::time::Duration;
+
+use anyhow::{Result, bail};
+use clap::ValueEnum;
+
+use super::{
+    data::FileSize,
+    random::{Random, Zipf},
+    trace::Request,
+};
+
+/// Files of the kind `parallel`: 9 small and 10 large, unless `--files` says otherwise.
+const SMALL_FILES: usize = 9;
+const LARGE_FILES: usize = 10;
+/// Files of the kind `serial`: the first half small, the rest large.
+const SERIAL_FILES: usize = 8;
+const REQUESTS: usize = 20;
+/// The kind `parallel`: so many requests, so many of them for large files, within so many milliseconds.
+const PARALLEL_REQUESTS: usize = 160;
+const PARALLEL_LARGE: usize = 13;
+const PARALLEL_MS: u64 = 5_500;
+/// The longest gap between requests of the kinds `1m` and `100m`, in milliseconds; the shortest is 1.
+const LONGEST_GAP_MS: u64 = 500;
+
+/// The kind of a trace.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, ValueEnum)]
+pub(super) enum Kind {
+    /// 20 requests over 9 files of 1 MB, 1 to 500 ms apart
+    #[value(name = "1m")]
+    Small,
+    /// 20 requests over 10 files of 100 MB, 1 to 500 ms apart
+    #[value(name = "100m")]
+    Large,
+    /// 160 requests within 5.5 s: 147 for 9 small files, 13 for 10 large ones
+    Parallel,
+    /// 8 files, half of them large, one by one and all twice, 1 s (small) or 10 s (large) apart
+    Serial,
+}
+
+/// The numbers that a trace follows from.
+#[derive(Clone, Copy, Debug)]
+pub(super) struct Wish {
+    pub(super) kind: Kind,
+    pub(super) files: Option<usize>,
+    pub(super) requests: Option<usize>,
+    pub(super) skew: f64,
+    pub(super) seed: u64,
+}
+
+/// A trace before its files exist.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub(super) struct Plan {
+    /// The size of each file; small ones first.
+    pub(super) files: Vec<FileSize>,
+    /// In order of arrival.
+    pub(super) requests: Vec<Request>,
+}
+
+/// Decides on files and requests.
+///
+/// # Errors
+///
+/// If no trace can be made of these numbers; the message names the option.
+pub(super) fn plan(wish: Wish) -> Result<Plan> {
+    if !(wish.skew.is_finite() && wish.skew >= 0.0) {
+        bail!("--skew {}: a number from 0 is needed", wish.skew);
+    }
+    let needed = if matches!(wish.kind, Kind::Small | Kind::Large) { 1 } else { 2 };
+    if wish.files.is_some_and(|files| files < needed) {
+        bail!("--files: this kind of trace needs at least {needed}");
+    }
+    if wish.requests == Some(0) {
+        bail!("--requests: at least 1 is needed");
+    }
+    let random = &mut Random::of_part(wish.seed, 0);
+    let (small, large) = files(&wish);
+    let requests = match wish.kind {
+        Kind::Small | Kind::Large => one_by_one(&wish, small + large, random),
+        Kind::Parallel => parallel(&wish, small, large, random),
+        Kind::Serial => serial(&wish, small, large),
+    };
+    let mut sizes = vec![FileSize::Small; small];
+    sizes.resize(small + large, FileSize::Large);
+    Ok(Plan { files: sizes, requests })
+}
+
+/// How many small and how many large files.
+fn files(wish: &Wish) -> (usize, usize) {
+    let both = SMALL_FILES + LARGE_FILES;
+    match (wish.kind, wish.files) {
+        (Kind::Small, files) => (files.unwrap_or(SMALL_FILES), 0),
+        (Kind::Large, files) => (0, files.unwrap_or(LARGE_FILES)),
+        (Kind::Parallel, files) => {
+            let files = files.unwrap_or(both);
+            let small = (files * SMALL_FILES / both).max(1);
+            (small, files - small)
+        }
+        (Kind::Serial, files) => {
+            let files = files.unwrap_or(SERIAL_FILES);
+            (files / 2, files - files / 2)
+        }
+    }
+}
+
+fn at(ms: u64, object: usize) -> Request {
+    Request { arrival: Duration::from_millis(ms), object }
+}
+
+/// Requests with random gaps.
+fn one_by_one(wish: &Wish, files: usize, random: &mut Random) -> Vec<Request> {
+    let zipf = Zipf::new(files, wish.skew);
+    let mut clock_ms = 0;
+    let mut request = || {
+        let request = at(clock_ms, zipf.draw(random));
+        clock_ms += 1 + random.below(LONGEST_GAP_MS);
+        request
+    };
+    (0..wish.requests.unwrap_or(REQUESTS)).map(|_| request()).collect()
+}
+
+/// Requests at random times within a span that grows with their number, so that the rate is always the same.
+fn parallel(wish: &Wish, small: usize, large: usize, random: &mut Random) -> Vec<Request> {
+    let requests = wish.requests.unwrap_or(PARALLEL_REQUESTS);
+    let for_large = (requests * PARALLEL_LARGE).div_ceil(PARALLEL_REQUESTS);
+    let mut sizes = vec![FileSize::Large; for_large];
+    sizes.resize(requests, FileSize::Small);
+    random.shuffle(&mut sizes);
+
+    let span_ms = (PARALLEL_MS * requests as u64).div_ceil(PARALLEL_REQUESTS as u64);
+    let mut arrivals_ms: Vec<_> = (1..requests).map(|_| random.below(span_ms + 1)).collect();
+    arrivals_ms.push(0);
+    arrivals_ms.sort_unstable();
+
+    let (small_files, large_files) = (Zipf::new(small, wish.skew), Zipf::new(large, wish.skew));
+    let object = |size, random: &mut Random| match size {
+        FileSize::Small => small_files.draw(random),
+        FileSize::Large => small + large_files.draw(random),
+    };
+    arrivals_ms.into_iter().zip(sizes).map(|(ms, size)| at(ms, object(size, random))).collect()
+}
+
+/// Passes over all files: the first is cold, the second warm.
+fn serial(wish: &Wish, small: usize, large: usize) -> Vec<Request> {
+    let files = small + large;
+    let gap_ms = |file: usize| if file < small { 1_000 } else { 10_000 };
+    let mut clock_ms = 0;
+    let mut request = |file| {
+        let request = at(clock_ms, file);
+        clock_ms += gap_ms(file);
+        request
+    };
+    (0..wish.requests.unwrap_or(2 * files)).map(|index| request(index % files)).collect()
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn wish(kind: Kind) -> Wish {
+        Wish { kind, files: None, requests: None, skew: 1.5, seed: 7 }
+    }
+
+    fn requests_for(plan: &Plan, size: FileSize) -> usize {
+        plan.requests.iter().filter(|request| plan.files[request.object] == size).count()
+    }
+
+    fn gaps_ms(plan: &Plan) -> Vec<u128> {
+        plan.requests.windows(2).map(|pair| (pair[1].arrival - pair[0].arrival).as_millis()).collect()
+    }
+
+    #[test]
+    fn the_kinds_1m_and_100m_have_20_requests_with_gaps_of_1_to_500_ms() {
+        for (kind, files, size) in [(Kind::Small, 9, FileSize::Small), (Kind::Large, 10, FileSize::Large)] {
+            let plan = plan(wish(kind)).unwrap();
+            assert_eq!(plan.files, vec![size; files]);
+            assert_eq!(plan.requests.len(), 20);
+            assert!(gaps_ms(&plan).iter().all(|gap| (1..=500).contains(gap)));
+        }
+    }
+
+    #[test]
+    fn the_kind_parallel_has_147_small_and_13_large_requests_within_5_5_s() {
+        let plan = plan(wish(Kind::Parallel)).unwrap();
+        assert_eq!(plan.files.iter().filter(|size| **size == FileSize::Small).count(), 9);
+        assert_eq!(plan.files.len(), 19);
+        assert_eq!(requests_for(&plan, FileSize::Small), 147);
+        assert_eq!(requests_for(&plan, FileSize::Large), 13);
+        assert!(plan.requests.last().unwrap().arrival <= Duration::from_millis(5_500));
+        assert!(plan.requests.is_sorted_by_key(|request| request.arrival));
+    }
+
+    #[test]
+    fn the_kind_serial_reads_8_files_twice_with_gaps_by_size() {
+        let plan = plan(wish(Kind::Serial)).unwrap();
+        assert_eq!(plan.requests.len(), 16);
+        for file in 0..8 {
+            assert_eq!(plan.requests.iter().filter(|request| request.object == file).count(), 2);
+        }
+        let pass = [1_000, 1_000, 1_000, 1_000, 10_000, 10_000, 10_000, 10_000];
+        assert_eq!(gaps_ms(&plan), [&pass[..], &pass[..7]].concat());
+    }
+
+    #[test]
+    fn numbers_of_files_and_requests_can_be_chosen() {
+        for kind in [Kind::Small, Kind::Large, Kind::Parallel, Kind::Serial] {
+            for (files, requests) in [(2, 1), (3, 1000), (50, 7)] {
+                let wish = Wish { files: Some(files), requests: Some(requests), ..wish(kind) };
+                let plan = plan(wish).unwrap();
+                assert_eq!((plan.files.len(), plan.requests.len()), (files, requests), "{kind:?}");
+                assert!(plan.requests.iter().all(|request| request.object < files));
+                assert_eq!(plan.requests[0].arrival, Duration::ZERO);
+            }
+        }
+    }
+
+    #[test]
+    fn equal_seeds_make_equal_plans() {
+        for kind in [Kind::Small, Kind::Large, Kind::Parallel] {
+            assert_eq!(plan(wish(kind)).unwrap(), plan(wish(kind)).unwrap());
+            assert_ne!(plan(wish(kind)).unwrap(), plan(Wish { seed: 8, ..wish(kind) }).unwrap());
+        }
+    }
+
+    #[test]
+    fn numbers_that_make_no_trace_are_refused() {
+        let error = |wish| plan(wish).unwrap_err().to_string();
+        assert!(error(Wish { files: Some(0), ..wish(Kind::Small) }).contains("--files"));
+        assert!(error(Wish { files: Some(1), ..wish(Kind::Serial) }).contains("at least 2"));
+        assert!(error(Wish { requests: Some(0), ..wish(Kind::Small) }).contains("--requests"));
+        assert!(error(Wish { skew: f64::NAN, ..wish(Kind::Small) }).contains("--skew"));
+    }
+}

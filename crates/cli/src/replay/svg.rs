@@ -1,0 +1,257 @@
+//! Draws latency distributions: which share of the requests took no longer than a time.
+
+use std::fmt::Write;
+
+use super::{
+    measure::{Distribution, Summary},
+    table,
+};
+
+const WIDTH: f64 = 860.0;
+/// The plot within the picture, in pixels.
+const LEFT: f64 = 72.0;
+const RIGHT: f64 = 808.0;
+const TOP: f64 = 76.0;
+const BOTTOM: f64 = 396.0;
+/// The baseline of the first row of the table under the plot, and the height of its rows.
+const TABLE_TOP: f64 = 500.0;
+const ROW: f64 = 24.0;
+/// The right ends of the columns of figures in that table.
+const COLUMNS: [f64; 5] = [488.0, 568.0, 648.0, 728.0, 808.0];
+/// Characters of an endpoint's name that fit left of them.
+const NAME_CHARACTERS: usize = 46;
+const TITLE_CHARACTERS: usize = 84;
+
+const INK: &str = "#1f2933";
+const FAINT: &str = "#616e7c";
+const GRID: &str = "#e4e7eb";
+const MARK: &str = "#9aa5b1";
+const COLOURS: [&str; 2] = ["#0b69a3", "#d64545"];
+
+const PERCENTILES: [(f64, &str); 3] = [(0.5, "p50"), (0.9, "p90"), (0.99, "p99")];
+/// The shortest time the axis can show, in milliseconds: what the measurement resolves.
+const SHORTEST_MS: f64 = 0.001;
+/// With more marks than this, only powers of ten are labelled.
+const MOST_LABELS: usize = 12;
+
+/// A curve of the picture.
+pub(super) struct Series<'a> {
+    /// Whose latencies they are.
+    pub(super) name: String,
+    pub(super) latency: &'a Distribution,
+}
+
+/// The picture as an SVG document. Series in which nothing was recorded have a row in the table, no curve.
+pub(super) fn draw(title: &str, subtitle: &str, series: &[Series<'_>]) -> String {
+    let curves: Vec<_> = series.iter().map(|series| series.latency.cumulative()).collect();
+    let times = curves.iter().flatten().map(|(ms, _)| ms.max(SHORTEST_MS));
+    let axis = Axis::over(times);
+    let height = TABLE_TOP + ROW * series.len() as f64 - 4.0;
+    let mut svg = Picture(String::new());
+    svg.line(&format!(
+        "<svg xmlns=\"http://www.w3.org/2000/svg\" viewBox=\"0 0 {WIDTH} {height}\" width=\"{WIDTH}\" \
+         height=\"{height}\" font-family=\"system-ui, 'Segoe UI', 'DejaVu Sans', Helvetica, Arial, sans-serif\" \
+         font-size=\"13\" role=\"img\">"
+    ));
+    svg.line(&format!("<title>{}</title>", escape(title)));
+    svg.line(&format!("<rect width=\"{WIDTH}\" height=\"{height}\" fill=\"#ffffff\"/>"));
+    let heading = escape(&shorten(title, TITLE_CHARACTERS));
+    svg.line(&format!(
+        "<text x=\"{LEFT}\" y=\"32\" font-size=\"17\" font-weight=\"600\" fill=\"{INK}\">{heading}</text>"
+    ));
+    svg.text(LEFT, 54.0, "start", FAINT, subtitle);
+    svg.scales(&axis);
+    for ((series, curve), colour) in series.iter().zip(&curves).zip(COLOURS) {
+        svg.curve(&axis, curve, colour, series.latency.summary());
+    }
+    svg.figures(series);
+    svg.line("</svg>");
+    svg.0
+}
+
+/// A logarithmic axis of milliseconds, with marks at 1, 2 and 5 times powers of ten.
+struct Axis {
+    /// In order; the first and the last are the ends of the axis.
+    marks: Vec<Mark>,
+}
+
+#[derive(Clone, Copy, Debug, PartialEq)]
+struct Mark {
+    digit: u32,
+    power: i32,
+}
+
+impl Mark {
+    fn ms(self) -> f64 {
+        f64::from(self.digit) * 10_f64.powi(self.power)
+    }
+
+    fn label(self) -> String {
+        let decimals = usize::try_from(-self.power).unwrap_or(0);
+        let text = format!("{:.decimals$}", self.ms());
+        let whole = if decimals == 0 { text.len() } else { 0 };
+        let grouped = text.chars().enumerate().flat_map(|(index, character)| {
+            let comma = index > 0 && index < whole && (whole - index).is_multiple_of(3);
+            comma.then_some(',').into_iter().chain([character])
+        });
+        grouped.collect()
+    }
+}
+
+impl Axis {
+    /// The shortest axis that has all times on it, in milliseconds.
+    fn over(times: impl Iterator<Item = f64> + Clone) -> Self {
+        let shortest = times.clone().fold(f64::INFINITY, f64::min);
+        let longest = times.fold(0.0, f64::max);
+        let (shortest, longest) = if longest > 0.0 { (shortest, longest) } else { (1.0, 100.0) };
+        let all: Vec<_> = (-3..8).flat_map(|power| [1, 2, 5].map(|digit| Mark { digit, power })).collect();
+        let first = all.iter().rposition(|mark| mark.ms() <= shortest * (1.0 + 1e-9)).unwrap_or(0);
+        let last = all.iter().position(|mark| mark.ms() >= longest).unwrap_or(all.len() - 1);
+        Self { marks: all[first..=last.max(first + 1).min(all.len() - 1)].to_vec() }
+    }
+
+    fn ends(&self) -> (f64, f64) {
+        let end = |mark: Option<&Mark>, otherwise| mark.map_or(otherwise, |mark| mark.ms().log10());
+        (end(self.marks.first(), 0.0), end(self.marks.last(), 1.0))
+    }
+
+    /// Pixels from the left of the picture.
+    fn x(&self, ms: f64) -> f64 {
+        let (from, to) = self.ends();
+        let share = (ms.max(SHORTEST_MS).log10() - from) / (to - from);
+        LEFT + share.clamp(0.0, 1.0) * (RIGHT - LEFT)
+    }
+}
+
+/// Pixels from the top of the picture.
+fn y(share: f64) -> f64 {
+    BOTTOM - share * (BOTTOM - TOP)
+}
+
+/// The text of the picture. Writing to a String cannot fail.
+struct Picture(String);
+
+impl Picture {
+    fn line(&mut self, line: &str) {
+        let _ = writeln!(self.0, "{line}");
+    }
+
+    fn text(&mut self, x: f64, y: f64, anchor: &str, colour: &str, text: &str) {
+        let text = escape(text);
+        self.line(&format!(
+            "<text x=\"{x:.1}\" y=\"{y:.1}\" text-anchor=\"{anchor}\" fill=\"{colour}\">{text}</text>"
+        ));
+    }
+
+    fn rule(&mut self, from: (f64, f64), to: (f64, f64), colour: &str, more: &str) {
+        let ((x1, y1), (x2, y2)) = (from, to);
+        self.line(&format!(
+            "<line x1=\"{x1:.1}\" y1=\"{y1:.1}\" x2=\"{x2:.1}\" y2=\"{y2:.1}\" stroke=\"{colour}\"{more}/>"
+        ));
+    }
+
+    /// Grid, percentile lines, and what the axes mean.
+    fn scales(&mut self, axis: &Axis) {
+        for percent in [0, 20, 40, 60, 80, 100] {
+            let y = y(f64::from(percent) / 100.0);
+            self.rule((LEFT, y), (RIGHT, y), GRID, "");
+            self.text(LEFT - 10.0, y + 4.5, "end", FAINT, &format!("{percent}%"));
+        }
+        let few = axis.marks.len() <= MOST_LABELS;
+        for mark in &axis.marks {
+            let x = axis.x(mark.ms());
+            self.rule((x, TOP), (x, BOTTOM), GRID, "");
+            if few || mark.digit == 1 {
+                self.text(x, BOTTOM + 20.0, "middle", FAINT, &mark.label());
+            }
+        }
+        for (share, name) in PERCENTILES {
+            self.rule((LEFT, y(share)), (RIGHT, y(share)), MARK, " stroke-dasharray=\"3 4\"");
+            self.text(RIGHT + 8.0, y(share) + 4.5, "start", FAINT, name);
+        }
+        self.rule((LEFT, BOTTOM), (RIGHT, BOTTOM), FAINT, "");
+        self.text((LEFT + RIGHT) / 2.0, BOTTOM + 42.0, "middle", INK, "latency in ms (logarithmic)");
+        let (x, y) = (20.0, (TOP + BOTTOM) / 2.0);
+        self.line(&format!(
+            "<text transform=\"translate({x} {y}) rotate(-90)\" text-anchor=\"middle\" fill=\"{INK}\">share of \
+             requests</text>"
+        ));
+    }
+
+    /// A staircase through the points, with dots at the percentiles.
+    fn curve(&mut self, axis: &Axis, points: &[(f64, f64)], colour: &str, summary: Option<Summary>) {
+        let (Some((first, _)), Some(summary)) = (points.first(), summary) else { return };
+        let mut path = format!("M{:.1} {:.1}", axis.x(*first), y(0.0));
+        let mut drawn = axis.x(*first);
+        for (index, (ms, share)) in points.iter().enumerate() {
+            let x = axis.x(*ms);
+            // Steps that no eye can tell apart are one.
+            if x - drawn >= 0.5 || index == 0 || index + 1 == points.len() {
+                let _ = write!(path, "H{x:.1}V{:.1}", y(*share));
+                drawn = x;
+            }
+        }
+        self.line(&format!(
+            "<path d=\"{path}\" fill=\"none\" stroke=\"{colour}\" stroke-width=\"2\" stroke-linejoin=\"round\"/>"
+        ));
+        for ((share, _), ms) in PERCENTILES.into_iter().zip([summary.p50, summary.p90, summary.p99]) {
+            self.line(&format!(
+                "<circle cx=\"{:.1}\" cy=\"{:.1}\" r=\"4.5\" fill=\"{colour}\" stroke=\"#ffffff\" \
+                 stroke-width=\"1.5\"/>",
+                axis.x(ms),
+                y(share),
+            ));
+        }
+    }
+
+    /// The table under the plot: whose curve is which, and its figures.
+    fn figures(&mut self, series: &[Series<'_>]) {
+        self.text(LEFT, TABLE_TOP - ROW, "start", FAINT, "latency in ms");
+        for (column, name) in COLUMNS.into_iter().zip(["mean", "p50", "p90", "p99", "max"]) {
+            self.text(column, TABLE_TOP - ROW, "end", FAINT, name);
+        }
+        for (index, (series, colour)) in series.iter().zip(COLOURS).enumerate() {
+            let baseline = TABLE_TOP + ROW * index as f64;
+            self.rule((LEFT, baseline - 17.0), (RIGHT, baseline - 17.0), GRID, "");
+            self.line(&format!(
+                "<rect x=\"{LEFT}\" y=\"{:.1}\" width=\"14\" height=\"4\" rx=\"2\" fill=\"{colour}\"/>",
+                baseline - 6.5
+            ));
+            self.text(LEFT + 24.0, baseline, "start", INK, &shorten(&series.name, NAME_CHARACTERS));
+            let figures = series.latency.summary().map(|summary| summary.figures());
+            for (place, column) in COLUMNS.into_iter().enumerate() {
+                let figure = figures.map(|figures| table::milliseconds(figures[place].1));
+                self.text(column, baseline, "end", INK, figure.as_deref().unwrap_or("-"));
+            }
+        }
+    }
+}
+
+/// The text with `…` for what does not fit.
+fn shorten(text: &str, characters: usize) -> String {
+    if text.chars().count() <= characters {
+        return text.to_owned();
+    }
+    text.chars().take(characters - 1).chain(['…']).collect()
+}
+
+/// The text as it may stand in XML; what may not stand there at all becomes U+FFFD.
+fn escape(text: &str) -> String {
+    let mut escaped = String::new();
+    for character in text.chars() {
+        match character {
+            '&' => escaped.push_str("&amp;"),
+            '<' => escaped.push_str("&lt;"),
+            '>' => escaped.push_str("&gt;"),
+            '"' => escaped.push_str("&quot;"),
+            '\'' => escaped.push_str("&apos;"),
+            '\u{fffe}' | '\u{ffff}' => escaped.push('\u{fffd}'),
+            control if control.is_control() => escaped.push('\u{fffd}'),
+            other => escaped.push(other),
+        }
+    }
+    escaped
+}
+
+#[cfg(test)]
+mod tests;

@@ -1,0 +1,73 @@
+//! Text tables, and numbers as they stand in them.
+
+/// Rows of cells in columns: the first column to the left, the others to the right, two spaces between them.
+pub(super) fn align(rows: &[Vec<String>]) -> String {
+    let columns = rows.iter().map(Vec::len).max().unwrap_or(0);
+    let width = |column: usize| {
+        let cells = rows.iter().filter_map(|row| row.get(column));
+        cells.map(|cell| cell.chars().count()).max().unwrap_or(0)
+    };
+    let widths: Vec<_> = (0..columns).map(width).collect();
+    let mut text = String::new();
+    for row in rows {
+        let cells = row.iter().zip(&widths).enumerate().map(|(column, (cell, width))| match column {
+            0 => format!("{cell:<width$}"),
+            _ => format!("{cell:>width$}"),
+        });
+        let line = cells.collect::<Vec<_>>().join("  ");
+        text.push_str(line.trim_end());
+        text.push('\n');
+    }
+    text
+}
+
+/// A time in milliseconds with three digits that count.
+pub(super) fn milliseconds(ms: f64) -> String {
+    match ms {
+        ms if ms < 0.9995 => format!("{ms:.3}"),
+        ms if ms < 9.995 => format!("{ms:.2}"),
+        ms if ms < 99.95 => format!("{ms:.1}"),
+        _ => format!("{ms:.0}"),
+    }
+}
+
+/// A number of bytes in units of thousands.
+pub(super) fn bytes(bytes: u64) -> String {
+    let units = [("TB", 1e12), ("GB", 1e9), ("MB", 1e6), ("kB", 1e3)];
+    match units.into_iter().find(|(_, size)| bytes as f64 >= *size) {
+        Some((unit, size)) => format!("{:.1} {unit}", bytes as f64 / size),
+        None => format!("{bytes} B"),
+    }
+}
+
+/// A share of one in percent.
+pub(super) fn percent(share: f64) -> String {
+    format!("{:.1}%", 100.0 * share)
+}
+
+/// A count and its noun: `1 request`, `2 requests`.
+pub(super) fn count(number: usize, noun: &str) -> String {
+    let plural = if number == 1 { "" } else { "s" };
+    format!("{number} {noun}{plural}")
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn columns_stand_under_each_other() {
+        let rows = [vec!["policy".into(), "hits".into()], vec!["lru".into(), "12".into()]];
+        assert_eq!(align(&rows), "policy  hits\nlru       12\n");
+        assert_eq!(align(&[]), "");
+    }
+
+    #[test]
+    fn numbers_keep_the_digits_that_count() {
+        let times: Vec<_> = [0.0421, 0.9999, 1.234, 12.34, 99.96, 1959.4].map(milliseconds).into();
+        assert_eq!(times, ["0.042", "1.00", "1.23", "12.3", "100", "1959"]);
+        assert_eq!([999, 1_000, 8_400_000].map(bytes), ["999 B", "1.0 kB", "8.4 MB"]);
+        assert_eq!(percent(0.5), "50.0%");
+        assert_eq!((count(1, "request"), count(0, "file")), ("1 request".into(), "0 files".into()));
+    }
+}

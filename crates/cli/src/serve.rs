@@ -1,0 +1,262 @@
+//! `stylobate serve`: a storage node in front of buckets or folders.
+
+use std::{io::Write, path::PathBuf, pin::pin, process};
+
+use anyhow::Context;
+use clap::Args;
+use stylobate_server::{
+    Doors, Node, check_origins,
+    config::{Layer, Layers, NodeConfig, Resolved, Setting},
+};
+use tokio::signal::unix::{Signal, SignalKind, signal};
+
+use crate::logging;
+
+/// The exit code of a process that was told to stop twice: 128 and the number of SIGINT, as shells count.
+const IMPATIENT: i32 = 130;
+
+/// What `stylobate serve` may be told. A setting that is left out comes from its environment variable, such as
+/// STYLOBATE_PAGE_SIZE, or else from the configuration file, or else has its default.
+#[derive(Args, Debug, Default)]
+pub(crate) struct ServeArgs {
+    /// A configuration file in TOML [env: STYLOBATE_CONFIG]
+    #[arg(long, value_name = "FILE", env = "STYLOBATE_CONFIG", hide_env = true)]
+    config: Option<PathBuf>,
+
+    /// What to serve: a folder, or an s3://, gs://, az:// or http(s):// URL; may be repeated. Without a name, the
+    /// last part of the URL is the bucket's name [default: ./data]
+    #[arg(long, value_name = "NAME=URL")]
+    origin: Vec<String>,
+
+    /// An option of the origins given here, such as endpoint=http://127.0.0.1:9900; may be repeated
+    #[arg(long, value_name = "KEY=VALUE")]
+    option: Vec<String>,
+
+    /// Where the S3 door listens [default: 127.0.0.1:9000]
+    #[arg(long, value_name = "ADDRESS")]
+    listen: Option<String>,
+
+    /// Where the admin door listens [default: 127.0.0.1:9001]
+    #[arg(long, value_name = "ADDRESS")]
+    admin: Option<String>,
+
+    /// Memory for the whole process [default: a quarter of what it may use]
+    #[arg(long, value_name = "SIZE")]
+    memory: Option<String>,
+
+    /// A folder for the disk tier, and how much it may take, such as /var/cache/stylobate=100GiB [default: none;
+    /// 10GiB where no size is given]
+    #[arg(long, value_name = "FOLDER[=SIZE]")]
+    disk: Option<String>,
+
+    /// The size of the disk tier, apart from its folder
+    #[arg(long, value_name = "SIZE", hide = true)]
+    disk_capacity: Option<String>,
+
+    /// Which page leaves memory first: lru, lfu, s3fifo, sieve or fifo [default: s3fifo]
+    #[arg(long, value_name = "NAME")]
+    policy: Option<String>,
+
+    /// Size of a page, a power of two from 64KiB to 16MiB [default: 1MiB]
+    #[arg(long, value_name = "SIZE")]
+    page_size: Option<String>,
+
+    /// Larger objects go to disk first, and to memory when they are read again [default: 10MiB]
+    #[arg(long, value_name = "SIZE")]
+    small_object: Option<String>,
+
+    /// How fresh answers are: strict (ask the origin each time), immutable (never), or a time [default: 10s]
+    #[arg(long, value_name = "RULE")]
+    consistency: Option<String>,
+
+    /// Refuse all writes
+    #[arg(long)]
+    read_only: bool,
+
+    /// A key that opens all buckets for writing; may be repeated. Others can read a command line: prefer the
+    /// variable or the file [env: STYLOBATE_ACCESS_KEY] [default: none, on loopback only]
+    #[arg(long, value_name = "ID:SECRET")]
+    access_key: Vec<String>,
+
+    /// A domain under which BUCKET.DOMAIN names a bucket; may be repeated
+    #[arg(long, value_name = "DOMAIN")]
+    domain: Vec<String>,
+
+    /// The region that the node says it is in [default: us-east-1]
+    #[arg(long, value_name = "NAME")]
+    region: Option<String>,
+
+    /// Most bytes read ahead of a sequential reader [default: 32MiB]
+    #[arg(long, value_name = "SIZE")]
+    read_ahead: Option<String>,
+
+    /// Most bytes of one request to an origin [default: 8MiB]
+    #[arg(long, value_name = "SIZE")]
+    max_fetch: Option<String>,
+
+    /// How often a request to an origin is tried [default: 4]
+    #[arg(long, value_name = "COUNT")]
+    attempts: Option<String>,
+
+    /// The pause before the second try; it doubles from there [default: 100ms]
+    #[arg(long, value_name = "TIME")]
+    backoff: Option<String>,
+
+    /// How long a request to an origin may take, retries included [default: 60s]
+    #[arg(long, value_name = "TIME")]
+    deadline: Option<String>,
+
+    /// Send a second request once the first is slower than this part of all, such as 0.95 [default: off]
+    #[arg(long, value_name = "QUANTILE")]
+    hedge: Option<String>,
+
+    /// Most connections of each door at once [default: 10000]
+    #[arg(long, value_name = "COUNT")]
+    max_connections: Option<String>,
+
+    /// How long requests may take to finish once the node is told to stop [default: 30s]
+    #[arg(long, value_name = "TIME")]
+    drain_timeout: Option<String>,
+
+    /// Which events are logged, such as warn or info,stylobate_server=debug [default: info]
+    #[arg(long, value_name = "FILTER")]
+    log: Option<String>,
+
+    /// How they are printed: text or json [default: text]
+    #[arg(long, value_name = "FORMAT")]
+    log_format: Option<String>,
+
+    /// Print each setting and where it came from, and stop
+    #[arg(long)]
+    print_config: bool,
+}
+
+impl ServeArgs {
+    /// What the command line says, as the strongest layer.
+    fn layer(&self) -> anyhow::Result<Layer> {
+        let domains = (!self.domain.is_empty()).then(|| self.domain.join(","));
+        let read_only = self.read_only.then(|| "true".to_owned());
+        let settings = [
+            (Setting::Listen, &self.listen),
+            (Setting::Admin, &self.admin),
+            (Setting::Domains, &domains),
+            (Setting::Region, &self.region),
+            (Setting::MaxConnections, &self.max_connections),
+            (Setting::DrainTimeout, &self.drain_timeout),
+            (Setting::Log, &self.log),
+            (Setting::LogFormat, &self.log_format),
+            (Setting::ReadOnly, &read_only),
+            (Setting::ReadAhead, &self.read_ahead),
+            (Setting::MaxFetch, &self.max_fetch),
+            (Setting::Attempts, &self.attempts),
+            (Setting::Backoff, &self.backoff),
+            (Setting::Deadline, &self.deadline),
+            (Setting::Hedge, &self.hedge),
+            (Setting::Memory, &self.memory),
+            (Setting::Disk, &self.disk),
+            (Setting::DiskCapacity, &self.disk_capacity),
+            (Setting::Policy, &self.policy),
+            (Setting::PageSize, &self.page_size),
+            (Setting::SmallObject, &self.small_object),
+            (Setting::Consistency, &self.consistency),
+        ];
+        let mut layer = Layer::default();
+        for (setting, text) in settings {
+            if let Some(text) = text {
+                layer = layer.with_flag(setting, text);
+            }
+        }
+        for origin in &self.origin {
+            layer = layer.with_origin(origin);
+        }
+        for option in &self.option {
+            layer = layer.with_option(option)?;
+        }
+        for key in &self.access_key {
+            layer = layer.with_access_key(key)?;
+        }
+        Ok(layer)
+    }
+
+    fn resolve(&self) -> anyhow::Result<Resolved> {
+        let environment = |name: &str| std::env::var(name).ok();
+        let file = match &self.config {
+            Some(path) => Layer::file(path)?,
+            None => Layer::default(),
+        };
+        let layers = Layers { file, environment: Layer::environment(&environment)?, flags: self.layer()? };
+        Ok(layers.resolve(&environment)?)
+    }
+}
+
+/// Serves until SIGTERM or SIGINT. The error of a node that does not start knows its exit code.
+pub(crate) async fn run(args: ServeArgs) -> anyhow::Result<()> {
+    let resolved = args.resolve()?;
+    if args.print_config {
+        print!("{resolved}");
+        return Ok(());
+    }
+    resolved.check_default_folder()?;
+    let config = resolved.config;
+    logging::start(&config.server.log, config.server.log_format)?;
+
+    // From here on a signal is remembered, not deadly: what the node has opened is closed again.
+    let mut shutdown = pin!(shutdown()?);
+    let doors = Doors::bind(&config).await?;
+    let node = Node::open(&config).await?;
+    let checked = tokio::select! {
+        checked = check_origins(&node) => checked.map(|()| true),
+        () = &mut shutdown => Ok(false),
+    };
+    if !matches!(checked, Ok(true)) {
+        node.close().await;
+        return checked.map(drop).map_err(Into::into);
+    }
+    announce(&doors, &config)?;
+    doors.serve(node, shutdown).await?;
+    Ok(())
+}
+
+/// Says where the node is, and what a client is to be told.
+fn announce(doors: &Doors, config: &NodeConfig) -> anyhow::Result<()> {
+    let (s3, admin) = (doors.s3_address(), doors.admin_address());
+    let mut out = std::io::stdout().lock();
+    for bucket in &config.buckets {
+        let url = stylobate_server::config::without_credentials(&bucket.url);
+        writeln!(out, "bucket  {}  {url}", bucket.name)?;
+    }
+    writeln!(out, "s3      http://{s3}")?;
+    writeln!(out, "admin   http://{admin}/")?;
+    let (id, secret) = match config.access_keys.first() {
+        Some(key) => (key.id.as_str(), "…"),
+        None => ("any", "any"),
+    };
+    let region = &config.server.region;
+    writeln!(
+        out,
+        "export AWS_ENDPOINT_URL=http://{s3} AWS_ACCESS_KEY_ID={id} AWS_SECRET_ACCESS_KEY={secret} AWS_REGION={region}"
+    )?;
+    out.flush()?;
+    Ok(())
+}
+
+/// Ready at the first SIGTERM or SIGINT. From then on, a second one ends the process at once.
+fn shutdown() -> anyhow::Result<impl Future<Output = ()>> {
+    let mut terminate = signal(SignalKind::terminate()).context("cannot listen for SIGTERM")?;
+    let mut interrupt = signal(SignalKind::interrupt()).context("cannot listen for SIGINT")?;
+    Ok(async move {
+        either(&mut terminate, &mut interrupt).await;
+        tokio::spawn(async move {
+            either(&mut terminate, &mut interrupt).await;
+            eprintln!("stylobate: told to stop twice: requests under way are cut off");
+            process::exit(IMPATIENT);
+        });
+    })
+}
+
+async fn either(one: &mut Signal, other: &mut Signal) {
+    tokio::select! {
+        _ = one.recv() => {}
+        _ = other.recv() => {}
+    }
+}

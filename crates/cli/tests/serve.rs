@@ -1,0 +1,277 @@
+//! `stylobate serve` as a process: what it prints, how it ends, and with which exit code.
+#![allow(missing_docs, clippy::unwrap_used, clippy::expect_used, clippy::panic, reason = "a test")]
+
+use std::{
+    fs,
+    io::{BufRead, BufReader, Read, Write},
+    net::{TcpListener, TcpStream},
+    path::Path,
+    process::{Child, ChildStdout, Command, Output, Stdio},
+    time::{Duration, Instant},
+};
+
+/// The command in an empty folder and without the caller's own variables.
+fn stylobate(folder: &Path) -> Command {
+    let mut command = Command::new(env!("CARGO_BIN_EXE_stylobate"));
+    for (name, _) in std::env::vars().filter(|(name, _)| name.starts_with("STYLOBATE_")) {
+        command.env_remove(name);
+    }
+    command.current_dir(folder).arg("serve").env_remove("RUST_BACKTRACE");
+    command
+}
+
+fn run(folder: &Path, args: &[&str]) -> Output {
+    stylobate(folder).args(args).output().unwrap()
+}
+
+/// The exit code, and the one line of the error.
+fn failure(output: &Output) -> (i32, String) {
+    let text = String::from_utf8_lossy(&output.stderr).into_owned();
+    assert_eq!(text.lines().count(), 1, "{text}");
+    assert_eq!(String::from_utf8_lossy(&output.stdout), "");
+    (output.status.code().unwrap(), text.trim().to_owned())
+}
+
+/// A node that has said where it is.
+struct Running {
+    child: Child,
+    stdout: BufReader<ChildStdout>,
+    s3: String,
+    admin: String,
+    export: String,
+}
+
+impl Running {
+    fn start(folder: &Path, args: &[&str]) -> Self {
+        let mut command = stylobate(folder);
+        command.args(["--listen", "127.0.0.1:0", "--admin", "127.0.0.1:0", "--memory", "64MiB"]).args(args);
+        let mut child = command.stdout(Stdio::piped()).stderr(Stdio::piped()).spawn().unwrap();
+        let mut stdout = BufReader::new(child.stdout.take().unwrap());
+        let (mut s3, mut admin) = (String::new(), String::new());
+        loop {
+            let mut line = String::new();
+            if stdout.read_line(&mut line).unwrap() == 0 {
+                let mut error = String::new();
+                child.stderr.take().unwrap().read_to_string(&mut error).unwrap();
+                panic!("the node did not start: {error}");
+            }
+            let address =
+                |line: &str| line.trim().trim_end_matches('/').rsplit('/').next().unwrap().to_owned();
+            match line.split_whitespace().next() {
+                Some("s3") => s3 = address(&line),
+                Some("admin") => admin = address(&line),
+                Some("export") => return Self { child, stdout, s3, admin, export: line.trim().to_owned() },
+                _ => {}
+            }
+        }
+    }
+
+    fn signal(&self, name: &str) {
+        let sent = Command::new("kill").args([name, &self.child.id().to_string()]).status().unwrap();
+        assert!(sent.success());
+    }
+
+    /// Waits for the end: the exit code and what was logged.
+    fn wait(&mut self) -> (Option<i32>, String) {
+        let mut log = String::new();
+        self.child.stderr.take().unwrap().read_to_string(&mut log).unwrap();
+        (self.child.wait().unwrap().code(), log)
+    }
+}
+
+impl Drop for Running {
+    fn drop(&mut self) {
+        let _ = self.child.kill();
+        let _ = self.child.wait();
+    }
+}
+
+fn folder_with_data() -> tempfile::TempDir {
+    let folder = tempfile::tempdir().unwrap();
+    fs::create_dir(folder.path().join("data")).unwrap();
+    fs::write(folder.path().join("data/hello"), "world").unwrap();
+    folder
+}
+
+fn get(address: &str, path: &str) -> String {
+    let mut stream = TcpStream::connect(address).unwrap();
+    write!(stream, "GET {path} HTTP/1.1\r\nhost: {address}\r\nconnection: close\r\n\r\n").unwrap();
+    let mut answer = String::new();
+    stream.read_to_string(&mut answer).unwrap();
+    answer
+}
+
+#[test]
+fn without_any_argument_the_folder_data_is_served() {
+    let folder = folder_with_data();
+    let node = Running::start(folder.path(), &[]);
+    let answer = get(&node.s3, "/data/hello");
+    assert!(answer.starts_with("HTTP/1.1 200") && answer.ends_with("world"), "{answer}");
+    assert!(get(&node.admin, "/readyz").starts_with("HTTP/1.1 200"));
+    assert_eq!(
+        node.export,
+        format!(
+            "export AWS_ENDPOINT_URL=http://{} AWS_ACCESS_KEY_ID=any AWS_SECRET_ACCESS_KEY=any AWS_REGION=us-east-1",
+            node.s3
+        )
+    );
+}
+
+#[test]
+fn without_the_folder_data_the_error_says_what_to_type() {
+    let folder = tempfile::tempdir().unwrap();
+    let (code, error) = failure(&run(folder.path(), &[]));
+    assert_eq!(code, 2);
+    assert!(error.contains("./data") && error.contains("stylobate serve --origin"), "{error}");
+}
+
+#[test]
+fn a_folder_that_does_not_exist_is_an_error() {
+    let folder = tempfile::tempdir().unwrap();
+    let (code, error) = failure(&run(folder.path(), &["--origin", "lake=./sea", "--listen", "127.0.0.1:0"]));
+    assert_eq!(code, 2, "{error}");
+    assert!(error.contains("./sea"), "{error}");
+}
+
+#[test]
+fn the_printed_configuration_says_where_each_value_came_from() {
+    let folder = tempfile::tempdir().unwrap();
+    let file = "[cache]\npolicy = \"lru\"\n[[bucket]]\nname = \"lake\"\nurl = \"s3://lake\"\n\
+                [bucket.options]\nsecret_access_key = \"hunter2\"\n";
+    fs::write(folder.path().join("node.toml"), file).unwrap();
+    let output = stylobate(folder.path())
+        .args(["--config", "node.toml", "--memory", "1GiB", "--print-config"])
+        .env("STYLOBATE_PAGE_SIZE", "2MiB")
+        .env("STYLOBATE_ACCESS_KEY", "me:hunter2")
+        .output()
+        .unwrap();
+    let text = String::from_utf8_lossy(&output.stdout);
+    assert!(output.status.success(), "{}", String::from_utf8_lossy(&output.stderr));
+    assert!(!text.contains("hunter2"), "{text}");
+    let lines: Vec<_> =
+        text.lines().map(|line| line.split_whitespace().collect::<Vec<_>>().join(" ")).collect();
+    for line in [
+        "memory = \"1GiB\" # flag --memory",
+        "page_size = \"2MiB\" # env STYLOBATE_PAGE_SIZE",
+        "policy = \"lru\" # node.toml:2",
+        "name = \"lake\" # node.toml:4",
+        "options.secret_access_key = \"***\" # node.toml:7",
+        "secret = \"***\" # env STYLOBATE_ACCESS_KEY",
+        "listen = \"127.0.0.1:9000\" # default",
+    ] {
+        assert!(lines.iter().any(|known| known == line), "no {line} in\n{text}");
+    }
+}
+
+#[test]
+fn an_unknown_key_is_an_error_that_names_file_and_line() {
+    let folder = tempfile::tempdir().unwrap();
+    fs::write(folder.path().join("node.toml"), "[cache]\nmemry = \"1GiB\"\n").unwrap();
+    let (code, error) = failure(&run(folder.path(), &["--config", "node.toml"]));
+    assert_eq!(code, 2);
+    assert_eq!(error, "stylobate: node.toml:2: unknown key `memry` in [cache]; did you mean `memory`?");
+}
+
+#[test]
+fn a_port_in_use_has_an_exit_code_of_its_own() {
+    let folder = folder_with_data();
+    let taken = TcpListener::bind("127.0.0.1:0").unwrap();
+    let address = taken.local_addr().unwrap().to_string();
+    let (code, error) = failure(&run(folder.path(), &["--listen", &address]));
+    assert_eq!(code, 3);
+    assert!(error.contains(&address) && error.contains("--listen"), "{error}");
+}
+
+#[test]
+fn beyond_loopback_keys_are_needed() {
+    let folder = folder_with_data();
+    for flag in ["--listen", "--admin"] {
+        let (code, error) = failure(&run(folder.path(), &[flag, "0.0.0.0:0"]));
+        assert_eq!(code, 2);
+        assert!(error.contains("--access-key"), "{error}");
+    }
+}
+
+#[test]
+fn an_origin_that_does_not_answer_has_an_exit_code_of_its_own() {
+    let folder = tempfile::tempdir().unwrap();
+    // Nobody listens on a port that was free a moment ago.
+    let address = TcpListener::bind("127.0.0.1:0").unwrap().local_addr().unwrap();
+    let origin = format!("far=http://{address}/");
+    let doors = ["--listen", "127.0.0.1:0", "--admin", "127.0.0.1:0", "--attempts", "1", "--log", "off"];
+    let args = [&doors[..], &["--origin", &origin, "--option", "allow_http=true"]].concat();
+    let (code, error) = failure(&run(folder.path(), &args));
+    assert_eq!(code, 4, "{error}");
+    assert!(error.contains("bucket far"), "{error}");
+}
+
+#[test]
+fn a_cache_folder_serves_one_process() {
+    let folder = folder_with_data();
+    let disk = format!("{}=64MiB", folder.path().join("cache").display());
+    let _first = Running::start(folder.path(), &["--disk", &disk]);
+    let doors = ["--listen", "127.0.0.1:0", "--admin", "127.0.0.1:0", "--memory", "64MiB", "--log", "off"];
+    let (code, error) = failure(&run(folder.path(), &[&doors[..], &["--disk", &disk]].concat()));
+    assert_eq!(code, 5, "{error}");
+    assert!(error.contains("in use by another process"), "{error}");
+}
+
+#[test]
+fn a_cache_folder_that_cannot_be_made_is_an_error() {
+    let folder = folder_with_data();
+    let doors = ["--listen", "127.0.0.1:0", "--admin", "127.0.0.1:0", "--memory", "64MiB", "--log", "off"];
+    let (code, error) = failure(&run(folder.path(), &[&doors[..], &["--disk", "data/hello/cache"]].concat()));
+    assert_eq!(code, 5, "{error}");
+    assert!(error.contains("data/hello/cache"), "{error}");
+}
+
+#[test]
+fn a_node_that_is_told_to_stop_finishes_and_exits_with_0() {
+    for name in ["-TERM", "-INT"] {
+        let folder = folder_with_data();
+        let mut node = Running::start(folder.path(), &[]);
+        // A request that has begun and is not over.
+        let mut under_way = TcpStream::connect(&node.s3).unwrap();
+        write!(under_way, "GET /data/hello HTTP/1.1\r\nhost: {}\r\n", node.s3).unwrap();
+        std::thread::sleep(Duration::from_millis(300));
+        node.signal(name);
+        std::thread::sleep(Duration::from_millis(300));
+        write!(under_way, "\r\n").unwrap();
+        let mut answer = String::new();
+        under_way.read_to_string(&mut answer).unwrap();
+        assert!(answer.starts_with("HTTP/1.1 200") && answer.ends_with("world"), "{name}: {answer}");
+        let (code, log) = node.wait();
+        assert_eq!(code, Some(0), "{name}: {log}");
+        assert!(log.contains("stopped"), "{name}: {log}");
+        let mut rest = String::new();
+        node.stdout.read_to_string(&mut rest).unwrap();
+        assert_eq!(rest, "");
+    }
+}
+
+#[test]
+fn a_second_signal_ends_the_process_at_once() {
+    let folder = folder_with_data();
+    let mut node = Running::start(folder.path(), &[]);
+    let mut under_way = TcpStream::connect(&node.s3).unwrap();
+    write!(under_way, "GET /data/hello HTTP/1.1\r\n").unwrap();
+    std::thread::sleep(Duration::from_millis(300));
+    let begun = Instant::now();
+    node.signal("-TERM");
+    std::thread::sleep(Duration::from_millis(300));
+    node.signal("-TERM");
+    assert_eq!(node.wait().0, Some(130));
+    assert!(begun.elapsed() < Duration::from_secs(10), "the drain would have taken thirty");
+}
+
+#[test]
+fn events_are_json_where_that_is_asked_for() {
+    let folder = folder_with_data();
+    let mut node = Running::start(folder.path(), &["--log-format", "json"]);
+    node.signal("-TERM");
+    let (_, log) = node.wait();
+    assert!(log.lines().count() > 0);
+    for line in log.lines() {
+        assert!(serde_json::from_str::<serde_json::Value>(line).unwrap()["level"].is_string(), "{line}");
+    }
+}

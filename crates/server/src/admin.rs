@@ -1,0 +1,163 @@
+//! The admin door: health, metrics, statistics, warming and evicting, and a page to look at.
+//!
+//! | request | answer | who |
+//! |---|---|---|
+//! | `GET /healthz` | 200 while the process runs | everybody |
+//! | `GET /readyz` | 200, or 503 with the buckets whose origins do not answer | everybody |
+//! | `GET /` | a page that shows the statistics | a key for all buckets |
+//! | `GET /metrics` | counters for Prometheus | a key for all buckets |
+//! | `GET /api/stats` | counters as JSON | a key for all buckets |
+//! | `POST /api/warm` | loads what begins with a prefix; how many objects and bytes that were | a key that writes to the bucket |
+//! | `POST /api/evict` | drops what begins with a prefix; how many objects that were | a key that writes to the bucket |
+//!
+//! A key is shown as `Authorization: Bearer SECRET` or as HTTP basic authentication with id and secret. A node
+//! without keys asks for none, and listens on loopback only. Posts must be `application/json`, which no page of
+//! another site can send.
+
+mod keys;
+mod ready;
+mod stats;
+mod warm;
+
+use std::sync::Arc;
+
+use axum::{
+    Json, Router,
+    extract::{Request, State},
+    http::{HeaderMap, StatusCode, header},
+    middleware::{self, Next},
+    response::{Html, IntoResponse, Response},
+    routing::{get, post},
+};
+use serde_json::json;
+
+pub use self::ready::check_origins;
+pub(crate) use self::stats::hit_ratio;
+use self::{keys::AdminKeys, ready::Readiness, warm::Target};
+use crate::{
+    Bucket, Node,
+    config::{AccessKeyConfig, scrubbed},
+    metrics,
+};
+
+const STATUS_PAGE: &str = include_str!("admin/status.html");
+const OPENMETRICS: &str = "application/openmetrics-text; version=1.0.0; charset=utf-8";
+/// The page brings everything along, and may load nothing.
+const PAGE_POLICY: &str = "default-src 'none'; style-src 'unsafe-inline'; script-src 'unsafe-inline'; \
+                           connect-src 'self'; img-src data:; frame-ancestors 'none'";
+
+/// What the handlers share.
+struct Admin {
+    node: Arc<Node>,
+    keys: AdminKeys,
+    readiness: Readiness,
+}
+
+type Shared = State<Arc<Admin>>;
+type Refusal = (StatusCode, &'static str);
+
+/// The admin door of a node.
+pub(crate) fn router(node: Arc<Node>, keys: &[AccessKeyConfig]) -> Router {
+    let admin = Arc::new(Admin { node, keys: AdminKeys::new(keys), readiness: Readiness::default() });
+    let seeing = Router::new()
+        .route("/", get(page))
+        .route("/metrics", get(prometheus))
+        .route("/api/stats", get(statistics))
+        .layer(middleware::from_fn_with_state(admin.clone(), require_sight));
+    Router::new()
+        .route("/healthz", get(|| async { "ok\n" }))
+        .route("/readyz", get(readyz))
+        .route("/api/warm", post(warm_prefix))
+        .route("/api/evict", post(evict_prefix))
+        .merge(seeing)
+        .fallback(|| async { refusal(StatusCode::NOT_FOUND, "no such page") })
+        .with_state(admin)
+}
+
+/// An error as the door tells it.
+fn refusal(status: StatusCode, what: &str) -> Response {
+    let body = Json(json!({ "error": what }));
+    if status == StatusCode::UNAUTHORIZED {
+        let challenge = [(header::WWW_AUTHENTICATE, "Basic realm=\"stylobate\", charset=\"UTF-8\"")];
+        return (status, challenge, body).into_response();
+    }
+    (status, body).into_response()
+}
+
+async fn require_sight(State(admin): Shared, request: Request, next: Next) -> Response {
+    match admin.keys.may_see(request.headers()) {
+        Ok(()) => next.run(request).await,
+        Err(refused) => refusal(refused.status(), refused.reason()),
+    }
+}
+
+async fn page() -> impl IntoResponse {
+    ([(header::CONTENT_SECURITY_POLICY, PAGE_POLICY), (header::CACHE_CONTROL, "no-store")], Html(STATUS_PAGE))
+}
+
+async fn prometheus(State(admin): Shared) -> Response {
+    match metrics::scrape(&admin.node) {
+        Ok(text) => ([(header::CONTENT_TYPE, OPENMETRICS)], text).into_response(),
+        Err(_) => refusal(StatusCode::INTERNAL_SERVER_ERROR, "the metrics cannot be written"),
+    }
+}
+
+async fn statistics(State(admin): Shared) -> impl IntoResponse {
+    ([(header::CACHE_CONTROL, "no-store")], Json(stats::collect(&admin.node)))
+}
+
+async fn readyz(State(admin): Shared) -> Response {
+    let failing = admin.readiness.failing(&admin.node).await;
+    match failing.is_empty() {
+        true => Json(json!({ "ready": true })).into_response(),
+        false => {
+            let body = json!({ "ready": false, "failing": *failing });
+            (StatusCode::SERVICE_UNAVAILABLE, Json(body)).into_response()
+        }
+    }
+}
+
+/// The bucket that a post is about, if its sender may change what is cached of it.
+fn bucket_of<'a>(admin: &'a Admin, headers: &HeaderMap, target: &Target) -> Result<&'a Bucket, Refusal> {
+    if let Err(refused) = admin.keys.may_change(headers, &target.bucket) {
+        return Err((refused.status(), refused.reason()));
+    }
+    admin.node.bucket(&target.bucket).ok_or((StatusCode::NOT_FOUND, "no such bucket"))
+}
+
+async fn warm_prefix(State(admin): Shared, headers: HeaderMap, Json(target): Json<Target>) -> Response {
+    let bucket = match bucket_of(&admin, &headers, &target) {
+        Ok(bucket) => bucket,
+        Err((status, what)) => return refusal(status, what),
+    };
+    let warmed = warm::warm(&bucket.reader, &target.prefix).await;
+    tracing::info!(
+        bucket = target.bucket,
+        prefix = target.prefix,
+        objects = warmed.objects,
+        bytes = warmed.bytes,
+        failed = warmed.failed,
+        "warmed"
+    );
+    let status =
+        if warmed.objects == 0 && warmed.failed > 0 { StatusCode::BAD_GATEWAY } else { StatusCode::OK };
+    (status, Json(warmed)).into_response()
+}
+
+async fn evict_prefix(State(admin): Shared, headers: HeaderMap, Json(target): Json<Target>) -> Response {
+    let bucket = match bucket_of(&admin, &headers, &target) {
+        Ok(bucket) => bucket,
+        Err((status, what)) => return refusal(status, what),
+    };
+    match bucket.reader.evict(&target.prefix).await {
+        Ok(objects) => {
+            tracing::info!(bucket = target.bucket, prefix = target.prefix, objects, "evicted");
+            Json(json!({ "objects": objects })).into_response()
+        }
+        Err(error) => {
+            let reason = scrubbed(&error.to_string());
+            tracing::warn!(bucket = target.bucket, prefix = target.prefix, reason, "not evicted");
+            refusal(StatusCode::BAD_GATEWAY, "not all of it could be dropped: try again")
+        }
+    }
+}

@@ -1,0 +1,130 @@
+//! Who may use the admin door.
+
+use axum::http::{HeaderMap, StatusCode, header};
+use base64::{Engine, prelude::BASE64_STANDARD};
+
+use crate::config::{AccessKeyConfig, Secret};
+
+/// The node's keys as the admin door is shown them. None at all lets everybody in.
+pub(super) struct AdminKeys {
+    keys: Vec<AdminKey>,
+}
+
+struct AdminKey {
+    config: AccessKeyConfig,
+    /// `base64(id:secret)`, as HTTP basic authentication sends it. What is shown is compared with it, not decoded.
+    basic: Secret,
+}
+
+/// Why somebody is not let in.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(super) enum Refused {
+    /// No key was shown, or none that is known.
+    Unknown,
+    /// The key does not allow this.
+    Forbidden,
+}
+
+impl Refused {
+    pub(super) fn status(self) -> StatusCode {
+        match self {
+            Self::Unknown => StatusCode::UNAUTHORIZED,
+            Self::Forbidden => StatusCode::FORBIDDEN,
+        }
+    }
+
+    pub(super) fn reason(self) -> &'static str {
+        match self {
+            Self::Unknown => "show an access key: Authorization: Bearer SECRET, or basic with ID and SECRET",
+            Self::Forbidden => "this access key does not allow it",
+        }
+    }
+}
+
+impl AdminKeys {
+    pub(super) fn new(keys: &[AccessKeyConfig]) -> Self {
+        let with_basic = |config: &AccessKeyConfig| {
+            let pair = format!("{}:{}", config.id, config.secret.expose());
+            AdminKey { config: config.clone(), basic: Secret::new(BASE64_STANDARD.encode(pair)) }
+        };
+        Self { keys: keys.iter().map(with_basic).collect() }
+    }
+
+    /// Statistics tell of all buckets, so only a key for all buckets sees them.
+    pub(super) fn may_see(&self, headers: &HeaderMap) -> Result<(), Refused> {
+        self.check(headers, |key| key.buckets.iter().any(|name| name == "*"))
+    }
+
+    /// What is cached of a bucket is changed with a key that writes to it.
+    pub(super) fn may_change(&self, headers: &HeaderMap, bucket: &str) -> Result<(), Refused> {
+        self.check(headers, |key| key.write && key.opens(bucket))
+    }
+
+    fn check(&self, headers: &HeaderMap, allows: impl Fn(&AccessKeyConfig) -> bool) -> Result<(), Refused> {
+        if self.keys.is_empty() {
+            return Ok(());
+        }
+        let shown = headers.get(header::AUTHORIZATION).and_then(|value| value.to_str().ok());
+        let (scheme, credentials) = shown.and_then(|text| text.split_once(' ')).ok_or(Refused::Unknown)?;
+        let credentials = credentials.trim();
+        let known: Vec<_> = match scheme.to_ascii_lowercase().as_str() {
+            "bearer" => self.keys.iter().filter(|key| key.config.secret.matches(credentials)).collect(),
+            "basic" => self.keys.iter().filter(|key| key.basic.matches(credentials)).collect(),
+            _ => Vec::new(),
+        };
+        match known.iter().any(|key| allows(&key.config)) {
+            true => Ok(()),
+            false if known.is_empty() => Err(Refused::Unknown),
+            false => Err(Refused::Forbidden),
+        }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn keys() -> AdminKeys {
+        let key = |id: &str, secret: &str, buckets: &[&str], write| AccessKeyConfig {
+            id: id.to_owned(),
+            secret: Secret::new(secret),
+            buckets: buckets.iter().map(|name| (*name).to_owned()).collect(),
+            write,
+        };
+        AdminKeys::new(&[
+            key("admin", "a", &["*"], true),
+            key("viewer", "v", &["*"], false),
+            key("writer", "w", &["lake"], true),
+        ])
+    }
+
+    fn shown(value: &str) -> HeaderMap {
+        HeaderMap::from_iter([(header::AUTHORIZATION, value.parse().unwrap())])
+    }
+
+    #[test]
+    fn a_key_is_shown_as_bearer_or_basic() {
+        assert_eq!(keys().may_see(&shown("Bearer a")), Ok(()));
+        assert_eq!(keys().may_see(&shown(&format!("basic {}", BASE64_STANDARD.encode("admin:a")))), Ok(()));
+        let wrong_id = format!("Basic {}", BASE64_STANDARD.encode("viewer:a"));
+        for text in ["Bearer x", "Bearer", "Bearer ", "Digest a", wrong_id.as_str()] {
+            assert_eq!(keys().may_see(&shown(text)), Err(Refused::Unknown), "{text}");
+        }
+        assert_eq!(keys().may_see(&HeaderMap::new()), Err(Refused::Unknown));
+    }
+
+    #[test]
+    fn seeing_needs_all_buckets_and_changing_needs_to_write() {
+        assert_eq!(keys().may_see(&shown("Bearer v")), Ok(()));
+        assert_eq!(keys().may_see(&shown("Bearer w")), Err(Refused::Forbidden));
+        assert_eq!(keys().may_change(&shown("Bearer a"), "lake"), Ok(()));
+        assert_eq!(keys().may_change(&shown("Bearer w"), "lake"), Ok(()));
+        assert_eq!(keys().may_change(&shown("Bearer w"), "other"), Err(Refused::Forbidden));
+        assert_eq!(keys().may_change(&shown("Bearer v"), "lake"), Err(Refused::Forbidden));
+    }
+
+    #[test]
+    fn without_keys_everybody_is_let_in() {
+        assert_eq!(AdminKeys::new(&[]).may_change(&HeaderMap::new(), "lake"), Ok(()));
+    }
+}

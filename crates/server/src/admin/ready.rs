@@ -1,0 +1,91 @@
+//! Whether the origins answer: asked when the node starts and by whoever watches it.
+
+use std::{sync::Arc, time::Duration};
+
+use futures::future::join_all;
+use serde::Serialize;
+use stylobate_storage::Error;
+use tokio::{
+    sync::Mutex,
+    time::{Instant, timeout},
+};
+
+use crate::{
+    Bucket, Node, Result, ServerError,
+    config::{scrubbed, without_credentials},
+};
+
+const STARTUP_PATIENCE: Duration = Duration::from_secs(15);
+const PROBE_PATIENCE: Duration = Duration::from_secs(3);
+/// A probe costs a request to each origin, and anybody may send one: an answer serves everybody this long.
+const PROBE_LIFETIME: Duration = Duration::from_secs(2);
+
+/// Asks the origin of every bucket for a sign of life. Fails with
+/// [`ServerError::OriginUnreachable`] for the first bucket, by name, whose origin gives none within 15 s.
+pub async fn check_origins(node: &Node) -> Result<()> {
+    match failures(node, STARTUP_PATIENCE).await.into_iter().next() {
+        None => Ok(()),
+        Some((bucket, error)) => Err(ServerError::OriginUnreachable {
+            bucket: bucket.name.clone(),
+            origin: without_credentials(bucket.reader.origin().name()),
+            reason: scrubbed(&error.to_string()),
+        }),
+    }
+}
+
+async fn failures(node: &Node, patience: Duration) -> Vec<(&Bucket, Error)> {
+    let checks = node.buckets().map(|bucket| async move {
+        let checked = timeout(patience, bucket.reader.origin().check()).await.unwrap_or_else(|_| {
+            Err(Error::Deadline { path: "/".to_owned(), deadline_ms: patience.as_millis() as u64 })
+        });
+        checked.err().map(|error| (bucket, error))
+    });
+    join_all(checks).await.into_iter().flatten().collect()
+}
+
+/// A bucket that is not ready. Why is said in a word only: an origin's own text may hold a signed URL, and this
+/// is shown to everybody.
+#[derive(Clone, Debug, Serialize)]
+pub(super) struct Failing {
+    bucket: String,
+    error: &'static str,
+}
+
+/// The last answer, for as long as it is believed.
+#[derive(Default)]
+pub(super) struct Readiness {
+    last: Mutex<Option<(Instant, Arc<Vec<Failing>>)>>,
+}
+
+impl Readiness {
+    /// The buckets whose origins do not answer. Whoever asks at the same time waits for one answer.
+    pub(super) async fn failing(&self, node: &Node) -> Arc<Vec<Failing>> {
+        let mut last = self.last.lock().await;
+        if let Some((_, failing)) = last.as_ref().filter(|(at, _)| at.elapsed() < PROBE_LIFETIME) {
+            return failing.clone();
+        }
+        let failures = failures(node, PROBE_PATIENCE).await;
+        let failing = failures.into_iter().map(|(bucket, error)| {
+            let reason = scrubbed(&error.to_string());
+            tracing::warn!(bucket = bucket.name, reason, "origin does not answer");
+            Failing { bucket: bucket.name.clone(), error: in_a_word(&error) }
+        });
+        let failing: Arc<Vec<_>> = Arc::new(failing.collect());
+        *last = Some((Instant::now(), failing.clone()));
+        failing
+    }
+}
+
+fn in_a_word(error: &Error) -> &'static str {
+    match error {
+        Error::NotFound { .. } => "the origin has no such bucket or folder",
+        Error::Deadline { .. } => "the origin does not answer in time",
+        Error::Origin { source, .. } => match **source {
+            object_store::Error::PermissionDenied { .. } | object_store::Error::Unauthenticated { .. } => {
+                "the origin refuses the credentials"
+            }
+            _ => "the origin cannot be reached",
+        },
+        _ => "the origin cannot be used",
+    }
+}

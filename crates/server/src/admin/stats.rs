@@ -1,0 +1,77 @@
+//! What a node did and holds, as one JSON document.
+
+use serde::Serialize;
+use stylobate_storage::{CacheStats, ReadStats};
+
+use crate::{Node, RequestStats, config::without_credentials};
+
+/// The statistics of a node.
+#[derive(Serialize)]
+pub(super) struct Stats {
+    version: &'static str,
+    /// Part of all bytes read that came from memory or disk, 0 to 1.
+    hit_ratio: f64,
+    bytes: Bytes,
+    requests: RequestStats,
+    cache: CacheStats,
+    buckets: Vec<BucketStats>,
+}
+
+/// Bytes handed to readers, by where they came from.
+#[derive(Default, Serialize)]
+struct Bytes {
+    memory: u64,
+    disk: u64,
+    origin: u64,
+    passed_through: u64,
+}
+
+#[derive(Serialize)]
+struct BucketStats {
+    name: String,
+    origin: String,
+    read_only: bool,
+    hit_ratio: f64,
+    reads: ReadStats,
+}
+
+/// Everything at this moment.
+pub(super) fn collect(node: &Node) -> Stats {
+    let buckets: Vec<_> = node
+        .buckets()
+        .map(|bucket| {
+            let reads = bucket.reader.stats();
+            BucketStats {
+                name: bucket.name.clone(),
+                origin: without_credentials(bucket.reader.origin().name()),
+                read_only: bucket.read_only,
+                hit_ratio: hit_ratio([&reads]),
+                reads,
+            }
+        })
+        .collect();
+    let mut bytes = Bytes::default();
+    for BucketStats { reads, .. } in &buckets {
+        bytes.memory += reads.bytes_memory;
+        bytes.disk += reads.bytes_disk;
+        bytes.origin += reads.bytes_origin;
+        bytes.passed_through += reads.bytes_passed_through;
+    }
+    Stats {
+        version: env!("CARGO_PKG_VERSION"),
+        hit_ratio: hit_ratio(buckets.iter().map(|bucket| &bucket.reads)),
+        bytes,
+        requests: node.metrics().snapshot(),
+        cache: node.cache().stats(),
+        buckets,
+    }
+}
+
+/// Part of the bytes read that came from memory or disk: 0 to 1, and 0 where nothing was read.
+pub(crate) fn hit_ratio<'a>(readers: impl IntoIterator<Item = &'a ReadStats>) -> f64 {
+    let (hits, all) = readers.into_iter().fold((0, 0), |(hits, all), stats| {
+        let hit = stats.bytes_memory + stats.bytes_disk;
+        (hits + hit, all + hit + stats.bytes_origin + stats.bytes_passed_through)
+    });
+    if all == 0 { 0.0 } else { hits as f64 / all as f64 }
+}

@@ -1,0 +1,92 @@
+//! Loads everything that begins with a prefix into the cache.
+
+use futures::{StreamExt, stream};
+use object_store::ObjectMeta;
+use serde::{Deserialize, Serialize};
+use stylobate_storage::{ListRequest, ReadThrough};
+
+use crate::config::scrubbed;
+
+/// Objects that are loaded at the same time.
+const CONCURRENCY: usize = 4;
+/// Objects whose errors are named; more are only counted.
+const NAMED_ERRORS: usize = 100;
+const LISTING: usize = 1_000;
+
+/// What a post is about.
+#[derive(Deserialize)]
+#[serde(deny_unknown_fields)]
+pub(super) struct Target {
+    pub(super) bucket: String,
+    /// What the keys begin with; nothing means the whole bucket.
+    #[serde(default)]
+    pub(super) prefix: String,
+}
+
+/// What was loaded.
+#[derive(Default, Serialize)]
+pub(super) struct Warmed {
+    pub(super) objects: u64,
+    pub(super) bytes: u64,
+    /// Objects that were not loaded.
+    pub(super) failed: u64,
+    /// The first hundred of them, and why.
+    pub(super) errors: Vec<WarmError>,
+}
+
+/// An object that was not loaded, or a listing that failed (which names no object).
+#[derive(Serialize)]
+pub(super) struct WarmError {
+    key: Option<String>,
+    error: String,
+}
+
+impl Warmed {
+    fn fail(&mut self, key: Option<String>, error: &stylobate_storage::Error) {
+        self.failed += 1;
+        if self.errors.len() < NAMED_ERRORS {
+            self.errors.push(WarmError { key, error: scrubbed(&error.to_string()) });
+        }
+    }
+}
+
+/// Loads the objects whose keys begin with `prefix`, four at a time. An object that fails is listed, and the others
+/// go on; a listing that fails ends it. It ends too when the caller goes away.
+pub(super) async fn warm(reader: &ReadThrough, prefix: &str) -> Warmed {
+    let mut warmed = Warmed::default();
+    let mut token = None;
+    loop {
+        let request = ListRequest {
+            prefix: prefix.to_owned(),
+            delimiter: false,
+            start_after: None,
+            token: token.take(),
+            max_keys: LISTING,
+        };
+        let page = match reader.list_page(request).await {
+            Ok(page) => page,
+            Err(error) => {
+                warmed.fail(None, &error);
+                return warmed;
+            }
+        };
+        let load = |object: ObjectMeta| async move {
+            let loaded = reader.warm(&object.location).await;
+            (object, loaded)
+        };
+        let mut loads = stream::iter(page.objects).map(load).buffer_unordered(CONCURRENCY);
+        while let Some((object, loaded)) = loads.next().await {
+            match loaded {
+                Ok(bytes) => {
+                    warmed.objects += 1;
+                    warmed.bytes += bytes;
+                }
+                Err(error) => warmed.fail(Some(object.location.to_string()), &error),
+            }
+        }
+        token = page.next_token;
+        if token.is_none() {
+            return warmed;
+        }
+    }
+}

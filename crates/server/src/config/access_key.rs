@@ -1,0 +1,105 @@
+//! What the entry of an access key says, and where its secret is read from.
+
+use super::{
+    AccessKeyConfig, Given, Provenance, Secret, Sourced,
+    entries::{KeyEntry, SecretEntry},
+};
+use crate::Result;
+
+impl KeyEntry {
+    /// `ID:SECRET`: opens all buckets for writing, as one's own key should.
+    pub(super) fn parse(text: &str, from: Provenance) -> Result<Self> {
+        let Some((id, secret)) = text.split_once(':') else {
+            return from.error("an access key is written ID:SECRET");
+        };
+        Ok(Self {
+            id: Given::new(id, from.clone()),
+            secret: SecretEntry::Text(Given::new(secret, from.clone())),
+            buckets: None,
+            write: Sourced::new(true, from.clone()),
+            from,
+        })
+    }
+}
+
+/// Understands an entry; `env` gives environment variables.
+pub(super) fn resolve(entry: &KeyEntry, env: &dyn Fn(&str) -> Option<String>) -> Result<AccessKeyConfig> {
+    let id = &entry.id.value;
+    if id.is_empty() || !id.chars().all(|c| c.is_ascii_graphic() && !"/:,".contains(c)) {
+        return entry.id.from.error(format!(
+            "id: {id:?} cannot be an id: use letters and digits, without spaces and '/', ':', ','"
+        ));
+    }
+    let (secret, from) = match &entry.secret {
+        SecretEntry::Text(given) => (given.value.clone(), &given.from),
+        SecretEntry::Env(given) => match env(&given.value) {
+            Some(secret) => (secret, &given.from),
+            None => return given.from.error(format!("secret_env: the variable {} is not set", given.value)),
+        },
+        SecretEntry::File(given) => match std::fs::read_to_string(&given.value) {
+            Ok(text) => (text.trim_end_matches(['\r', '\n']).to_owned(), &given.from),
+            Err(error) => return given.from.error(format!("secret_file: {}: {error}", given.value)),
+        },
+    };
+    if secret.is_empty() {
+        return from.error(format!("the secret of access key {id} is empty"));
+    }
+    let buckets = match &entry.buckets {
+        Some(buckets) => buckets.iter().map(|bucket| bucket.value.clone()).collect(),
+        None => vec!["*".to_owned()],
+    };
+    Ok(AccessKeyConfig { id: id.clone(), secret: Secret::new(secret), buckets, write: entry.write.value })
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn key(secret: SecretEntry) -> KeyEntry {
+        KeyEntry { secret, ..KeyEntry::parse("me:x", Provenance::Default).unwrap() }
+    }
+
+    fn given(text: &str) -> Given {
+        Given::new(text, Provenance::Default)
+    }
+
+    #[test]
+    fn a_key_of_the_command_line_opens_everything_for_writing() {
+        let entry = KeyEntry::parse("me:se:cret", Provenance::Flag("--access-key".to_owned())).unwrap();
+        let key = resolve(&entry, &|_| None).unwrap();
+        assert_eq!((key.id.as_str(), key.secret.expose(), key.write), ("me", "se:cret", true));
+        assert!(key.opens("anything"));
+    }
+
+    #[test]
+    fn a_key_without_a_colon_does_not_show_what_may_be_its_secret() {
+        let error = KeyEntry::parse("hunter2", Provenance::Flag("--access-key".to_owned())).unwrap_err();
+        assert_eq!(error.to_string(), "flag --access-key: an access key is written ID:SECRET");
+    }
+
+    #[test]
+    fn a_secret_is_read_from_a_variable_or_a_file() {
+        let env = |name: &str| (name == "MY_SECRET").then(|| "from-env".to_owned());
+        let read = resolve(&key(SecretEntry::Env(given("MY_SECRET"))), &env).unwrap();
+        assert_eq!(read.secret.expose(), "from-env");
+        let error = resolve(&key(SecretEntry::Env(given("NOT_SET"))), &env).unwrap_err();
+        assert!(error.to_string().contains("NOT_SET is not set"), "{error}");
+
+        let dir = tempfile::tempdir().unwrap();
+        let path = dir.path().join("secret");
+        std::fs::write(&path, "from-file\n").unwrap();
+        let path = path.to_str().unwrap();
+        assert_eq!(resolve(&key(SecretEntry::File(given(path))), &env).unwrap().secret.expose(), "from-file");
+        let error = resolve(&key(SecretEntry::File(given("/nowhere"))), &env).unwrap_err();
+        assert!(error.to_string().contains("/nowhere"), "{error}");
+    }
+
+    #[test]
+    fn an_empty_secret_or_an_id_with_spaces_is_refused() {
+        assert!(resolve(&key(SecretEntry::Text(given(""))), &|_| None).is_err());
+        for id in ["", "a b", "a/b"] {
+            let entry = KeyEntry { id: given(id), ..key(SecretEntry::Text(given("x"))) };
+            assert!(resolve(&entry, &|_| None).is_err(), "{id:?}");
+        }
+    }
+}

@@ -1,0 +1,94 @@
+//! Buckets and access keys as they are written, before they are understood.
+
+use super::{Given, Provenance, Sourced};
+
+/// A `[[bucket]]` of the file, or an `--origin`.
+#[derive(Clone, Debug)]
+pub(crate) struct BucketEntry {
+    pub(crate) from: Provenance,
+    /// The name, or `None` where the URL gives it.
+    pub(crate) name: Option<Given>,
+    pub(crate) url: Given,
+    pub(crate) options: Vec<(String, Given)>,
+    pub(crate) consistency: Option<Given>,
+    /// Prefix and consistency.
+    pub(crate) rules: Vec<(String, Given)>,
+    pub(crate) read_only: Option<Sourced<bool>>,
+}
+
+impl BucketEntry {
+    /// `NAME=URL`, or a URL that gives the name too.
+    ///
+    /// What stands before the first `=` is a name only if it could be one: in `s3://lake/day=1` it is not.
+    pub(crate) fn parse(text: &str, from: Provenance) -> Self {
+        let name_and_url = text.split_once('=').filter(|(name, _)| super::check_bucket_name(name).is_ok());
+        let (name, url) = match name_and_url {
+            Some((name, url)) => (Some(Given::new(name, from.clone())), url),
+            None => (None, text),
+        };
+        Self {
+            name,
+            url: Given::new(url, from.clone()),
+            options: Vec::new(),
+            consistency: None,
+            rules: Vec::new(),
+            read_only: None,
+            from,
+        }
+    }
+}
+
+/// An `[[access_key]]` of the file, or an `--access-key`.
+#[derive(Clone, Debug)]
+pub(crate) struct KeyEntry {
+    pub(crate) from: Provenance,
+    pub(crate) id: Given,
+    pub(crate) secret: SecretEntry,
+    /// The buckets, or `None` for all.
+    pub(crate) buckets: Option<Vec<Given>>,
+    pub(crate) write: Sourced<bool>,
+}
+
+/// Where the secret of a key is.
+#[derive(Clone)]
+pub(crate) enum SecretEntry {
+    Text(Given),
+    /// In an environment variable.
+    Env(Given),
+    /// In a file, whose trailing line break does not count.
+    File(Given),
+}
+
+/// Shows where the secret is, never the secret.
+impl std::fmt::Debug for SecretEntry {
+    fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
+        match self {
+            Self::Text(given) => write!(f, "Text({})", given.from),
+            Self::Env(given) => write!(f, "Env({})", given.value),
+            Self::File(given) => write!(f, "File({})", given.value),
+        }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn parts(text: &str) -> (Option<String>, String) {
+        let entry = BucketEntry::parse(text, Provenance::Default);
+        (entry.name.map(|name| name.value), entry.url.value)
+    }
+
+    #[test]
+    fn what_stands_before_the_first_equals_sign_is_the_name() {
+        assert_eq!(parts("lake=s3://b/p"), (Some("lake".to_owned()), "s3://b/p".to_owned()));
+        assert_eq!(parts("lake=./a=b"), (Some("lake".to_owned()), "./a=b".to_owned()));
+    }
+
+    #[test]
+    fn an_equals_sign_within_a_url_is_part_of_it() {
+        for url in ["./data", "s3://lake/day=1", "./day=1", "/srv/a=b", "https://h/x?sig=1"] {
+            assert_eq!(parts(url), (None, url.to_owned()));
+        }
+    }
+}

@@ -1,0 +1,150 @@
+//! Prints a configuration as a file, each value with the place that it came from, and no secrets.
+
+use std::fmt;
+
+use super::{
+    AccessKeyConfig, Provenance, Setting,
+    bucket::ResolvedBucket,
+    entries::{KeyEntry, SecretEntry},
+    secret::{HIDDEN, is_secret_option, without_credentials},
+};
+
+/// What is printed, table by table.
+#[derive(Clone, Debug, Default)]
+pub(super) struct Report {
+    server: Vec<Line>,
+    cache: Vec<Line>,
+    /// Heading and lines of each `[[bucket]]` and `[[access_key]]`.
+    entries: Vec<(&'static str, Vec<Line>)>,
+}
+
+#[derive(Clone, Debug)]
+struct Line {
+    text: String,
+    from: String,
+}
+
+impl Line {
+    fn new(key: &str, literal: impl fmt::Display, from: &Provenance) -> Self {
+        Self { text: format!("{key} = {literal}"), from: from.to_string() }
+    }
+}
+
+/// A text as TOML writes it.
+fn quoted(text: &str) -> String {
+    toml::Value::from(text).to_string()
+}
+
+fn list<'a>(texts: impl IntoIterator<Item = &'a String>) -> String {
+    let texts: Vec<_> = texts.into_iter().map(|text| quoted(text)).collect();
+    format!("[{}]", texts.join(", "))
+}
+
+impl Report {
+    fn push(&mut self, setting: Setting, line: Line) {
+        match setting.section() {
+            "server" => self.server.push(line),
+            _ => self.cache.push(line),
+        }
+    }
+
+    /// A setting that is a text.
+    pub(super) fn text(&mut self, setting: Setting, text: &str, from: &Provenance) {
+        self.push(setting, Line::new(setting.key(), quoted(text), from));
+    }
+
+    /// A setting that is a number or boolean.
+    pub(super) fn bare(&mut self, setting: Setting, literal: String, from: &Provenance) {
+        self.push(setting, Line::new(setting.key(), literal, from));
+    }
+
+    /// A setting that is a list of texts.
+    pub(super) fn list(&mut self, setting: Setting, texts: &[String], from: &Provenance) {
+        self.push(setting, Line::new(setting.key(), list(texts), from));
+    }
+
+    /// A setting that has no value, which TOML cannot write.
+    pub(super) fn comment(&mut self, setting: Setting, what: &str, from: &Provenance) {
+        self.push(setting, Line { text: format!("# {} is {what}", setting.key()), from: from.to_string() });
+    }
+
+    /// A bucket.
+    pub(super) fn bucket(&mut self, bucket: &ResolvedBucket) {
+        let (config, entry) = (&bucket.config, &bucket.entry);
+        let name_from = entry.name.as_ref().map_or(&entry.url.from, |name| &name.from);
+        let mut lines = vec![
+            Line::new("name", quoted(&config.name), name_from),
+            Line::new("url", quoted(&without_credentials(&config.url)), &entry.url.from),
+        ];
+        for (key, given) in &entry.options {
+            let value =
+                if is_secret_option(key) { HIDDEN.to_owned() } else { without_credentials(&given.value) };
+            lines.push(Line::new(&format!("options.{}", toml_key(key)), quoted(&value), &given.from));
+        }
+        let consistency = config.consistency.to_string();
+        lines.push(Line::new("consistency", quoted(&consistency), &bucket.consistency_from));
+        lines.push(Line::new("read_only", config.read_only, &bucket.read_only_from));
+        if !entry.rules.is_empty() {
+            lines.push(Line { text: "rules = [".to_owned(), from: String::new() });
+            for (prefix, given) in &entry.rules {
+                let rule =
+                    format!("    {{ prefix = {}, consistency = {} }},", quoted(prefix), quoted(&given.value));
+                lines.push(Line { text: rule, from: given.from.to_string() });
+            }
+            lines.push(Line { text: "]".to_owned(), from: String::new() });
+        }
+        self.entries.push(("bucket", lines));
+    }
+
+    /// An access key.
+    pub(super) fn access_key(&mut self, entry: &KeyEntry, key: &AccessKeyConfig) {
+        let secret = match &entry.secret {
+            SecretEntry::Text(given) => Line::new("secret", quoted(HIDDEN), &given.from),
+            SecretEntry::Env(given) => Line::new("secret_env", quoted(&given.value), &given.from),
+            SecretEntry::File(given) => Line::new("secret_file", quoted(&given.value), &given.from),
+        };
+        let buckets_from = match &entry.buckets {
+            Some(buckets) => buckets.first().map_or(&entry.from, |bucket| &bucket.from),
+            None => &Provenance::Default,
+        };
+        let lines = vec![
+            Line::new("id", quoted(&key.id), &entry.id.from),
+            secret,
+            Line::new("buckets", list(&key.buckets), buckets_from),
+            Line::new("write", key.write, &entry.write.from),
+        ];
+        self.entries.push(("access_key", lines));
+    }
+}
+
+/// A key as TOML writes it: bare where it may be.
+fn toml_key(key: &str) -> String {
+    let bare = !key.is_empty() && key.chars().all(|c| c.is_ascii_alphanumeric() || c == '_' || c == '-');
+    if bare { key.to_owned() } else { quoted(key) }
+}
+
+impl fmt::Display for Report {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        let tables = [("[server]", &self.server), ("\n[cache]", &self.cache)];
+        for (heading, lines) in tables {
+            writeln!(f, "{heading}")?;
+            print(lines, f)?;
+        }
+        for (heading, lines) in &self.entries {
+            writeln!(f, "\n[[{heading}]]")?;
+            print(lines, f)?;
+        }
+        Ok(())
+    }
+}
+
+fn print(lines: &[Line], f: &mut fmt::Formatter<'_>) -> fmt::Result {
+    let width = lines.iter().map(|line| line.text.chars().count()).max().unwrap_or(0).min(60);
+    for Line { text, from } in lines {
+        match from.as_str() {
+            "" => writeln!(f, "{text}")?,
+            _ => writeln!(f, "{text:width$}  # {from}")?,
+        }
+    }
+    Ok(())
+}

@@ -1,0 +1,191 @@
+//! The settings that have one value: their names in the file, the environment and on the command line.
+
+use std::fmt;
+
+/// A setting of `[server]` or `[cache]`.
+///
+/// One name serves all layers: `page_size` in the file is `STYLOBATE_PAGE_SIZE` in the environment and
+/// `--page-size` on the command line.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Hash)]
+#[expect(missing_docs, reason = "the fields of ServerConfig and CacheConfig say what each is")]
+pub enum Setting {
+    Listen,
+    Admin,
+    Domains,
+    Region,
+    MaxConnections,
+    DrainTimeout,
+    Log,
+    LogFormat,
+    ReadOnly,
+    ReadAhead,
+    MaxFetch,
+    Attempts,
+    Backoff,
+    Deadline,
+    Hedge,
+    Memory,
+    Disk,
+    DiskCapacity,
+    Policy,
+    PageSize,
+    SmallObject,
+    Consistency,
+}
+
+impl Setting {
+    /// Every setting, in the order in which they are printed.
+    pub const ALL: [Self; 22] = [
+        Self::Listen,
+        Self::Admin,
+        Self::Domains,
+        Self::Region,
+        Self::MaxConnections,
+        Self::DrainTimeout,
+        Self::Log,
+        Self::LogFormat,
+        Self::ReadOnly,
+        Self::ReadAhead,
+        Self::MaxFetch,
+        Self::Attempts,
+        Self::Backoff,
+        Self::Deadline,
+        Self::Hedge,
+        Self::Memory,
+        Self::Disk,
+        Self::DiskCapacity,
+        Self::Policy,
+        Self::PageSize,
+        Self::SmallObject,
+        Self::Consistency,
+    ];
+
+    /// Its table in the file.
+    pub const fn section(self) -> &'static str {
+        if (self as u8) < (Self::Memory as u8) { "server" } else { "cache" }
+    }
+
+    /// Its key in that table.
+    pub const fn key(self) -> &'static str {
+        match self {
+            Self::Listen => "listen",
+            Self::Admin => "admin",
+            Self::Domains => "domains",
+            Self::Region => "region",
+            Self::MaxConnections => "max_connections",
+            Self::DrainTimeout => "drain_timeout",
+            Self::Log => "log",
+            Self::LogFormat => "log_format",
+            Self::ReadOnly => "read_only",
+            Self::ReadAhead => "read_ahead",
+            Self::MaxFetch => "max_fetch",
+            Self::Attempts => "attempts",
+            Self::Backoff => "backoff",
+            Self::Deadline => "deadline",
+            Self::Hedge => "hedge",
+            Self::Memory => "memory",
+            Self::Disk => "disk",
+            Self::DiskCapacity => "disk_capacity",
+            Self::Policy => "policy",
+            Self::PageSize => "page_size",
+            Self::SmallObject => "small_object",
+            Self::Consistency => "consistency",
+        }
+    }
+
+    /// Its environment variable.
+    pub fn env(self) -> String {
+        format!("STYLOBATE_{}", self.key().to_ascii_uppercase())
+    }
+
+    /// Its flag. `domains` is a list, whose flag `--domain` is given once for each.
+    pub fn flag(self) -> String {
+        match self {
+            Self::Domains => "--domain".to_owned(),
+            _ => format!("--{}", self.key().replace('_', "-")),
+        }
+    }
+
+    /// The setting with this key in this table.
+    pub fn find(section: &str, key: &str) -> Option<Self> {
+        Self::ALL.into_iter().find(|setting| setting.section() == section && setting.key() == key)
+    }
+
+    /// The keys of a table.
+    pub(crate) fn keys(section: &str) -> impl Iterator<Item = &'static str> {
+        Self::ALL.into_iter().filter(move |setting| setting.section() == section).map(Self::key)
+    }
+}
+
+impl fmt::Display for Setting {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.write_str(self.key())
+    }
+}
+
+/// What to say of a key that nobody knows, with the nearest known one if it is near.
+pub(crate) fn unknown_key(key: &str, place: &str, known: impl Iterator<Item = &'static str>) -> String {
+    let known: Vec<_> = known.collect();
+    let nearest = known.iter().map(|name| (edits(key, name), name)).min();
+    match nearest {
+        Some((distance, name)) if distance <= 2.max(key.len() / 3) => {
+            format!("unknown key `{key}` {place}; did you mean `{name}`?")
+        }
+        _ => format!("unknown key `{key}` {place}; known are {}", known.join(", ")),
+    }
+}
+
+/// How many characters must be inserted, removed or replaced to make one text of the other (Levenshtein).
+fn edits(a: &str, b: &str) -> usize {
+    let b: Vec<char> = b.chars().collect();
+    let mut row: Vec<usize> = (0..=b.len()).collect();
+    for (i, x) in a.chars().enumerate() {
+        let mut left = i + 1;
+        let mut next = vec![left];
+        for (y, above) in b.iter().zip(row.windows(2)) {
+            left = (above[0] + usize::from(x != *y)).min(above[1] + 1).min(left + 1);
+            next.push(left);
+        }
+        row = next;
+    }
+    row.last().copied().unwrap_or(0)
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn a_setting_has_one_name_in_every_layer() {
+        assert_eq!(Setting::PageSize.env(), "STYLOBATE_PAGE_SIZE");
+        assert_eq!(Setting::PageSize.flag(), "--page-size");
+        assert_eq!(Setting::Domains.flag(), "--domain");
+        for setting in Setting::ALL {
+            assert_eq!(Setting::find(setting.section(), setting.key()), Some(setting));
+        }
+    }
+
+    #[test]
+    fn the_settings_of_the_cache_are_in_its_table() {
+        assert_eq!(Setting::find("cache", "memory"), Some(Setting::Memory));
+        assert_eq!(Setting::find("server", "memory"), None);
+        assert_eq!(Setting::find("server", "hedge"), Some(Setting::Hedge));
+    }
+
+    #[test]
+    fn a_misspelt_key_is_answered_with_the_nearest_one() {
+        let said = unknown_key("memry", "in [cache]", Setting::keys("cache"));
+        assert_eq!(said, "unknown key `memry` in [cache]; did you mean `memory`?");
+        let said = unknown_key("colour", "in [cache]", Setting::keys("cache"));
+        assert!(said.starts_with("unknown key `colour` in [cache]; known are memory, disk,"), "{said}");
+    }
+
+    #[test]
+    fn edits_are_counted() {
+        for (a, b, distance) in [("", "", 0), ("a", "", 1), ("kitten", "sitting", 3), ("memry", "memory", 1)]
+        {
+            assert_eq!(edits(a, b), distance);
+            assert_eq!(edits(b, a), distance);
+        }
+    }
+}

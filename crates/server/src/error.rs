@@ -1,0 +1,143 @@
+//! What keeps a node from starting or from serving, and the exit code of each.
+
+use std::{io, net::SocketAddr};
+
+use crate::config::Provenance;
+
+/// The result of an operation of this crate.
+pub type Result<T, E = ServerError> = std::result::Result<T, E>;
+
+/// An error of this crate. Each prints as one line that says what to change.
+#[derive(Debug, thiserror::Error)]
+#[non_exhaustive]
+pub enum ServerError {
+    /// A setting cannot be used. Correct it where `at` says.
+    #[error("{at}: {what}")]
+    Config {
+        /// The file and line, the environment variable or the flag that gave the setting.
+        at: Provenance,
+        /// What is wrong and what to write instead.
+        what: String,
+    },
+
+    /// Nobody said what to serve, and the folder that is served then does not exist. Name an origin.
+    #[error(
+        "nothing to serve: there is no folder {folder} here; name one, such as `stylobate serve --origin FOLDER`, \
+         or a bucket: `--origin s3://BUCKET`"
+    )]
+    NothingToServe {
+        /// The folder that is served by default.
+        folder: &'static str,
+    },
+
+    /// A door was to listen beyond this machine while everybody would be let in. Configure an access key.
+    #[error(
+        "the {door} door refuses {address}: without access keys a node listens on loopback only; \
+         give --access-key ID:SECRET or an [[access_key]], or listen on 127.0.0.1"
+    )]
+    Exposed {
+        /// Which door: `s3` or `admin`.
+        door: &'static str,
+        /// The address it was to listen on.
+        address: SocketAddr,
+    },
+
+    /// Another process listens there. Stop it, or choose another port.
+    #[error("the {door} door cannot use {address}: the port is in use; choose another with --{flag}")]
+    PortInUse {
+        /// Which door: `s3` or `admin`.
+        door: &'static str,
+        /// The address it was to listen on.
+        address: SocketAddr,
+        /// The flag that chooses another.
+        flag: &'static str,
+    },
+
+    /// The address cannot be listened on. Choose one of this machine's addresses, and a port that it may use.
+    #[error("the {door} door cannot listen on {address}: {source}")]
+    Bind {
+        /// Which door: `s3` or `admin`.
+        door: &'static str,
+        /// The address it was to listen on.
+        address: SocketAddr,
+        /// The system's error.
+        source: io::Error,
+    },
+
+    /// An origin does not answer, or refuses. Check its URL, its credentials and the network.
+    #[error("bucket {bucket}: origin {origin} cannot be reached: {reason}")]
+    OriginUnreachable {
+        /// The bucket that the origin stands behind.
+        bucket: String,
+        /// The origin's URL, without credentials.
+        origin: String,
+        /// The origin's error, without the credentials that its URLs may hold.
+        reason: String,
+    },
+
+    /// The page cache cannot be opened: its folder is locked or cannot be written, or its options do not fit
+    /// together. Choose another folder, or other options.
+    #[error("{source}")]
+    Cache {
+        /// The storage crate's error.
+        source: stylobate_storage::Error,
+    },
+
+    /// Any other error of the storage crate.
+    #[error("{source}")]
+    Storage {
+        /// The storage crate's error.
+        source: stylobate_storage::Error,
+    },
+}
+
+impl ServerError {
+    /// The exit code of a process that ends with this error.
+    ///
+    /// | code | what happened |
+    /// |---|---|
+    /// | 1 | anything not listed here |
+    /// | 2 | the command line or the configuration is wrong |
+    /// | 3 | an address cannot be listened on, such as a port in use |
+    /// | 4 | an origin cannot be reached |
+    /// | 5 | the cache cannot be opened, such as a folder that is locked or cannot be written |
+    pub fn exit_code(&self) -> u8 {
+        match self {
+            Self::Config { .. } | Self::NothingToServe { .. } | Self::Exposed { .. } => 2,
+            Self::PortInUse { .. } | Self::Bind { .. } => 3,
+            Self::OriginUnreachable { .. } => 4,
+            Self::Cache { .. } => 5,
+            Self::Storage { source } => match source {
+                stylobate_storage::Error::OriginConfig { .. } => 2,
+                _ => 1,
+            },
+        }
+    }
+}
+
+impl From<stylobate_storage::Error> for ServerError {
+    fn from(source: stylobate_storage::Error) -> Self {
+        use stylobate_storage::Error as Storage;
+        match source {
+            Storage::CacheLocked { .. } | Storage::CacheFolder { .. } | Storage::Cache { .. } => {
+                Self::Cache { source }
+            }
+            _ => Self::Storage { source },
+        }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn a_locked_cache_folder_and_a_wrong_origin_have_codes_of_their_own() {
+        let locked = stylobate_storage::Error::CacheLocked { dir: "/cache".into() };
+        assert_eq!(ServerError::from(locked).exit_code(), 5);
+        let origin = stylobate_storage::Error::OriginConfig { url: "x://".into(), reason: "unknown".into() };
+        assert_eq!(ServerError::from(origin).exit_code(), 2);
+        let gone = stylobate_storage::Error::NotFound { path: "a".into() };
+        assert_eq!(ServerError::from(gone).exit_code(), 1);
+    }
+}

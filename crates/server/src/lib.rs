@@ -1,0 +1,41 @@
+//! The storage node: buckets of object storage behind a page cache, served over S3.
+//!
+//! A [`Node`] holds the buckets and the cache. [`Doors`] let clients in: one speaks S3, the other (admin) answers
+//! health checks, metrics, statistics, warming and evicting. A [`NodeConfig`](config::NodeConfig) says what to
+//! serve, and is built in code or from a file, the environment and flags.
+//!
+//! ```
+//! use stylobate_server::{Doors, Node, config::{BucketConfig, NodeConfig}};
+//!
+//! # #[tokio::main(flavor = "current_thread")]
+//! # async fn main() -> stylobate_server::Result<()> {
+//! let mut config = NodeConfig::default();
+//! config.buckets.push(BucketConfig::new("lake", "memory:///"));
+//! config.server.listen.set_port(0);
+//! config.server.admin.set_port(0);
+//!
+//! let doors = Doors::bind(&config).await?;
+//! let node = Node::open(&config).await?;
+//! assert_ne!(doors.s3_address().port(), 0);
+//! doors.serve(node, async {}).await?; // until the future is ready: here at once
+//! # Ok(())
+//! # }
+//! ```
+
+mod access;
+mod admin;
+pub mod config;
+mod error;
+mod metrics;
+mod node;
+pub mod s3;
+mod serve;
+
+pub use self::{
+    access::{AccessKeys, Action},
+    admin::check_origins,
+    error::{Result, ServerError},
+    metrics::{InFlightGuard, Metrics, OperationStats, RequestStats},
+    node::{Bucket, Node},
+    serve::{Doors, serve},
+};

@@ -1,0 +1,188 @@
+//! All counters of a node in the text format of Prometheus (OpenMetrics 1.0), taken at the time of the scrape.
+
+use std::{fmt, sync::Arc};
+
+use prometheus_client::{
+    collector::Collector,
+    encoding::{DescriptorEncoder, EncodeLabelSet, NoLabelSet, text},
+    metrics::MetricType,
+    registry::Registry,
+};
+use stylobate_storage::{CacheStats, ReadStats};
+
+use super::{Operation, RequestStats};
+use crate::{Node, admin::hit_ratio};
+
+/// What a node has counted, as text. [`CONTENT_TYPE`](crate::admin) names the format.
+pub(crate) fn scrape(node: &Node) -> Result<String, fmt::Error> {
+    let counted = Counted {
+        requests: node.metrics().snapshot(),
+        operations: node.metrics().sorted(),
+        cache: node.cache().stats(),
+        buckets: node.buckets().map(|bucket| (bucket.name.clone(), bucket.reader.stats())).collect(),
+    };
+    let mut registry = Registry::with_prefix("stylobate");
+    registry.register_collector(Box::new(counted));
+    let mut text = String::new();
+    text::encode(&mut text, &registry)?;
+    Ok(text)
+}
+
+/// One moment's counters.
+#[derive(Debug)]
+struct Counted {
+    requests: RequestStats,
+    operations: Vec<(&'static str, Arc<Operation>)>,
+    cache: CacheStats,
+    buckets: Vec<(String, ReadStats)>,
+}
+
+type Encoder<'a> = DescriptorEncoder<'a>;
+type Count = fn(&ReadStats) -> u64;
+
+impl Collector for Counted {
+    fn encode(&self, mut encoder: DescriptorEncoder<'_>) -> fmt::Result {
+        self.doors(&mut encoder)?;
+        self.reads(&mut encoder)?;
+        self.cache(&mut encoder)
+    }
+}
+
+impl Counted {
+    fn doors(&self, encoder: &mut Encoder<'_>) -> fmt::Result {
+        let version = [("version", env!("CARGO_PKG_VERSION"))];
+        gauge(encoder, "build", "The version that runs; always 1", [(version, 1.0)])?;
+        let uptime = self.requests.uptime_seconds as f64;
+        lone_gauge(encoder, "uptime_seconds", "Seconds since the node started", uptime)?;
+
+        let by_code = self.requests.operations.iter().flat_map(|operation| {
+            let name = operation.operation;
+            operation.codes.iter().map(move |(code, count)| {
+                ([("operation", name.to_owned()), ("code", code.to_string())], *count)
+            })
+        });
+        counter(encoder, "requests", "Requests answered, by operation and HTTP status", by_code)?;
+        let bytes = self.requests.operations.iter().map(|op| ([("operation", op.operation)], op.bytes_out));
+        counter(encoder, "response_bytes", "Bytes of bodies sent, by operation", bytes)?;
+        let in_flight = self.requests.in_flight as f64;
+        lone_gauge(encoder, "requests_in_flight", "Requests being answered now", in_flight)?;
+        let connections = self.requests.connections as f64;
+        lone_gauge(encoder, "connections", "Connections open now", connections)?;
+
+        let help = "Seconds until an answer was ready, by operation";
+        let mut family = encoder.encode_descriptor("request_seconds", help, None, MetricType::Histogram)?;
+        for (name, operation) in &self.operations {
+            let buckets = operation.latency.buckets();
+            let count = buckets.iter().map(|(_, count)| count).sum();
+            let labels = [("operation", *name)];
+            let mut histogram = family.encode_family(&labels)?;
+            histogram.encode_histogram::<NoLabelSet>(operation.latency.sum(), count, &buckets, None)?;
+        }
+        Ok(())
+    }
+
+    fn reads(&self, encoder: &mut Encoder<'_>) -> fmt::Result {
+        let by_source = self.buckets.iter().flat_map(|(bucket, stats)| {
+            let sources = [
+                ("memory", stats.bytes_memory),
+                ("disk", stats.bytes_disk),
+                ("origin", stats.bytes_origin),
+                ("passed_through", stats.bytes_passed_through),
+            ];
+            sources.map(|(source, bytes)| ([("bucket", bucket.as_str()), ("source", source)], bytes))
+        });
+        counter(encoder, "read_bytes", "Bytes handed to readers, by where they came from", by_source)?;
+        let ratios = self.buckets.iter().map(|(bucket, stats)| (bucket_label(bucket), hit_ratio([stats])));
+        gauge(encoder, "hit_ratio", "Part of the bytes read that came from memory or disk, 0 to 1", ratios)?;
+        let by_method = self.buckets.iter().flat_map(|(bucket, stats)| {
+            let methods = [("get", stats.origin_gets), ("head", stats.origin_heads)];
+            methods.map(|(method, count)| ([("bucket", bucket.as_str()), ("method", method)], count))
+        });
+        counter(encoder, "origin_requests", "Requests sent to origins, by kind", by_method)?;
+
+        let by_bucket: [(_, _, Count); 6] = [
+            ("fetches_merged", "Readers that joined a fetch under way instead of sending their own", |s| {
+                s.waits_merged
+            }),
+            ("pages_fetched", "Pages fetched from origins", |s| s.pages_fetched),
+            ("pages_prefetched", "Pages fetched ahead of a sequential reader", |s| s.prefetched_pages),
+            ("origin_retries", "Requests to origins that were sent again", |s| s.retries),
+            ("origin_hedges", "Second requests sent since the first was slow", |s| s.hedges),
+            ("objects_changed", "Reads that failed since the object was replaced meanwhile", |s| s.changed),
+        ];
+        for (name, help, value) in by_bucket {
+            let samples = self.buckets.iter().map(|(bucket, stats)| (bucket_label(bucket), value(stats)));
+            counter(encoder, name, help, samples)?;
+        }
+        let in_flight =
+            self.buckets.iter().map(|(bucket, stats)| (bucket_label(bucket), stats.in_flight as f64));
+        gauge(encoder, "fetches_in_flight", "Fetches from origins under way", in_flight)
+    }
+
+    fn cache(&self, encoder: &mut Encoder<'_>) -> fmt::Result {
+        let cache = &self.cache;
+        let lookups = [("memory", cache.memory_hits), ("disk", cache.disk_hits), ("none", cache.misses)];
+        let lookups = lookups.map(|(tier, count)| ([("tier", tier)], count));
+        counter(encoder, "cache_lookups", "Pages looked up, by the tier that had them", lookups)?;
+        for (name, help, value) in [
+            ("cache_inserts", "Pages stored", cache.inserts),
+            ("cache_evictions", "Pages that left memory to make room", cache.evictions),
+            ("cache_dropped_inserts", "Pages that the disk was too slow to take", cache.dropped_inserts),
+            (
+                "cache_disk_rejected",
+                "Pages found on disk and not used: overwritten or damaged",
+                cache.disk_rejected,
+            ),
+            ("cache_disk_written_bytes", "Bytes written to the disk tier", cache.disk_written),
+            ("cache_disk_read_bytes", "Bytes read from the disk tier", cache.disk_read),
+        ] {
+            let mut metric = encoder.encode_descriptor(name, help, None, MetricType::Counter)?;
+            metric.encode_counter::<NoLabelSet, _, u64>(&value, None)?;
+        }
+        for (name, help, value) in [
+            ("cache_memory_used_bytes", "Bytes of pages in memory", cache.memory_used),
+            ("cache_memory_capacity_bytes", "Bytes that pages in memory may take", cache.memory_capacity),
+            ("cache_memory_pages", "Pages in memory", cache.memory_pages),
+            ("cache_in_flight_used_bytes", "Bytes reserved by fetches under way", cache.in_flight_used),
+            ("cache_in_flight_capacity_bytes", "Bytes that fetches may reserve", cache.in_flight_capacity),
+            ("cache_disk_capacity_bytes", "Bytes that the disk tier may take", cache.disk_capacity),
+        ] {
+            lone_gauge(encoder, name, help, value as f64)?;
+        }
+        Ok(())
+    }
+}
+
+fn bucket_label(bucket: &str) -> [(&'static str, &str); 1] {
+    [("bucket", bucket)]
+}
+
+fn counter<L: EncodeLabelSet>(
+    encoder: &mut Encoder<'_>,
+    name: &str,
+    help: &str,
+    samples: impl IntoIterator<Item = (L, u64)>,
+) -> fmt::Result {
+    let mut family = encoder.encode_descriptor(name, help, None, MetricType::Counter)?;
+    for (labels, value) in samples {
+        family.encode_family(&labels)?.encode_counter::<NoLabelSet, _, u64>(&value, None)?;
+    }
+    Ok(())
+}
+
+fn gauge<L: EncodeLabelSet>(
+    encoder: &mut Encoder<'_>,
+    name: &str,
+    help: &str,
+    samples: impl IntoIterator<Item = (L, f64)>,
+) -> fmt::Result {
+    let mut family = encoder.encode_descriptor(name, help, None, MetricType::Gauge)?;
+    for (labels, value) in samples {
+        family.encode_family(&labels)?.encode_gauge(&value)?;
+    }
+    Ok(())
+}
+
+fn lone_gauge(encoder: &mut Encoder<'_>, name: &str, help: &str, value: f64) -> fmt::Result {
+    encoder.encode_descriptor(name, help, None, MetricType::Gauge)?.encode_gauge(&value)
+}

@@ -1,0 +1,138 @@
+//! What an object says of itself, between S3 headers and the attributes of an object store.
+
+use object_store::{Attribute, AttributeValue, Attributes};
+use s3s::dto::{Metadata, StorageClass};
+
+/// What S3 calls an object of no type.
+const UNTYPED: &str = "binary/octet-stream";
+
+/// The descriptive headers of an object, as S3 requests and answers carry them.
+#[derive(Clone, Debug, Default, PartialEq)]
+pub(super) struct Described {
+    pub(super) content_type: Option<String>,
+    pub(super) cache_control: Option<String>,
+    pub(super) content_disposition: Option<String>,
+    pub(super) content_encoding: Option<String>,
+    pub(super) content_language: Option<String>,
+    pub(super) storage_class: Option<StorageClass>,
+    pub(super) metadata: Option<Metadata>,
+}
+
+impl Described {
+    /// What the origin says of the object at `path`. An origin that keeps no content type, such as a folder, is
+    /// helped out by the path's extension.
+    pub(super) fn from_origin(attributes: &Attributes, path: &str) -> Self {
+        let mut described = Self::default();
+        for (attribute, value) in attributes {
+            let value = value.as_ref().to_owned();
+            match attribute {
+                Attribute::ContentType => described.content_type = Some(value),
+                Attribute::CacheControl => described.cache_control = Some(value),
+                Attribute::ContentDisposition => described.content_disposition = Some(value),
+                Attribute::ContentEncoding => described.content_encoding = Some(value),
+                Attribute::ContentLanguage => described.content_language = Some(value),
+                Attribute::StorageClass => described.storage_class = Some(value.into()),
+                Attribute::Metadata(key) => {
+                    described.metadata.get_or_insert_default().insert(key.to_string(), value);
+                }
+                _ => {}
+            }
+        }
+        described.content_type.get_or_insert_with(|| type_of(path).to_owned());
+        described
+    }
+
+    /// What is to be kept with the object.
+    pub(super) fn into_attributes(self) -> Attributes {
+        let encoding = self.content_encoding.and_then(|encoding| without_aws_chunked(&encoding));
+        // An origin's own default class is not spelled out: not every origin knows classes.
+        let class =
+            self.storage_class.map(|class| class.as_str().to_owned()).filter(|class| class != "STANDARD");
+        let named = [
+            (Attribute::ContentType, self.content_type),
+            (Attribute::CacheControl, self.cache_control),
+            (Attribute::ContentDisposition, self.content_disposition),
+            (Attribute::ContentEncoding, encoding),
+            (Attribute::ContentLanguage, self.content_language),
+            (Attribute::StorageClass, class),
+        ];
+        let named = named.into_iter().filter_map(|(name, value)| Some((name, AttributeValue::from(value?))));
+        let metadata = self.metadata.into_iter().flatten();
+        let metadata = metadata.map(|(key, value)| (Attribute::Metadata(key.into()), value.into()));
+        named.chain(metadata).collect()
+    }
+}
+
+/// The encoding of the object, without that of the request that brings it.
+fn without_aws_chunked(encoding: &str) -> Option<String> {
+    let kept: Vec<&str> =
+        encoding.split(',').map(str::trim).filter(|e| !e.is_empty() && !is_aws_chunked(e)).collect();
+    (!kept.is_empty()).then(|| kept.join(","))
+}
+
+/// Whether a Content-Encoding header says that the body is aws-chunked.
+pub(super) fn names_aws_chunked(encoding: &str) -> bool {
+    encoding.split(',').map(str::trim).any(is_aws_chunked)
+}
+
+fn is_aws_chunked(encoding: &str) -> bool {
+    encoding.eq_ignore_ascii_case("aws-chunked")
+}
+
+fn type_of(path: &str) -> &'static str {
+    let extension =
+        path.rsplit('/').next().and_then(|name| name.rsplit_once('.')).map(|(_, extension)| extension);
+    match extension {
+        Some("parquet") => "application/vnd.apache.parquet",
+        Some("json") => "application/json",
+        Some("csv") => "text/csv",
+        Some("txt" | "log") => "text/plain",
+        Some("html") => "text/html",
+        Some("xml") => "application/xml",
+        Some("yml" | "yaml") => "application/yaml",
+        Some("arrow") => "application/vnd.apache.arrow.file",
+        Some("arrows") => "application/vnd.apache.arrow.stream",
+        Some("gz") => "application/gzip",
+        Some("zst") => "application/zstd",
+        _ => UNTYPED,
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn what_was_put_is_what_is_got() {
+        let described = Described {
+            content_type: Some("text/x".into()),
+            cache_control: Some("no-store".into()),
+            content_encoding: Some("gzip".into()),
+            metadata: Some([("owner".to_owned(), "me".to_owned())].into_iter().collect()),
+            ..Described::default()
+        };
+        assert_eq!(Described::from_origin(&described.clone().into_attributes(), "a"), described);
+    }
+
+    #[test]
+    fn the_encoding_of_the_transfer_is_not_the_encoding_of_the_object() {
+        let kept = |encoding: &str| {
+            let described = Described { content_encoding: Some(encoding.into()), ..Described::default() };
+            described
+                .into_attributes()
+                .get(&Attribute::ContentEncoding)
+                .map(|value| value.as_ref().to_owned())
+        };
+        assert_eq!(kept("aws-chunked"), None);
+        assert_eq!(kept("gzip, aws-chunked"), Some("gzip".to_owned()));
+        assert_eq!(kept("gzip"), Some("gzip".to_owned()));
+    }
+
+    #[test]
+    fn an_object_without_a_type_has_that_of_its_extension() {
+        let content_type = |path| Described::from_origin(&Attributes::new(), path).content_type.unwrap();
+        assert_eq!(content_type("a/b.parquet"), "application/vnd.apache.parquet");
+        assert_eq!(content_type("a.parquet/part-0"), UNTYPED);
+        assert_eq!(content_type("a.orc"), UNTYPED);
+    }
+}

@@ -1,0 +1,79 @@
+//! The body of an answer, which tells the metrics when it is through and how much of it went out.
+
+use std::{
+    fmt,
+    pin::Pin,
+    sync::Arc,
+    task::{Context, Poll, ready},
+    time::{Duration, Instant},
+};
+
+use bytes::Bytes;
+use hyper::body::{Body, Frame, SizeHint};
+use s3s::StdError;
+
+use super::service::RequestId;
+use crate::{InFlightGuard, node::Node};
+
+/// The body of an answer of the S3 door.
+pub struct DoorBody {
+    inner: s3s::Body,
+    meter: Meter,
+}
+
+/// What is counted and logged of a request once its answer is out, or its client gone.
+pub(super) struct Meter {
+    pub(super) node: Arc<Node>,
+    pub(super) id: RequestId,
+    pub(super) operation: &'static str,
+    pub(super) status: u16,
+    pub(super) started: Instant,
+    /// Until the head of the answer was ready.
+    pub(super) ready_after: Duration,
+    pub(super) bytes_out: u64,
+    pub(super) _in_flight: InFlightGuard,
+}
+
+impl DoorBody {
+    pub(super) fn new(inner: s3s::Body, meter: Meter) -> Self {
+        Self { inner, meter }
+    }
+}
+
+impl fmt::Debug for DoorBody {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.debug_struct("DoorBody").field("inner", &self.inner).finish_non_exhaustive()
+    }
+}
+
+impl Body for DoorBody {
+    type Data = Bytes;
+    type Error = StdError;
+
+    fn poll_frame(
+        mut self: Pin<&mut Self>,
+        cx: &mut Context<'_>,
+    ) -> Poll<Option<Result<Frame<Self::Data>, Self::Error>>> {
+        let frame = ready!(Pin::new(&mut self.inner).poll_frame(cx));
+        if let Some(Ok(frame)) = &frame {
+            self.meter.bytes_out += frame.data_ref().map_or(0, |data| data.len() as u64);
+        }
+        Poll::Ready(frame)
+    }
+
+    fn is_end_stream(&self) -> bool {
+        self.inner.is_end_stream()
+    }
+
+    fn size_hint(&self) -> SizeHint {
+        self.inner.size_hint()
+    }
+}
+
+impl Drop for Meter {
+    fn drop(&mut self) {
+        let Self { node, id, operation, status, started, ready_after, bytes_out, _in_flight: _ } = self;
+        node.metrics().request(operation, *status, ready_after.as_secs_f64(), *bytes_out);
+        tracing::debug!(%id, operation, status, bytes_out, ?ready_after, took = ?started.elapsed(), "request");
+    }
+}

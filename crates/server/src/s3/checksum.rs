@@ -1,0 +1,184 @@
+//! Checks that the bytes which came are those that the client meant: Content-MD5, x-amz-checksum-* and
+//! x-amz-content-sha256, from headers or from the trailers of an aws-chunked body.
+
+use base64::{Engine as _, engine::general_purpose::STANDARD};
+use http::HeaderMap;
+use s3s::{
+    S3Request, S3Result, TrailingHeaders,
+    checksum::ChecksumHasher,
+    crypto::{Checksum as _, Crc32, Crc32c, Crc64Nvme, Md5, Sha1, Sha256},
+    dto::Checksum,
+    s3_error,
+};
+
+use super::{chunked::Trailers, error};
+
+/// The trailers of a body, once it was read to its end.
+pub(super) enum TrailerSource {
+    /// Decoded and verified by s3s.
+    Verified(TrailingHeaders),
+    /// Decoded by us, on a node without keys.
+    Unsigned(Trailers),
+}
+
+impl TrailerSource {
+    /// The trailers that will come with the body of this request.
+    pub(super) fn of<T>(request: &mut S3Request<T>) -> Option<Self> {
+        let verified = request.trailing_headers.take().map(Self::Verified);
+        verified.or_else(|| request.extensions.remove::<Trailers>().map(Self::Unsigned))
+    }
+
+    fn take(&self) -> Option<HeaderMap> {
+        match self {
+            Self::Verified(trailers) => trailers.take(),
+            Self::Unsigned(trailers) => trailers.take(),
+        }
+    }
+}
+
+/// What a client says of the bytes that it sends.
+#[derive(Default)]
+pub(super) struct Claims {
+    /// Content-MD5, in base64.
+    pub(super) md5: Option<String>,
+    /// The x-amz-checksum-* headers.
+    pub(super) checksum: Checksum,
+    /// x-amz-content-sha256 in hexadecimal, where nobody else checks it.
+    pub(super) payload_sha256: Option<String>,
+    /// The x-amz-trailer header: which checksums follow the body.
+    pub(super) trailer_names: Option<String>,
+    /// Where they will be found.
+    pub(super) trailers: Option<TrailerSource>,
+}
+
+/// Sees every byte and tells at the end whether they are the right ones.
+#[derive(Default)]
+pub(super) struct Verifier {
+    claims: Claims,
+    hasher: ChecksumHasher,
+    md5: Option<Md5>,
+    payload: Option<Sha256>,
+}
+
+impl Verifier {
+    /// Prepares to check these claims.
+    pub(super) fn new(claims: Claims) -> S3Result<Self> {
+        if let Some(md5) = &claims.md5
+            && STANDARD.decode(md5).map_or(0, |digest| digest.len()) != 16
+        {
+            return Err(s3_error!(InvalidDigest, "The Content-MD5 you specified is not valid."));
+        }
+        let trailer = |name: &str| {
+            let names = claims.trailer_names.as_deref().unwrap_or_default();
+            names.split(',').any(|found| found.trim().eq_ignore_ascii_case(name))
+        };
+        let claimed = &claims.checksum;
+        let hasher = ChecksumHasher {
+            crc32: (claimed.checksum_crc32.is_some() || trailer(CRC32)).then(Crc32::new),
+            crc32c: (claimed.checksum_crc32c.is_some() || trailer(CRC32C)).then(Crc32c::new),
+            sha1: (claimed.checksum_sha1.is_some() || trailer(SHA1)).then(Sha1::new),
+            sha256: (claimed.checksum_sha256.is_some() || trailer(SHA256)).then(Sha256::new),
+            crc64nvme: (claimed.checksum_crc64nvme.is_some() || trailer(CRC64NVME)).then(Crc64Nvme::new),
+        };
+        let md5 = claims.md5.is_some().then(Md5::new);
+        let payload = claims.payload_sha256.is_some().then(Sha256::new);
+        Ok(Self { claims, hasher, md5, payload })
+    }
+
+    /// Takes the next bytes into account.
+    pub(super) fn update(&mut self, bytes: &[u8]) {
+        self.hasher.update(bytes);
+        if let Some(md5) = &mut self.md5 {
+            md5.update(bytes);
+        }
+        if let Some(payload) = &mut self.payload {
+            payload.update(bytes);
+        }
+    }
+
+    /// The checksums of the bytes, if all that was claimed of them is true.
+    pub(super) fn finish(self) -> S3Result<Checksum> {
+        if let (Some(md5), Some(claimed)) = (self.md5, &self.claims.md5)
+            && STANDARD.encode(md5.finalize()) != *claimed
+        {
+            return Err(s3_error!(
+                BadDigest,
+                "The Content-MD5 you specified did not match what we received."
+            ));
+        }
+        if let (Some(payload), Some(claimed)) = (self.payload, &self.claims.payload_sha256)
+            && !hex(&payload.finalize()).eq_ignore_ascii_case(claimed)
+        {
+            return Err(error::payload_mismatch());
+        }
+        let computed = self.hasher.finalize();
+        let trailers = self.claims.trailers.as_ref().and_then(TrailerSource::take).unwrap_or_default();
+        let claimed = &self.claims.checksum;
+        for (name, computed, claimed) in [
+            (CRC32, &computed.checksum_crc32, &claimed.checksum_crc32),
+            (CRC32C, &computed.checksum_crc32c, &claimed.checksum_crc32c),
+            (SHA1, &computed.checksum_sha1, &claimed.checksum_sha1),
+            (SHA256, &computed.checksum_sha256, &claimed.checksum_sha256),
+            (CRC64NVME, &computed.checksum_crc64nvme, &claimed.checksum_crc64nvme),
+        ] {
+            let Some(computed) = computed else { continue };
+            let trailer = trailers.get(name).and_then(|value| value.to_str().ok()).map(str::trim);
+            let Some(claimed) = claimed.as_deref().or(trailer) else {
+                return Err(s3_error!(InvalidRequest, "the trailer {name} was announced and did not come"));
+            };
+            if claimed != computed {
+                return Err(s3_error!(BadDigest, "The {name} you specified did not match what we received."));
+            }
+        }
+        Ok(computed)
+    }
+}
+
+const CRC32: &str = "x-amz-checksum-crc32";
+const CRC32C: &str = "x-amz-checksum-crc32c";
+const SHA1: &str = "x-amz-checksum-sha1";
+const SHA256: &str = "x-amz-checksum-sha256";
+const CRC64NVME: &str = "x-amz-checksum-crc64nvme";
+
+fn hex(bytes: &[u8]) -> String {
+    bytes.iter().map(|byte| format!("{byte:02x}")).collect()
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn verify(claims: Claims) -> Result<Checksum, String> {
+        let verify = || {
+            let mut verifier = Verifier::new(claims)?;
+            verifier.update(b"hel");
+            verifier.update(b"lo");
+            verifier.finish()
+        };
+        verify().map_err(|error: s3s::S3Error| error.code().as_str().to_owned())
+    }
+
+    #[test]
+    fn what_matches_is_handed_back() {
+        let checksum = Checksum { checksum_crc32: Some("NhCmhg==".into()), ..Default::default() };
+        let claims = Claims { md5: Some("XUFAKrxLKna5cZ2REBfFkg==".into()), checksum, ..Default::default() };
+        assert_eq!(verify(claims).unwrap().checksum_crc32.as_deref(), Some("NhCmhg=="));
+    }
+
+    #[test]
+    fn what_does_not_match_is_refused() {
+        let md5 = |md5: &str| Claims { md5: Some(md5.into()), ..Default::default() };
+        assert_eq!(verify(md5("1B2M2Y8AsgTpgAmY7PhCfg==")).unwrap_err(), "BadDigest");
+        assert_eq!(verify(md5("not base64")).unwrap_err(), "InvalidDigest");
+        let checksum = Checksum { checksum_sha256: Some("AAAA".into()), ..Default::default() };
+        assert_eq!(verify(Claims { checksum, ..Default::default() }).unwrap_err(), "BadDigest");
+        let payload = Claims { payload_sha256: Some("00".repeat(32)), ..Default::default() };
+        assert_eq!(verify(payload).unwrap_err(), "XAmzContentSHA256Mismatch");
+    }
+
+    #[test]
+    fn an_announced_trailer_must_come() {
+        let claims = Claims { trailer_names: Some("x-amz-checksum-crc32".into()), ..Default::default() };
+        assert_eq!(verify(claims).unwrap_err(), "InvalidRequest");
+    }
+}

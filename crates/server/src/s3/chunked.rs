@@ -1,0 +1,244 @@
+//! Decodes aws-chunked bodies for a node without keys, which cannot verify the signatures in them.
+//!
+//! ```text
+//! 400;chunk-signature=…\r\n  <1024 bytes>  \r\n
+//! 0;chunk-signature=…\r\n
+//! x-amz-checksum-crc32:NhCmhg==\r\n
+//! \r\n
+//! ```
+
+use std::{
+    mem,
+    pin::Pin,
+    sync::Arc,
+    task::{Context, Poll, ready},
+};
+
+use bytes::Bytes;
+use futures::Stream;
+use http::{HeaderMap, HeaderName, HeaderValue};
+use parking_lot::Mutex;
+use s3s::{
+    Body, StdError,
+    stream::{ByteStream, RemainingLength},
+};
+
+/// The longest line around a chunk, and the most bytes of trailers.
+const MAX_LINE: usize = 8 * 1024;
+
+/// The body is not what it says it is.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, thiserror::Error)]
+pub(super) enum ChunkedError {
+    /// It ended early, or holds another number of bytes than was announced.
+    #[error("the aws-chunked body is incomplete")]
+    Incomplete,
+    /// Its frame cannot be read.
+    #[error("the aws-chunked body is malformed")]
+    Malformed,
+}
+
+/// The trailers of a body; they are there once it was read to its end.
+#[derive(Clone, Default)]
+pub(super) struct Trailers(Arc<Mutex<Option<HeaderMap>>>);
+
+impl Trailers {
+    /// The trailers, once.
+    pub(super) fn take(&self) -> Option<HeaderMap> {
+        self.0.lock().take()
+    }
+}
+
+/// The bytes within an aws-chunked body.
+pub(super) struct ChunkedBody {
+    body: Body,
+    state: State,
+    /// What came from `body` and was not looked at.
+    pending: Bytes,
+    line: Vec<u8>,
+    /// Bytes of the object still to come.
+    remaining: u64,
+    found: HeaderMap,
+    trailers: Trailers,
+}
+
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+enum State {
+    Size,
+    Data(u64),
+    DataEnd,
+    Trailer,
+    Done,
+}
+
+impl ChunkedBody {
+    /// The `length` bytes in `body`, whose trailers go to `trailers`.
+    pub(super) fn new(body: Body, length: u64, trailers: Trailers) -> Self {
+        let (pending, line, found) = (Bytes::new(), Vec::new(), HeaderMap::new());
+        Self { body, state: State::Size, pending, line, remaining: length, found, trailers }
+    }
+
+    /// Takes the next bytes of data out of what is pending, or `None` when more must come first.
+    fn step(&mut self) -> Result<Option<Bytes>, ChunkedError> {
+        while !self.pending.is_empty() && self.state != State::Done {
+            if let State::Data(left) = self.state {
+                let taken = usize::try_from(left).unwrap_or(usize::MAX).min(self.pending.len());
+                let data = self.pending.split_to(taken);
+                self.remaining = self.remaining.checked_sub(taken as u64).ok_or(ChunkedError::Incomplete)?;
+                self.state = match left - taken as u64 {
+                    0 => State::DataEnd,
+                    left => State::Data(left),
+                };
+                return Ok(Some(data));
+            }
+            if let Some(line) = self.next_line()? {
+                self.state = self.after(&line)?;
+            }
+        }
+        Ok(None)
+    }
+
+    fn next_line(&mut self) -> Result<Option<Vec<u8>>, ChunkedError> {
+        let end = self.pending.iter().position(|&byte| byte == b'\n');
+        let taken = self.pending.split_to(end.map_or(self.pending.len(), |end| end + 1));
+        if self.line.len() + taken.len() > MAX_LINE {
+            return Err(ChunkedError::Malformed);
+        }
+        self.line.extend_from_slice(&taken);
+        if end.is_none() {
+            return Ok(None);
+        }
+        let mut line = mem::take(&mut self.line);
+        line.pop();
+        match line.pop() {
+            Some(b'\r') => Ok(Some(line)),
+            _ => Err(ChunkedError::Malformed),
+        }
+    }
+
+    /// The state after this line.
+    fn after(&mut self, line: &[u8]) -> Result<State, ChunkedError> {
+        let line = std::str::from_utf8(line).map_err(|_| ChunkedError::Malformed)?;
+        match self.state {
+            State::Size => {
+                let digits = line.split(';').next().unwrap_or_default();
+                // `from_str_radix` takes a sign, which a size has not.
+                if !digits.bytes().all(|b| b.is_ascii_hexdigit()) {
+                    return Err(ChunkedError::Malformed);
+                }
+                match u64::from_str_radix(digits, 16).map_err(|_| ChunkedError::Malformed)? {
+                    0 => Ok(State::Trailer),
+                    size => Ok(State::Data(size)),
+                }
+            }
+            State::DataEnd if line.is_empty() => Ok(State::Size),
+            State::Trailer if line.is_empty() => Ok(State::Done),
+            State::Trailer => {
+                let (name, value) = line.split_once(':').ok_or(ChunkedError::Malformed)?;
+                let name: HeaderName = name.trim().parse().map_err(|_| ChunkedError::Malformed)?;
+                let value: HeaderValue = value.trim().parse().map_err(|_| ChunkedError::Malformed)?;
+                if self.found.len() >= 32 {
+                    return Err(ChunkedError::Malformed);
+                }
+                self.found.append(name, value);
+                Ok(State::Trailer)
+            }
+            State::DataEnd | State::Data(_) | State::Done => Err(ChunkedError::Malformed),
+        }
+    }
+
+    /// Whether the body may end here.
+    fn finish(&mut self) -> Result<(), ChunkedError> {
+        // Some clients leave out the empty line after the last chunk.
+        let ended = matches!(self.state, State::Done | State::Trailer) && self.line.is_empty();
+        if !ended || self.remaining != 0 {
+            return Err(ChunkedError::Incomplete);
+        }
+        *self.trailers.0.lock() = Some(mem::take(&mut self.found));
+        Ok(())
+    }
+}
+
+impl Stream for ChunkedBody {
+    type Item = Result<Bytes, StdError>;
+
+    fn poll_next(mut self: Pin<&mut Self>, cx: &mut Context<'_>) -> Poll<Option<Self::Item>> {
+        loop {
+            match self.step() {
+                Ok(Some(data)) => return Poll::Ready(Some(Ok(data))),
+                Ok(None) => {}
+                Err(error) => return Poll::Ready(Some(Err(error.into()))),
+            }
+            match ready!(Pin::new(&mut self.body).poll_next(cx)) {
+                Some(Ok(bytes)) => self.pending = bytes,
+                Some(Err(error)) => return Poll::Ready(Some(Err(error))),
+                None => return Poll::Ready(self.finish().err().map(|error| Err(error.into()))),
+            }
+        }
+    }
+}
+
+impl ByteStream for ChunkedBody {
+    fn remaining_length(&self) -> RemainingLength {
+        RemainingLength::new_exact(usize::try_from(self.remaining).unwrap_or(usize::MAX))
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use futures::{StreamExt, TryStreamExt, stream};
+
+    use super::*;
+
+    /// Decodes `text`, which arrives `step` bytes at a time.
+    async fn decode(text: &str, length: u64, step: usize) -> Result<(String, HeaderMap), String> {
+        let pieces: Vec<_> = text.as_bytes().chunks(step).map(Bytes::copy_from_slice).collect();
+        let pieces = stream::iter(pieces.into_iter().map(Ok::<_, std::io::Error>));
+        let trailers = Trailers::default();
+        let body = Body::from(s3s::stream::DynByteStream::from(s3s::dto::StreamingBlob::wrap(pieces)));
+        let decoded: Result<Vec<Bytes>, _> =
+            ChunkedBody::new(body, length, trailers.clone()).boxed().try_collect().await;
+        let decoded = decoded.map_err(|error| error.to_string())?.concat();
+        Ok((String::from_utf8(decoded).unwrap(), trailers.take().unwrap()))
+    }
+
+    #[tokio::test]
+    async fn chunks_are_joined_and_trailers_found_wherever_the_pieces_are_cut() {
+        let text = "3;chunk-signature=ab\r\nhel\r\n2\r\nlo\r\n0\r\nx-amz-checksum-crc32:NhCmhg==\r\n\r\n";
+        for step in 1..text.len() {
+            let (data, trailers) = decode(text, 5, step).await.unwrap();
+            assert_eq!(data, "hello");
+            assert_eq!(trailers["x-amz-checksum-crc32"], "NhCmhg==");
+        }
+    }
+
+    #[tokio::test]
+    async fn a_body_may_be_empty_and_may_lack_its_last_line() {
+        assert_eq!(decode("0\r\n\r\n", 0, 1).await.unwrap().0, "");
+        assert_eq!(decode("1\r\na\r\n0\r\n", 1, 1).await.unwrap().0, "a");
+    }
+
+    #[tokio::test]
+    async fn a_body_of_another_length_than_announced_is_incomplete() {
+        for (text, length) in
+            [("1\r\na\r\n0\r\n\r\n", 2), ("1\r\na\r\n0\r\n\r\n", 0), ("5\r\nab", 5), ("", 0)]
+        {
+            assert_eq!(
+                decode(text, length, 3).await.unwrap_err(),
+                ChunkedError::Incomplete.to_string(),
+                "{text:?}"
+            );
+        }
+    }
+
+    #[tokio::test]
+    async fn a_frame_that_cannot_be_read_is_malformed() {
+        let long = format!("{}\r\n", "1".repeat(MAX_LINE));
+        for text in ["x\r\n", "+1\r\na\r\n", "1\nab", "1\r\nabc\r\n", "0\r\nno colon\r\n\r\n", &long] {
+            assert_eq!(
+                decode(text, 5, 7).await.unwrap_err(),
+                ChunkedError::Malformed.to_string(),
+                "{text:?}"
+            );
+        }
+    }
+}

@@ -1,0 +1,131 @@
+//! Conditional requests: what If-Match and its three siblings say about one version of an object.
+//!
+//! Precedence as in S3 and RFC 9110, section 13.2.2: If-Match before If-Unmodified-Since, which is not looked at
+//! when the former is there; then If-None-Match before If-Modified-Since, likewise.
+
+use std::time::{Duration, SystemTime};
+
+use chrono::{DateTime, Utc};
+use s3s::dto::{ETag, ETagCondition, Timestamp};
+
+/// What the conditions of a request mean for an object.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(super) enum Verdict {
+    /// All of them hold.
+    Proceed,
+    /// The client has this version already.
+    NotModified,
+    /// One that protects the client does not hold.
+    Failed,
+}
+
+/// The conditions of a request, none of which need be there.
+#[derive(Debug, Default)]
+pub(super) struct Conditions {
+    pub(super) if_match: Option<ETagCondition>,
+    pub(super) if_none_match: Option<ETagCondition>,
+    pub(super) if_modified_since: Option<Timestamp>,
+    pub(super) if_unmodified_since: Option<Timestamp>,
+}
+
+impl Conditions {
+    /// Whether the answer is likely to be "not modified", so that it pays to look before reading.
+    pub(super) fn revalidates(&self) -> bool {
+        self.if_none_match.is_some() || self.if_modified_since.is_some()
+    }
+
+    /// Whether there is any condition.
+    pub(super) fn is_empty(&self) -> bool {
+        !self.revalidates() && self.if_match.is_none() && self.if_unmodified_since.is_none()
+    }
+
+    /// What the conditions mean for the version with this ETag and time of last change.
+    pub(super) fn check(&self, etag: Option<&ETag>, last_modified: DateTime<Utc>) -> Verdict {
+        if self.is_empty() {
+            return Verdict::Proceed;
+        }
+        let changed = timestamp(last_modified);
+        let holds = match (&self.if_match, &self.if_unmodified_since) {
+            (Some(ETagCondition::Any), _) => true,
+            (Some(ETagCondition::ETag(wanted)), _) => etag.is_some_and(|etag| etag.strong_cmp(wanted)),
+            (None, Some(since)) => changed <= *since,
+            (None, None) => true,
+        };
+        if !holds {
+            return Verdict::Failed;
+        }
+        let same = match (&self.if_none_match, &self.if_modified_since) {
+            (Some(ETagCondition::Any), _) => true,
+            (Some(ETagCondition::ETag(known)), _) => etag.is_some_and(|etag| etag.weak_cmp(known)),
+            (None, Some(since)) => changed <= *since,
+            (None, None) => false,
+        };
+        if same { Verdict::NotModified } else { Verdict::Proceed }
+    }
+}
+
+/// A time as HTTP headers carry it: in whole seconds.
+pub(super) fn timestamp(time: DateTime<Utc>) -> Timestamp {
+    let seconds = u64::try_from(time.timestamp()).unwrap_or(0);
+    Timestamp::from(SystemTime::UNIX_EPOCH + Duration::from_secs(seconds))
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn at(seconds: i64) -> DateTime<Utc> {
+        DateTime::from_timestamp(seconds, 500_000_000).unwrap()
+    }
+
+    fn check(conditions: Conditions) -> Verdict {
+        conditions.check(Some(&ETag::Strong("now".into())), at(1_000))
+    }
+
+    fn etag(value: &str) -> Option<ETagCondition> {
+        Some(ETagCondition::ETag(ETag::Strong(value.into())))
+    }
+
+    #[test]
+    fn a_matching_if_match_overrules_if_unmodified_since() {
+        let early = Some(timestamp(at(1)));
+        let both =
+            Conditions { if_match: etag("now"), if_unmodified_since: early.clone(), ..Default::default() };
+        assert_eq!(check(both), Verdict::Proceed);
+        assert_eq!(check(Conditions { if_unmodified_since: early, ..Default::default() }), Verdict::Failed);
+    }
+
+    #[test]
+    fn a_different_if_none_match_overrules_if_modified_since() {
+        let late = Some(timestamp(at(2_000)));
+        let both =
+            Conditions { if_none_match: etag("old"), if_modified_since: late.clone(), ..Default::default() };
+        assert_eq!(check(both), Verdict::Proceed);
+        assert_eq!(check(Conditions { if_modified_since: late, ..Default::default() }), Verdict::NotModified);
+    }
+
+    #[test]
+    fn a_failed_precondition_comes_before_not_modified() {
+        let both = Conditions { if_match: etag("old"), if_none_match: etag("now"), ..Default::default() };
+        assert_eq!(check(both), Verdict::Failed);
+        let held = Conditions { if_match: etag("now"), if_none_match: etag("now"), ..Default::default() };
+        assert_eq!(check(held), Verdict::NotModified);
+    }
+
+    #[test]
+    fn the_second_in_which_an_object_changed_counts_as_not_modified() {
+        let same = Conditions { if_modified_since: Some(timestamp(at(1_000))), ..Default::default() };
+        assert_eq!(check(same), Verdict::NotModified);
+        let same = Conditions { if_unmodified_since: Some(timestamp(at(1_000))), ..Default::default() };
+        assert_eq!(check(same), Verdict::Proceed);
+    }
+
+    #[test]
+    fn a_weak_etag_proves_nothing_but_that_nothing_changed() {
+        let weak = ETag::Weak("now".into());
+        let conditions = Conditions { if_match: etag("now"), ..Default::default() };
+        assert_eq!(conditions.check(Some(&weak), at(1_000)), Verdict::Failed);
+        let conditions = Conditions { if_none_match: etag("now"), ..Default::default() };
+        assert_eq!(conditions.check(Some(&weak), at(1_000)), Verdict::NotModified);
+    }
+}

@@ -1,0 +1,112 @@
+//! DeleteObject and DeleteObjects. What is not there is deleted already.
+
+use futures::{StreamExt, TryStreamExt, stream};
+use object_store::{ObjectStore, ObjectStoreExt, path::Path};
+use s3s::{
+    S3Error, S3Response, S3Result,
+    dto::{
+        DeleteObjectInput, DeleteObjectOutput, DeleteObjectsInput, DeleteObjectsOutput, DeletedObject, Error,
+        ObjectIdentifier,
+    },
+    s3_error,
+};
+use stylobate_storage::ReadThrough;
+
+use super::{
+    error,
+    keys::Key,
+    operations::{Door, refuse_version},
+};
+
+/// Most keys of one request, as in S3.
+const MAX_KEYS: usize = 1000;
+
+/// Deletions under way at once, where they go one by one.
+const CONCURRENT: usize = 16;
+
+pub(super) async fn delete_object(
+    door: &Door,
+    input: DeleteObjectInput,
+) -> S3Result<S3Response<DeleteObjectOutput>> {
+    let bucket = door.writable(&input.bucket)?;
+    refuse_version(input.version_id.as_deref())?;
+    if input.if_match.is_some()
+        || input.if_match_last_modified_time.is_some()
+        || input.if_match_size.is_some()
+    {
+        return Err(conditional());
+    }
+    match Key::parse(&input.key).map_err(|_| error::refused_key())? {
+        Key::Object(path) => delete(&bucket.reader, &path).await?,
+        Key::Folder => {}
+    }
+    Ok(S3Response::new(DeleteObjectOutput::default()))
+}
+
+pub(super) async fn delete_objects(
+    door: &Door,
+    input: DeleteObjectsInput,
+) -> S3Result<S3Response<DeleteObjectsOutput>> {
+    let reader = &door.writable(&input.bucket)?.reader;
+    let quiet = input.delete.quiet.unwrap_or_default();
+    let objects = input.delete.objects;
+    if objects.is_empty() || objects.len() > MAX_KEYS {
+        return Err(s3_error!(MalformedXML, "one to a thousand keys can be deleted at once"));
+    }
+    let checked: Vec<_> = objects.into_iter().map(|object| (check(&object), object.key)).collect();
+    let paths: Vec<Path> = checked.iter().filter_map(|(path, _)| path.as_ref().ok()?.clone()).collect();
+    let together = reader.delete_stream(stream::iter(paths).map(Ok).boxed());
+    // Which keys failed is known only where each is deleted by itself; deleting one again does no harm.
+    let all_gone = together.try_for_each(|_| async { Ok(()) }).await.is_ok();
+    let outcomes = stream::iter(checked).map(async |(checked, key)| {
+        let outcome = match checked {
+            Ok(Some(path)) if !all_gone => delete(reader, &path).await,
+            Ok(_) => Ok(()),
+            Err(refused) => Err(refused),
+        };
+        (outcome, key)
+    });
+    let outcomes: Vec<_> = outcomes.buffered(CONCURRENT).collect().await;
+    let (mut deleted, mut errors) = (Vec::new(), Vec::new());
+    for (outcome, key) in outcomes {
+        match outcome {
+            Ok(()) if quiet => {}
+            Ok(()) => deleted.push(DeletedObject { key: Some(key), ..Default::default() }),
+            Err(failed) => errors.push(Error {
+                code: Some(failed.code().as_str().to_owned()),
+                key: Some(key),
+                message: failed.message().map(str::to_owned),
+                version_id: None,
+            }),
+        }
+    }
+    let output = DeleteObjectsOutput { deleted: Some(deleted), errors: Some(errors), ..Default::default() };
+    Ok(S3Response::new(output))
+}
+
+/// The path to delete, or `None` if there is nothing to do.
+fn check(object: &ObjectIdentifier) -> S3Result<Option<Path>> {
+    refuse_version(object.version_id.as_deref())?;
+    if object.e_tag.is_some() || object.last_modified_time.is_some() || object.size.is_some() {
+        return Err(conditional());
+    }
+    match Key::parse(&object.key) {
+        Ok(Key::Object(path)) => Ok(Some(path)),
+        Ok(Key::Folder) => Ok(None),
+        Err(_) => Err(error::refused_key()),
+    }
+}
+
+async fn delete(reader: &ReadThrough, path: &Path) -> S3Result<()> {
+    match reader.delete(path).await {
+        Ok(()) | Err(object_store::Error::NotFound { .. }) => {
+            reader.invalidate(path);
+            Ok(())
+        }
+        Err(failed) => Err(error::from_store(failed)),
+    }
+}
+
+fn conditional() -> S3Error {
+    s3_error!(NotImplemented, "conditional deletes are not supported")
+}

@@ -1,0 +1,261 @@
+//! Errors of the store as S3 errors, without a word of what an origin said.
+//!
+//! An origin's text may hold a signed URL or an account's name. It goes to the log, redacted, and nowhere else.
+
+use std::{borrow::Cow, error::Error as StdError};
+
+use http::{
+    HeaderMap, HeaderName, HeaderValue, StatusCode,
+    header::{CONTENT_RANGE, CONTENT_TYPE, ETAG, LAST_MODIFIED},
+};
+use object_store::ObjectMeta;
+use s3s::{S3Error, S3ErrorCode, s3_error};
+use stylobate_storage::Error;
+
+use super::{chunked::ChunkedError, etag};
+
+/// The S3 error that tells a client about an error of the store.
+pub(super) fn from_store(error: object_store::Error) -> S3Error {
+    let mut cause: Option<&(dyn StdError + 'static)> = Some(&error);
+    while let Some(found) = cause {
+        if let Some(ours) = found.downcast_ref::<Error>() {
+            return from_storage(ours);
+        }
+        cause = found.source();
+    }
+    from_storage(&Error::from_origin("", error))
+}
+
+/// The S3 error that tells a client about an error of the storage crate.
+pub(super) fn from_storage(error: &Error) -> S3Error {
+    match error {
+        Error::NotFound { .. } => no_such_key(),
+        Error::Precondition { .. } => precondition_failed(),
+        Error::NotModified { .. } => s3_error!(NotModified),
+        Error::Range { size, .. } => invalid_range(*size),
+        Error::NoSuchUpload { .. } => {
+            s3_error!(NoSuchUpload, "The specified multipart upload does not exist.")
+        }
+        Error::InvalidUpload { reason, .. } => s3_error!(InvalidPart, "{reason}"),
+        Error::Changed { .. } => {
+            s3_error!(ServiceUnavailable, "object changed during read: send the request again")
+        }
+        Error::Deadline { .. } => {
+            log(error);
+            s3_error!(ServiceUnavailable, "the origin did not answer in time")
+        }
+        Error::Truncated { .. } => {
+            log(error);
+            s3_error!(ServiceUnavailable, "the origin's answer was cut off")
+        }
+        Error::Origin { source, .. } => from_origin(error, source),
+        _ => {
+            log(error);
+            s3_error!(InternalError)
+        }
+    }
+}
+
+fn from_origin(error: &Error, source: &object_store::Error) -> S3Error {
+    use object_store::Error as Origin;
+    match source {
+        Origin::NotSupported { .. } | Origin::NotImplemented { .. } => {
+            s3_error!(NotImplemented, "the bucket's origin cannot do this")
+        }
+        Origin::InvalidPath { .. } => {
+            s3_error!(InvalidArgument, "the bucket's origin cannot hold such a key")
+        }
+        Origin::PermissionDenied { .. } | Origin::Unauthenticated { .. } => {
+            log(error);
+            s3_error!(AccessDenied, "the bucket's origin denied the node access")
+        }
+        _ => {
+            log(error);
+            let mut failed = s3_error!(InternalError, "the bucket's origin failed");
+            failed.set_status_code(StatusCode::BAD_GATEWAY);
+            failed
+        }
+    }
+}
+
+/// The S3 error that tells a client what is wrong with the body that it sent.
+///
+/// The errors of s3s's own decoders have no public type; their texts are what there is to tell them by.
+pub(super) fn from_body(error: &(dyn StdError + Send + Sync + 'static)) -> S3Error {
+    if let Some(error) = error.downcast_ref::<ChunkedError>() {
+        return match error {
+            ChunkedError::Incomplete => incomplete_body(),
+            ChunkedError::Malformed => s3_error!(InvalidRequest, "the aws-chunked body is malformed"),
+        };
+    }
+    let text = error.to_string();
+    if text.contains("Sha256Mismatch") {
+        return payload_mismatch();
+    }
+    if text.contains("SignatureMismatch") {
+        return s3_error!(SignatureDoesNotMatch, "the signature of a chunk does not match");
+    }
+    if text.contains("FormatError") || text.contains("TooLarge") || text.contains("TooManyTrailer") {
+        return s3_error!(InvalidRequest, "the aws-chunked body is malformed");
+    }
+    incomplete_body()
+}
+
+/// 404: the bucket has no object of this key.
+pub(super) fn no_such_key() -> S3Error {
+    s3_error!(NoSuchKey, "The specified key does not exist.")
+}
+
+/// 400: no object can have this key.
+pub(super) fn refused_key() -> S3Error {
+    s3_error!(
+        InvalidArgument,
+        "key: empty segments, '.' and '..' as segments, backslashes and control characters are refused"
+    )
+}
+
+/// 412.
+pub(super) fn precondition_failed() -> S3Error {
+    s3_error!(PreconditionFailed, "At least one of the pre-conditions you specified did not hold")
+}
+
+/// 304 about this version of the object.
+pub(super) fn not_modified(meta: &ObjectMeta) -> S3Error {
+    let mut headers = HeaderMap::with_capacity(2);
+    if let Some(raw) = &meta.e_tag {
+        insert(&mut headers, ETAG, &etag::quoted(&etag::from_origin(raw)));
+    }
+    insert(&mut headers, LAST_MODIFIED, &meta.last_modified.format("%a, %d %b %Y %H:%M:%S GMT").to_string());
+    let mut error = s3_error!(NotModified);
+    error.set_headers(headers);
+    error
+}
+
+/// 416 about an object of `size` bytes.
+pub(super) fn invalid_range(size: u64) -> S3Error {
+    let mut headers = HeaderMap::with_capacity(2);
+    headers.insert(CONTENT_TYPE, HeaderValue::from_static("application/xml"));
+    insert(&mut headers, CONTENT_RANGE, &format!("bytes */{size}"));
+    let mut error = s3_error!(InvalidRange, "The requested range is not satisfiable");
+    error.set_headers(headers);
+    error
+}
+
+/// 400: fewer bytes came than were announced.
+pub(super) fn incomplete_body() -> S3Error {
+    s3_error!(
+        IncompleteBody,
+        "You did not provide the number of bytes specified by the Content-Length HTTP header"
+    )
+}
+
+/// 400: the bytes are not those that x-amz-content-sha256 names.
+pub(super) fn payload_mismatch() -> S3Error {
+    let code = S3ErrorCode::Custom("XAmzContentSHA256Mismatch".into());
+    let mut error =
+        S3Error::with_message(code, "The provided 'x-amz-content-sha256' does not match what was computed.");
+    error.set_status_code(StatusCode::BAD_REQUEST);
+    error
+}
+
+fn insert(headers: &mut HeaderMap, name: HeaderName, value: &str) {
+    if let Ok(value) = HeaderValue::from_str(value) {
+        headers.insert(name, value);
+    }
+}
+
+/// Puts an origin's failure into the log.
+pub(super) fn log(error: &(dyn StdError + 'static)) {
+    let text = error.to_string();
+    tracing::warn!(error = %redacted(&text), "origin failed");
+}
+
+/// The text without what may be a secret in its URLs: user, password and query.
+fn redacted(text: &str) -> Cow<'_, str> {
+    if !text.contains("://") {
+        return Cow::Borrowed(text);
+    }
+    let ends_url = |c: char| c.is_whitespace() || matches!(c, '"' | '\'' | ')' | '>' | ',' | '}' | ']');
+    let mut safe = String::with_capacity(text.len());
+    let mut rest = text;
+    while let Some((before, after)) = rest.split_once("://") {
+        let (url, remainder) = after.split_at(after.find(ends_url).unwrap_or(after.len()));
+        let host_begins = match url.find('/').map_or(url, |slash| &url[..slash]).rfind('@') {
+            Some(at) => at + 1,
+            None => 0,
+        };
+        safe.push_str(before);
+        safe.push_str("://");
+        match url[host_begins..].split_once('?') {
+            Some((shown, _)) => {
+                safe.push_str(shown);
+                safe.push_str("?***");
+            }
+            None => safe.push_str(&url[host_begins..]),
+        }
+        rest = remainder;
+    }
+    safe.push_str(rest);
+    Cow::Owned(safe)
+}
+
+#[cfg(test)]
+mod tests {
+    use std::sync::Arc;
+
+    use super::*;
+
+    fn origin(source: object_store::Error) -> object_store::Error {
+        Error::Origin { path: "a".into(), source: Arc::new(source) }.into()
+    }
+
+    fn generic(text: &str) -> object_store::Error {
+        object_store::Error::Generic { store: "S3", source: text.to_owned().into() }
+    }
+
+    fn code_and_status(error: object_store::Error) -> (String, u16) {
+        let error = from_store(error);
+        (error.code().as_str().to_owned(), error.status_code().unwrap().as_u16())
+    }
+
+    #[test]
+    fn every_error_of_the_store_has_an_s3_code() {
+        let path = || "a".to_owned();
+        let denied = object_store::Error::PermissionDenied { path: path(), source: "no".into() };
+        let unable = object_store::Error::NotSupported { source: "no".into() };
+        for (error, code, status) in [
+            (Error::NotFound { path: path() }.into(), "NoSuchKey", 404),
+            (Error::Precondition { path: path() }.into(), "PreconditionFailed", 412),
+            (Error::NotModified { path: path() }.into(), "NotModified", 304),
+            (Error::Changed { path: path() }.into(), "ServiceUnavailable", 503),
+            (Error::Deadline { path: path(), deadline_ms: 1 }.into(), "ServiceUnavailable", 503),
+            (Error::Range { path: path(), start: 9, end: 10, size: 5 }.into(), "InvalidRange", 416),
+            (origin(denied), "AccessDenied", 403),
+            (origin(unable), "NotImplemented", 501),
+            (origin(generic("down")), "InternalError", 502),
+            (generic("down"), "InternalError", 502),
+        ] {
+            assert_eq!(code_and_status(error), (code.to_owned(), status));
+        }
+    }
+
+    #[test]
+    fn nothing_that_an_origin_says_reaches_the_client() {
+        let error =
+            from_store(origin(generic("GET https://b.s3.amazonaws.com/a?X-Amz-Signature=abc failed")));
+        assert!(!format!("{error:?}").contains("abc"));
+    }
+
+    #[test]
+    fn an_unsatisfiable_range_tells_the_size_of_the_object() {
+        let error = from_store(Error::Range { path: "a".into(), start: 9, end: 10, size: 5 }.into());
+        assert_eq!(error.headers().unwrap()[CONTENT_RANGE], "bytes */5");
+    }
+
+    #[test]
+    fn the_log_shows_no_query_and_no_user() {
+        let text = "(https://me:pw@host/a?X-Amz-Signature=abc) and s3://bucket/key, \"http://h/?t=1\"";
+        assert_eq!(redacted(text), "(https://host/a?***) and s3://bucket/key, \"http://h/?***\"");
+        assert_eq!(redacted("plain"), "plain");
+    }
+}

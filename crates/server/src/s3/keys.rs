@@ -1,0 +1,97 @@
+//! Keys of objects: used exactly as the client gave them, or refused.
+//!
+//! A key becomes a path below an origin, which may be a folder of this machine. So nothing is repaired here: a key
+//! with a `..`, an empty segment or a control byte is no key at all.
+
+use object_store::path::Path;
+
+/// The longest key, in bytes of UTF-8, as in S3.
+const MAX_KEY: usize = 1024;
+
+/// Where the storage layer keeps the parts of uploads under way: nobody's objects.
+const RESERVED: &str = ".stylobate-uploads/";
+
+/// A key that can be used.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub(super) enum Key {
+    /// The key of an object.
+    Object(Path),
+    /// A key that ends in `/`: the mark of a folder, which some clients write and nobody needs.
+    Folder,
+}
+
+/// The key names no object that could exist.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(super) struct RefusedKey;
+
+impl Key {
+    /// The key as a path, unchanged.
+    pub(super) fn parse(key: &str) -> Result<Self, RefusedKey> {
+        if key.len() > MAX_KEY || key.contains('\\') || key.starts_with(RESERVED) {
+            return Err(RefusedKey);
+        }
+        let (name, folder) = match key.strip_suffix('/') {
+            Some(name) => (name, true),
+            None => (key, false),
+        };
+        let path = Path::parse(name).map_err(|_| RefusedKey)?;
+        // The parser drops a slash at either end, and takes an empty text for the root.
+        if path.as_ref() != name || name.is_empty() {
+            return Err(RefusedKey);
+        }
+        Ok(if folder { Self::Folder } else { Self::Object(path) })
+    }
+}
+
+/// Whether some key could begin with this prefix: all its segments but the last are whole, and must be segments
+/// that a key may have.
+pub(super) fn can_begin_a_key(prefix: &str) -> bool {
+    match prefix.rsplit_once('/') {
+        Some((whole, _)) => !prefix.contains('\\') && Key::parse(whole).is_ok() && !whole.ends_with('/'),
+        None => !prefix.contains('\\') && !prefix.chars().any(|c| c.is_ascii_control()),
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn a_key_is_used_exactly_as_it_is() {
+        for key in
+            ["a", "a/b/c.parquet", "a b", "a%2Fb", "%2e%2e%2fetc", "ключ", "a+b", "...", "a..b/.c", "x=1/~"]
+        {
+            assert_eq!(Key::parse(key), Ok(Key::Object(Path::parse(key).unwrap())));
+            let Ok(Key::Object(path)) = Key::parse(key) else { panic!("{key} is an object's key") };
+            assert_eq!(path.as_ref(), key);
+        }
+    }
+
+    #[test]
+    fn a_key_that_would_have_to_be_repaired_is_refused() {
+        let refused = [
+            "", "/", "//", "/a", "a//b", "a//", "..", ".", "../a", "a/../b", "a/..", "a/./b", "./a", "a\0b",
+            "a\nb", "a\\b", "..\\b", "a/\u{7f}",
+        ];
+        for key in refused {
+            assert_eq!(Key::parse(key), Err(RefusedKey), "{key:?}");
+        }
+        assert_eq!(Key::parse(&"a".repeat(1025)), Err(RefusedKey));
+    }
+
+    #[test]
+    fn a_key_that_ends_in_a_slash_marks_a_folder() {
+        assert_eq!(Key::parse("a/b/"), Ok(Key::Folder));
+        assert_eq!(Key::parse("a/../"), Err(RefusedKey));
+    }
+
+    #[test]
+    fn a_prefix_that_no_key_has_is_known_without_asking_the_origin() {
+        for prefix in ["", "a", "a/", "a/b", ".", "..", "a/.", "part-0"] {
+            assert!(can_begin_a_key(prefix), "{prefix:?}");
+        }
+        for prefix in ["/", "../", "a/../", "a//", "/a", "a\\b", "a\0", "./x"] {
+            assert!(!can_begin_a_key(prefix), "{prefix:?}");
+        }
+    }
+}

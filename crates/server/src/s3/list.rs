@@ -1,0 +1,264 @@
+//! ListBuckets and both versions of ListObjects.
+
+use object_store::ObjectMeta;
+use s3s::{
+    S3Request, S3Response, S3Result,
+    dto::{
+        self, CommonPrefix, EncodingType, ListBucketsInput, ListBucketsOutput, ListObjectsInput,
+        ListObjectsOutput, ListObjectsV2Input, ListObjectsV2Output, Object, ObjectStorageClass,
+    },
+    s3_error,
+};
+use stylobate_storage::{ListPage, ListRequest};
+
+use super::{conditions::timestamp, error, etag, keys, operations::Door};
+use crate::{access::Action, node::Bucket};
+
+/// Most keys and prefixes of one answer, as in S3.
+const MAX_KEYS: i32 = 1000;
+
+pub(super) fn list_buckets(
+    door: &Door,
+    request: &S3Request<ListBucketsInput>,
+) -> S3Result<S3Response<ListBucketsOutput>> {
+    let key = request.credentials.as_ref().map(|credentials| credentials.access_key.as_str());
+    let prefix = request.input.prefix.as_deref().unwrap_or_default();
+    let seen = door.node.buckets().filter(|bucket| {
+        bucket.name.starts_with(prefix) && door.node.keys().allows(key, &bucket.name, Action::Read)
+    });
+    let buckets = seen.map(|bucket| dto::Bucket {
+        name: Some(bucket.name.clone()),
+        creation_date: Some(timestamp(bucket.created)),
+        bucket_region: Some(door.node.region().to_owned()),
+    });
+    let output = ListBucketsOutput {
+        buckets: Some(buckets.collect()),
+        prefix: request.input.prefix.clone(),
+        ..Default::default()
+    };
+    Ok(S3Response::new(output))
+}
+
+pub(super) async fn list_objects(
+    door: &Door,
+    input: ListObjectsInput,
+) -> S3Result<S3Response<ListObjectsOutput>> {
+    let bucket = door.readable(&input.bucket)?;
+    let asked = Asked {
+        prefix: input.prefix.clone().unwrap_or_default(),
+        delimiter: delimiter(input.delimiter.as_deref())?,
+        max_keys: max_keys(input.max_keys)?,
+        encoding: encoding(input.encoding_type.as_ref())?,
+    };
+    let marker = input.marker.clone().filter(|marker| !marker.is_empty());
+    let start_after = marker.as_deref().map(|marker| past(marker, &asked));
+    let mut page = asked.page(bucket, start_after.clone(), None).await?;
+    // A page may come out empty where its keys are not to be seen; only a key can mark where to go on.
+    while last_of(&page).is_none() && page.next_token.is_some() {
+        page = asked.page(bucket, start_after.clone(), page.next_token).await?;
+    }
+    let next_marker = page.next_token.is_some().then(|| last_of(&page)).flatten();
+    let encoded = |text: Option<String>| text.map(|text| asked.encoding.apply(text));
+    Ok(S3Response::new(ListObjectsOutput {
+        name: Some(input.bucket),
+        prefix: Some(asked.encoding.apply(asked.prefix.clone())),
+        marker: Some(encoded(input.marker).unwrap_or_default()),
+        max_keys: Some(asked.max_keys),
+        is_truncated: Some(page.next_token.is_some()),
+        next_marker: encoded(next_marker),
+        delimiter: encoded(input.delimiter),
+        encoding_type: input.encoding_type,
+        common_prefixes: Some(asked.prefixes(page.prefixes)),
+        contents: Some(asked.objects(page.objects)),
+        ..Default::default()
+    }))
+}
+
+pub(super) async fn list_objects_v2(
+    door: &Door,
+    input: ListObjectsV2Input,
+) -> S3Result<S3Response<ListObjectsV2Output>> {
+    let bucket = door.readable(&input.bucket)?;
+    let asked = Asked {
+        prefix: input.prefix.clone().unwrap_or_default(),
+        delimiter: delimiter(input.delimiter.as_deref())?,
+        max_keys: max_keys(input.max_keys)?,
+        encoding: encoding(input.encoding_type.as_ref())?,
+    };
+    if input.continuation_token.as_deref() == Some("") {
+        return Err(s3_error!(InvalidArgument, "The continuation token provided is incorrect"));
+    }
+    let start_after = input.start_after.clone().filter(|key| !key.is_empty());
+    let page = asked.page(bucket, start_after, input.continuation_token.clone()).await?;
+    let encoded = |text: Option<String>| text.map(|text| asked.encoding.apply(text));
+    Ok(S3Response::new(ListObjectsV2Output {
+        name: Some(input.bucket),
+        prefix: Some(asked.encoding.apply(asked.prefix.clone())),
+        max_keys: Some(asked.max_keys),
+        key_count: Some((page.objects.len() + page.prefixes.len()) as i32),
+        continuation_token: input.continuation_token,
+        is_truncated: Some(page.next_token.is_some()),
+        next_continuation_token: page.next_token,
+        delimiter: encoded(input.delimiter),
+        encoding_type: input.encoding_type,
+        start_after: encoded(input.start_after),
+        common_prefixes: Some(asked.prefixes(page.prefixes)),
+        contents: Some(asked.objects(page.objects)),
+        ..Default::default()
+    }))
+}
+
+/// What both versions of a listing ask for.
+struct Asked {
+    prefix: String,
+    delimiter: bool,
+    max_keys: i32,
+    encoding: Encoding,
+}
+
+impl Asked {
+    async fn page(
+        &self,
+        bucket: &Bucket,
+        start_after: Option<String>,
+        token: Option<String>,
+    ) -> S3Result<ListPage> {
+        if self.max_keys == 0 || !keys::can_begin_a_key(&self.prefix) {
+            return Ok(ListPage { objects: Vec::new(), prefixes: Vec::new(), next_token: None });
+        }
+        let request = ListRequest {
+            prefix: self.prefix.clone(),
+            delimiter: self.delimiter,
+            start_after,
+            token,
+            max_keys: self.max_keys as usize,
+        };
+        bucket.reader.list_page(request).await.map_err(|failed| error::from_storage(&failed))
+    }
+
+    fn objects(&self, objects: Vec<ObjectMeta>) -> Vec<Object> {
+        let object = |meta: ObjectMeta| Object {
+            key: Some(self.encoding.apply(meta.location.into())),
+            last_modified: Some(timestamp(meta.last_modified)),
+            e_tag: meta.e_tag.as_deref().map(etag::from_origin),
+            size: Some(meta.size as i64),
+            storage_class: Some(ObjectStorageClass::from_static(ObjectStorageClass::STANDARD)),
+            ..Default::default()
+        };
+        objects.into_iter().map(object).collect()
+    }
+
+    fn prefixes(&self, prefixes: Vec<String>) -> Vec<CommonPrefix> {
+        let prefix = |prefix| CommonPrefix { prefix: Some(self.encoding.apply(prefix)) };
+        prefixes.into_iter().map(prefix).collect()
+    }
+}
+
+/// How keys are spelled in the answer.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+enum Encoding {
+    /// As they are.
+    Plain,
+    /// With percent signs, so that any key fits into XML.
+    Url,
+}
+
+impl Encoding {
+    fn apply(self, text: String) -> String {
+        match self {
+            Self::Plain => text,
+            Self::Url => {
+                let mut encoded = String::with_capacity(text.len());
+                for byte in text.bytes() {
+                    match byte {
+                        b'A'..=b'Z' | b'a'..=b'z' | b'0'..=b'9' | b'-' | b'_' | b'.' | b'*' | b'/' => {
+                            encoded.push(char::from(byte));
+                        }
+                        _ => encoded.push_str(&format!("%{byte:02X}")),
+                    }
+                }
+                encoded
+            }
+        }
+    }
+}
+
+fn encoding(asked: Option<&EncodingType>) -> S3Result<Encoding> {
+    match asked.map(EncodingType::as_str) {
+        None | Some("") => Ok(Encoding::Plain),
+        Some(EncodingType::URL) => Ok(Encoding::Url),
+        Some(_) => Err(s3_error!(InvalidArgument, "Invalid Encoding Method specified in Request")),
+    }
+}
+
+fn delimiter(asked: Option<&str>) -> S3Result<bool> {
+    match asked {
+        None | Some("") => Ok(false),
+        Some("/") => Ok(true),
+        Some(_) => Err(s3_error!(NotImplemented, "the only delimiter is '/'")),
+    }
+}
+
+fn max_keys(asked: Option<i32>) -> S3Result<i32> {
+    match asked {
+        None => Ok(MAX_KEYS),
+        Some(keys) if keys < 0 => Err(s3_error!(InvalidArgument, "max-keys must not be negative")),
+        Some(keys) => Ok(keys.min(MAX_KEYS)),
+    }
+}
+
+/// Where a listing goes on after `marker`. A marker that was a common prefix stands for all keys below it: they
+/// would be rolled up into the same prefix again.
+fn past(marker: &str, asked: &Asked) -> String {
+    let below = marker.strip_prefix(asked.prefix.as_str()).unwrap_or_default();
+    if asked.delimiter && below.find('/') == below.len().checked_sub(1) && !below.is_empty() {
+        return format!("{marker}{}", char::MAX);
+    }
+    marker.to_owned()
+}
+
+/// The last key or prefix of a page.
+fn last_of(page: &ListPage) -> Option<String> {
+    let key = page.objects.last().map(|meta| meta.location.as_ref());
+    let prefix = page.prefixes.last().map(String::as_str);
+    key.max(prefix).map(str::to_owned)
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn asked(prefix: &str, delimiter: bool) -> Asked {
+        Asked { prefix: prefix.into(), delimiter, max_keys: 1000, encoding: Encoding::Plain }
+    }
+
+    #[test]
+    fn a_marker_that_is_a_common_prefix_stands_for_all_below_it() {
+        assert!(past("a/", &asked("", true)).as_str() > "a/zzz");
+        assert!(past("a/b/", &asked("a/", true)).as_str() > "a/b/zzz");
+        assert_eq!(past("a/b/", &asked("", true)), "a/b/");
+        assert_eq!(past("a/", &asked("", false)), "a/");
+        assert_eq!(past("a", &asked("", true)), "a");
+    }
+
+    #[test]
+    fn max_keys_is_a_thousand_at_most() {
+        assert_eq!(max_keys(None).unwrap(), 1000);
+        assert_eq!(max_keys(Some(5_000)).unwrap(), 1000);
+        assert_eq!(max_keys(Some(0)).unwrap(), 0);
+        assert!(max_keys(Some(-1)).is_err());
+    }
+
+    #[test]
+    fn url_encoding_leaves_slashes_alone() {
+        assert_eq!(Encoding::Url.apply("a b/c+d=ü".into()), "a%20b/c%2Bd%3D%C3%BC");
+        assert_eq!(Encoding::Plain.apply("a b".into()), "a b");
+    }
+
+    #[test]
+    fn no_delimiter_but_a_slash_is_known() {
+        assert!(delimiter(Some("/")).unwrap());
+        assert!(!delimiter(Some("")).unwrap());
+        assert!(delimiter(Some("|")).is_err());
+    }
+}

@@ -1,0 +1,39 @@
+//! The S3 door: buckets and objects over HTTP, as S3's own clients speak it.
+//!
+//! ```text
+//! S3Door (service)   request id, what is refused before it is read, metrics
+//!   └─ s3s           path and virtual-hosted style (host), signatures and who may do what (auth), XML
+//!        └─ Door     operations ─ read, list, write, delete, copy, multipart
+//! ```
+//!
+//! Keys are used exactly as they are or refused (`keys`). What an origin says about an object, ETag, type and
+//! user metadata, is handed on unchanged (`etag`, `attributes`). No text of an origin's error leaves the node
+//! (`error`): such a text may hold a signed URL.
+
+mod attributes;
+mod auth;
+mod body;
+mod checksum;
+mod chunked;
+mod conditions;
+mod copy;
+mod delete;
+mod error;
+mod etag;
+mod held;
+mod host;
+mod ingest;
+mod keys;
+mod lenient;
+mod list;
+mod multipart;
+mod object_body;
+mod operations;
+mod range;
+mod read;
+mod service;
+mod unsigned;
+mod write;
+
+pub use body::DoorBody;
+pub use service::{S3Door, service};

@@ -1,0 +1,253 @@
+//! Uploads in parts that the client numbers: create, upload, copy into, complete, abort.
+
+use s3s::{
+    S3Request, S3Response, S3Result,
+    dto::{
+        self, AbortMultipartUploadInput, AbortMultipartUploadOutput, Checksum, CompleteMultipartUploadInput,
+        CompleteMultipartUploadOutput, CompletedPart, CopyPartResult, CreateMultipartUploadInput,
+        CreateMultipartUploadOutput, UploadPartCopyInput, UploadPartCopyOutput, UploadPartInput,
+        UploadPartOutput,
+    },
+    s3_error,
+};
+
+use super::{
+    attributes::Described,
+    checksum::{Claims, Verifier},
+    conditions::{Conditions, timestamp},
+    copy::{as_precondition, source_of},
+    error, etag,
+    held::UPLOAD_MEMORY,
+    ingest::Incoming,
+    operations::Door,
+    range::Wanted,
+    read,
+    write::{self, refuse, refuse_acl, writable_path},
+};
+
+/// Most parts of an upload, as in S3.
+const MAX_PARTS: i32 = 10_000;
+
+pub(super) async fn create(
+    door: &Door,
+    input: CreateMultipartUploadInput,
+) -> S3Result<S3Response<CreateMultipartUploadOutput>> {
+    let bucket = door.writable(&input.bucket)?;
+    let path = writable_path(&input.key)?;
+    refuse_acl(input.acl.as_ref())?;
+    read::refuse_customer_key(input.sse_customer_algorithm.as_deref())?;
+    refuse(&[
+        (
+            "x-amz-server-side-encryption",
+            input.server_side_encryption.is_some() || input.ssekms_key_id.is_some(),
+        ),
+        ("x-amz-tagging", input.tagging.is_some()),
+        ("x-amz-object-lock-mode", input.object_lock_mode.is_some()),
+        ("x-amz-object-lock-retain-until-date", input.object_lock_retain_until_date.is_some()),
+        ("x-amz-object-lock-legal-hold", input.object_lock_legal_hold_status.is_some()),
+        ("x-amz-website-redirect-location", input.website_redirect_location.is_some()),
+        ("x-amz-grant-full-control", input.grant_full_control.is_some()),
+        ("x-amz-grant-read", input.grant_read.is_some() || input.grant_read_acp.is_some()),
+        ("x-amz-grant-write-acp", input.grant_write_acp.is_some()),
+        ("expires", input.expires.is_some()),
+    ])?;
+    // A type that says nothing is left to the origin: most origins cannot take a type with parts in any order, and
+    // the storage layer would have to stage the parts.
+    let untyped = ["application/octet-stream", "binary/octet-stream"];
+    let described = Described {
+        content_type: input.content_type.filter(|text| !untyped.contains(&text.as_str())),
+        cache_control: input.cache_control,
+        content_disposition: input.content_disposition,
+        content_encoding: input.content_encoding,
+        content_language: input.content_language,
+        storage_class: input.storage_class,
+        metadata: input.metadata,
+    };
+    let upload = bucket.reader.create_upload(&path, described.into_attributes()).await;
+    let upload_id = upload.map_err(|failed| error::from_storage(&failed))?;
+    Ok(S3Response::new(CreateMultipartUploadOutput {
+        bucket: Some(input.bucket),
+        key: Some(input.key),
+        upload_id: Some(upload_id),
+        checksum_algorithm: input.checksum_algorithm,
+        checksum_type: input.checksum_type,
+        ..Default::default()
+    }))
+}
+
+pub(super) async fn upload_part(
+    door: &Door,
+    mut request: S3Request<UploadPartInput>,
+) -> S3Result<S3Response<UploadPartOutput>> {
+    let claims = write::claims(&mut request)?;
+    let input = request.input;
+    let bucket = door.writable(&input.bucket)?;
+    read::refuse_customer_key(input.sse_customer_algorithm.as_deref())?;
+    let path = writable_path(&input.key)?;
+    let number = part_number(Some(input.part_number))?;
+    let checksum = Checksum {
+        checksum_crc32: input.checksum_crc32,
+        checksum_crc32c: input.checksum_crc32c,
+        checksum_crc64nvme: input.checksum_crc64nvme,
+        checksum_sha1: input.checksum_sha1,
+        checksum_sha256: input.checksum_sha256,
+        ..Default::default()
+    };
+    let verifier = Verifier::new(Claims { md5: input.content_md5, checksum, ..claims })?;
+    let incoming = Incoming::of_request(input.body, input.content_length, verifier)?;
+    let _memory = door.memory.take(part_length(&incoming)?).await?;
+    let (payload, checksum) = incoming.whole(UPLOAD_MEMORY).await?;
+    let uploaded = bucket.reader.upload_part(&path, &input.upload_id, number, payload).await;
+    let raw = uploaded.map_err(|failed| error::from_storage(&failed))?;
+    Ok(S3Response::new(UploadPartOutput {
+        e_tag: Some(etag::from_origin(&raw)),
+        checksum_crc32: checksum.checksum_crc32,
+        checksum_crc32c: checksum.checksum_crc32c,
+        checksum_crc64nvme: checksum.checksum_crc64nvme,
+        checksum_sha1: checksum.checksum_sha1,
+        checksum_sha256: checksum.checksum_sha256,
+        ..Default::default()
+    }))
+}
+
+pub(super) async fn upload_part_copy(
+    door: &Door,
+    input: UploadPartCopyInput,
+) -> S3Result<S3Response<UploadPartCopyOutput>> {
+    let target = door.writable(&input.bucket)?;
+    let (source_bucket, source_key) = source_of(&input.copy_source)?;
+    let source = door.readable(source_bucket)?;
+    read::refuse_customer_key(input.sse_customer_algorithm.as_deref())?;
+    read::refuse_customer_key(input.copy_source_sse_customer_algorithm.as_deref())?;
+    let (from, to) = (read::readable_path(source_key)?, writable_path(&input.key)?);
+    let number = part_number(Some(input.part_number))?;
+    let range = input.copy_source_range.as_deref().map(dto::Range::parse).transpose();
+    let range =
+        range.map_err(|_| s3_error!(InvalidArgument, "x-amz-copy-source-range is bytes=first-last"))?;
+    let wanted = Wanted::new(range, None)?;
+    let conditions = Conditions {
+        if_match: input.copy_source_if_match,
+        if_none_match: input.copy_source_if_none_match,
+        if_modified_since: input.copy_source_if_modified_since,
+        if_unmodified_since: input.copy_source_if_unmodified_since,
+    };
+    let object = read::open(&source.reader, &from, &wanted, &conditions).await.map_err(as_precondition)?;
+    let last_modified = timestamp(object.meta.last_modified);
+    let incoming = Incoming::of_object(object);
+    let _memory = door.memory.take(part_length(&incoming)?).await?;
+    let (payload, _) = incoming.whole(UPLOAD_MEMORY).await?;
+    let uploaded = target.reader.upload_part(&to, &input.upload_id, number, payload).await;
+    let raw = uploaded.map_err(|failed| error::from_storage(&failed))?;
+    let result = CopyPartResult {
+        e_tag: Some(etag::from_origin(&raw)),
+        last_modified: Some(last_modified),
+        ..Default::default()
+    };
+    Ok(S3Response::new(UploadPartCopyOutput { copy_part_result: Some(result), ..Default::default() }))
+}
+
+pub(super) async fn complete(
+    door: &Door,
+    input: CompleteMultipartUploadInput,
+) -> S3Result<S3Response<CompleteMultipartUploadOutput>> {
+    let bucket = door.writable(&input.bucket)?;
+    let path = writable_path(&input.key)?;
+    if input.if_match.is_some() || input.if_none_match.is_some() {
+        return Err(s3_error!(NotImplemented, "uploads in parts cannot be completed on a condition"));
+    }
+    let parts = parts(input.multipart_upload.and_then(|upload| upload.parts).unwrap_or_default())?;
+    let (reader, upload, target) = (bucket.reader.clone(), input.upload_id, path.clone());
+    // Whether the client still waits or not: what is cached must be dropped once the object is there.
+    let completed = tokio::spawn(async move { reader.complete_upload(&target, &upload, &parts).await }).await;
+    let result =
+        completed.map_err(|_| s3_error!(InternalError))?.map_err(|failed| error::from_storage(&failed))?;
+    let e_tag = match result.e_tag {
+        Some(raw) => Some(etag::from_origin(&raw)),
+        None => write::current_etag(&bucket.reader, &path).await?,
+    };
+    Ok(S3Response::new(CompleteMultipartUploadOutput {
+        location: Some(format!("/{}/{}", input.bucket, input.key)),
+        bucket: Some(input.bucket),
+        key: Some(input.key),
+        e_tag,
+        ..Default::default()
+    }))
+}
+
+pub(super) async fn abort(
+    door: &Door,
+    input: AbortMultipartUploadInput,
+) -> S3Result<S3Response<AbortMultipartUploadOutput>> {
+    let bucket = door.writable(&input.bucket)?;
+    let path = writable_path(&input.key)?;
+    if input.if_match_initiated_time.is_some() {
+        return Err(s3_error!(NotImplemented, "uploads cannot be aborted on a condition"));
+    }
+    let aborted = bucket.reader.abort_upload(&path, &input.upload_id).await;
+    aborted.map_err(|failed| error::from_storage(&failed))?;
+    Ok(S3Response::new(AbortMultipartUploadOutput::default()))
+}
+
+fn part_number(number: Option<i32>) -> S3Result<u32> {
+    match number {
+        Some(number @ 1..=MAX_PARTS) => Ok(number as u32),
+        _ => Err(s3_error!(InvalidArgument, "Part number must be an integer between 1 and 10000, inclusive")),
+    }
+}
+
+/// A part is held in memory until it is known to be right.
+fn part_length(incoming: &Incoming) -> S3Result<u64> {
+    match incoming.length() {
+        None => Err(s3_error!(MissingContentLength, "You must provide the Content-Length HTTP header.")),
+        Some(length) if length > UPLOAD_MEMORY => {
+            Err(s3_error!(EntityTooLarge, "a part may have 512 MiB at most: upload more parts instead"))
+        }
+        Some(length) => Ok(length),
+    }
+}
+
+/// The parts to join, in their order.
+fn parts(completed: Vec<CompletedPart>) -> S3Result<Vec<(u32, String)>> {
+    if completed.is_empty() {
+        return Err(s3_error!(MalformedXML, "You must specify at least one part"));
+    }
+    let mut parts: Vec<(u32, String)> = Vec::with_capacity(completed.len());
+    for part in completed {
+        let number = part_number(part.part_number)?;
+        let Some(tag) = part.e_tag else {
+            return Err(s3_error!(InvalidPart, "part {number} has no ETag"));
+        };
+        if parts.last().is_some_and(|(last, _)| *last >= number) {
+            return Err(s3_error!(InvalidPartOrder, "The list of parts was not in ascending order."));
+        }
+        parts.push((number, etag::quoted(&tag)));
+    }
+    Ok(parts)
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn part(number: i32) -> CompletedPart {
+        CompletedPart {
+            part_number: Some(number),
+            e_tag: Some(dto::ETag::Strong(format!("e{number}"))),
+            ..Default::default()
+        }
+    }
+
+    #[test]
+    fn parts_are_joined_in_ascending_order_only() {
+        let code = |numbers: &[i32]| {
+            let outcome = parts(numbers.iter().map(|&number| part(number)).collect());
+            outcome.map_err(|failed| failed.code().as_str().to_owned())
+        };
+        assert_eq!(code(&[1, 7]).unwrap(), [(1, "\"e1\"".to_owned()), (7, "\"e7\"".to_owned())]);
+        assert_eq!(code(&[2, 1]).unwrap_err(), "InvalidPartOrder");
+        assert_eq!(code(&[1, 1]).unwrap_err(), "InvalidPartOrder");
+        assert_eq!(code(&[]).unwrap_err(), "MalformedXML");
+        assert_eq!(code(&[0]).unwrap_err(), "InvalidArgument");
+        assert_eq!(code(&[10_001]).unwrap_err(), "InvalidArgument");
+    }
+}

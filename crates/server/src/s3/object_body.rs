@@ -1,0 +1,105 @@
+//! The bytes of an object on their way to a client: as many as were announced, or an error that breaks the
+//! connection off.
+
+use std::{
+    pin::Pin,
+    task::{Context, Poll, ready},
+};
+
+use bytes::Bytes;
+use futures::{Stream, StreamExt, stream::BoxStream};
+use parking_lot::Mutex;
+use s3s::{
+    StdError,
+    stream::{ByteStream, RemainingLength},
+};
+
+use super::error;
+
+/// The stream ended before, or went on after, the last byte that the client was told of.
+#[derive(Debug, thiserror::Error)]
+#[error("the bytes of the object do not have the length that was announced")]
+struct WrongLength;
+
+/// The client is cut off in the middle of a body; why is in the log.
+#[derive(Debug, thiserror::Error)]
+#[error("the object could not be read to its end")]
+struct BrokenOff;
+
+/// The body of a GetObject answer.
+pub(super) struct ObjectBody {
+    /// Never locked: it makes the stream shareable between threads, as s3s asks, and is always held exclusively.
+    stream: Mutex<BoxStream<'static, object_store::Result<Bytes>>>,
+    remaining: u64,
+}
+
+impl ObjectBody {
+    /// The `length` bytes of `stream`.
+    pub(super) fn new(stream: BoxStream<'static, object_store::Result<Bytes>>, length: u64) -> Self {
+        Self { stream: Mutex::new(stream), remaining: length }
+    }
+}
+
+impl Stream for ObjectBody {
+    type Item = Result<Bytes, StdError>;
+
+    fn poll_next(mut self: Pin<&mut Self>, cx: &mut Context<'_>) -> Poll<Option<Self::Item>> {
+        let item = match ready!(self.stream.get_mut().poll_next_unpin(cx)) {
+            Some(Ok(bytes)) => match self.remaining.checked_sub(bytes.len() as u64) {
+                Some(remaining) => {
+                    self.remaining = remaining;
+                    Some(Ok(bytes))
+                }
+                None => Some(Err(WrongLength.into())),
+            },
+            Some(Err(error)) => {
+                error::log(&error);
+                Some(Err(BrokenOff.into()))
+            }
+            None if self.remaining > 0 => Some(Err(WrongLength.into())),
+            None => None,
+        };
+        Poll::Ready(item)
+    }
+}
+
+impl ByteStream for ObjectBody {
+    fn remaining_length(&self) -> RemainingLength {
+        RemainingLength::new_exact(usize::try_from(self.remaining).unwrap_or(usize::MAX))
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use futures::{TryStreamExt, stream};
+
+    use super::*;
+
+    async fn read(pieces: Vec<object_store::Result<Bytes>>, length: u64) -> Result<usize, String> {
+        let body = ObjectBody::new(stream::iter(pieces).boxed(), length);
+        let pieces: Result<Vec<Bytes>, _> = body.try_collect().await;
+        pieces.map(|pieces| pieces.concat().len()).map_err(|error| error.to_string())
+    }
+
+    #[tokio::test]
+    async fn a_body_ends_well_only_with_its_last_byte() {
+        let piece = || Ok(Bytes::from_static(b"abc"));
+        assert_eq!(read(vec![piece(), piece()], 6).await, Ok(6));
+        assert_eq!(read(vec![piece()], 6).await, Err(WrongLength.to_string()));
+        assert_eq!(read(vec![piece(), piece()], 5).await, Err(WrongLength.to_string()));
+        assert_eq!(
+            read(
+                vec![
+                    piece(),
+                    Err(object_store::Error::NotImplemented {
+                        operation: "secret".into(),
+                        implementer: "secret".into(),
+                    })
+                ],
+                6
+            )
+            .await,
+            Err(BrokenOff.to_string())
+        );
+    }
+}

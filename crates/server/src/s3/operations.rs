@@ -1,0 +1,147 @@
+//! The operations that the door serves. Each is in the file of its kind; those that are missing are answered with
+//! NotImplemented.
+
+use std::sync::Arc;
+
+use async_trait::async_trait;
+use s3s::{S3, S3Request, S3Response, S3Result, dto::*, s3_error};
+
+use super::{copy, delete, held::UploadMemory, list, multipart, read, write};
+use crate::node::{Bucket, Node};
+
+/// What the operations work on. Cheap to clone.
+#[derive(Clone)]
+pub(super) struct Door {
+    pub(super) node: Arc<Node>,
+    pub(super) memory: UploadMemory,
+}
+
+impl Door {
+    pub(super) fn new(node: Arc<Node>) -> Self {
+        Self { node, memory: UploadMemory::default() }
+    }
+
+    /// The bucket to read from.
+    pub(super) fn readable(&self, name: &str) -> S3Result<&Bucket> {
+        self.node.bucket(name).ok_or_else(|| s3_error!(NoSuchBucket, "The specified bucket does not exist"))
+    }
+
+    /// The bucket to write to.
+    pub(super) fn writable(&self, name: &str) -> S3Result<&Bucket> {
+        let bucket = self.readable(name)?;
+        match bucket.read_only {
+            true => Err(s3_error!(AccessDenied, "The bucket is read-only.")),
+            false => Ok(bucket),
+        }
+    }
+}
+
+/// Whether a request names a version of an object: the node serves current versions only.
+pub(super) fn refuse_version(version: Option<&str>) -> S3Result<()> {
+    match version {
+        None | Some("null") => Ok(()),
+        Some(_) => Err(s3_error!(NotImplemented, "versions of objects cannot be named")),
+    }
+}
+
+type Answer<T> = S3Result<S3Response<T>>;
+
+#[async_trait]
+impl S3 for Door {
+    async fn get_object(&self, req: S3Request<GetObjectInput>) -> Answer<GetObjectOutput> {
+        read::get_object(self, req.input).await
+    }
+
+    async fn head_object(&self, req: S3Request<HeadObjectInput>) -> Answer<HeadObjectOutput> {
+        read::head_object(self, req.input).await
+    }
+
+    async fn list_buckets(&self, req: S3Request<ListBucketsInput>) -> Answer<ListBucketsOutput> {
+        list::list_buckets(self, &req)
+    }
+
+    async fn head_bucket(&self, req: S3Request<HeadBucketInput>) -> Answer<HeadBucketOutput> {
+        self.readable(&req.input.bucket)?;
+        let bucket_region = Some(self.node.region().to_owned());
+        Ok(S3Response::new(HeadBucketOutput { bucket_region, ..Default::default() }))
+    }
+
+    async fn get_bucket_location(
+        &self,
+        req: S3Request<GetBucketLocationInput>,
+    ) -> Answer<GetBucketLocationOutput> {
+        self.readable(&req.input.bucket)?;
+        // S3 says nothing where it means us-east-1.
+        let region = Some(self.node.region()).filter(|region| *region != "us-east-1");
+        let location_constraint = region.map(|region| BucketLocationConstraint::from(region.to_owned()));
+        Ok(S3Response::new(GetBucketLocationOutput { location_constraint }))
+    }
+
+    async fn get_bucket_versioning(
+        &self,
+        req: S3Request<GetBucketVersioningInput>,
+    ) -> Answer<GetBucketVersioningOutput> {
+        self.readable(&req.input.bucket)?;
+        Ok(S3Response::new(GetBucketVersioningOutput::default()))
+    }
+
+    async fn create_bucket(&self, req: S3Request<CreateBucketInput>) -> Answer<CreateBucketOutput> {
+        match self.node.bucket(&req.input.bucket) {
+            Some(_) => Err(s3_error!(BucketAlreadyOwnedByYou, "The bucket exists.")),
+            None => Err(s3_error!(NotImplemented, "buckets are added in the node's configuration")),
+        }
+    }
+
+    async fn list_objects(&self, req: S3Request<ListObjectsInput>) -> Answer<ListObjectsOutput> {
+        list::list_objects(self, req.input).await
+    }
+
+    async fn list_objects_v2(&self, req: S3Request<ListObjectsV2Input>) -> Answer<ListObjectsV2Output> {
+        list::list_objects_v2(self, req.input).await
+    }
+
+    async fn put_object(&self, req: S3Request<PutObjectInput>) -> Answer<PutObjectOutput> {
+        write::put_object(self, req).await
+    }
+
+    async fn delete_object(&self, req: S3Request<DeleteObjectInput>) -> Answer<DeleteObjectOutput> {
+        delete::delete_object(self, req.input).await
+    }
+
+    async fn delete_objects(&self, req: S3Request<DeleteObjectsInput>) -> Answer<DeleteObjectsOutput> {
+        delete::delete_objects(self, req.input).await
+    }
+
+    async fn copy_object(&self, req: S3Request<CopyObjectInput>) -> Answer<CopyObjectOutput> {
+        copy::copy_object(self, req.input).await
+    }
+
+    async fn create_multipart_upload(
+        &self,
+        req: S3Request<CreateMultipartUploadInput>,
+    ) -> Answer<CreateMultipartUploadOutput> {
+        multipart::create(self, req.input).await
+    }
+
+    async fn upload_part(&self, req: S3Request<UploadPartInput>) -> Answer<UploadPartOutput> {
+        multipart::upload_part(self, req).await
+    }
+
+    async fn upload_part_copy(&self, req: S3Request<UploadPartCopyInput>) -> Answer<UploadPartCopyOutput> {
+        multipart::upload_part_copy(self, req.input).await
+    }
+
+    async fn complete_multipart_upload(
+        &self,
+        req: S3Request<CompleteMultipartUploadInput>,
+    ) -> Answer<CompleteMultipartUploadOutput> {
+        multipart::complete(self, req.input).await
+    }
+
+    async fn abort_multipart_upload(
+        &self,
+        req: S3Request<AbortMultipartUploadInput>,
+    ) -> Answer<AbortMultipartUploadOutput> {
+        multipart::abort(self, req.input).await
+    }
+}

@@ -1,0 +1,179 @@
+//! Byte ranges of a request: which bytes are wanted, and which headers S3 does not look at.
+
+use std::ops::Range;
+
+use object_store::GetRange;
+use s3s::{S3Result, dto, s3_error};
+
+/// The bytes that a request wants.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub(super) enum Wanted {
+    /// The whole object, in answer to no range.
+    All,
+    /// The whole object as its first and only part.
+    OnlyPart,
+    /// Some of its bytes.
+    Bytes(GetRange),
+    /// The last zero bytes, which no object has.
+    Nothing,
+}
+
+impl Wanted {
+    /// What a Range header or a part number asks for.
+    ///
+    /// Origins do not tell where the parts of an object lie, so every object is one part here.
+    pub(super) fn new(range: Option<dto::Range>, part: Option<i32>) -> S3Result<Self> {
+        match (range, part) {
+            (None, None) => Ok(Self::All),
+            (Some(_), Some(_)) => Err(s3_error!(
+                InvalidRequest,
+                "Cannot specify both Range header and partNumber query parameter"
+            )),
+            (None, Some(1)) => Ok(Self::OnlyPart),
+            (None, Some(part)) if part < 1 => Err(s3_error!(InvalidArgument, "partNumber begins with 1")),
+            (None, Some(_)) => Err(s3_error!(InvalidRange, "The requested partnumber is not satisfiable")),
+            (Some(dto::Range::Suffix { length: 0 }), None) => Ok(Self::Nothing),
+            (Some(dto::Range::Suffix { length }), None) => Ok(Self::Bytes(GetRange::Suffix(length))),
+            (Some(dto::Range::Int { first, last: None }), None) => Ok(Self::Bytes(GetRange::Offset(first))),
+            (Some(dto::Range::Int { first, last: Some(last) }), None) => {
+                Ok(Self::Bytes(GetRange::Bounded(first..last.saturating_add(1))))
+            }
+        }
+    }
+
+    /// The range as an object store takes it.
+    pub(super) fn to_store(&self) -> Option<GetRange> {
+        match self {
+            Self::Bytes(range) => Some(range.clone()),
+            Self::All | Self::OnlyPart | Self::Nothing => None,
+        }
+    }
+
+    /// Which bytes of an object of `size` bytes that is; `None` if it has no such bytes.
+    pub(super) fn within(&self, size: u64) -> Option<Range<u64>> {
+        match self {
+            Self::All | Self::OnlyPart => Some(0..size),
+            Self::Nothing => None,
+            Self::Bytes(_) if size == 0 => None,
+            Self::Bytes(range) => range.as_range(size).ok(),
+        }
+    }
+
+    /// Whether the answer is a part of the object, status 206.
+    pub(super) fn is_partial(&self) -> bool {
+        !matches!(self, Self::All)
+    }
+}
+
+/// The value of a Content-Range header.
+pub(super) fn content_range(range: &Range<u64>, size: u64) -> String {
+    match range.end.checked_sub(1) {
+        Some(last) if range.start < range.end => format!("bytes {}-{last}/{size}", range.start),
+        _ => format!("bytes */{size}"),
+    }
+}
+
+/// What is to be done with a Range header.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub(super) enum Header {
+    /// It is one range.
+    Use,
+    /// It is several ranges, or none that makes sense: the answer is the whole object, as S3 gives it.
+    Ignore,
+    /// It is one range beyond the numbers that the parser takes; this one means the same.
+    Replace(String),
+}
+
+/// Judges the text of a Range header.
+pub(super) fn judge(header: &str) -> Header {
+    // The parser takes a suffix of no digits for one of no bytes.
+    if header != "bytes=-" && dto::Range::parse(header).is_ok() {
+        return Header::Use;
+    }
+    let Some((first, last)) = header.strip_prefix("bytes=").and_then(|spec| spec.split_once('-')) else {
+        return Header::Ignore;
+    };
+    // Positions beyond any object may have any number of digits.
+    let position = |text: &str| match text.bytes().all(|b| b.is_ascii_digit()) {
+        true => Some(text.parse().unwrap_or(u64::MAX).min(i64::MAX as u64)),
+        false => None,
+    };
+    match (first, last) {
+        ("", "") => Header::Ignore,
+        ("", _) => position(last).map_or(Header::Ignore, |n| Header::Replace(format!("bytes=-{n}"))),
+        (_, "") => position(first).map_or(Header::Ignore, |n| Header::Replace(format!("bytes={n}-"))),
+        _ => match (position(first), position(last)) {
+            (Some(first), Some(last)) if first <= last => Header::Replace(format!("bytes={first}-{last}")),
+            _ => Header::Ignore,
+        },
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn within(header: &str, size: u64) -> Option<Range<u64>> {
+        Wanted::new(Some(dto::Range::parse(header).unwrap()), None).unwrap().within(size)
+    }
+
+    #[test]
+    fn every_form_of_a_range_names_the_bytes_it_should() {
+        assert_eq!(within("bytes=0-3", 10), Some(0..4));
+        assert_eq!(within("bytes=8-100", 10), Some(8..10));
+        assert_eq!(within("bytes=4-", 10), Some(4..10));
+        assert_eq!(within("bytes=-3", 10), Some(7..10));
+        assert_eq!(within("bytes=-100", 10), Some(0..10));
+    }
+
+    #[test]
+    fn a_range_without_bytes_is_not_satisfiable() {
+        for (header, size) in
+            [("bytes=10-", 10), ("bytes=10-12", 10), ("bytes=-0", 10), ("bytes=0-", 0), ("bytes=-5", 0)]
+        {
+            assert_eq!(within(header, size), None, "{header} of {size}");
+        }
+    }
+
+    #[test]
+    fn a_header_with_several_ranges_or_none_is_ignored() {
+        let ignored = [
+            "bytes=0-1,3-4",
+            "bytes=a-b",
+            "bytes=5-2",
+            "bytes=-",
+            "bytes",
+            "lines=1-2",
+            "",
+            "bytes=1-2-3",
+            "bytes=--1",
+        ];
+        for header in ignored {
+            assert_eq!(judge(header), Header::Ignore, "{header}");
+        }
+        for header in ["bytes=0-1", "bytes=7-", "bytes=-7"] {
+            assert_eq!(judge(header), Header::Use, "{header}");
+        }
+    }
+
+    #[test]
+    fn a_position_of_many_digits_lies_beyond_any_object() {
+        let far = "9".repeat(30);
+        assert_eq!(judge(&format!("bytes={far}-")), Header::Replace(format!("bytes={}-", i64::MAX)));
+        assert_eq!(judge(&format!("bytes=3-{far}")), Header::Replace(format!("bytes=3-{}", i64::MAX)));
+        assert_eq!(within(&format!("bytes={}-", i64::MAX), 10), None);
+    }
+
+    #[test]
+    fn every_object_is_one_part() {
+        assert_eq!(Wanted::new(None, Some(1)).unwrap(), Wanted::OnlyPart);
+        assert!(Wanted::new(None, Some(2)).is_err());
+        assert!(Wanted::new(None, Some(0)).is_err());
+    }
+
+    #[test]
+    fn content_range_counts_from_zero_and_includes_the_last_byte() {
+        assert_eq!(content_range(&(0..4), 10), "bytes 0-3/10");
+        assert_eq!(content_range(&(0..0), 0), "bytes */0");
+    }
+}

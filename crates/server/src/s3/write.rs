@@ -1,0 +1,201 @@
+//! PutObject, and what all writes refuse.
+
+use http::{HeaderMap, Uri, header::CONTENT_ENCODING};
+use object_store::{PutMode, PutOptions, UpdateVersion, path::Path};
+use s3s::{
+    S3Error, S3Request, S3Response, S3Result,
+    dto::{Checksum, ETag, ETagCondition, ObjectCannedACL, PutObjectInput, PutObjectOutput},
+    s3_error,
+};
+use stylobate_storage::ReadThrough;
+
+use super::{
+    attributes::{Described, names_aws_chunked},
+    checksum::{Claims, TrailerSource, Verifier},
+    conditions::Conditions,
+    error, etag,
+    ingest::{self, Incoming},
+    keys::Key,
+    operations::Door,
+    read,
+};
+
+/// The ETag of no bytes at all: their MD5.
+const EMPTY: &str = "d41d8cd98f00b204e9800998ecf8427e";
+
+pub(super) async fn put_object(
+    door: &Door,
+    mut request: S3Request<PutObjectInput>,
+) -> S3Result<S3Response<PutObjectOutput>> {
+    refuse_part(&request.uri)?;
+    let claims = claims(&mut request)?;
+    let input = request.input;
+    let bucket = door.writable(&input.bucket)?;
+    refuse_acl(input.acl.as_ref())?;
+    read::refuse_customer_key(input.sse_customer_algorithm.as_deref())?;
+    refuse(&[
+        (
+            "x-amz-server-side-encryption",
+            input.server_side_encryption.is_some() || input.ssekms_key_id.is_some(),
+        ),
+        ("x-amz-tagging", input.tagging.is_some()),
+        ("x-amz-object-lock-mode", input.object_lock_mode.is_some()),
+        ("x-amz-object-lock-retain-until-date", input.object_lock_retain_until_date.is_some()),
+        ("x-amz-object-lock-legal-hold", input.object_lock_legal_hold_status.is_some()),
+        ("x-amz-website-redirect-location", input.website_redirect_location.is_some()),
+        ("x-amz-write-offset-bytes", input.write_offset_bytes.is_some()),
+        ("x-amz-grant-full-control", input.grant_full_control.is_some()),
+        ("x-amz-grant-read", input.grant_read.is_some() || input.grant_read_acp.is_some()),
+        ("x-amz-grant-write-acp", input.grant_write_acp.is_some()),
+        ("expires", input.expires.is_some()),
+    ])?;
+    let checksum = Checksum {
+        checksum_crc32: input.checksum_crc32,
+        checksum_crc32c: input.checksum_crc32c,
+        checksum_crc64nvme: input.checksum_crc64nvme,
+        checksum_sha1: input.checksum_sha1,
+        checksum_sha256: input.checksum_sha256,
+        ..Default::default()
+    };
+    let verifier = Verifier::new(Claims { md5: input.content_md5, checksum, ..claims })?;
+    let incoming = Incoming::of_request(input.body, input.content_length, verifier)?;
+    let path = match Key::parse(&input.key).map_err(|_| error::refused_key())? {
+        Key::Object(path) => path,
+        Key::Folder => return mark_folder(incoming).await,
+    };
+    let described = Described {
+        content_type: input.content_type,
+        cache_control: input.cache_control,
+        content_disposition: input.content_disposition,
+        content_encoding: input.content_encoding,
+        content_language: input.content_language,
+        storage_class: input.storage_class,
+        metadata: input.metadata,
+    };
+    let reader = &bucket.reader;
+    let mode = mode(reader, &path, input.if_match, input.if_none_match).await?;
+    let options = PutOptions { mode, attributes: described.into_attributes(), ..PutOptions::default() };
+    let stored = ingest::store(&door.memory, reader, &path, incoming, options).await?;
+    let etag = match stored.result.e_tag {
+        Some(raw) => Some(etag::from_origin(&raw)),
+        None => current_etag(reader, &path).await?,
+    };
+    Ok(answer(etag, stored.checksum))
+}
+
+fn answer(etag: Option<ETag>, checksum: Checksum) -> S3Response<PutObjectOutput> {
+    S3Response::new(PutObjectOutput {
+        e_tag: etag,
+        checksum_crc32: checksum.checksum_crc32,
+        checksum_crc32c: checksum.checksum_crc32c,
+        checksum_crc64nvme: checksum.checksum_crc64nvme,
+        checksum_sha1: checksum.checksum_sha1,
+        checksum_sha256: checksum.checksum_sha256,
+        ..Default::default()
+    })
+}
+
+/// The ETag that the origin gives the object now.
+pub(super) async fn current_etag(reader: &ReadThrough, path: &Path) -> S3Result<Option<ETag>> {
+    let result = read::look(reader, path, &Conditions::default()).await?;
+    Ok(result.meta.e_tag.as_deref().map(etag::from_origin))
+}
+
+/// The path of a key that may be written.
+pub(super) fn writable_path(key: &str) -> S3Result<Path> {
+    match Key::parse(key) {
+        Ok(Key::Object(path)) => Ok(path),
+        Ok(Key::Folder) | Err(_) => Err(error::refused_key()),
+    }
+}
+
+/// Some clients mark a folder by an empty object. Nobody needs the mark: a folder is there with its first object.
+async fn mark_folder(incoming: Incoming) -> S3Result<S3Response<PutObjectOutput>> {
+    let refused = || s3_error!(InvalidArgument, "key: an object whose key ends in '/' can hold no bytes");
+    if incoming.length().is_some_and(|length| length > 0) {
+        return Err(refused());
+    }
+    let (payload, checksum) = incoming.whole(1 << 10).await?;
+    match payload.content_length() {
+        0 => Ok(answer(Some(ETag::Strong(EMPTY.to_owned())), checksum)),
+        _ => Err(refused()),
+    }
+}
+
+/// Which state of the object a write asks for.
+async fn mode(
+    reader: &ReadThrough,
+    path: &Path,
+    if_match: Option<ETagCondition>,
+    if_none_match: Option<ETagCondition>,
+) -> S3Result<PutMode> {
+    match (if_match, if_none_match) {
+        (None, None) => Ok(PutMode::Overwrite),
+        (None, Some(ETagCondition::Any)) => Ok(PutMode::Create),
+        (Some(ETagCondition::ETag(tag)), None) => {
+            let if_match = Some(ETagCondition::ETag(tag));
+            let known = read::look(reader, path, &Conditions { if_match, ..Default::default() }).await?;
+            // In the origin's own spelling; it compares again when it writes.
+            Ok(PutMode::Update(UpdateVersion { e_tag: known.meta.e_tag, version: known.meta.version }))
+        }
+        _ => Err(s3_error!(NotImplemented, "writes know If-None-Match: * and If-Match with one ETag")),
+    }
+}
+
+/// What the headers claim of a body, without the checksums that are among the input.
+pub(super) fn claims<T>(request: &mut S3Request<T>) -> S3Result<Claims> {
+    let trailers = TrailerSource::of(request);
+    let text = |name: &str| request.headers.get(name).and_then(|value| value.to_str().ok());
+    let encoded = request.headers.get(CONTENT_ENCODING).and_then(|value| value.to_str().ok());
+    if trailers.is_none()
+        && (encoded.is_some_and(names_aws_chunked) || text("x-amz-decoded-content-length").is_some())
+    {
+        return Err(s3_error!(
+            InvalidRequest,
+            "an aws-chunked body needs x-amz-content-sha256: STREAMING-..."
+        ));
+    }
+    // With a signature, s3s has checked it.
+    let unchecked = request.credentials.is_none();
+    let is_hash = |value: &&str| value.len() == 64 && value.bytes().all(|b| b.is_ascii_hexdigit());
+    let payload_sha256 =
+        text("x-amz-content-sha256").filter(|_| unchecked).filter(is_hash).map(str::to_owned);
+    let trailer_names = trailers.as_ref().and_then(|_| all_values(&request.headers, "x-amz-trailer"));
+    Ok(Claims { payload_sha256, trailer_names, trailers, ..Claims::default() })
+}
+
+fn all_values(headers: &HeaderMap, name: &str) -> Option<String> {
+    let values: Vec<&str> = headers.get_all(name).iter().filter_map(|value| value.to_str().ok()).collect();
+    (!values.is_empty()).then(|| values.join(","))
+}
+
+/// Refuses a part without its upload's id: it is no object.
+fn refuse_part(uri: &Uri) -> S3Result<()> {
+    let query = uri.query().unwrap_or_default();
+    let of_part = url::form_urlencoded::parse(query.as_bytes())
+        .any(|(name, _)| name == "partNumber" || name == "uploadId");
+    match of_part {
+        true => Err(s3_error!(InvalidArgument, "a part needs both partNumber and uploadId")),
+        false => Ok(()),
+    }
+}
+
+/// Refuses a header that asks for what the node cannot do, rather than drop it in silence.
+pub(super) fn refuse(headers: &[(&'static str, bool)]) -> S3Result<()> {
+    match headers.iter().find(|(_, given)| *given) {
+        Some((name, _)) => Err(s3_error!(NotImplemented, "the header {name} is not supported")),
+        None => Ok(()),
+    }
+}
+
+/// Refuses a rule of access other than the bucket's own.
+pub(super) fn refuse_acl(acl: Option<&ObjectCannedACL>) -> S3Result<()> {
+    match acl.map(ObjectCannedACL::as_str) {
+        None | Some("" | ObjectCannedACL::PRIVATE | ObjectCannedACL::BUCKET_OWNER_FULL_CONTROL) => Ok(()),
+        Some(_) => Err(acl_error()),
+    }
+}
+
+fn acl_error() -> S3Error {
+    s3_error!(AccessControlListNotSupported, "The bucket does not allow ACLs")
+}

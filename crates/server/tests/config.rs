@@ -1,0 +1,241 @@
+//! The configuration as users give it: layers, where values come from, and what is refused.
+#![allow(missing_docs, clippy::unwrap_used, clippy::expect_used, clippy::panic, reason = "a test")]
+
+use stylobate_server::{
+    ServerError,
+    config::{Layer, Layers, Resolved, Setting},
+};
+use stylobate_storage::{ByteSize, Consistency};
+
+const NOTHING: &dyn Fn(&str) -> Option<String> = &|_| None;
+
+fn resolve(file: &str, env: &[(&str, &str)], flags: Layer) -> Result<Resolved, ServerError> {
+    let env = |name: &str| env.iter().find(|(known, _)| *known == name).map(|(_, text)| (*text).to_owned());
+    let file = if file.is_empty() { Layer::default() } else { Layer::toml("node.toml", file)? };
+    Layers { file, environment: Layer::environment(&env)?, flags }.resolve(&env)
+}
+
+fn error_of(file: &str) -> String {
+    resolve(file, &[], Layer::default()).unwrap_err().to_string()
+}
+
+/// The printed line that begins with `key`, with the padding before its comment taken out.
+fn line(resolved: &Resolved, key: &str) -> String {
+    let text = resolved.to_string();
+    let line = text.lines().find(|line| line.starts_with(&format!("{key} ")));
+    let line = line.unwrap_or_else(|| panic!("no {key} in:\n{text}"));
+    line.split_whitespace().collect::<Vec<_>>().join(" ")
+}
+
+#[test]
+fn without_any_argument_the_folder_data_is_served_on_loopback() {
+    let resolved = resolve("", &[], Layer::default()).unwrap();
+    let config = &resolved.config;
+    assert_eq!((config.buckets[0].name.as_str(), config.buckets[0].url.as_str()), ("data", "./data"));
+    assert!(config.access_keys.is_empty());
+    assert!(config.server.listen.ip().is_loopback() && config.server.admin.ip().is_loopback());
+    assert!(config.cache.memory > ByteSize::ZERO);
+    assert_eq!(line(&resolved, "listen"), "listen = \"127.0.0.1:9000\" # default");
+}
+
+#[test]
+fn a_flag_overrides_a_variable_which_overrides_the_file() {
+    let file =
+        "[cache]\nmemory = \"1GiB\"\npolicy = \"lru\"\npage_size = \"2MiB\"\n[[bucket]]\nurl = \"./a\"\n";
+    let env = [("STYLOBATE_MEMORY", "2GiB"), ("STYLOBATE_POLICY", "lfu")];
+    let flags = Layer::default().with_flag(Setting::Memory, "3GiB");
+    let resolved = resolve(file, &env, flags).unwrap();
+    assert_eq!(resolved.config.cache.memory, ByteSize::gib(3));
+    assert_eq!(line(&resolved, "memory"), "memory = \"3GiB\" # flag --memory");
+    assert_eq!(line(&resolved, "policy"), "policy = \"lfu\" # env STYLOBATE_POLICY");
+    assert_eq!(line(&resolved, "page_size"), "page_size = \"2MiB\" # node.toml:4");
+    assert_eq!(line(&resolved, "small_object"), "small_object = \"10MiB\" # default");
+}
+
+#[test]
+fn an_origin_of_the_command_line_replaces_the_bucket_of_its_name() {
+    let file =
+        "[[bucket]]\nname = 'lake'\nurl = 's3://far'\n[[bucket]]\nname = 'other'\nurl = 's3://other'\n";
+    let resolved = resolve(file, &[], Layer::default().with_origin("lake=./near")).unwrap();
+    let buckets: Vec<_> = resolved.config.buckets.iter().map(|b| (b.name.as_str(), b.url.as_str())).collect();
+    assert_eq!(buckets, [("lake", "./near"), ("other", "s3://other")]);
+}
+
+#[test]
+fn origins_and_keys_come_from_variables_too() {
+    let env = [("STYLOBATE_ORIGIN", "a=./x, s3://b"), ("STYLOBATE_ACCESS_KEY", "me:secret")];
+    let config = resolve("", &env, Layer::default()).unwrap().config;
+    assert_eq!(config.buckets.iter().map(|b| b.name.as_str()).collect::<Vec<_>>(), ["a", "b"]);
+    assert_eq!(config.access_keys[0].secret.expose(), "secret");
+}
+
+#[test]
+fn a_rule_for_all_buckets_is_the_default_in_the_file_and_an_order_on_the_command_line() {
+    let file = "[cache]\nconsistency = '5s'\n[[bucket]]\nname = 'a'\nurl = './a'\n\
+                [[bucket]]\nname = 'b'\nurl = './b'\nconsistency = 'immutable'\n";
+    let of = |flags| {
+        let buckets = resolve(file, &[], flags).unwrap().config.buckets;
+        [buckets[0].consistency, buckets[1].consistency].map(|rule| rule.to_string())
+    };
+    assert_eq!(of(Layer::default()), ["5s", "immutable"]);
+    assert_eq!(of(Layer::default().with_flag(Setting::Consistency, "strict")), ["strict", "strict"]);
+}
+
+#[test]
+fn read_only_for_all_overrides_what_the_file_says_of_one() {
+    let file = "[[bucket]]\nurl = './a'\nread_only = false\n";
+    let flags = Layer::default().with_flag(Setting::ReadOnly, "true");
+    assert!(resolve(file, &[], flags).unwrap().config.buckets[0].read_only);
+}
+
+#[test]
+fn the_size_of_the_disk_is_written_behind_its_folder_or_apart() {
+    let capacity = |file: &str, disk: &str| {
+        let flags = Layer::default().with_origin("./a").with_flag(Setting::Disk, disk);
+        resolve(file, &[], flags).unwrap().config.cache.disk_capacity
+    };
+    assert_eq!(capacity("", "/c"), ByteSize::gib(10));
+    assert_eq!(capacity("", "/c=1GiB"), ByteSize::gib(1));
+    assert_eq!(capacity("[cache]\ndisk_capacity = '2GiB'\n", "/c"), ByteSize::gib(2));
+    assert_eq!(capacity("[cache]\ndisk_capacity = '2GiB'\n", "/c=1GiB"), ByteSize::gib(1));
+}
+
+#[test]
+fn what_is_printed_is_a_configuration_again() {
+    let file = "[server]\ndomains = ['s3.example.org']\nhedge = 0.95\n[[bucket]]\nurl = './a'\n\
+                rules = [{ prefix = 'x\"y/', consistency = 'immutable' }]\n\
+                [bucket.options]\n'odd key' = 'é'\nregion = 'r'\n\
+                [[access_key]]\nid = 'me'\nsecret = 's'\n";
+    let printed = resolve(file, &[], Layer::default()).unwrap().to_string();
+    let again = resolve(&printed, &[], Layer::default()).unwrap();
+    assert_eq!(again.config.server.hedge, Some(0.95));
+    assert_eq!(again.config.server.domains, ["s3.example.org"]);
+    let bucket = &again.config.buckets[0];
+    assert_eq!(
+        (bucket.rules[0].prefix.as_str(), bucket.rules[0].consistency),
+        ("x\"y/", Consistency::Immutable)
+    );
+    assert_eq!(bucket.options["region"], "r");
+    assert_eq!(again.config.access_keys[0].id, "me");
+}
+
+#[test]
+fn no_secret_is_printed() {
+    let file = "[[bucket]]\nname = 'a'\nurl = 'https://me:hunter2@host/a?sig=hunter2'\n[bucket.options]\n\
+                secret_access_key = 'hunter2'\naws_session_token = 'hunter2'\nendpoint = 'http://u:hunter2@h'\n\
+                [[access_key]]\nid = 'me'\nsecret = 'hunter2'\n";
+    let resolved = resolve(file, &[], Layer::default().with_access_key("you:hunter2").unwrap()).unwrap();
+    assert!(!resolved.to_string().contains("hunter2"), "{resolved}");
+    assert_eq!(line(&resolved, "secret"), "secret = \"***\" # node.toml:10");
+    assert_eq!(resolved.config.buckets[0].options["secret_access_key"], "hunter2");
+    assert!(!format!("{:?}", resolved.config.access_keys).contains("hunter2"));
+}
+
+#[test]
+fn a_wrong_value_is_an_error_that_names_its_place() {
+    for (setting, text) in [
+        (Setting::Listen, "9000"),
+        (Setting::Memory, "lots"),
+        (Setting::Policy, "random"),
+        (Setting::PageSize, "100KiB"),
+        (Setting::PageSize, "32MiB"),
+        (Setting::Consistency, "often"),
+        (Setting::Hedge, "2"),
+        (Setting::DrainTimeout, "soon"),
+        (Setting::Attempts, "0"),
+        (Setting::MaxConnections, "none"),
+        (Setting::LogFormat, "xml"),
+        (Setting::Region, ""),
+        (Setting::Domains, "http://x"),
+        (Setting::Disk, "=1GiB"),
+        (Setting::ReadOnly, "maybe"),
+    ] {
+        let error = resolve("", &[], Layer::default().with_flag(setting, text)).unwrap_err();
+        let start = format!("flag {}: {setting}: ", setting.flag());
+        assert!(error.to_string().starts_with(&start), "{error}");
+        assert_eq!(error.exit_code(), 2);
+    }
+    let error = resolve("", &[("STYLOBATE_MEMORY", "lots")], Layer::default()).unwrap_err();
+    assert!(error.to_string().starts_with("env STYLOBATE_MEMORY: memory: \"lots\""), "{error}");
+    assert!(error_of("\n[cache]\nmemory = 'lots'\n").starts_with("node.toml:3: memory: \"lots\""));
+}
+
+#[test]
+fn a_fetch_holds_at_least_one_page() {
+    let flags = Layer::default().with_flag(Setting::PageSize, "16MiB");
+    let error = resolve("", &[], flags).unwrap_err().to_string();
+    assert!(error.contains("max_fetch is 8MiB, less than one page of 16MiB"), "{error}");
+}
+
+#[test]
+fn both_doors_cannot_be_in_one_place() {
+    let both = |port: &str| {
+        let flags = Layer::default().with_flag(Setting::Listen, port).with_flag(Setting::Admin, port);
+        resolve("", &[], flags)
+    };
+    assert!(both("127.0.0.1:7000").is_err());
+    assert!(both("127.0.0.1:0").is_ok());
+}
+
+#[test]
+fn a_bucket_is_named_once_and_well() {
+    assert_eq!(
+        error_of("[[bucket]]\nurl = './lake'\n\n[[bucket]]\nname = 'lake'\nurl = 's3://b'\n"),
+        "node.toml:4: bucket lake is given twice: give each origin its own NAME=URL"
+    );
+    assert!(
+        error_of("[[bucket]]\nname = 'My Lake'\nurl = './a'\n").starts_with("node.toml:2: name: \"My Lake\"")
+    );
+    assert!(error_of("[[bucket]]\nurl = ''\nname = 'a'\n").contains("has no URL"));
+    let error = resolve("", &[], Layer::default().with_origin("s3://b/day=1")).unwrap_err();
+    assert!(error.to_string().contains("write NAME=s3://b/day=1"), "{error}");
+}
+
+#[test]
+fn a_file_without_a_bucket_serves_nothing_by_accident() {
+    assert!(error_of("[cache]\nmemory = '1GiB'\n").starts_with("node.toml:1: there is no bucket"));
+}
+
+#[test]
+fn an_access_key_names_buckets_that_exist_and_is_given_once() {
+    let file =
+        "[[bucket]]\nurl = './lake'\n[[access_key]]\nid = 'a'\nsecret = 's'\nbuckets = ['lake', 'sea']\n";
+    assert_eq!(error_of(file), "node.toml:6: buckets: there is no bucket \"sea\"");
+    let twice = "[[bucket]]\nurl = './lake'\n[[access_key]]\nid = 'a'\nsecret = 's'\n\
+                 [[access_key]]\nid = 'a'\nsecret = 't'\n";
+    assert_eq!(error_of(twice), "node.toml:7: access key a is given twice");
+}
+
+#[test]
+fn a_key_of_the_file_opens_all_buckets_for_reading_unless_it_says_otherwise() {
+    let file = "[[bucket]]\nurl = './lake'\n[[access_key]]\nid = 'a'\nsecret = 's'\n";
+    let config = resolve(file, &[], Layer::default()).unwrap().config;
+    assert!(config.access_keys[0].opens("lake"));
+    assert!(!config.access_keys[0].write);
+}
+
+#[test]
+fn without_access_keys_a_door_stays_on_loopback() {
+    for setting in [Setting::Listen, Setting::Admin] {
+        let open = Layer::default().with_flag(setting, "0.0.0.0:9100");
+        let error = resolve("", &[], open.clone()).unwrap_err();
+        assert!(matches!(error, ServerError::Exposed { .. }), "{error}");
+        assert_eq!(error.exit_code(), 2);
+        assert!(resolve("", &[], open.with_access_key("me:secret").unwrap()).is_ok());
+    }
+}
+
+#[test]
+fn a_missing_configuration_file_is_an_error_that_names_it() {
+    let error = Layer::file("/nowhere/node.toml".as_ref()).unwrap_err();
+    assert!(error.to_string().contains("/nowhere/node.toml"), "{error}");
+    assert!(Layer::environment(NOTHING).is_ok());
+}
+
+#[test]
+fn options_of_the_command_line_go_to_its_origins() {
+    let flags = Layer::default().with_origin("s3://a").with_option("region=r").unwrap();
+    assert_eq!(resolve("", &[], flags).unwrap().config.buckets[0].options["region"], "r");
+    assert!(Layer::default().with_option("region=r").is_err());
+    assert!(Layer::default().with_origin("s3://a").with_option("region").is_err());
+}

@@ -1,0 +1,17 @@
+//! The S3 door of a node in this process, over a store in memory, a folder, or another node; spoken to by
+//! object_store's S3 client and, where a request is out of the ordinary, by bytes on a socket.
+
+#![allow(
+    clippy::unwrap_used,
+    clippy::expect_used,
+    clippy::panic,
+    reason = "a test stops at the first surprise"
+)]
+
+mod access;
+mod client;
+mod listings;
+mod multipart;
+mod reads;
+mod uploads;
+mod writes;

@@ -1,0 +1,197 @@
+//! What can go wrong between a caller and the bytes of an object.
+
+use std::{path::PathBuf, sync::Arc};
+
+/// The result of an operation of this crate.
+pub type Result<T, E = Error> = std::result::Result<T, E>;
+
+/// An error of this crate. It is cheap to clone, since one failed fetch answers every reader that waited for it.
+#[derive(Clone, Debug, thiserror::Error)]
+#[non_exhaustive]
+pub enum Error {
+    /// The origin has no object at this path. Nothing to retry.
+    #[error("{path}: no such object")]
+    NotFound {
+        /// The path within the store.
+        path: String,
+    },
+
+    /// The object was replaced while it was being read. Open it again: what was read so far belongs to the old
+    /// version and must not be joined with the new one.
+    #[error("{path}: object changed during read")]
+    Changed {
+        /// The path within the store.
+        path: String,
+    },
+
+    /// A condition of the request does not hold for the object (`If-Match`, `If-Unmodified-Since`, put-if-absent).
+    #[error("{path}: precondition failed")]
+    Precondition {
+        /// The path within the store.
+        path: String,
+    },
+
+    /// The object is the one the caller already has (`If-None-Match`, `If-Modified-Since`).
+    #[error("{path}: not modified")]
+    NotModified {
+        /// The path within the store.
+        path: String,
+    },
+
+    /// The range lies outside the object. Ask for a range within `size`.
+    #[error("{path}: range {start}..{end} is outside the object of {size} bytes")]
+    Range {
+        /// The path within the store.
+        path: String,
+        /// First byte asked for.
+        start: u64,
+        /// One past the last byte asked for.
+        end: u64,
+        /// Size of the object in bytes.
+        size: u64,
+    },
+
+    /// The origin sent fewer or more bytes than it announced. Retry: nothing of the answer was kept.
+    #[error("{path}: origin sent {received} of {expected} bytes of {start}..{end}")]
+    Truncated {
+        /// The path within the store.
+        path: String,
+        /// First byte of the request.
+        start: u64,
+        /// One past the last byte of the request.
+        end: u64,
+        /// Bytes that the request was for.
+        expected: u64,
+        /// Bytes that came.
+        received: u64,
+    },
+
+    /// The origin did not answer in time, retries included. Retry later, or raise the deadline.
+    #[error("{path}: origin did not answer within {deadline_ms} ms")]
+    Deadline {
+        /// The path within the store.
+        path: String,
+        /// The deadline that passed, in milliseconds.
+        deadline_ms: u64,
+    },
+
+    /// The origin refused or failed; its own error is the source.
+    #[error("{path}: {source}")]
+    Origin {
+        /// The path within the store.
+        path: String,
+        /// The origin's error.
+        source: Arc<object_store::Error>,
+    },
+
+    /// The upload does not exist: it was completed, aborted, or never begun for this path. Begin a new one.
+    #[error("{path}: no such upload")]
+    NoSuchUpload {
+        /// The path within the store.
+        path: String,
+    },
+
+    /// The parts of an upload do not make an object. Correct the list of parts.
+    #[error("{path}: {reason}")]
+    InvalidUpload {
+        /// The path within the store.
+        path: String,
+        /// What is wrong with them.
+        reason: String,
+    },
+
+    /// The origin's URL or one of its options cannot be used. Correct the configuration.
+    #[error("origin {url}: {reason}")]
+    OriginConfig {
+        /// The URL as given, without credentials.
+        url: String,
+        /// What is wrong and what to do.
+        reason: String,
+    },
+
+    /// The folder of the disk cache belongs to another running process. Stop it, or choose another folder.
+    #[error("cache folder {dir} is in use by another process: stop it or choose another folder")]
+    CacheLocked {
+        /// The folder.
+        dir: PathBuf,
+    },
+
+    /// The folder of the disk cache cannot be used. Correct its permissions, or choose another folder.
+    #[error("cache folder {dir} cannot be used: {source}")]
+    CacheFolder {
+        /// The folder.
+        dir: PathBuf,
+        /// The file system's error.
+        source: Arc<std::io::Error>,
+    },
+
+    /// The cache cannot be built with these options, or failed as a whole. Correct the options.
+    #[error("page cache: {reason}")]
+    Cache {
+        /// What is wrong and what to do.
+        reason: String,
+    },
+}
+
+impl Error {
+    /// An object store's error about `path`, as the kind of error that a caller can act on.
+    pub fn from_origin(path: &str, error: object_store::Error) -> Self {
+        let path = path.to_owned();
+        match error {
+            object_store::Error::NotFound { .. } => Self::NotFound { path },
+            object_store::Error::Precondition { .. } | object_store::Error::AlreadyExists { .. } => {
+                Self::Precondition { path }
+            }
+            object_store::Error::NotModified { .. } => Self::NotModified { path },
+            source => Self::Origin { path, source: Arc::new(source) },
+        }
+    }
+
+    /// Whether the same request may succeed when it is sent again.
+    pub fn is_retryable(&self) -> bool {
+        match self {
+            Self::Truncated { .. } => true,
+            Self::Origin { source, .. } => matches!(**source, object_store::Error::Generic { .. }),
+            Self::NotFound { .. }
+            | Self::Changed { .. }
+            | Self::Precondition { .. }
+            | Self::NotModified { .. }
+            | Self::Range { .. }
+            | Self::Deadline { .. }
+            | Self::NoSuchUpload { .. }
+            | Self::InvalidUpload { .. }
+            | Self::OriginConfig { .. }
+            | Self::CacheLocked { .. }
+            | Self::CacheFolder { .. }
+            | Self::Cache { .. } => false,
+        }
+    }
+}
+
+/// So that a [`ReadThrough`](crate::ReadThrough) can stand wherever an object store stands. The error kept as
+/// source is ours: `source.downcast_ref::<stylobate_storage::Error>()` finds it again.
+impl From<Error> for object_store::Error {
+    fn from(error: Error) -> Self {
+        match &error {
+            Error::NotFound { path } => Self::NotFound { path: path.clone(), source: error.into() },
+            Error::Changed { path } | Error::Precondition { path } => {
+                Self::Precondition { path: path.clone(), source: error.into() }
+            }
+            Error::NotModified { path } => Self::NotModified { path: path.clone(), source: error.into() },
+            Error::Origin { path, source } => {
+                let (path, source) = (path.clone(), source.clone());
+                match &*source {
+                    object_store::Error::PermissionDenied { .. } => {
+                        Self::PermissionDenied { path, source: error.into() }
+                    }
+                    object_store::Error::Unauthenticated { .. } => {
+                        Self::Unauthenticated { path, source: error.into() }
+                    }
+                    object_store::Error::NotSupported { .. } => Self::NotSupported { source: error.into() },
+                    _ => Self::Generic { store: "Stylobate", source: error.into() },
+                }
+            }
+            _ => Self::Generic { store: "Stylobate", source: error.into() },
+        }
+    }
+}

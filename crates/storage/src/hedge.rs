@@ -1,0 +1,150 @@
+//! A second request when the first is slower than most: whichever answers first is used.
+//!
+//! Follows "The Tail at Scale" (Dean and Barroso, CACM 2013): the delay is a quantile of the latencies seen
+//! lately, so that only the slow tail is asked twice.
+
+use std::{
+    future::Future,
+    time::{Duration, Instant},
+};
+
+use parking_lot::Mutex;
+
+use crate::stats::Counter;
+
+const SAMPLES: usize = 256;
+const FEWEST_SAMPLES: usize = 32;
+const SHORTEST_DELAY: Duration = Duration::from_millis(5);
+
+/// Decides when to send a second request.
+#[derive(Debug)]
+pub(crate) struct Hedge {
+    quantile: Option<f64>,
+    latencies: Mutex<Latencies>,
+}
+
+#[derive(Debug, Default)]
+struct Latencies {
+    ring: Vec<Duration>,
+    next: usize,
+}
+
+impl Latencies {
+    fn record(&mut self, latency: Duration) {
+        if self.ring.len() < SAMPLES {
+            self.ring.push(latency);
+        } else if let Some(oldest) = self.ring.get_mut(self.next) {
+            *oldest = latency;
+        }
+        self.next = (self.next + 1) % SAMPLES;
+    }
+
+    fn quantile(&self, quantile: f64) -> Option<Duration> {
+        if self.ring.len() < FEWEST_SAMPLES {
+            return None;
+        }
+        let mut sorted = self.ring.clone();
+        sorted.sort_unstable();
+        let index = (quantile.clamp(0.0, 1.0) * (sorted.len() - 1) as f64).round() as usize;
+        sorted.get(index).copied()
+    }
+}
+
+impl Hedge {
+    /// Hedges beyond this quantile of latencies; never where it is `None`.
+    pub(crate) fn new(quantile: Option<f64>) -> Self {
+        Self { quantile, latencies: Mutex::default() }
+    }
+
+    fn delay(&self) -> Option<Duration> {
+        let quantile = self.quantile?;
+        self.latencies.lock().quantile(quantile).map(|delay| delay.max(SHORTEST_DELAY))
+    }
+
+    /// The answer of `request`, or of a second one sent after the delay (and counted in `sent`) if that comes first.
+    /// An error of one is the answer only if the other fails too.
+    pub(crate) async fn run<T, E, F>(&self, sent: &Counter, request: impl Fn() -> F) -> Result<T, E>
+    where
+        F: Future<Output = Result<T, E>>,
+    {
+        let started = Instant::now();
+        let answer = match self.delay() {
+            None => request().await,
+            Some(delay) => self.race(delay, sent, request).await,
+        };
+        if self.quantile.is_some() && answer.is_ok() {
+            self.latencies.lock().record(started.elapsed());
+        }
+        answer
+    }
+
+    async fn race<T, E, F>(&self, delay: Duration, sent: &Counter, request: impl Fn() -> F) -> Result<T, E>
+    where
+        F: Future<Output = Result<T, E>>,
+    {
+        let mut first = std::pin::pin!(request());
+        if let Ok(answer) = tokio::time::timeout(delay, &mut first).await {
+            return answer;
+        }
+        sent.add(1);
+        let mut second = std::pin::pin!(request());
+        tokio::select! {
+            answer = &mut first => if answer.is_ok() { answer } else { second.await },
+            answer = &mut second => if answer.is_ok() { answer } else { first.await },
+        }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use std::sync::atomic::{AtomicU32, Ordering};
+
+    use super::*;
+
+    #[tokio::test(start_paused = true)]
+    async fn a_slow_answer_is_overtaken_by_a_second_request() {
+        let hedge = Hedge::new(Some(0.9));
+        for _ in 0..FEWEST_SAMPLES {
+            hedge.latencies.lock().record(Duration::from_millis(10));
+        }
+        let (asked, sent) = (AtomicU32::new(0), Counter::default());
+        let answer: Result<u32, ()> = hedge
+            .run(&sent, || {
+                let number = asked.fetch_add(1, Ordering::Relaxed);
+                async move {
+                    tokio::time::sleep(Duration::from_millis(if number == 0 { 1000 } else { 1 })).await;
+                    Ok(number)
+                }
+            })
+            .await;
+        assert_eq!((answer, sent.get()), (Ok(1), 1));
+    }
+
+    #[tokio::test(start_paused = true)]
+    async fn an_error_of_the_second_request_leaves_the_first_its_chance() {
+        let hedge = Hedge::new(Some(0.9));
+        for _ in 0..FEWEST_SAMPLES {
+            hedge.latencies.lock().record(Duration::from_millis(10));
+        }
+        let (asked, sent) = (AtomicU32::new(0), Counter::default());
+        let answer: Result<u32, &str> = hedge
+            .run(&sent, || {
+                let number = asked.fetch_add(1, Ordering::Relaxed);
+                async move {
+                    tokio::time::sleep(Duration::from_millis(if number == 0 { 1000 } else { 1 })).await;
+                    if number == 0 { Ok(number) } else { Err("refused") }
+                }
+            })
+            .await;
+        assert_eq!(answer, Ok(0));
+    }
+
+    #[tokio::test]
+    async fn nothing_is_sent_twice_when_hedging_is_off() {
+        let (hedge, sent) = (Hedge::new(None), Counter::default());
+        for _ in 0..2 * FEWEST_SAMPLES {
+            hedge.run(&sent, || async { Ok::<_, ()>(()) }).await.unwrap();
+        }
+        assert_eq!(sent.get(), 0);
+    }
+}

@@ -1,0 +1,66 @@
+//! Bytes of objects: a page cache in memory and on disk, and an object store that reads through it.
+//!
+//! [`ReadThrough`] wraps any [`object_store::ObjectStore`] and is one itself: put it where the bucket was, and what
+//! is read again comes from memory or disk. Nothing is ever cached under a path: only under one version of an
+//! object ([`ObjectVersion`]), so an object that was replaced cannot answer with bytes of its former self.
+//!
+//! ```
+//! use std::sync::Arc;
+//! use object_store::{ObjectStoreExt, memory::InMemory, path::Path};
+//! use stylobate_storage::{ByteSize, CacheOptions, ConsistencyRules, Origin, PageCache, ReadOptions, ReadThrough};
+//!
+//! # tokio::runtime::Runtime::new().unwrap().block_on(async {
+//! let bucket = Arc::new(InMemory::new());
+//! let path = Path::from("lake/part-0.parquet");
+//! bucket.put(&path, vec![7; 100_000].into()).await?;
+//!
+//! let cache = PageCache::open(CacheOptions::new(ByteSize::mib(64))).await?;
+//! let origin = Origin::new("lake", bucket);
+//! let store = ReadThrough::new(origin, cache, ConsistencyRules::default(), ReadOptions::default());
+//!
+//! assert_eq!(store.get_range(&path, 10..20).await?.as_ref(), [7; 10]);
+//! assert_eq!(store.get(&path).await?.bytes().await?.len(), 100_000);
+//! assert_eq!(store.stats().origin_gets, 1, "the second read came from memory");
+//! # Ok::<_, Box<dyn std::error::Error>>(())
+//! # }).unwrap();
+//! ```
+//!
+//! This crate knows no Arrow and no file format, and opens no socket to listen on.
+
+mod arriving;
+mod budget;
+mod coalesce;
+mod error;
+mod fetch;
+mod flight;
+mod freshness;
+mod hedge;
+mod listing;
+mod object;
+mod origin;
+mod page_cache;
+mod paged;
+mod policy;
+mod read_ahead;
+mod read_through;
+mod reader;
+mod request;
+mod simulate;
+mod size;
+mod stats;
+mod upload;
+mod versions;
+
+pub use budget::{Budget, Reservation};
+pub use error::{Error, Result};
+pub use freshness::{Consistency, ConsistencyRules, ParseConsistencyError, parse_duration};
+pub use listing::{ListPage, ListRequest};
+pub use object::{ByteRange, ObjectHash, ObjectVersion};
+pub use origin::Origin;
+pub use page_cache::{CacheOptions, CacheStats, PageCache};
+pub use policy::{EvictionPolicy, UnknownPolicyError};
+pub use read_through::{ReadOptions, ReadThrough};
+pub use request::RequestOptions;
+pub use simulate::{Access, HitRatio, simulate};
+pub use size::{ByteSize, ParseByteSizeError};
+pub use stats::ReadStats;

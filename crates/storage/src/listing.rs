@@ -1,0 +1,187 @@
+//! Listings as S3 pages them: any prefix, keys in order, a page at a time.
+
+use std::collections::BTreeMap;
+
+use futures::TryStreamExt;
+use object_store::{ObjectMeta, list::PaginatedListOptions, path::Path};
+
+use crate::{Error, Origin, ReadThrough, Result, upload};
+
+/// What to list.
+#[derive(Clone, Debug, Default)]
+pub struct ListRequest {
+    /// What all keys begin with; any text, not only whole path segments.
+    pub prefix: String,
+    /// Whether keys that continue with a `/` behind the prefix are listed as one common prefix.
+    pub delimiter: bool,
+    /// List what comes after this key.
+    pub start_after: Option<String>,
+    /// Go on where the page that returned this token ended.
+    pub token: Option<String>,
+    /// Most objects and common prefixes of a page.
+    pub max_keys: usize,
+}
+
+/// A page of a listing, in order of keys.
+#[derive(Debug, Default)]
+pub struct ListPage {
+    /// The objects.
+    pub objects: Vec<ObjectMeta>,
+    /// The common prefixes; each ends in `/`.
+    pub prefixes: Vec<String>,
+    /// With which to ask for the next page, if there is one.
+    pub next_token: Option<String>,
+}
+
+impl ReadThrough {
+    /// One page of a listing, asked of the origin each time.
+    pub async fn list_page(&self, request: ListRequest) -> Result<ListPage> {
+        let page = match self.origin().native() {
+            Some(_) => native_page(self.origin(), &request).await,
+            None => walked_page(self.origin(), &request).await,
+        };
+        page.map_err(|error| Error::from_origin(&request.prefix, error))
+    }
+}
+
+/// The origin pages by itself; keys that are not the listing's to show are left out, so a page may be short.
+async fn native_page(origin: &Origin, request: &ListRequest) -> object_store::Result<ListPage> {
+    let Some(native) = origin.native() else { return Ok(ListPage::default()) };
+    let before = origin.key_prefix();
+    let options = PaginatedListOptions {
+        offset: request.start_after.as_ref().map(|key| format!("{before}{key}")),
+        delimiter: request.delimiter.then(|| "/".into()),
+        max_keys: Some(request.max_keys),
+        page_token: request.token.clone(),
+        ..PaginatedListOptions::default()
+    };
+    let prefix = format!("{before}{}", request.prefix);
+    let listed = native.list.list_paginated(Some(&prefix), options).await?;
+    let own = |path: &Path| path.as_ref().strip_prefix(before.as_str()).map(str::to_owned);
+    let after = |key: &str| request.start_after.as_ref().is_none_or(|start| key > start.as_str());
+    let mut page = ListPage { next_token: listed.page_token, ..ListPage::default() };
+    for meta in listed.result.objects {
+        if let Some(key) = own(&meta.location).filter(|key| after(key) && !upload::is_staged(key)) {
+            page.objects.push(ObjectMeta { location: Path::parse(key)?, ..meta });
+        }
+    }
+    for prefix in listed.result.common_prefixes {
+        let key = own(&prefix).map(|key| format!("{key}/"));
+        page.prefixes.extend(key.filter(|key| after(key) && !upload::is_staged(key)));
+    }
+    page.objects.sort_by(|a, b| a.location.cmp(&b.location));
+    page.prefixes.sort();
+    Ok(page)
+}
+
+/// An entry of a listing before it is cut into pages.
+enum Entry {
+    Object(ObjectMeta),
+    Prefix,
+}
+
+/// The origin lists all at once, in no order: the page's keys are the smallest ones behind the last page's, of
+/// which no more than a page is held at a time.
+async fn walked_page(origin: &Origin, request: &ListRequest) -> object_store::Result<ListPage> {
+    let start = [&request.start_after, &request.token].into_iter().flatten().max();
+    let wanted = |key: &str| {
+        key.starts_with(&request.prefix)
+            && start.is_none_or(|start| key > start.as_str())
+            && !upload::is_staged(key)
+    };
+    // One more than a page tells whether there is a next one.
+    let mut entries: BTreeMap<String, Entry> = BTreeMap::new();
+    let mut take = |key: String, entry: Entry| {
+        if wanted(&key) {
+            entries.insert(key, entry);
+            if entries.len() > request.max_keys + 1 {
+                entries.pop_last();
+            }
+        }
+    };
+    let folder = request.prefix.rsplit_once('/').map(|(folder, _)| Path::parse(folder)).transpose()?;
+    if request.delimiter {
+        let listed = origin.store().list_with_delimiter(folder.as_ref()).await?;
+        for meta in listed.objects {
+            take(meta.location.to_string(), Entry::Object(meta));
+        }
+        for prefix in listed.common_prefixes {
+            take(format!("{prefix}/"), Entry::Prefix);
+        }
+    } else {
+        let mut listed = origin.store().list(folder.as_ref());
+        while let Some(meta) = listed.try_next().await? {
+            take(meta.location.to_string(), Entry::Object(meta));
+        }
+    }
+    let more = entries.len() > request.max_keys;
+    let mut page = ListPage::default();
+    let mut last = None;
+    for (key, entry) in entries.into_iter().take(request.max_keys) {
+        last = Some(key.clone());
+        match entry {
+            Entry::Object(meta) => page.objects.push(meta),
+            Entry::Prefix => page.prefixes.push(key),
+        }
+    }
+    page.next_token = last.filter(|_| more);
+    Ok(page)
+}
+
+#[cfg(test)]
+mod tests {
+    use std::sync::Arc;
+
+    use object_store::{ObjectStoreExt, memory::InMemory};
+
+    use super::*;
+    use crate::{ByteSize, CacheOptions, ConsistencyRules, PageCache, ReadOptions};
+
+    async fn store(keys: &[&str]) -> ReadThrough {
+        let memory = InMemory::new();
+        for key in keys {
+            memory.put(&Path::from(*key), "x".into()).await.unwrap();
+        }
+        let cache = PageCache::open(CacheOptions::new(ByteSize::ZERO)).await.unwrap();
+        let origin = Origin::new("test", Arc::new(memory));
+        ReadThrough::new(origin, cache, ConsistencyRules::default(), ReadOptions::default())
+    }
+
+    async fn all(store: &ReadThrough, prefix: &str, delimiter: bool, max_keys: usize) -> Vec<String> {
+        let mut request =
+            ListRequest { prefix: prefix.to_owned(), delimiter, max_keys, ..Default::default() };
+        let mut keys = Vec::new();
+        loop {
+            let page = store.list_page(request.clone()).await.unwrap();
+            assert!(page.objects.len() + page.prefixes.len() <= max_keys);
+            let mut part: Vec<String> = page.objects.iter().map(|meta| meta.location.to_string()).collect();
+            part.extend(page.prefixes);
+            part.sort();
+            keys.extend(part);
+            match page.next_token {
+                Some(token) => request.token = Some(token),
+                None => return keys,
+            }
+        }
+    }
+
+    const KEYS: [&str; 7] = ["a", "a-b", "a/1", "a/2", "ab/c/d", "b", ".stylobate-uploads/x/1"];
+
+    #[tokio::test]
+    async fn pages_of_any_size_add_up_to_all_keys_in_order() {
+        let store = store(&KEYS).await;
+        for max_keys in 1..10 {
+            assert_eq!(all(&store, "", false, max_keys).await, ["a", "a-b", "a/1", "a/2", "ab/c/d", "b"]);
+            assert_eq!(all(&store, "", true, max_keys).await, ["a", "a-b", "a/", "ab/", "b"]);
+        }
+    }
+
+    #[tokio::test]
+    async fn a_prefix_need_not_be_a_whole_segment() {
+        let store = store(&KEYS).await;
+        assert_eq!(all(&store, "a", false, 9).await, ["a", "a-b", "a/1", "a/2", "ab/c/d"]);
+        assert_eq!(all(&store, "a/", true, 9).await, ["a/1", "a/2"]);
+        assert_eq!(all(&store, "ab/c", true, 9).await, ["ab/c/"]);
+        assert_eq!(all(&store, "zzz", true, 9).await, [] as [&str; 0]);
+    }
+}

@@ -1,0 +1,465 @@
+//! An object store in front of another: reads through the page cache, writes through to the origin.
+//!
+//! ```text
+//! get_opts ─▶ versions: which version is this path? (HEAD if not fresh) ─▶ conditions, range
+//!          ─▶ reader: pages from memory ─▶ fetch: disk, or one ranged GET with If-Match ─▶ bytes as they arrive
+//! ```
+//!
+//! An object without a strong ETag is read past the cache by a single request, so that its bytes and its metadata
+//! belong together.
+
+use std::{fmt, ops::Range, sync::Arc};
+
+use async_trait::async_trait;
+use bytes::Bytes;
+use futures::{FutureExt, StreamExt, TryStreamExt, stream::BoxStream};
+use object_store::{
+    Attribute, Attributes, CopyOptions, GetOptions, GetRange, GetResult, GetResultPayload, ListResult,
+    MultipartUpload, ObjectMeta, ObjectStore, PutMultipartOptions, PutOptions, PutPayload, PutResult,
+    RenameOptions, UploadPart, path::Path,
+};
+use parking_lot::Mutex;
+
+use crate::{
+    ByteRange, ByteSize, Consistency, ConsistencyRules, Error, Origin, PageCache, RequestOptions, Result,
+    fetch::Fetcher,
+    object::ObjectVersion,
+    page_cache::PageKey,
+    paged::Paged,
+    read_ahead::ReadAhead,
+    reader::Reader,
+    request::Requests,
+    stats::ReadStats,
+    versions::{Known, Versions},
+};
+
+/// How often an object that keeps changing under a read is opened anew before the read fails.
+const OPENS_OF_A_CHANGING_OBJECT: u32 = 4;
+
+/// How a [`ReadThrough`] reads.
+#[derive(Clone, Debug)]
+pub struct ReadOptions {
+    /// How requests to the origin are sent.
+    pub requests: RequestOptions,
+    /// Most bytes of one ranged GET. Default: 8 MiB.
+    pub max_fetch: ByteSize,
+    /// Most bytes fetched ahead of a sequential reader; 0 turns read-ahead off. Default: 32 MiB.
+    pub read_ahead: ByteSize,
+}
+
+impl Default for ReadOptions {
+    fn default() -> Self {
+        Self {
+            requests: RequestOptions::default(),
+            max_fetch: ByteSize::mib(8),
+            read_ahead: ByteSize::mib(32),
+        }
+    }
+}
+
+/// An [`ObjectStore`] that reads through a [`PageCache`]. Cheap to clone; clones share everything.
+#[derive(Clone, Debug)]
+pub struct ReadThrough {
+    pub(crate) inner: Arc<Inner>,
+}
+
+#[derive(Debug)]
+pub(crate) struct Inner {
+    fetcher: Arc<Fetcher>,
+    rules: ConsistencyRules,
+    read_ahead: ReadAhead,
+    options: ReadOptions,
+}
+
+impl ReadThrough {
+    /// Reads `origin` through `cache`, as fresh as `rules` say.
+    pub fn new(origin: Origin, cache: PageCache, rules: ConsistencyRules, options: ReadOptions) -> Self {
+        let read_ahead = ReadAhead::new(cache.page_size(), options.read_ahead.as_u64());
+        let requests = Requests::new(origin, options.requests.clone());
+        let inner = Inner {
+            fetcher: Arc::new(Fetcher::new(requests, cache, options.max_fetch)),
+            rules,
+            read_ahead,
+            options,
+        };
+        Self { inner: Arc::new(inner) }
+    }
+
+    /// Where the objects come from.
+    pub fn origin(&self) -> &Origin {
+        &self.inner.fetcher.requests.origin
+    }
+
+    /// What its reads did so far.
+    pub fn stats(&self) -> ReadStats {
+        ReadStats {
+            in_flight: self.inner.fetcher.in_flight(),
+            known_objects: self.versions().len() as u64,
+            ..self.inner.fetcher.counters.snapshot()
+        }
+    }
+
+    /// Drops whatever is known and cached of the object.
+    pub fn invalidate(&self, path: &Path) {
+        if let Some(known) = self.versions().forget(path) {
+            self.drop_pages(&known);
+        }
+    }
+
+    /// Invalidates when the guard is dropped: after a write that succeeded, failed or was given up half-way, since
+    /// the origin may have carried it out in each case.
+    pub(crate) fn invalidate_after(&self, path: &Path) -> InvalidateOnDrop {
+        InvalidateOnDrop { store: self.clone(), path: path.clone() }
+    }
+
+    fn drop_pages(&self, known: &Known) {
+        if let Some(hash) = known.hash {
+            drop_pages(self.cache(), hash, known.meta.size);
+        }
+    }
+
+    fn versions(&self) -> &Arc<Versions> {
+        &self.inner.fetcher.requests.versions
+    }
+
+    fn cache(&self) -> &PageCache {
+        &self.inner.fetcher.cache
+    }
+
+    /// Loads the whole object into the cache. Returns its size in bytes.
+    pub async fn warm(&self, path: &Path) -> Result<u64> {
+        let result = self.open(path, GetOptions::new()).await?;
+        let mut stream = result.into_stream();
+        let mut bytes = 0;
+        while let Some(chunk) = stream.next().await {
+            bytes += chunk.map_err(|error| Error::from_origin(path.as_ref(), error))?.len() as u64;
+        }
+        Ok(bytes)
+    }
+
+    /// Drops whatever is known and cached of the objects whose path begins with `prefix`, pages that an earlier
+    /// process left on disk included. Returns how many objects that was.
+    pub async fn evict(&self, prefix: &str) -> Result<u64> {
+        let mut dropped = std::collections::HashSet::new();
+        for known in self.versions().forget_prefix(prefix) {
+            self.drop_pages(&known);
+            dropped.insert(known.path.to_string());
+        }
+        // Only the origin knows the versions that an earlier process saw.
+        let folder = prefix.rsplit_once('/').map(|(folder, _)| Path::from(folder));
+        let mut listing = self.origin().store().list(folder.as_ref());
+        while let Some(meta) = listing.next().await {
+            let meta = meta.map_err(|error| Error::from_origin(prefix, error))?;
+            let Some(version) = ObjectVersion::of(self.origin().name(), &meta) else { continue };
+            let first = PageKey { object: version.hash(), page: 0 };
+            if meta.location.as_ref().starts_with(prefix) && self.cache().may_contain(&first) {
+                drop_pages(self.cache(), version.hash(), meta.size);
+                dropped.insert(meta.location.to_string());
+            }
+        }
+        Ok(dropped.len() as u64)
+    }
+
+    /// What the object is now, as fresh as the rules ask.
+    async fn resolve(&self, path: &Path, at_once: bool) -> Result<Arc<Known>> {
+        let consistency =
+            if at_once { Consistency::Strict } else { self.inner.rules.for_path(path.as_ref()) };
+        if let Some(known) = self.versions().fresh(path, consistency) {
+            return Ok(known);
+        }
+        let strict = consistency == Consistency::Strict;
+        let ask = || {
+            let (fetcher, path) = (self.inner.fetcher.clone(), path.clone());
+            async move { fetcher.requests.head(&path).await }.boxed()
+        };
+        let answer = self.versions().ask(path, strict, ask).await;
+        for replaced in self.versions().take_replaced() {
+            self.drop_pages(&replaced);
+        }
+        answer
+    }
+
+    async fn open(&self, path: &Path, options: GetOptions) -> Result<GetResult> {
+        if options.version.is_some() {
+            return self.past_cache(path, options).await;
+        }
+        let mut at_once = false;
+        for _ in 0..OPENS_OF_A_CHANGING_OBJECT {
+            let known = self.resolve(path, at_once).await?;
+            if let Err(error) = options.check_preconditions(&known.meta) {
+                // What is known may be older than what the caller knows: ask before refusing.
+                if at_once || matches!(error, object_store::Error::NotModified { .. }) {
+                    return Err(Error::from_origin(path.as_ref(), error));
+                }
+                at_once = true;
+                continue;
+            }
+            if options.head {
+                return Ok(answer(&known, 0..known.meta.size, futures::stream::empty().boxed()));
+            }
+            let Some(hash) = known.hash else { return self.past_cache(path, options).await };
+            match self.read(&known, hash, options.range.as_ref()).await {
+                Err(Error::Changed { .. }) => at_once = true,
+                outcome => return outcome,
+            }
+        }
+        Err(Error::Changed { path: path.to_string() })
+    }
+
+    /// Reads a version, up to the first bytes: where they fail, nothing was handed out yet.
+    async fn read(
+        &self,
+        known: &Arc<Known>,
+        hash: crate::ObjectHash,
+        range: Option<&GetRange>,
+    ) -> Result<GetResult> {
+        let range = resolve_range(known, range)?;
+        let inner = &self.inner;
+        let object = Paged { known: known.clone(), hash, page_size: self.cache().page_size() };
+        if let Some(ahead) = inner.read_ahead.note(hash, range) {
+            let first = object.page_of(range.end() - 1).max(object.page_of(ahead.start()));
+            let until = ahead.end().min(known.meta.size);
+            inner.fetcher.prefetch(&object, first..object.page_of(until.saturating_sub(1)) + 1);
+        }
+        let mut reader = Reader::new(
+            inner.fetcher.clone(),
+            object,
+            range,
+            inner.options.max_fetch,
+            inner.options.read_ahead,
+        );
+        let first = reader.next().await?;
+        let stream = reader.into_stream(first).map_err(object_store::Error::from).boxed();
+        Ok(answer(known, range.into(), stream))
+    }
+
+    /// One request, answered as it comes: for objects that cannot be cached.
+    async fn past_cache(&self, path: &Path, options: GetOptions) -> Result<GetResult> {
+        let requests = &self.inner.fetcher.requests;
+        let mut patience = requests.patience();
+        let result = loop {
+            match requests.in_time(path, &patience, requests.get(path, &options)).await {
+                Ok(result) => break result,
+                Err(error) => requests.before_retry(&mut patience, error).await?,
+            }
+        };
+        let GetResult { meta, range, attributes, .. } = &result;
+        let (meta, range, attributes) = (meta.clone(), range.clone(), attributes.clone());
+        let counters = self.inner.fetcher.counters.clone();
+        let name = path.to_string();
+        let expected = if options.head { 0 } else { range.end - range.start };
+        let whole = whole(result.into_stream(), name, range.clone(), expected);
+        let stream =
+            whole.inspect_ok(move |bytes| counters.bytes_passed_through.add(bytes.len() as u64)).boxed();
+        Ok(GetResult { payload: GetResultPayload::Stream(stream), meta, range, attributes })
+    }
+
+    /// What the origin keeps of `attributes`: a folder keeps none, and drops the content type as file systems do,
+    /// but refuses metadata of the user's, which would be lost.
+    pub(crate) fn storable(&self, attributes: Attributes) -> object_store::Result<Attributes> {
+        if !self.origin().is_folder() {
+            return Ok(attributes);
+        }
+        if attributes.iter().any(|(name, _)| matches!(name, Attribute::Metadata(_))) {
+            let source = "a folder cannot keep user metadata".into();
+            return Err(object_store::Error::NotSupported { source });
+        }
+        Ok(Attributes::new())
+    }
+}
+
+/// Fails at the end if `stream` did not bring as many bytes as were announced.
+fn whole(
+    stream: BoxStream<'static, object_store::Result<Bytes>>,
+    path: String,
+    range: Range<u64>,
+    expected: u64,
+) -> BoxStream<'static, object_store::Result<Bytes>> {
+    futures::stream::try_unfold((stream, 0), move |(mut stream, received)| {
+        let (path, Range { start, end }) = (path.clone(), range.clone());
+        async move {
+            match stream.try_next().await? {
+                Some(bytes) => {
+                    let received = received + bytes.len() as u64;
+                    Ok(Some((bytes, (stream, received))))
+                }
+                None if received == expected => Ok(None),
+                None => Err(Error::Truncated { path, start, end, expected, received }.into()),
+            }
+        }
+    })
+    .boxed()
+}
+
+fn drop_pages(cache: &PageCache, object: crate::ObjectHash, size: u64) {
+    for page in 0..size.div_ceil(cache.page_size()) {
+        cache.remove(&PageKey { object, page: page as u32 });
+    }
+}
+
+fn resolve_range(known: &Known, range: Option<&GetRange>) -> Result<ByteRange> {
+    let size = known.meta.size;
+    let Some(range) = range else { return Ok(ByteRange::to(size)) };
+    let outside = |start, end| Error::Range { path: known.path.to_string(), start, end, size };
+    let resolved = range.as_range(size).map_err(|_| match range {
+        GetRange::Bounded(range) => outside(range.start, range.end),
+        GetRange::Offset(start) => outside(*start, size),
+        GetRange::Suffix(length) => outside(size.saturating_sub(*length), size),
+    })?;
+    ByteRange::new(resolved.start, resolved.end).ok_or_else(|| outside(resolved.start, resolved.end))
+}
+
+fn answer(
+    known: &Known,
+    range: Range<u64>,
+    stream: BoxStream<'static, object_store::Result<Bytes>>,
+) -> GetResult {
+    GetResult {
+        payload: GetResultPayload::Stream(stream),
+        meta: known.meta.clone(),
+        range,
+        attributes: known.attributes.clone(),
+    }
+}
+
+impl fmt::Display for ReadThrough {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        write!(f, "ReadThrough({})", self.origin().name())
+    }
+}
+
+#[async_trait]
+#[deny(clippy::missing_trait_methods)]
+impl ObjectStore for ReadThrough {
+    async fn put_opts(
+        &self,
+        location: &Path,
+        payload: PutPayload,
+        mut options: PutOptions,
+    ) -> object_store::Result<PutResult> {
+        options.attributes = self.storable(options.attributes)?;
+        let _written = self.invalidate_after(location);
+        self.origin().store().put_opts(location, payload, options).await
+    }
+
+    async fn put_multipart_opts(
+        &self,
+        location: &Path,
+        mut options: PutMultipartOptions,
+    ) -> object_store::Result<Box<dyn MultipartUpload>> {
+        options.attributes = self.storable(options.attributes)?;
+        let upload = self.origin().store().put_multipart_opts(location, options).await?;
+        Ok(Box::new(InvalidatingUpload { upload, store: self.clone(), location: location.clone() }))
+    }
+
+    async fn get_opts(&self, location: &Path, options: GetOptions) -> object_store::Result<GetResult> {
+        Ok(self.open(location, options).await?)
+    }
+
+    async fn get_ranges(&self, location: &Path, ranges: &[Range<u64>]) -> object_store::Result<Vec<Bytes>> {
+        if ranges.is_empty() {
+            return Ok(Vec::new());
+        }
+        let known = self.resolve(location, false).await?;
+        let Some(hash) = known.hash else {
+            let parts = self.origin().store().get_ranges(location, ranges).await?;
+            let bytes = parts.iter().map(|part| part.len() as u64).sum();
+            self.inner.fetcher.counters.bytes_passed_through.add(bytes);
+            return Ok(parts);
+        };
+        let object = Paged { known: known.clone(), hash, page_size: self.cache().page_size() };
+        // All pages of all ranges are asked for together, so that near ones share a request.
+        self.inner.fetcher.prefetch_ranges(&object, ranges);
+        let read = ranges.iter().map(|range| async {
+            let options = GetOptions { if_match: known.meta.e_tag.clone(), ..GetOptions::default() };
+            let options = options.with_range(Some(range.clone()));
+            let result = self.open(location, options).await.map_err(|error| match error {
+                // The version that the first range was read of is gone.
+                Error::Precondition { path } => Error::Changed { path },
+                other => other,
+            })?;
+            result.bytes().await
+        });
+        futures::future::try_join_all(read).await
+    }
+
+    fn delete_stream(
+        &self,
+        locations: BoxStream<'static, object_store::Result<Path>>,
+    ) -> BoxStream<'static, object_store::Result<Path>> {
+        let store = self.clone();
+        // Which of them an error is about is not said: all that were asked for count as deleted.
+        let asked = Arc::new(Mutex::new(Vec::new()));
+        let noting = asked.clone();
+        let locations = locations.inspect_ok(move |path| noting.lock().push(store.invalidate_after(path)));
+        let deleted = self.origin().store().delete_stream(locations.boxed());
+        let store = self.clone();
+        deleted
+            .inspect_ok(move |path| {
+                let _until_the_stream_ends = &asked;
+                store.invalidate(path);
+            })
+            .boxed()
+    }
+
+    fn list(&self, prefix: Option<&Path>) -> BoxStream<'static, object_store::Result<ObjectMeta>> {
+        self.origin().store().list(prefix)
+    }
+
+    fn list_with_offset(
+        &self,
+        prefix: Option<&Path>,
+        offset: &Path,
+    ) -> BoxStream<'static, object_store::Result<ObjectMeta>> {
+        self.origin().store().list_with_offset(prefix, offset)
+    }
+
+    async fn list_with_delimiter(&self, prefix: Option<&Path>) -> object_store::Result<ListResult> {
+        self.origin().store().list_with_delimiter(prefix).await
+    }
+
+    async fn copy_opts(&self, from: &Path, to: &Path, options: CopyOptions) -> object_store::Result<()> {
+        let _written = self.invalidate_after(to);
+        self.origin().store().copy_opts(from, to, options).await
+    }
+
+    async fn rename_opts(&self, from: &Path, to: &Path, options: RenameOptions) -> object_store::Result<()> {
+        let _written = [self.invalidate_after(from), self.invalidate_after(to)];
+        self.origin().store().rename_opts(from, to, options).await
+    }
+}
+
+pub(crate) struct InvalidateOnDrop {
+    store: ReadThrough,
+    path: Path,
+}
+
+impl Drop for InvalidateOnDrop {
+    fn drop(&mut self) {
+        self.store.invalidate(&self.path);
+    }
+}
+
+/// An upload that drops what is cached of the object once it is complete.
+#[derive(Debug)]
+struct InvalidatingUpload {
+    upload: Box<dyn MultipartUpload>,
+    store: ReadThrough,
+    location: Path,
+}
+
+#[async_trait]
+impl MultipartUpload for InvalidatingUpload {
+    fn put_part(&mut self, data: PutPayload) -> UploadPart {
+        self.upload.put_part(data)
+    }
+
+    async fn complete(&mut self) -> object_store::Result<PutResult> {
+        let _written = self.store.invalidate_after(&self.location);
+        self.upload.complete().await
+    }
+
+    async fn abort(&mut self) -> object_store::Result<()> {
+        self.upload.abort().await
+    }
+}

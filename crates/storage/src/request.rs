@@ -1,0 +1,172 @@
+//! One request to the origin: retried with backoff until a deadline, hedged, and checked against what was asked.
+
+use std::{future::Future, ops::Range, sync::Arc, time::Duration};
+
+use object_store::{Attributes, GetOptions, GetResult, ObjectStore, path::Path};
+use rand::Rng;
+use tokio::time::Instant;
+
+use crate::{
+    Error, Origin, Result,
+    hedge::Hedge,
+    stats::Counters,
+    versions::{Known, Versions},
+};
+
+/// How requests to the origin are sent.
+#[derive(Clone, Debug)]
+pub struct RequestOptions {
+    /// How often a request is sent at most, the first time included. Default: 4.
+    pub attempts: u32,
+    /// How long to wait before the second attempt; each further wait is twice as long, and all are jittered.
+    /// Default: 100 ms.
+    pub backoff: Duration,
+    /// How long the origin may go without progress, attempts included, before the read fails. Default: 60 s.
+    pub deadline: Duration,
+    /// Send a second request once the first is slower than this quantile of the latest ones, such as 0.95.
+    /// Default: never.
+    pub hedge: Option<f64>,
+}
+
+impl Default for RequestOptions {
+    fn default() -> Self {
+        Self {
+            attempts: 4,
+            backoff: Duration::from_millis(100),
+            deadline: Duration::from_secs(60),
+            hedge: None,
+        }
+    }
+}
+
+/// Sends requests to one origin.
+#[derive(Debug)]
+pub(crate) struct Requests {
+    pub(crate) origin: Origin,
+    pub(crate) options: RequestOptions,
+    pub(crate) counters: Arc<Counters>,
+    pub(crate) versions: Arc<Versions>,
+    hedge: Hedge,
+}
+
+/// Counts attempts and the time since the last progress.
+#[derive(Debug)]
+pub(crate) struct Patience {
+    attempts_left: u32,
+    backoff: Duration,
+    deadline: Instant,
+}
+
+impl Requests {
+    pub(crate) fn new(origin: Origin, options: RequestOptions) -> Self {
+        let hedge = Hedge::new(options.hedge);
+        Self { origin, options, counters: Arc::default(), versions: Arc::default(), hedge }
+    }
+
+    pub(crate) fn patience(&self) -> Patience {
+        Patience {
+            attempts_left: self.options.attempts.max(1) - 1,
+            backoff: self.options.backoff,
+            deadline: Instant::now() + self.options.deadline,
+        }
+    }
+
+    /// Begins the time until the deadline anew, since bytes came. The attempts stay counted: an origin that breaks
+    /// off after a few bytes each time must not be asked for ever.
+    pub(crate) fn progress(&self, patience: &mut Patience) {
+        patience.deadline = Instant::now() + self.options.deadline;
+    }
+
+    /// The outcome of `work`, or [`Error::Deadline`] if the patience for it ends first.
+    pub(crate) async fn in_time<T>(
+        &self,
+        path: &Path,
+        patience: &Patience,
+        work: impl Future<Output = Result<T>>,
+    ) -> Result<T> {
+        match tokio::time::timeout_at(patience.deadline, work).await {
+            Ok(outcome) => outcome,
+            Err(_) => Err(Error::Deadline {
+                path: path.to_string(),
+                deadline_ms: self.options.deadline.as_millis() as u64,
+            }),
+        }
+    }
+
+    /// Waits before the next attempt, or gives `error` back if there is none.
+    pub(crate) async fn before_retry(&self, patience: &mut Patience, error: Error) -> Result<()> {
+        let sent_again_already = self.origin.retries_itself() && matches!(error, Error::Origin { .. });
+        if !error.is_retryable() || sent_again_already || patience.attempts_left == 0 {
+            return Err(error);
+        }
+        let jittered = patience.backoff.mul_f64(rand::rng().random_range(0.5..1.5));
+        if Instant::now() + jittered >= patience.deadline {
+            return Err(error);
+        }
+        patience.attempts_left -= 1;
+        patience.backoff *= 2;
+        self.counters.retries.add(1);
+        tracing::debug!(%error, "request to origin failed: trying again");
+        tokio::time::sleep(jittered).await;
+        Ok(())
+    }
+
+    /// Asks what the object is now.
+    pub(crate) async fn head(&self, path: &Path) -> Result<Known> {
+        let mut patience = self.patience();
+        loop {
+            self.counters.origin_heads.add(1);
+            let options = GetOptions::new().with_head(true);
+            let asked = async {
+                let answer = self.origin.store().get_opts(path, options).await;
+                answer.map_err(|error| Error::from_origin(path.as_ref(), error))
+            };
+            match self.in_time(path, &patience, asked).await {
+                Ok(GetResult { meta, attributes, .. }) => return Ok(self.known(path, meta, attributes)),
+                Err(error) => self.before_retry(&mut patience, error).await?,
+            }
+        }
+    }
+
+    fn known(&self, path: &Path, meta: object_store::ObjectMeta, attributes: Attributes) -> Known {
+        Known::new(&self.origin, path.clone(), meta, attributes)
+    }
+
+    /// Sends a GET, without retries. Whatever the options ask for is the caller's to check.
+    pub(crate) async fn get(&self, path: &Path, options: &GetOptions) -> Result<GetResult> {
+        let send = || {
+            self.counters.origin_gets.add(1);
+            self.origin.store().get_opts(path, options.clone())
+        };
+        self.hedge
+            .run(&self.counters.hedges, send)
+            .await
+            .map_err(|error| Error::from_origin(path.as_ref(), error))
+    }
+
+    /// The origin has another version by now: this one is forgotten, and whoever reads it gets this error.
+    pub(crate) fn changed(&self, object: &Known) -> Error {
+        self.counters.changed.add(1);
+        self.versions.forget_version(object);
+        Error::Changed { path: object.path.to_string() }
+    }
+
+    /// Sends a GET for bytes of the very version that `object` is; any other answer is [`Error::Changed`].
+    pub(crate) async fn get_version(&self, object: &Known, range: Range<u64>) -> Result<GetResult> {
+        let mut options = GetOptions::new().with_range(Some(range.clone()));
+        if object.meta.e_tag.as_ref().is_some_and(|tag| !tag.starts_with("W/")) {
+            options.if_match = object.meta.e_tag.clone();
+        } else {
+            options.version = object.meta.version.clone();
+        }
+        let answer = self.get(&object.path, &options).await.map_err(|error| match error {
+            Error::Precondition { .. } | Error::NotFound { .. } => self.changed(object),
+            other => other,
+        })?;
+        // Not every origin heeds If-Match: what it sent must be what was asked for.
+        let same = answer.meta.e_tag == object.meta.e_tag
+            && answer.meta.size == object.meta.size
+            && answer.range == range;
+        if same { Ok(answer) } else { Err(self.changed(object)) }
+    }
+}

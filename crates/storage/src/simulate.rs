@@ -1,0 +1,277 @@
+//! Hit ratios that a sequence of accesses would have under each eviction policy, without reading a byte.
+//!
+//! The five policies of [`EvictionPolicy`] run in the very implementation that the page cache uses. LRU-2 runs
+//! beside them for comparison: O'Neil, O'Neil and Weikum, "The LRU-K page replacement algorithm for database
+//! disk buffering", SIGMOD 1993.
+//!
+//! Every policy plays by the same rules: an access to what is cached is a hit, a miss is admitted, and what is
+//! larger than the whole cache passes through without evicting anything.
+
+use std::collections::{BTreeMap, HashMap};
+
+use serde::Serialize;
+
+use crate::{ByteSize, EvictionPolicy};
+
+/// The name under which [`simulate`] reports LRU-2.
+const LRU_2: &str = "lru-2";
+
+/// One read of one cached thing: a whole object, or a page of it.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct Access {
+    /// Says which thing is read; equal keys are the same thing.
+    pub key: u64,
+    /// What the thing weighs in the cache, in bytes. The same at each access.
+    pub bytes: u64,
+}
+
+/// How often a policy would have answered from the cache.
+#[derive(Clone, Debug, Default, PartialEq, Eq, Serialize)]
+pub struct HitRatio {
+    /// The policy's name: that of an [`EvictionPolicy`], or `lru-2`.
+    pub policy: String,
+    /// How many accesses there were.
+    pub requests: u64,
+    /// How many of them found what they asked for.
+    pub hits: u64,
+    /// The bytes that all accesses asked for.
+    pub bytes: u64,
+    /// The bytes that hits asked for.
+    pub hit_bytes: u64,
+}
+
+impl HitRatio {
+    /// Hits per request, from 0 to 1; 0 if there were no requests.
+    pub fn by_requests(&self) -> f64 {
+        share(self.hits, self.requests)
+    }
+
+    /// Bytes of hits per byte asked for, from 0 to 1; 0 if none were asked for.
+    pub fn by_bytes(&self) -> f64 {
+        share(self.hit_bytes, self.bytes)
+    }
+}
+
+/// Runs the accesses, in order, through an empty cache of `capacity` under each policy.
+///
+/// The result has one entry per policy: those of [`EvictionPolicy::ALL`] in their order, then `lru-2`.
+pub fn simulate(accesses: &[Access], capacity: ByteSize) -> Vec<HitRatio> {
+    let mut ratios: Vec<_> = EvictionPolicy::ALL
+        .into_iter()
+        .map(|policy| run(policy.name(), accesses, capacity, &mut FoyerCache::new(policy, capacity)))
+        .collect();
+    ratios.push(run(LRU_2, accesses, capacity, &mut Lru2::new(capacity)));
+    ratios
+}
+
+/// A cache of nothing but keys and weights.
+trait KeyCache {
+    /// Whether the key is cached; counts as a use of it.
+    fn touch(&mut self, key: u64) -> bool;
+
+    /// Takes in a key that was just missed and weighs no more than the cache holds.
+    fn admit(&mut self, access: Access);
+}
+
+fn run(policy: &str, accesses: &[Access], capacity: ByteSize, cache: &mut dyn KeyCache) -> HitRatio {
+    let mut ratio = HitRatio { policy: policy.to_owned(), ..HitRatio::default() };
+    for access in accesses {
+        ratio.requests += 1;
+        ratio.bytes += access.bytes;
+        if cache.touch(access.key) {
+            ratio.hits += 1;
+            ratio.hit_bytes += access.bytes;
+        } else if access.bytes <= capacity.as_u64() {
+            cache.admit(*access);
+        }
+    }
+    ratio
+}
+
+fn share(part: u64, whole: u64) -> f64 {
+    if whole == 0 { 0.0 } else { part as f64 / whole as f64 }
+}
+
+/// A policy of the page cache; the value of an entry is its weight.
+struct FoyerCache(foyer::Cache<u64, u64>);
+
+impl FoyerCache {
+    fn new(policy: EvictionPolicy, capacity: ByteSize) -> Self {
+        // One shard: with more, a policy would see only its shard's part of the sequence.
+        let cache = foyer::CacheBuilder::new(capacity.as_usize())
+            .with_shards(1)
+            .with_eviction_config(policy.config())
+            .with_weighter(|_, bytes: &u64| usize::try_from(*bytes).unwrap_or(usize::MAX))
+            .build();
+        Self(cache)
+    }
+}
+
+impl KeyCache for FoyerCache {
+    fn touch(&mut self, key: u64) -> bool {
+        self.0.get(&key).is_some()
+    }
+
+    fn admit(&mut self, access: Access) {
+        self.0.insert(access.key, access.bytes);
+    }
+}
+
+/// When a key was last used and when before that, in accesses since the start. Ordered so that what LRU-2
+/// evicts first comes first: used once before used twice, then by the older of the times it is judged by.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord)]
+struct Uses {
+    before_last: Option<u64>,
+    last: u64,
+}
+
+/// Evicts the key whose last use but one is oldest; keys used only once go first, the least recent of them
+/// before the others. The times of evicted keys are remembered for the whole sequence.
+struct Lru2 {
+    capacity: u64,
+    used: u64,
+    clock: u64,
+    history: HashMap<u64, Uses>,
+    /// What is cached, in order of eviction. `Uses` are distinct, since every access has its own `last`.
+    cached: BTreeMap<Uses, Access>,
+}
+
+impl Lru2 {
+    fn new(capacity: ByteSize) -> Self {
+        let capacity = capacity.as_u64();
+        Self { capacity, used: 0, clock: 0, history: HashMap::new(), cached: BTreeMap::new() }
+    }
+}
+
+impl KeyCache for Lru2 {
+    fn touch(&mut self, key: u64) -> bool {
+        self.clock += 1;
+        let earlier = self.history.get(&key).copied();
+        let now = Uses { before_last: earlier.map(|uses| uses.last), last: self.clock };
+        self.history.insert(key, now);
+        match earlier.and_then(|uses| self.cached.remove(&uses)) {
+            Some(access) => {
+                self.cached.insert(now, access);
+                true
+            }
+            None => false,
+        }
+    }
+
+    fn admit(&mut self, access: Access) {
+        while self.used + access.bytes > self.capacity
+            && let Some((_, evicted)) = self.cached.pop_first()
+        {
+            self.used -= evicted.bytes;
+        }
+        if let Some(uses) = self.history.get(&access.key) {
+            self.used += access.bytes;
+            self.cached.insert(*uses, access);
+        }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    /// One access of one byte per letter.
+    fn letters(sequence: &str) -> Vec<Access> {
+        sequence.bytes().map(|letter| Access { key: letter.into(), bytes: 1 }).collect()
+    }
+
+    /// The policy's hits over the sequence in a cache of so many letters: `x` a hit, `.` a miss.
+    fn hits(cache: &mut dyn KeyCache, sequence: &str) -> String {
+        let mut marks = String::new();
+        for access in letters(sequence) {
+            let hit = cache.touch(access.key);
+            marks.push(if hit { 'x' } else { '.' });
+            if !hit {
+                cache.admit(access);
+            }
+        }
+        marks
+    }
+
+    fn of<'a>(ratios: &'a [HitRatio], policy: &str) -> &'a HitRatio {
+        ratios.iter().find(|ratio| ratio.policy == policy).unwrap()
+    }
+
+    #[test]
+    fn lru_2_keeps_what_was_used_twice_through_a_scan() {
+        // b was used once and goes at c; c goes at d; d goes at e; a, used twice, stays. LRU loses it.
+        assert_eq!(hits(&mut Lru2::new(ByteSize::bytes(2)), "aabcdea"), ".x....x");
+        let mut lru = FoyerCache::new(EvictionPolicy::Lru, ByteSize::bytes(2));
+        assert_eq!(hits(&mut lru, "aabcdea"), ".x.....");
+    }
+
+    #[test]
+    fn lru_2_evicts_the_oldest_last_use_but_one() {
+        // At c: a's last use but one is 1, b's is 2, so a goes though it was used last. Then b hits.
+        assert_eq!(hits(&mut Lru2::new(ByteSize::bytes(2)), "abbacb"), "..xx.x");
+        // Of two keys used once, the least recent goes: a at c, then b at a.
+        assert_eq!(hits(&mut Lru2::new(ByteSize::bytes(2)), "abcacb"), "....x.");
+    }
+
+    #[test]
+    fn lru_2_remembers_the_uses_of_what_it_evicted() {
+        // a goes at c, comes back at 4 with a last use but one of 1, and so outlives the letters used once.
+        assert_eq!(hits(&mut Lru2::new(ByteSize::bytes(2)), "abcadea"), "......x");
+    }
+
+    #[test]
+    fn a_use_keeps_a_key_under_lru_and_not_under_fifo() {
+        // Twenty letters fill the cache, c is used again, and three more letters evict three.
+        let sequence = "abcdefghijklmnopqrst".to_owned() + "c" + "uvw" + "c";
+        let last_hit = |policy| {
+            let mut cache = FoyerCache::new(policy, ByteSize::bytes(20));
+            hits(&mut cache, &sequence).ends_with('x')
+        };
+        assert!(last_hit(EvictionPolicy::Lru));
+        assert!(!last_hit(EvictionPolicy::Fifo));
+    }
+
+    #[test]
+    fn every_policy_is_reported_once() {
+        let ratios = simulate(&letters("ab"), ByteSize::bytes(1));
+        let names: Vec<_> = ratios.iter().map(|ratio| ratio.policy.as_str()).collect();
+        assert_eq!(names, ["lru", "lfu", "s3fifo", "sieve", "fifo", "lru-2"]);
+    }
+
+    #[test]
+    fn with_room_for_everything_only_first_reads_miss() {
+        let accesses: Vec<_> =
+            (0..1000_u64).map(|i| Access { key: i % 50, bytes: 10 * (i % 50 + 1) }).collect();
+        for ratio in simulate(&accesses, ByteSize::mib(1)) {
+            assert_eq!((ratio.requests, ratio.hits), (1000, 950), "{}", ratio.policy);
+            assert!((ratio.by_bytes() - 0.95).abs() < 1e-9, "{}", ratio.policy);
+        }
+    }
+
+    #[test]
+    fn what_is_larger_than_the_cache_evicts_nothing() {
+        let access = |key, bytes| Access { key, bytes };
+        let accesses = [access(1, 4), access(2, 11), access(1, 4), access(2, 11)];
+        for ratio in simulate(&accesses, ByteSize::bytes(10)) {
+            assert_eq!((ratio.hits, ratio.hit_bytes, ratio.bytes), (1, 4, 30), "{}", ratio.policy);
+        }
+    }
+
+    #[test]
+    fn a_cache_without_room_or_requests_has_a_ratio_of_zero() {
+        for ratio in simulate(&letters("aaa"), ByteSize::ZERO) {
+            assert_eq!((ratio.hits, ratio.by_requests()), (0, 0.0), "{}", ratio.policy);
+        }
+        assert_eq!(of(&simulate(&[], ByteSize::mib(1)), "lru-2").by_bytes(), 0.0);
+    }
+
+    #[test]
+    fn a_larger_object_weighs_more_when_room_is_made() {
+        let access = |key, bytes| Access { key, bytes };
+        // The object of 8 bytes evicts both others under LRU and LRU-2.
+        let accesses = [access(1, 3), access(2, 3), access(3, 8), access(1, 3), access(2, 3)];
+        let ratios = simulate(&accesses, ByteSize::bytes(10));
+        assert_eq!(of(&ratios, "lru").hits, 0);
+        assert_eq!(of(&ratios, "lru-2").hits, 0);
+    }
+}

@@ -1,0 +1,92 @@
+//! What the reads of one bucket did, counted.
+
+use std::sync::atomic::{AtomicU64, Ordering};
+
+use serde::Serialize;
+
+/// A number that many threads add to.
+#[derive(Debug, Default)]
+pub(crate) struct Counter(AtomicU64);
+
+impl Counter {
+    pub(crate) fn add(&self, count: u64) {
+        self.0.fetch_add(count, Ordering::Relaxed);
+    }
+
+    pub(crate) fn get(&self) -> u64 {
+        self.0.load(Ordering::Relaxed)
+    }
+}
+
+/// The counters behind [`ReadStats`].
+#[derive(Debug, Default)]
+pub(crate) struct Counters {
+    pub(crate) bytes_memory: Counter,
+    pub(crate) bytes_disk: Counter,
+    pub(crate) bytes_origin: Counter,
+    pub(crate) bytes_passed_through: Counter,
+    pub(crate) origin_gets: Counter,
+    pub(crate) origin_heads: Counter,
+    pub(crate) pages_fetched: Counter,
+    pub(crate) waits_merged: Counter,
+    pub(crate) prefetched_pages: Counter,
+    pub(crate) retries: Counter,
+    pub(crate) hedges: Counter,
+    pub(crate) changed: Counter,
+}
+
+/// What one bucket's reads did since it was opened.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Serialize)]
+#[non_exhaustive]
+pub struct ReadStats {
+    /// Bytes answered from memory.
+    pub bytes_memory: u64,
+    /// Bytes read from the disk tier.
+    pub bytes_disk: u64,
+    /// Bytes received from the origin into the cache.
+    pub bytes_origin: u64,
+    /// Bytes handed from the origin to the reader past the cache.
+    pub bytes_passed_through: u64,
+    /// GET requests sent to the origin.
+    pub origin_gets: u64,
+    /// HEAD requests sent to the origin.
+    pub origin_heads: u64,
+    /// Pages fetched from the origin.
+    pub pages_fetched: u64,
+    /// Pages that a reader did not fetch, since another's fetch of them was under way.
+    pub waits_merged: u64,
+    /// Pages fetched ahead of a reader.
+    pub prefetched_pages: u64,
+    /// Requests to the origin that were sent again after a failure.
+    pub retries: u64,
+    /// Second requests sent because the first was slow.
+    pub hedges: u64,
+    /// Fetches that found the object replaced.
+    pub changed: u64,
+    /// Pages on their way now.
+    pub in_flight: u64,
+    /// Objects whose current version is known.
+    pub known_objects: u64,
+}
+
+impl Counters {
+    /// The counts; what is not counted but held (`in_flight`, `known_objects`) is left to the caller.
+    pub(crate) fn snapshot(&self) -> ReadStats {
+        ReadStats {
+            bytes_memory: self.bytes_memory.get(),
+            bytes_disk: self.bytes_disk.get(),
+            bytes_origin: self.bytes_origin.get(),
+            bytes_passed_through: self.bytes_passed_through.get(),
+            origin_gets: self.origin_gets.get(),
+            origin_heads: self.origin_heads.get(),
+            pages_fetched: self.pages_fetched.get(),
+            waits_merged: self.waits_merged.get(),
+            prefetched_pages: self.prefetched_pages.get(),
+            retries: self.retries.get(),
+            hedges: self.hedges.get(),
+            changed: self.changed.get(),
+            in_flight: 0,
+            known_objects: 0,
+        }
+    }
+}

@@ -1,0 +1,294 @@
+//! Which version each path has now: what the origin said of it last, and whether that is still fresh enough.
+
+use std::{
+    collections::HashMap,
+    hash::{BuildHasher, RandomState},
+    sync::{
+        Arc,
+        atomic::{AtomicU64, Ordering},
+    },
+    time::Instant,
+};
+
+use chrono::{TimeDelta, Utc};
+use futures::{
+    FutureExt,
+    future::{BoxFuture, Shared},
+};
+use object_store::{Attributes, ObjectMeta, path::Path};
+use parking_lot::{Mutex, RwLock};
+
+use crate::{
+    Consistency, Origin, Result,
+    object::{ObjectHash, ObjectVersion},
+};
+
+/// Most paths remembered per bucket, about 40 MB of them.
+const MOST_PATHS: usize = 65_536;
+const EPOCHS: usize = 64;
+
+/// What the origin said of an object.
+#[derive(Clone, Debug)]
+pub(crate) struct Known {
+    pub(crate) path: Path,
+    pub(crate) meta: ObjectMeta,
+    pub(crate) attributes: Attributes,
+    /// `None` where the origin gives no strong ETag, or may still be writing: nothing of the object may be cached.
+    pub(crate) hash: Option<ObjectHash>,
+    unsettled: bool,
+    checked: Instant,
+}
+
+/// How long a file must have been left alone before it counts as a version.
+///
+/// A file system sets the time of change when a write begins: until that write has ended, the same time, size and
+/// inode stand for bytes that are still changing.
+const SETTLED_AFTER: TimeDelta = TimeDelta::seconds(2);
+
+impl Known {
+    pub(crate) fn new(origin: &Origin, path: Path, meta: ObjectMeta, attributes: Attributes) -> Self {
+        let unsettled = origin.is_folder() && Utc::now() - meta.last_modified < SETTLED_AFTER;
+        let version = ObjectVersion::of(origin.name(), &meta).filter(|_| !unsettled);
+        let hash = version.map(|version| version.hash());
+        Self { path, meta, attributes, hash, unsettled, checked: Instant::now() }
+    }
+
+    fn is_fresh(&self, consistency: Consistency) -> bool {
+        !self.unsettled && consistency.allows(self.checked.elapsed())
+    }
+}
+
+type Asking = Shared<BoxFuture<'static, Result<Arc<Known>>>>;
+
+/// The last answers for each path.
+///
+/// A path that is written through the node begins a new epoch: an answer that was asked for in an earlier one is
+/// never remembered, however late it comes.
+#[derive(Debug, Default)]
+pub(crate) struct Versions {
+    known: RwLock<HashMap<String, Arc<Known>>>,
+    asking: Mutex<HashMap<(String, u64), Asking>>,
+    /// Versions that the origin has no longer, until their pages are dropped.
+    replaced: Mutex<Vec<Arc<Known>>>,
+    epochs: Epochs,
+}
+
+#[derive(Debug)]
+struct Epochs {
+    hasher: RandomState,
+    counters: [AtomicU64; EPOCHS],
+}
+
+impl Default for Epochs {
+    fn default() -> Self {
+        Self { hasher: RandomState::new(), counters: std::array::from_fn(|_| AtomicU64::new(0)) }
+    }
+}
+
+impl Epochs {
+    fn of(&self, path: &str) -> &AtomicU64 {
+        let slot = (self.hasher.hash_one(path) % EPOCHS as u64) as usize;
+        self.counters.get(slot).unwrap_or(&self.counters[0])
+    }
+}
+
+impl Versions {
+    /// What is known of the path, if that is fresh enough.
+    pub(crate) fn fresh(&self, path: &Path, consistency: Consistency) -> Option<Arc<Known>> {
+        if consistency == Consistency::Strict {
+            return None;
+        }
+        self.known.read().get(path.as_ref()).filter(|known| known.is_fresh(consistency)).cloned()
+    }
+
+    /// Asks the origin by `ask`, and remembers the answer. Callers that may share an answer (`strict` is false) ask
+    /// once together; the question is put in a task of its own, so that none of them can take it away from others.
+    pub(crate) async fn ask(
+        self: &Arc<Self>,
+        path: &Path,
+        strict: bool,
+        ask: impl FnOnce() -> BoxFuture<'static, Result<Known>>,
+    ) -> Result<Arc<Known>> {
+        let epoch = self.epochs.of(path.as_ref()).load(Ordering::Acquire);
+        if strict {
+            return match ask().await {
+                Ok(known) => Ok(self.remember(known, epoch)),
+                Err(error) => Err(self.lost(path, error)),
+            };
+        }
+        let key = (path.to_string(), epoch);
+        let asking = {
+            let mut all = self.asking.lock();
+            if let Some(asking) = all.get(&key) {
+                asking.clone()
+            } else {
+                let (this, path, question, done) = (self.clone(), path.clone(), ask(), key.clone());
+                let task = tokio::spawn(async move {
+                    let answer = match question.await {
+                        Ok(known) => Ok(this.remember(known, epoch)),
+                        Err(error) => Err(this.lost(&path, error)),
+                    };
+                    this.asking.lock().remove(&done);
+                    answer
+                });
+                let name = key.0.clone();
+                let asking = async move { task.await.unwrap_or_else(|error| Err(interrupted(name, error))) };
+                let asking = asking.boxed().shared();
+                all.insert(key, asking.clone());
+                asking
+            }
+        };
+        asking.await
+    }
+
+    fn remember(&self, known: Known, epoch: u64) -> Arc<Known> {
+        let known = Arc::new(known);
+        let key = known.path.to_string();
+        let mut all = self.known.write();
+        if self.epochs.of(&key).load(Ordering::Acquire) != epoch {
+            return known;
+        }
+        if all.len() >= MOST_PATHS && !all.contains_key(&key) {
+            forget_oldest(&mut all);
+        }
+        let before = all.insert(key, known.clone());
+        self.replaced.lock().extend(before.filter(|before| before.hash != known.hash));
+        known
+    }
+
+    fn lost(&self, path: &Path, error: crate::Error) -> crate::Error {
+        if matches!(error, crate::Error::NotFound { .. }) {
+            let before = self.known.write().remove(path.as_ref());
+            self.replaced.lock().extend(before);
+        }
+        error
+    }
+
+    /// The versions that answers since the last call replaced.
+    pub(crate) fn take_replaced(&self) -> Vec<Arc<Known>> {
+        std::mem::take(&mut *self.replaced.lock())
+    }
+
+    /// Forgets the path and begins a new epoch for it. Returns what was known.
+    pub(crate) fn forget(&self, path: &Path) -> Option<Arc<Known>> {
+        let mut all = self.known.write();
+        self.epochs.of(path.as_ref()).fetch_add(1, Ordering::AcqRel);
+        all.remove(path.as_ref())
+    }
+
+    /// Forgets this version of the path, if it is still the one that is known.
+    pub(crate) fn forget_version(&self, version: &Known) {
+        let mut all = self.known.write();
+        if all.get(version.path.as_ref()).is_some_and(|known| known.hash == version.hash) {
+            self.replaced.lock().extend(all.remove(version.path.as_ref()));
+        }
+    }
+
+    /// Forgets all paths that begin with `prefix`. Returns what was known of them.
+    pub(crate) fn forget_prefix(&self, prefix: &str) -> Vec<Arc<Known>> {
+        let mut all = self.known.write();
+        let gone: Vec<String> = all.keys().filter(|path| path.starts_with(prefix)).cloned().collect();
+        gone.iter()
+            .filter_map(|path| {
+                self.epochs.of(path).fetch_add(1, Ordering::AcqRel);
+                all.remove(path)
+            })
+            .collect()
+    }
+
+    /// Paths remembered.
+    pub(crate) fn len(&self) -> usize {
+        self.known.read().len()
+    }
+}
+
+/// Makes room by dropping the eighth that was checked longest ago.
+fn forget_oldest(all: &mut HashMap<String, Arc<Known>>) {
+    let mut ages: Vec<Instant> = all.values().map(|known| known.checked).collect();
+    let eighth = ages.len() / 8;
+    let (_, limit, _) = ages.select_nth_unstable(eighth);
+    let limit = *limit;
+    all.retain(|_, known| known.checked > limit);
+}
+
+fn interrupted(path: String, error: tokio::task::JoinError) -> crate::Error {
+    crate::Error::from_origin(&path, object_store::Error::JoinError { source: error })
+}
+
+#[cfg(test)]
+mod tests {
+    use std::time::Duration;
+
+    use object_store::memory::InMemory;
+
+    use super::*;
+
+    fn known(path: &str, etag: &str) -> Known {
+        let meta = ObjectMeta {
+            location: path.into(),
+            last_modified: Utc::now(),
+            size: 1,
+            e_tag: Some(etag.to_owned()),
+            version: None,
+        };
+        let origin = Origin::new("s", Arc::new(InMemory::new()));
+        Known::new(&origin, path.into(), meta, Attributes::new())
+    }
+
+    async fn ask(versions: &Arc<Versions>, path: &str, etag: &'static str) -> Arc<Known> {
+        let answer = known(path, etag);
+        versions.ask(&path.into(), false, || async move { Ok(answer) }.boxed()).await.unwrap()
+    }
+
+    #[tokio::test]
+    async fn an_answer_asked_for_before_a_write_is_not_remembered() {
+        let versions = Arc::new(Versions::default());
+        let path = Path::from("a");
+        let late = versions.ask(&path, false, || {
+            let versions = versions.clone();
+            async move {
+                versions.forget(&Path::from("a"));
+                Ok(known("a", "old"))
+            }
+            .boxed()
+        });
+        late.await.unwrap();
+        assert!(versions.fresh(&path, Consistency::Immutable).is_none());
+        ask(&versions, "a", "new").await;
+        assert!(versions.fresh(&path, Consistency::Immutable).is_some());
+    }
+
+    #[tokio::test]
+    async fn callers_that_may_share_ask_once() {
+        let versions = Arc::new(Versions::default());
+        let asked = Arc::new(AtomicU64::new(0));
+        let callers = (0..20).map(|_| {
+            let (versions, asked) = (versions.clone(), asked.clone());
+            async move {
+                let question = || {
+                    asked.fetch_add(1, Ordering::Relaxed);
+                    async {
+                        tokio::time::sleep(Duration::from_millis(20)).await;
+                        Ok(known("a", "x"))
+                    }
+                    .boxed()
+                };
+                versions.ask(&Path::from("a"), false, question).await.unwrap();
+            }
+        });
+        futures::future::join_all(callers).await;
+        assert_eq!(asked.load(Ordering::Relaxed), 1);
+    }
+
+    #[tokio::test]
+    async fn what_is_remembered_is_bounded_and_forgotten_by_prefix() {
+        let versions = Arc::new(Versions::default());
+        for i in 0..MOST_PATHS + 100 {
+            versions.remember(known(&format!("{}/{i}", i % 2), "x"), 0);
+        }
+        assert!(versions.len() <= MOST_PATHS);
+        let all = versions.len();
+        let gone = versions.forget_prefix("1/").len();
+        assert!(gone > 0 && versions.len() == all - gone);
+    }
+}

@@ -1,0 +1,527 @@
+//! One fetch per page however many ask; never a mixed, stale or short answer; failures that heal.
+#![allow(missing_docs, clippy::unwrap_used, clippy::expect_used, clippy::panic, reason = "a test")]
+
+mod support;
+
+use std::{sync::atomic::Ordering, time::Duration};
+
+use bytes::Bytes;
+use futures::StreamExt;
+use object_store::{GetOptions, ObjectStore, ObjectStoreExt, PutPayload};
+use stylobate_storage::{
+    ByteSize, CacheOptions, Consistency, ConsistencyRules, Origin, PageCache, ReadOptions, ReadThrough,
+};
+use support::{Bench, Fault, bench, noise, plenty, quick};
+
+const MIB: usize = 1 << 20;
+
+#[tokio::test(flavor = "multi_thread", worker_threads = 2)]
+async fn racing_readers_of_a_cold_object_cause_one_fetch_per_page() {
+    let bench = plenty().await;
+    let data = noise(5 * MIB + 17, 1);
+    let path = bench.put("a", data.clone()).await;
+    *bench.origin.latency.lock() = Duration::from_millis(20);
+    let readers = (0..50).map(|_| {
+        let (store, path) = (bench.store.clone(), path.clone());
+        tokio::spawn(async move { store.get(&path).await.unwrap().bytes().await.unwrap() })
+    });
+    for read in futures::future::join_all(readers).await {
+        assert_eq!(read.unwrap(), data);
+    }
+    assert_eq!(bench.origin.bytes(), data.len() as u64);
+    assert_eq!((bench.origin.gets(), bench.origin.heads()), (1, 1));
+    assert_eq!(bench.store.stats().pages_fetched, 6);
+}
+
+#[tokio::test(flavor = "multi_thread", worker_threads = 2)]
+async fn eight_readers_of_a_cold_object_behind_a_slow_origin_cost_one_object() {
+    let bench = plenty().await;
+    let data = noise(100 * MIB, 2);
+    let path = bench.put("big", data.clone()).await;
+    *bench.origin.latency.lock() = Duration::from_millis(100);
+    let readers = (0..8).map(|_| {
+        let (store, path, data) = (bench.store.clone(), path.clone(), data.clone());
+        tokio::spawn(async move { assert!(store.get(&path).await.unwrap().bytes().await.unwrap() == data) })
+    });
+    for read in futures::future::join_all(readers).await {
+        read.unwrap();
+    }
+    assert_eq!(bench.origin.bytes(), data.len() as u64);
+    assert!(bench.origin.gets() <= 14, "{} requests for 100 MiB", bench.origin.gets());
+}
+
+#[tokio::test]
+async fn a_second_read_asks_the_origin_nothing() {
+    let bench = plenty().await;
+    let data = noise(3 * MIB, 3);
+    let path = bench.put("a", data.clone()).await;
+    assert_eq!(bench.read(&path).await.unwrap(), data);
+    let asked = (bench.origin.gets(), bench.origin.heads());
+    for (start, end) in [(0, 1), (MIB - 1, MIB + 1), (7, 3 * MIB), (2 * MIB, 2 * MIB + 5)] {
+        let range = bench.store.get_range(&path, start as u64..end as u64).await.unwrap();
+        assert_eq!(range, data.slice(start..end));
+    }
+    assert_eq!((bench.origin.gets(), bench.origin.heads()), asked);
+}
+
+#[tokio::test]
+async fn a_small_read_fetches_only_the_pages_it_touches() {
+    let bench = plenty().await;
+    let path = bench.put("a", noise(20 * MIB, 4)).await;
+    bench.store.get_range(&path, (5 * MIB) as u64..(5 * MIB + 100) as u64).await.unwrap();
+    assert_eq!(*bench.origin.ranges.lock(), vec![(5 * MIB) as u64..(6 * MIB) as u64]);
+}
+
+#[tokio::test]
+async fn near_ranges_share_one_request() {
+    let options = CacheOptions::new(ByteSize::mib(64)).with_page_size(ByteSize::kib(64));
+    let bench = bench(options, Consistency::DEFAULT, quick()).await;
+    let data = noise(4 * MIB, 5);
+    let path = bench.put("a", data.clone()).await;
+    let ranges = [10..20, 100_000..100_010, 300_000..300_010, 3_000_000..3_000_010];
+    let read = bench.store.get_ranges(&path, &ranges).await.unwrap();
+    for (bytes, range) in read.iter().zip(&ranges) {
+        assert_eq!(bytes, &data.slice(range.start as usize..range.end as usize));
+    }
+    assert_eq!(bench.origin.gets(), 2, "{:?}", bench.origin.ranges.lock());
+}
+
+#[tokio::test]
+async fn the_first_bytes_leave_before_the_last_have_come() {
+    let bench = plenty().await;
+    let path = bench.put("a", noise(MIB, 6)).await;
+    *bench.origin.pace.lock() = Duration::from_millis(20);
+    let started = std::time::Instant::now();
+    let mut stream = bench.store.get(&path).await.unwrap().into_stream();
+    stream.next().await.unwrap().unwrap();
+    let first = started.elapsed();
+    while let Some(chunk) = stream.next().await {
+        chunk.unwrap();
+    }
+    assert!(first * 3 < started.elapsed(), "{first:?} of {:?}", started.elapsed());
+}
+
+#[tokio::test(flavor = "multi_thread", worker_threads = 2)]
+async fn a_cancelled_reader_does_not_cancel_the_fetch_of_others() {
+    let bench = plenty().await;
+    let data = noise(2 * MIB, 7);
+    let path = bench.put("a", data.clone()).await;
+    *bench.origin.latency.lock() = Duration::from_millis(50);
+    let read = || {
+        let (store, path) = (bench.store.clone(), path.clone());
+        tokio::spawn(async move { store.get(&path).await.unwrap().bytes().await.unwrap() })
+    };
+    // The first reader starts HEAD and GET, and goes away during each of them.
+    for wait in [10, 70] {
+        let (first, second) = (read(), read());
+        tokio::time::sleep(Duration::from_millis(wait)).await;
+        first.abort();
+        assert_eq!(second.await.unwrap(), data);
+    }
+    assert_eq!((bench.origin.gets(), bench.origin.heads()), (1, 1));
+}
+
+#[tokio::test]
+async fn a_fetch_without_readers_still_fills_the_cache() {
+    let bench = plenty().await;
+    let data = noise(MIB, 8);
+    let path = bench.put("a", data.clone()).await;
+    bench.store.head(&path).await.unwrap();
+    *bench.origin.latency.lock() = Duration::from_millis(30);
+    let cancelled = tokio::time::timeout(Duration::from_millis(5), bench.read(&path)).await;
+    assert!(cancelled.is_err());
+    tokio::time::sleep(Duration::from_millis(100)).await;
+    assert_eq!(bench.read(&path).await.unwrap(), data);
+    assert_eq!(bench.origin.gets(), 1);
+}
+
+#[tokio::test(flavor = "multi_thread", worker_threads = 2)]
+async fn an_origin_error_reaches_all_waiters_and_the_next_ask_succeeds() {
+    let bench = plenty().await;
+    let data = noise(MIB, 9);
+    let path = bench.put("a", data.clone()).await;
+    bench.store.head(&path).await.unwrap();
+    *bench.origin.latency.lock() = Duration::from_millis(20);
+    bench.origin.fail_next([Fault::Refuse; 3]);
+    let readers = (0..10).map(|_| {
+        let (store, path) = (bench.store.clone(), path.clone());
+        tokio::spawn(async move { store.get_range(&path, 0..10).await })
+    });
+    for read in futures::future::join_all(readers).await {
+        assert!(read.unwrap().unwrap_err().to_string().contains("injected failure"));
+    }
+    assert_eq!(bench.origin.gets(), 3, "one fetch, three attempts");
+    assert_eq!(bench.read(&path).await.unwrap(), data);
+}
+
+#[tokio::test]
+async fn a_passing_failure_is_not_seen_by_the_reader() {
+    for fault in
+        [Fault::Refuse, Fault::BreakAfter(0), Fault::BreakAfter(1_500_000), Fault::TruncateAfter(700_000)]
+    {
+        let bench = plenty().await;
+        let data = noise(3 * MIB, 10);
+        let path = bench.put("a", data.clone()).await;
+        bench.origin.fail_next([fault, fault]);
+        assert_eq!(bench.read(&path).await.unwrap(), data, "{fault:?}");
+        assert_eq!(bench.store.stats().retries, 2, "{fault:?}");
+        assert_eq!(bench.read(&path).await.unwrap(), data, "{fault:?} from the cache");
+    }
+}
+
+#[tokio::test]
+async fn a_truncated_or_overlong_answer_is_an_error_and_not_cached() {
+    for fault in [Fault::TruncateAfter(1000), Fault::TruncateAfter(0), Fault::Overrun(5)] {
+        let bench = plenty().await;
+        let data = noise(MIB, 11);
+        let path = bench.put("a", data.clone()).await;
+        bench.origin.fail_next([fault; 12]);
+        // A reader may have had all its bytes before the origin sent too many.
+        let read = bench.read(&path).await;
+        assert!(read.is_err() || (fault == Fault::Overrun(5) && read.unwrap() == data), "{fault:?}");
+        tokio::time::sleep(Duration::from_millis(20)).await;
+        bench.origin.faults.lock().clear();
+        assert_eq!(bench.cache.stats().memory_pages, 0);
+        assert_eq!(bench.read(&path).await.unwrap(), data);
+    }
+}
+
+#[tokio::test]
+async fn an_object_replaced_by_one_of_the_same_size_is_never_mixed() {
+    for ignore_conditions in [false, true] {
+        let bench = plenty().await;
+        bench.origin.ignore_conditions.store(ignore_conditions, Ordering::SeqCst);
+        let (old, new) = (noise(40 * MIB, 12), noise(40 * MIB, 13));
+        let path = bench.put("a", old.clone()).await;
+        *bench.origin.pace.lock() = Duration::from_micros(100);
+        let mut stream = bench.store.get(&path).await.unwrap().into_stream();
+        let mut read = stream.next().await.unwrap().unwrap().to_vec();
+        bench.put("a", new.clone()).await;
+        let error = loop {
+            match stream.next().await {
+                Some(Ok(chunk)) => read.extend_from_slice(&chunk),
+                Some(Err(error)) => break Some(error),
+                None => break None,
+            }
+        };
+        assert!(old.starts_with(&read), "what was read is of the old version");
+        let error = error.expect("the old version is gone, so the read cannot end well");
+        assert!(error.to_string().contains("changed during read"), "{error}");
+        assert_eq!(bench.read(&path).await.unwrap(), new, "the next read is of the new version");
+    }
+}
+
+#[tokio::test]
+async fn a_replaced_object_is_opened_anew_before_its_first_byte_is_handed_out() {
+    let bench = plenty().await;
+    let path = bench.put("a", noise(MIB, 14)).await;
+    bench.store.head(&path).await.unwrap();
+    let new = noise(MIB + 5, 15);
+    bench.put("a", new.clone()).await;
+    let result = bench.store.get(&path).await.unwrap();
+    assert_eq!(result.meta.size, new.len() as u64);
+    assert_eq!(result.bytes().await.unwrap(), new);
+}
+
+#[tokio::test]
+async fn an_object_is_stale_no_longer_than_its_rule_allows() {
+    let cases = [
+        (Consistency::Strict, Duration::ZERO, true),
+        (Consistency::Ttl(Duration::from_millis(50)), Duration::from_millis(80), true),
+        (Consistency::Ttl(Duration::from_secs(60)), Duration::ZERO, false),
+        (Consistency::Immutable, Duration::from_millis(80), false),
+    ];
+    for (consistency, wait, sees_new) in cases {
+        let bench = bench(CacheOptions::new(ByteSize::mib(64)), consistency, quick()).await;
+        let (old, new) = (noise(1000, 16), noise(1000, 17));
+        let path = bench.put("a", old.clone()).await;
+        assert_eq!(bench.read(&path).await.unwrap(), old);
+        bench.put("a", new.clone()).await;
+        tokio::time::sleep(wait).await;
+        assert_eq!(bench.read(&path).await.unwrap(), if sees_new { new } else { old }, "{consistency}");
+    }
+}
+
+#[tokio::test]
+async fn what_is_written_through_is_read_at_once_under_every_rule() {
+    for consistency in [Consistency::Strict, Consistency::DEFAULT, Consistency::Immutable] {
+        let bench = bench(CacheOptions::new(ByteSize::mib(64)), consistency, quick()).await;
+        let path = bench.put("a", noise(1000, 18)).await;
+        bench.read(&path).await.unwrap();
+        let new = noise(1000, 19);
+        bench.store.put(&path, PutPayload::from(new.clone())).await.unwrap();
+        assert_eq!(bench.read(&path).await.unwrap(), new);
+        let other = noise(1000, 20);
+        let source = bench.put("b", other.clone()).await;
+        bench.store.copy(&source, &path).await.unwrap();
+        assert_eq!(bench.read(&path).await.unwrap(), other);
+        bench.store.delete(&path).await.unwrap();
+        assert!(matches!(bench.read(&path).await, Err(object_store::Error::NotFound { .. })));
+    }
+}
+
+#[tokio::test]
+async fn a_weak_or_missing_etag_is_never_cached() {
+    for weak in [true, false] {
+        let bench = plenty().await;
+        let flag = if weak { &bench.origin.weak } else { &bench.origin.no_etag };
+        flag.store(true, Ordering::SeqCst);
+        let path = bench.put("a", noise(MIB, 21)).await;
+        for seed in [22, 23] {
+            let data = noise(MIB, seed);
+            bench.put("a", data.clone()).await;
+            assert_eq!(bench.read(&path).await.unwrap(), data);
+            assert_eq!(bench.store.get_range(&path, 5..9).await.unwrap(), data.slice(5..9));
+            assert_eq!(bench.store.get_ranges(&path, &[1..2, 7..9]).await.unwrap()[1], data.slice(7..9));
+        }
+        assert_eq!(bench.cache.stats().inserts, 0);
+        bench.origin.fail_next([Fault::TruncateAfter(10)]);
+        assert!(bench.read(&path).await.is_err(), "a short answer is an error here too");
+    }
+}
+
+#[tokio::test]
+async fn a_budget_of_nothing_still_answers_every_request() {
+    for memory in [ByteSize::ZERO, ByteSize::kib(100), ByteSize::mib(2)] {
+        let bench = bench(CacheOptions::new(memory), Consistency::DEFAULT, quick()).await;
+        let data = noise(9 * MIB + 5, 24);
+        let path = bench.put("a", data.clone()).await;
+        for _ in 0..2 {
+            assert_eq!(bench.read(&path).await.unwrap(), data);
+            assert_eq!(
+                bench.store.get_range(&path, 100..2_000_000).await.unwrap(),
+                data.slice(100..2_000_000)
+            );
+        }
+        assert_eq!(bench.cache.stats().memory_used, 0);
+        assert!(bench.store.stats().bytes_passed_through > 0);
+    }
+}
+
+#[tokio::test(flavor = "multi_thread", worker_threads = 2)]
+async fn a_budget_smaller_than_the_object_streams_it_whole_to_many_readers() {
+    let bench = bench(CacheOptions::new(ByteSize::mib(12)), Consistency::DEFAULT, quick()).await;
+    let data = noise(60 * MIB, 25);
+    let path = bench.put("a", data.clone()).await;
+    let readers = (0..6).map(|_| {
+        let (store, path, data) = (bench.store.clone(), path.clone(), data.clone());
+        tokio::spawn(async move { assert!(store.get(&path).await.unwrap().bytes().await.unwrap() == data) })
+    });
+    for read in futures::future::join_all(readers).await {
+        read.unwrap();
+    }
+    let stats = bench.cache.stats();
+    assert!(stats.memory_used <= stats.memory_capacity && stats.in_flight_used == 0, "{stats:?}");
+}
+
+#[tokio::test]
+async fn read_ahead_grows_while_a_reader_goes_on_and_stops_when_it_does_not() {
+    let options = CacheOptions::new(ByteSize::mib(256)).with_page_size(ByteSize::kib(64));
+    let bench = bench(options, Consistency::DEFAULT, quick()).await;
+    let data = noise(64 * MIB, 26);
+    let path = bench.put("a", data.clone()).await;
+    let step = 256 << 10;
+    for start in (0..8 * MIB).step_by(step) {
+        let read = bench.store.get_range(&path, start as u64..(start + step) as u64).await.unwrap();
+        assert_eq!(read, data.slice(start..start + step));
+        tokio::time::sleep(Duration::from_millis(2)).await;
+    }
+    let (gets, bytes) = (bench.origin.gets(), bench.origin.bytes());
+    assert!(gets < 16, "32 reads in {gets} requests: {:?}", bench.origin.ranges.lock());
+    assert!(bytes <= (8 * MIB + 33 * MIB) as u64, "no more than the largest window ahead: {bytes}");
+    tokio::time::sleep(Duration::from_millis(50)).await;
+    assert_eq!(bench.origin.bytes(), bytes, "the reader stopped, and so did the read-ahead");
+}
+
+#[tokio::test]
+async fn random_reads_are_not_read_ahead() {
+    let bench = plenty().await;
+    let path = bench.put("a", noise(64 * MIB, 27)).await;
+    for page in [40, 3, 21, 55, 10, 33] {
+        let start = (page * MIB) as u64;
+        bench.store.get_range(&path, start..start + 10).await.unwrap();
+    }
+    tokio::time::sleep(Duration::from_millis(20)).await;
+    assert_eq!(bench.origin.bytes(), 6 << 20);
+}
+
+#[tokio::test]
+async fn a_reader_that_goes_away_stops_the_fetching() {
+    let bench = plenty().await;
+    let path = bench.put("a", noise(200 * MIB, 28)).await;
+    let mut stream = bench.store.get(&path).await.unwrap().into_stream();
+    stream.next().await.unwrap().unwrap();
+    drop(stream);
+    tokio::time::sleep(Duration::from_millis(100)).await;
+    assert!(bench.origin.bytes() <= 64 << 20, "{}", bench.origin.bytes());
+}
+
+#[tokio::test]
+async fn conditions_are_answered_from_what_is_known_and_asked_again_before_a_refusal() {
+    let bench = plenty().await;
+    let path = bench.put("a", noise(10, 29)).await;
+    let old = bench.store.head(&path).await.unwrap().e_tag.unwrap();
+    let get = |options: GetOptions| bench.store.get_opts(&path, options);
+    let same = get(GetOptions { if_none_match: Some(old.clone()), ..GetOptions::default() }).await;
+    assert!(matches!(same, Err(object_store::Error::NotModified { .. })));
+    assert_eq!(bench.origin.heads(), 1);
+
+    // Another client replaced the object, and this one already knows its ETag.
+    let data = noise(10, 30);
+    bench.put("a", data.clone()).await;
+    let new = bench.origin.memory.head(&path).await.unwrap().e_tag.unwrap();
+    let read = get(GetOptions { if_match: Some(new), ..GetOptions::default() }).await.unwrap();
+    assert_eq!(read.bytes().await.unwrap(), data);
+    let gone = get(GetOptions { if_match: Some(old), ..GetOptions::default() }).await;
+    assert!(matches!(gone, Err(object_store::Error::Precondition { .. })));
+}
+
+#[tokio::test]
+async fn an_origin_that_never_answers_is_given_up_at_the_deadline() {
+    let mut options = quick();
+    options.requests.deadline = Duration::from_millis(100);
+    let bench = bench(CacheOptions::new(ByteSize::mib(64)), Consistency::DEFAULT, options).await;
+    let path = bench.put("a", noise(10, 31)).await;
+    *bench.origin.latency.lock() = Duration::from_secs(3600);
+    let error = bench.read(&path).await.unwrap_err();
+    assert!(error.to_string().contains("did not answer within 100 ms"), "{error}");
+}
+
+#[tokio::test]
+async fn a_slow_origin_that_goes_on_is_not_given_up() {
+    let mut options = quick();
+    options.requests.deadline = Duration::from_millis(60);
+    let bench = bench(CacheOptions::new(ByteSize::mib(64)), Consistency::DEFAULT, options).await;
+    let data = noise(MIB, 32);
+    let path = bench.put("a", data.clone()).await;
+    *bench.origin.pace.lock() = Duration::from_millis(15);
+    assert_eq!(bench.read(&path).await.unwrap(), data, "240 ms in steps of 15");
+}
+
+#[tokio::test]
+async fn warming_loads_and_evicting_drops() {
+    let bench = plenty().await;
+    let (one, two) = (noise(2 * MIB, 33), noise(MIB, 34));
+    let first = bench.put("x/a", one.clone()).await;
+    bench.put("x/ab", two.clone()).await;
+    bench.put("y", Bytes::from_static(b"other")).await;
+    for path in ["x/a", "x/ab", "y"] {
+        bench.store.warm(&path.into()).await.unwrap();
+    }
+    assert_eq!(bench.cache.stats().memory_pages, 4);
+    let gets = bench.origin.gets();
+    assert_eq!(bench.read(&first).await.unwrap(), one);
+    assert_eq!(bench.origin.gets(), gets);
+    assert_eq!(bench.store.evict("x/a").await.unwrap(), 2);
+    assert_eq!(bench.cache.stats().memory_pages, 1);
+    assert_eq!(bench.read(&first).await.unwrap(), one);
+    assert_eq!(bench.origin.gets(), gets + 1);
+}
+
+#[tokio::test]
+async fn a_slow_request_is_hedged_when_asked_for() {
+    let mut options = quick();
+    options.requests.hedge = Some(0.9);
+    let bench = bench(CacheOptions::new(ByteSize::mib(64)), Consistency::Immutable, options).await;
+    for i in 0..40u64 {
+        let path = bench.put(&format!("w/{i}"), noise(10, i)).await;
+        bench.read(&path).await.unwrap();
+    }
+    let path = bench.put("slow", noise(10, 99)).await;
+    bench.store.head(&path).await.unwrap();
+    *bench.origin.latency.lock() = Duration::from_millis(300);
+    let calm = async {
+        tokio::time::sleep(Duration::from_millis(3)).await;
+        *bench.origin.latency.lock() = Duration::ZERO;
+    };
+    let started = std::time::Instant::now();
+    let (read, ()) = tokio::join!(bench.read(&path), calm);
+    read.unwrap();
+    assert!(started.elapsed() < Duration::from_millis(200), "{:?}", started.elapsed());
+    assert_eq!(bench.store.stats().hedges, 1);
+}
+
+fn folder_store(folder: &std::path::Path, cache: &PageCache) -> ReadThrough {
+    let origin = Origin::parse(folder.to_str().unwrap(), &[], &quick().requests).unwrap();
+    ReadThrough::new(
+        origin,
+        cache.clone(),
+        ConsistencyRules::new(Consistency::Strict),
+        ReadOptions::default(),
+    )
+}
+
+#[tokio::test]
+async fn a_file_is_cached_once_it_was_left_alone() {
+    let folder = tempfile::tempdir().unwrap();
+    let cache = PageCache::open(CacheOptions::new(ByteSize::mib(64))).await.unwrap();
+    let store = folder_store(folder.path(), &cache);
+    let data = noise(3 * MIB + 9, 41);
+    std::fs::write(folder.path().join("a"), &data).unwrap();
+    let path = object_store::path::Path::from("a");
+    assert_eq!(store.get(&path).await.unwrap().bytes().await.unwrap(), data);
+    assert_eq!(cache.stats().inserts, 0, "it was written a moment ago");
+    let file = std::fs::File::options().write(true).open(folder.path().join("a")).unwrap();
+    file.set_modified(std::time::SystemTime::now() - Duration::from_secs(60)).unwrap();
+    for _ in 0..2 {
+        assert_eq!(store.get(&path).await.unwrap().bytes().await.unwrap(), data);
+    }
+    assert_eq!((cache.stats().inserts, store.stats().pages_fetched), (4, 4));
+}
+
+#[tokio::test]
+async fn a_file_written_in_place_while_it_is_read_is_not_served_torn() {
+    let folder = tempfile::tempdir().unwrap();
+    let file = folder.path().join("a");
+    let cache = PageCache::open(CacheOptions::new(ByteSize::mib(256))).await.unwrap();
+    let store = folder_store(folder.path(), &cache);
+    let path = object_store::path::Path::from("a");
+    for round in 0..20u64 {
+        let (old, new) = (noise(4 * MIB, 2 * round), noise(4 * MIB, 2 * round + 1));
+        std::fs::write(&file, &old).unwrap();
+        let write = tokio::task::spawn_blocking({
+            let (file, new) = (file.clone(), new.clone());
+            move || {
+                use std::os::unix::fs::FileExt;
+                let file = std::fs::File::options().write(true).open(file).unwrap();
+                file.write_all_at(&new, 0).unwrap();
+            }
+        });
+        if let Ok(result) = store.get(&path).await
+            && let Ok(read) = result.bytes().await
+        {
+            assert!(read == old || read == new || is_one_write(&read, &old, &new), "torn in round {round}");
+        }
+        write.await.unwrap();
+        assert!(store.get(&path).await.unwrap().bytes().await.unwrap() == new, "stale in round {round}");
+    }
+}
+
+/// A version that existed for a moment: the new bytes up to some point, the old ones behind it.
+fn is_one_write(read: &Bytes, old: &Bytes, new: &Bytes) -> bool {
+    let new_until = read.iter().zip(new).take_while(|(a, b)| a == b).count();
+    read.slice(new_until..) == old.slice(new_until..)
+}
+
+#[tokio::test]
+async fn every_small_read_at_every_boundary_is_right() {
+    let options = CacheOptions::new(ByteSize::mib(8)).with_page_size(ByteSize::kib(4));
+    let Bench { store, origin, .. } = bench(options, Consistency::DEFAULT, quick()).await;
+    for size in [0usize, 1, 4095, 4096, 4097, 8192, 20_000] {
+        let data = noise(size, 40 + size as u64);
+        let path = object_store::path::Path::from(format!("s{size}"));
+        origin.memory.put(&path, data.clone().into()).await.unwrap();
+        assert_eq!(store.get(&path).await.unwrap().bytes().await.unwrap(), data);
+        let edges: Vec<usize> = [0, 1, 4095, 4096, 4097, 8191, 8192, size.saturating_sub(1), size]
+            .into_iter()
+            .filter(|edge| *edge <= size)
+            .collect();
+        for &start in &edges {
+            for &end in edges.iter().filter(|end| **end > start) {
+                let read = store.get_range(&path, start as u64..end as u64).await.unwrap();
+                assert_eq!(read, data.slice(start..end), "{start}..{end} of {size}");
+            }
+        }
+        assert!(store.get_range(&path, size as u64 + 1..size as u64 + 2).await.is_err());
+    }
+}
