@@ -1,6 +1,6 @@
 //! Where events go: to standard error, as lines for people or as JSON, through a filter.
 
-use std::io;
+use std::io::{self, IsTerminal};
 
 use anyhow::Context;
 use stylobate_server::config::LogFormat;
@@ -9,7 +9,10 @@ use tracing_subscriber::EnvFilter;
 /// Prints events that pass `filter`, such as `info` or `warn,stylobate_server=debug`.
 pub(crate) fn start(filter: &str, format: LogFormat) -> anyhow::Result<()> {
     let filter = EnvFilter::builder().parse(filter).with_context(|| format!("log filter {filter:?}"))?;
-    let events = tracing_subscriber::fmt().with_env_filter(filter).with_writer(io::stderr);
+    let events = tracing_subscriber::fmt()
+        .with_env_filter(filter)
+        .with_ansi(io::stderr().is_terminal())
+        .with_writer(io::stderr);
     let started = match format {
         LogFormat::Text => events.try_init(),
         LogFormat::Json => events.json().flatten_event(true).try_init(),

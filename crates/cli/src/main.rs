@@ -1,5 +1,6 @@
 //! The command `stylobate`: one file per verb.
 
+mod demo;
 mod logging;
 mod replay;
 mod serve;
@@ -24,6 +25,8 @@ enum Verb {
     /// Exit codes: 2 wrong command line or configuration, 3 address in use, 4 origin unreachable, 5 cache folder
     /// locked or not writable, 1 anything else.
     Serve(Box<serve::ServeArgs>),
+    /// The main job on embedded defaults, with a table of what it measured
+    Demo(demo::DemoArgs),
     /// Plays a request trace against a node, and reports latencies
     Replay(Box<replay::ReplayArgs>),
 }
@@ -43,6 +46,7 @@ fn run(verb: Verb) -> anyhow::Result<()> {
     runtime.block_on(async {
         match verb {
             Verb::Serve(args) => serve::run(*args).await,
+            Verb::Demo(args) => demo::run(args).await,
             Verb::Replay(args) => replay::run(*args).await,
         }
     })

@@ -118,7 +118,7 @@ pub(crate) struct ServeArgs {
     #[arg(long, value_name = "TIME")]
     drain_timeout: Option<String>,
 
-    /// Which events are logged, such as warn or info,stylobate_server=debug [default: info]
+    /// Which events are logged, such as warn or info,stylobate_server=debug [default: info,foyer=warn]
     #[arg(long, value_name = "FILTER")]
     log: Option<String>,
 

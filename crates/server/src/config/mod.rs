@@ -193,7 +193,7 @@ pub struct ServerConfig {
     pub max_connections: usize,
     /// How long requests may take to finish once the node is told to stop. Default: 30 s.
     pub drain_timeout: Duration,
-    /// Which events are logged: a filter of `tracing`. Default: `info`.
+    /// Which events are logged: a filter of `tracing`. Default: [`Self::LOG`].
     pub log: String,
     /// How they are printed. Default: text.
     pub log_format: LogFormat,
@@ -212,6 +212,9 @@ pub struct ServerConfig {
 }
 
 impl ServerConfig {
+    /// What is logged by default: what the node tells, and of the cache engine below only what it warns of.
+    pub const LOG: &str = "info,foyer=warn";
+
     /// How origins are asked.
     pub fn request_options(&self) -> RequestOptions {
         RequestOptions {
@@ -241,7 +244,7 @@ impl Default for ServerConfig {
             region: "us-east-1".to_owned(),
             max_connections: 10_000,
             drain_timeout: Duration::from_secs(30),
-            log: "info".to_owned(),
+            log: Self::LOG.to_owned(),
             log_format: LogFormat::Text,
             read_ahead: ByteSize::mib(32),
             max_fetch: ByteSize::mib(8),

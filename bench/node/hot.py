@@ -1,0 +1,208 @@
+"""Hot ranged GETs: the same ranges of one object, from the memory of each peer, through wrk.
+
+Each peer reads the whole object first and is asked for sample ranges, whose bytes must be the object's. Then wrk
+asks peer after peer, round after round. A range's length is part of the measure: what wrk received must be at least
+as many bytes as it asked for.
+"""
+
+import hashlib
+import http.client
+import json
+import random
+import statistics
+import subprocess
+import urllib.parse
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Callable
+
+import servers
+import sigv4
+from tools import fail
+
+KEY = "object.bin"
+PATH = f"/{servers.BUCKET}/{KEY}"
+CONNECTIONS = 8
+RANGES = 4096
+SEED = 7
+KIB, MIB = 1 << 10, 1 << 20
+# Name, bytes of a range, and what its first byte is a multiple of.
+LOADS = [("1 MiB", MIB, MIB), ("64 KiB", 64 * KIB, 64 * KIB), ("1 MiB, unaligned", MIB, 1)]
+COLUMNS = ["stylobate", "stylobate, signed", "cachey", "nginx"]
+
+
+@dataclass
+class Peer:
+    name: str
+    server: servers.Server
+    # The path and the headers, beside Range, of a request for the range of the second argument.
+    request: Callable[[str], tuple]
+
+
+def run(programs, folder, options):
+    size = (64 if options.quick else 256) * MIB
+    rounds, seconds = (2, 1) if options.quick else (options.rounds, options.seconds)
+    content = random.Random(SEED).randbytes(size)
+    with servers.s3_origin(programs, folder, folder / "origin") as origin:
+        signer = sigv4.Signer(origin.host, servers.ACCESS_KEY, servers.SECRET_KEY)
+        _put(origin, signer.presign("PUT", PATH), content)
+        started = []
+        try:
+            peers = _start(programs, folder, origin, signer, started)
+            for peer in peers:
+                _warm(peer, content)
+                _check(peer, content)
+            before = {peer.name: _origin_requests(peer) for peer in peers}
+            results = _measure(programs, folder, peers, size, rounds, seconds)
+            for peer in peers:
+                if (more := _origin_requests(peer) - before[peer.name]) != 0:
+                    fail(f"{peer.name} sent {more} requests to the origin while everything was hot")
+        finally:
+            for server in started:
+                server.stop()
+    return {
+        "object_bytes": size, "rounds": rounds, "seconds_per_run": seconds, "connections": CONNECTIONS,
+        "wrk_threads": 1, "memory": servers.MEMORY, "loads": results,
+    }
+
+
+def _start(programs, folder, origin, signer, started):
+    def start(make, *arguments, **more):
+        started.append(make(programs, folder, *arguments, **more))
+        return started[-1]
+
+    # The others never ask again either whether the object is still the same.
+    immutable = ("--consistency", "immutable")
+    node = start(servers.Node, servers.BUCKET, origin.port, more=immutable)
+    signed = start(servers.Node, servers.BUCKET, origin.port, signed=True, more=immutable)
+    cachey = start(servers.cachey, origin.port)
+    nginx = start(servers.nginx_cache, origin.port, PATH, signer.presign("GET", PATH))
+    door = sigv4.Signer(signed.host, servers.ACCESS_KEY, servers.SECRET_KEY)
+    return [
+        Peer("stylobate", node, lambda _: (PATH, {})),
+        # The range is signed too, so no two signatures are the same.
+        Peer("stylobate, signed", signed, lambda asked: (door.presign("GET", PATH, {"range": asked}), {})),
+        Peer("cachey", cachey, lambda _: (f"/fetch/{servers.BUCKET}/{KEY}", {"C0-Config": "fps=true"})),
+        Peer("nginx", nginx, lambda _: (PATH, {})),
+    ]
+
+
+def _put(origin, path, content):
+    connection = http.client.HTTPConnection(origin.host, timeout=120)
+    connection.request("PUT", path, body=content, headers={"Content-Type": "application/octet-stream"})
+    answer = connection.getresponse()
+    body = answer.read()
+    connection.close()
+    if answer.status != 200:
+        fail(f"the origin refused the object: {answer.status} {body[:500]!r}")
+
+
+def _get(connection, peer, first, last):
+    asked = f"bytes={first}-{last}"
+    path, headers = peer.request(asked)
+    connection.request("GET", path, headers={"Range": asked} | headers)
+    answer = connection.getresponse()
+    body = answer.read()
+    if answer.status != 206:
+        fail(f"{peer.name} answered {answer.status} to {asked}: {body[:500]!r}")
+    return body
+
+
+def _warm(peer, content):
+    """Reads all of the object, twice: a cache may admit at the second request only."""
+    connection = http.client.HTTPConnection(peer.server.host, timeout=120)
+    for _ in range(2):
+        digest = hashlib.sha256()
+        for first in range(0, len(content), 8 * MIB):
+            digest.update(_get(connection, peer, first, min(first + 8 * MIB, len(content)) - 1))
+        if digest.digest() != hashlib.sha256(content).digest():
+            fail(f"{peer.name} sent other bytes than the object's")
+    connection.close()
+
+
+def _check(peer, content):
+    """Compares sample ranges of each load with the object."""
+    connection = http.client.HTTPConnection(peer.server.host, timeout=60)
+    for _, length, step in LOADS:
+        for first in _starts(len(content), length, step)[:25]:
+            if _get(connection, peer, first, first + length - 1) != content[first:first + length]:
+                fail(f"{peer.name} sent other bytes than those at {first}")
+    connection.close()
+
+
+def _starts(size, length, step):
+    numbers = random.Random(f"{SEED} {length} {step}")
+    return [numbers.randrange(0, size - length + 1, step) for _ in range(RANGES)]
+
+
+def _origin_requests(peer):
+    return peer.server.origin_requests() if isinstance(peer.server, servers.Node) else 0
+
+
+def _measure(programs, folder, peers, size, rounds, seconds):
+    results = []
+    for name, length, step in LOADS:
+        files = {peer.name: _write_requests(folder, peer, _starts(size, length, step), length) for peer in peers}
+        runs = {peer.name: [] for peer in peers}
+        for _ in range(rounds):
+            for peer in peers:
+                runs[peer.name].append(_load(programs, peer, files[peer.name], length, seconds))
+        results.append(_summary(name, length, runs))
+    return results
+
+
+def _write_requests(folder, peer, starts, length):
+    """What load.lua sends."""
+    lines = []
+    for first in starts:
+        asked = f"bytes={first}-{first + length - 1}"
+        path, headers = peer.request(asked)
+        # What only a miss needs is left out.
+        lines.append("\t".join([path, asked, *(f"{n}: {v}" for n, v in headers.items() if n != "C0-Config")]))
+    file = folder / f"requests-{urllib.parse.quote_plus(peer.name)}.txt"
+    file.write_text("\n".join(lines) + "\n")
+    return file
+
+
+def _load(programs, peer, requests, length, seconds):
+    command = [programs["wrk"], "-t1", f"-c{CONNECTIONS}", f"-d{seconds}s", "--timeout", "10s",
+               "-s", Path(__file__).with_name("load.lua"), f"http://{peer.server.host}/", "--", requests]
+    shown = subprocess.run([str(part) for part in command], capture_output=True, text=True)
+    if shown.returncode != 0:
+        fail(f"wrk: {shown.stderr or shown.stdout}")
+    run = json.loads(shown.stdout.splitlines()[-1])
+    if run["status_errors"] or run["socket_errors"] or not run["requests"]:
+        fail(f"{peer.name}: {run}\n{shown.stdout}")
+    if run["bytes"] < run["requests"] * length:
+        fail(f"{peer.name} sent {run['bytes']} bytes for {run['requests']} ranges of {length}")
+    return run
+
+
+def _summary(name, length, runs):
+    peers = {}
+    for peer, measured in runs.items():
+        rates = [run["requests"] / run["duration_us"] * 1e6 for run in measured]
+        middle = statistics.median(rates)
+        peers[peer] = {
+            "requests_per_second": middle, "min": min(rates), "max": max(rates),
+            "gigabytes_per_second": middle * length / 1e9,
+            "p50_us": statistics.median(run["p50_us"] for run in measured),
+            "p99_us": statistics.median(run["p99_us"] for run in measured),
+        }
+    ours = peers["stylobate"]["requests_per_second"]
+    for figures in peers.values():
+        figures["ratio"] = ours / figures["requests_per_second"]
+    return {"name": name, "range_bytes": length, "peers": peers}
+
+
+def rows(result):
+    """The table: a row per load and peer."""
+    yield ["range", "server", "req/s", "min", "max", "GB/s", "p50 µs", "p99 µs", "stylobate / it"]
+    for load in result["loads"]:
+        for peer in COLUMNS:
+            figures = load["peers"][peer]
+            yield [
+                load["name"], peer, f"{figures['requests_per_second']:,.0f}", f"{figures['min']:,.0f}",
+                f"{figures['max']:,.0f}", f"{figures['gigabytes_per_second']:.2f}", f"{figures['p50_us']:,.0f}",
+                f"{figures['p99_us']:,.0f}", f"{figures['ratio']:.2f}",
+            ]

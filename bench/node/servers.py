@@ -1,0 +1,220 @@
+"""Starts the servers that are compared, each with its own folder, port and configuration, and ends them by pid."""
+
+import base64
+import http.client
+import json
+import os
+import socket
+import subprocess
+import sys
+import time
+from pathlib import Path
+
+from tools import fail
+
+ACCESS_KEY, SECRET_KEY = "benchmark", "benchmark-secret"
+BUCKET = "bench"
+STARTUP_SECONDS = 20
+MEMORY = "1GiB"
+
+
+def _environment():
+    """Ours, without what would change the servers' configuration."""
+    return {name: value for name, value in os.environ.items() if not name.startswith(("AWS_", "STYLOBATE_"))}
+
+
+def free_port():
+    with socket.socket() as probe:
+        probe.bind(("127.0.0.1", 0))
+        return probe.getsockname()[1]
+
+
+class Server:
+    """A process that listens on a port. Ends with the `with` block."""
+
+    def __init__(self, name, command, port, folder, environment=None):
+        self.name, self.port = name, port
+        self.log = Path(folder) / f"{name}-{port}.log"
+        with self.log.open("wb") as log:
+            self.process = subprocess.Popen(
+                [str(part) for part in command], stdin=subprocess.DEVNULL, stdout=log, stderr=log,
+                env=_environment() | (environment or {}), cwd=folder)
+        self._await_port()
+
+    @property
+    def host(self):
+        return f"127.0.0.1:{self.port}"
+
+    def _await_port(self):
+        until = time.monotonic() + STARTUP_SECONDS
+        while time.monotonic() < until:
+            if self.process.poll() is not None:
+                break
+            try:
+                socket.create_connection(("127.0.0.1", self.port), timeout=1).close()
+                return
+            except OSError:
+                time.sleep(0.02)
+        self.stop()
+        fail(f"{self.name} did not start:\n{self.log.read_text(errors='replace')[-2000:]}")
+
+    def stop(self):
+        if self.process.poll() is None:
+            self.process.terminate()
+            try:
+                self.process.wait(10)
+            except subprocess.TimeoutExpired:
+                self.process.kill()
+                self.process.wait()
+
+    def __enter__(self):
+        return self
+
+    def __exit__(self, *_):
+        self.stop()
+
+
+def s3_origin(programs, folder, root):
+    """A real S3 server over a folder; its one bucket is `BUCKET`."""
+    (root / BUCKET).mkdir(parents=True)
+    port = free_port()
+    return Server("s3s-fs", [
+        programs["s3s-fs"], "--host", "127.0.0.1", "--port", port,
+        "--access-key", ACCESS_KEY, "--secret-key", SECRET_KEY, root,
+    ], port, folder)
+
+
+class Node(Server):
+    """Ours, in front of the origin at `port`; `signed` says whether it verifies signatures."""
+
+    def __init__(self, programs, folder, bucket, origin_port, signed=False, more=()):
+        port, self.admin = free_port(), free_port()
+        self.signed = signed
+        command = [
+            programs["stylobate"], "serve", "--origin", f"{bucket}=s3://{bucket}",
+            "--option", f"endpoint=http://127.0.0.1:{origin_port}", "--option", "allow_http=true",
+            "--option", f"access_key_id={ACCESS_KEY}", "--option", f"secret_access_key={SECRET_KEY}",
+            "--option", "region=us-east-1",
+            "--listen", f"127.0.0.1:{port}", "--admin", f"127.0.0.1:{self.admin}",
+            "--memory", MEMORY, "--log", "warn", *more,
+        ]
+        if signed:
+            command += ["--access-key", f"{ACCESS_KEY}:{SECRET_KEY}"]
+        super().__init__("stylobate-signed" if signed else "stylobate", command, port, folder)
+
+    def stats(self):
+        """What the bucket's reads did so far, from the admin door."""
+        token = base64.b64encode(f"{ACCESS_KEY}:{SECRET_KEY}".encode()).decode()
+        headers = {"Authorization": f"Basic {token}"} if self.signed else {}
+        connection = http.client.HTTPConnection("127.0.0.1", self.admin, timeout=10)
+        connection.request("GET", "/api/stats", headers=headers)
+        answer = connection.getresponse()
+        body = answer.read()
+        connection.close()
+        if answer.status != 200:
+            fail(f"/api/stats answered {answer.status}")
+        return json.loads(body)["buckets"][0]["reads"]
+
+    def origin_requests(self):
+        reads = self.stats()
+        return reads["origin_gets"] + reads["origin_heads"]
+
+
+def cachey(programs, folder, origin_port):
+    port = free_port()
+    return Server("cachey", [programs["cachey"], "--memory", MEMORY, "--port", port], port, folder, {
+        "AWS_ENDPOINT_URL": f"http://127.0.0.1:{origin_port}", "AWS_REGION": "us-east-1",
+        "AWS_ACCESS_KEY_ID": ACCESS_KEY, "AWS_SECRET_ACCESS_KEY": SECRET_KEY,
+        "AWS_EC2_METADATA_DISABLED": "true", "RUST_LOG": "warn",
+    })
+
+
+NGINX = """
+daemon off;
+{user}
+worker_processes auto;
+pid {folder}/nginx.pid;
+error_log {folder}/error.log warn;
+events {{ worker_connections 1024; }}
+http {{
+    access_log off;
+    sendfile on;
+    tcp_nopush on;
+    tcp_nodelay on;
+    keepalive_requests 100000000;
+    open_file_cache max=4096 inactive=1h;
+    client_body_temp_path {folder}/body;
+    proxy_temp_path {folder}/proxy;
+    fastcgi_temp_path {folder}/fastcgi;
+    uwsgi_temp_path {folder}/uwsgi;
+    scgi_temp_path {folder}/scgi;
+{http}
+}}
+"""
+
+NGINX_CACHE = """
+    proxy_cache_path {folder}/cache levels=1:2 keys_zone=pages:16m max_size=1g inactive=1d use_temp_path=off;
+    server {{
+        listen 127.0.0.1:{port};
+        location = {path} {{
+            slice 1m;
+            proxy_cache pages;
+            proxy_cache_key $uri$slice_range;
+            proxy_cache_valid 200 206 1d;
+            proxy_cache_lock on;
+            proxy_set_header Range $slice_range;
+            proxy_http_version 1.1;
+            proxy_pass http://127.0.0.1:{origin_port}{signed_path};
+            add_header X-Cache-Status $upstream_cache_status;
+        }}
+    }}
+"""
+
+NGINX_FILES = """
+    server {{
+        listen 127.0.0.1:{port} backlog=1024;
+        root {root};
+    }}
+"""
+
+
+def _nginx(programs, folder, name, http):
+    home = folder / name
+    home.mkdir()
+    if os.geteuid() == 0:
+        user = "user root;"
+    else:
+        user = ""
+    port = free_port()
+    configuration = home / "nginx.conf"
+    configuration.write_text(NGINX.format(user=user, folder=home, http=http(home, port)))
+    command = [programs["nginx"], "-p", home, "-c", configuration, "-e", home / "error.log"]
+    return Server(name, command, port, home)
+
+
+def nginx_cache(programs, folder, origin_port, path, signed_path):
+    """nginx in front of the origin: a cache of 1 MiB slices. It cannot sign, so it is given a signed URL."""
+    return _nginx(programs, folder, "nginx", lambda home, port: NGINX_CACHE.format(
+        folder=home, port=port, path=path, origin_port=origin_port, signed_path=signed_path))
+
+
+def nginx_files(programs, folder, root):
+    """nginx as an origin of files: it knows ETags, ranges and If-Match, and costs next to nothing."""
+    return _nginx(programs, folder, "files", lambda _, port: NGINX_FILES.format(port=port, root=root))
+
+
+class SlowOrigin(Server):
+    """The origin at `port`, slowed down as `slow_origin.py` says."""
+
+    def __init__(self, folder, upstream, delay_ms, connection_mb=0, total_mb=0):
+        self.name = "slow-origin"
+        self.log = Path(folder) / "slow-origin.log"
+        with self.log.open("wb") as log:
+            self.process = subprocess.Popen(
+                [sys.executable, str(Path(__file__).with_name("slow_origin.py")), "--upstream", str(upstream),
+                 "--delay-ms", str(delay_ms), "--connection-mb", str(connection_mb), "--total-mb", str(total_mb)],
+                stdin=subprocess.DEVNULL, stdout=subprocess.PIPE, stderr=log, text=True)
+        line = self.process.stdout.readline()
+        if not line:
+            fail(f"the slow origin did not start:\n{self.log.read_text()}")
+        self.port = int(line)

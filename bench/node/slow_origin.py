@@ -1,0 +1,135 @@
+"""A proxy that makes a fast origin slow: a delay before each answer, and a limit on its bandwidth.
+
+It relays HTTP/1.1 GET and HEAD, one thread per connection, and moves bodies inside the kernel (splice), so that what
+limits it is what it was told. Listings, which a storage node asks for to see that the bucket is there, are answered
+with an empty one. Prints its port once it listens.
+"""
+
+import argparse
+import os
+import socket
+import threading
+import time
+
+PIECE = 256 * 1024
+LISTING = b"""<?xml version="1.0" encoding="UTF-8"?>
+<ListBucketResult xmlns="http://s3.amazonaws.com/doc/2006-03-01/"><Name>data</Name><Prefix></Prefix>\
+<KeyCount>0</KeyCount><MaxKeys>1</MaxKeys><IsTruncated>false</IsTruncated></ListBucketResult>"""
+
+
+class Pace:
+    """So many bytes in a second, among all who wait for it."""
+
+    def __init__(self, megabytes_per_second):
+        self.seconds_per_byte = 1 / (megabytes_per_second * 1e6) if megabytes_per_second else 0
+        self.free_at = 0.0
+        self.lock = threading.Lock()
+
+    def book(self, count):
+        """The time at which `count` more bytes have been through."""
+        with self.lock:
+            self.free_at = max(self.free_at, time.monotonic()) + count * self.seconds_per_byte
+            return self.free_at
+
+
+class Relay:
+    """One client's connection, and one of its own to the origin."""
+
+    def __init__(self, client, options, shared):
+        self.client, self.options = client, options
+        self.paces = [Pace(options.connection_mb), shared]
+        self.upstream = socket.create_connection(("127.0.0.1", options.upstream))
+        self.pipe = os.pipe()
+        for end in (client, self.upstream):
+            end.setsockopt(socket.IPPROTO_TCP, socket.TCP_NODELAY, 1)
+
+    def run(self):
+        try:
+            while self.answer():
+                pass
+        except OSError:
+            pass  # Either side went away.
+        finally:
+            for end in (self.client, self.upstream):
+                end.close()
+            for end in self.pipe:
+                os.close(end)
+
+    def answer(self):
+        head, _ = read_head(self.client)
+        if head is None:
+            return False
+        time.sleep(self.options.delay_ms / 1e3)
+        line = head.split(b"\r\n", 1)[0]
+        if b"list-type=2" in line:
+            self.client.sendall(b"HTTP/1.1 200 OK\r\nContent-Type: application/xml\r\nContent-Length: %d\r\n\r\n%s"
+                                % (len(LISTING), LISTING))
+            return True
+        self.upstream.sendall(head)
+        head, body = read_head(self.upstream)
+        if head is None:
+            return False
+        self.client.sendall(head)
+        status = int(head.split(b" ", 2)[1])
+        if not line.startswith(b"HEAD") and status not in (204, 304):
+            self.relay(body, content_length(head))
+        return True
+
+    def relay(self, body, length):
+        self.wait(len(body))
+        self.client.sendall(body)
+        left = length - len(body)
+        source, sink = self.pipe
+        while left:
+            moved = os.splice(self.upstream.fileno(), sink, min(left, PIECE))
+            if not moved:
+                raise ConnectionError("the origin ended early")
+            self.wait(moved)
+            left -= moved
+            while moved:
+                moved -= os.splice(source, self.client.fileno(), moved)
+
+    def wait(self, count):
+        due = max(pace.book(count) for pace in self.paces)
+        if (seconds := due - time.monotonic()) > 0:
+            time.sleep(seconds)
+
+
+def read_head(connection):
+    """A message's head, and what came of its body; (None, b"") once the peer is gone."""
+    received = b""
+    while b"\r\n\r\n" not in received:
+        piece = connection.recv(16 * 1024)
+        if not piece:
+            return None, b""
+        received += piece
+    head, _, body = received.partition(b"\r\n\r\n")
+    return head + b"\r\n\r\n", body
+
+
+def content_length(head):
+    for line in head.split(b"\r\n"):
+        name, _, value = line.partition(b":")
+        if name.lower() == b"content-length":
+            return int(value)
+    raise ConnectionError("an answer without Content-Length")
+
+
+def main():
+    parser = argparse.ArgumentParser(description=__doc__.splitlines()[0])
+    parser.add_argument("--upstream", type=int, required=True, help="port of the origin")
+    parser.add_argument("--delay-ms", type=float, default=30)
+    parser.add_argument("--connection-mb", type=float, default=0, help="MB/s of each connection; 0: no limit")
+    parser.add_argument("--total-mb", type=float, default=0, help="MB/s of all connections; 0: no limit")
+    options = parser.parse_args()
+    shared = Pace(options.total_mb)
+    with socket.create_server(("127.0.0.1", 0), backlog=512) as listener:
+        print(listener.getsockname()[1], flush=True)
+        while True:
+            client, _ = listener.accept()
+            relay = Relay(client, options, shared)
+            threading.Thread(target=relay.run, daemon=True).start()
+
+
+if __name__ == "__main__":
+    main()

@@ -1,0 +1,166 @@
+//! `stylobate demo`: the main job on embedded defaults, with a table of what it measured.
+//!
+//! TPC-H tables go into a folder as Parquet; a node is started over them, behind an origin as slow as an object
+//! store; the column chunks of a query are read through the S3 door as an engine reads them, and every byte is
+//! compared with the file's.
+
+mod data;
+mod read;
+
+use std::{path::PathBuf, sync::Arc, time::Duration};
+
+use anyhow::Context;
+use clap::Args;
+use object_store::{
+    ObjectStore,
+    aws::AmazonS3Builder,
+    local::LocalFileSystem,
+    throttle::{ThrottleConfig, ThrottledStore},
+};
+use stylobate_server::{
+    Doors, Node,
+    config::{BucketConfig, NodeConfig},
+};
+use stylobate_storage::{ByteSize, Origin};
+use tokio::sync::oneshot;
+
+use self::read::{Pass, Round};
+
+/// What an object store in the same region takes until the first byte of an answer.
+const LATENCY: Duration = Duration::from_millis(30);
+const BUCKET: &str = "tpch";
+
+/// What `stylobate demo` may be told.
+#[derive(Args, Debug)]
+#[command(after_help = "Examples:\n  \
+    stylobate demo                    generate, read cold, read warm, report\n  \
+    stylobate demo --keep ./tpch      keep the Parquet files that it generates\n  \
+    stylobate demo --json             the figures for a machine")]
+pub(crate) struct DemoArgs {
+    /// TPC-H scale factor of the data
+    #[arg(long, default_value_t = 0.1, value_parser = scale)]
+    scale: f64,
+
+    /// A new or empty folder for the Parquet files, kept afterwards [default: a temporary one]
+    #[arg(long, value_name = "FOLDER")]
+    keep: Option<PathBuf>,
+
+    /// Print the figures as JSON
+    #[arg(long)]
+    json: bool,
+}
+
+fn scale(text: &str) -> Result<f64, String> {
+    let scale = text.parse().ok().filter(|scale: &f64| *scale > 0.0 && *scale <= 100.0);
+    scale.ok_or_else(|| "give a number above 0, at most 100".to_owned())
+}
+
+/// Runs the demo.
+pub(crate) async fn run(args: DemoArgs) -> anyhow::Result<()> {
+    let temporary = tempfile::tempdir().context("making a temporary folder")?;
+    let folder = args.keep.clone().unwrap_or_else(|| temporary.path().to_owned());
+    let say = |line: String| {
+        if !args.json {
+            println!("{line}");
+        }
+    };
+
+    say(format!("Generating TPC-H lineitem and orders at scale {} as Parquet ...", args.scale));
+    let (scale, into) = (args.scale, folder.clone());
+    let files = tokio::task::spawn_blocking(move || data::generate(scale, &into)).await??;
+    for file in &files {
+        say(format!("  {:<20} {:>10} rows {:>8.1} MB", file.key, file.rows, file.bytes as f64 / 1e6));
+    }
+
+    let slow: Arc<dyn ObjectStore> = Arc::new(ThrottledStore::new(
+        LocalFileSystem::new_with_prefix(&folder)?,
+        ThrottleConfig { wait_get_per_call: LATENCY, ..ThrottleConfig::default() },
+    ));
+    let (stop, stopped) = oneshot::channel::<()>();
+    let config = config();
+    let doors = Doors::bind(&config).await?;
+    let endpoint = format!("http://{}", doors.s3_address());
+    let node = Node::open_over(&config, vec![Origin::new("demo", slow.clone())]).await?;
+    let serving = tokio::spawn(doors.serve(node.clone(), async {
+        let _ = stopped.await;
+    }));
+    say(format!(
+        "Started a node at {endpoint}, in front of an origin slowed to {} ms a request.",
+        LATENCY.as_millis()
+    ));
+    say("Reading the column chunks of two queries, 4 requests at a time, and checking every byte ..."
+        .to_owned());
+
+    let through: Arc<dyn ObjectStore> = Arc::new(client(&endpoint)?);
+    let mut rounds = Vec::new();
+    for (name, store) in [("origin directly", &slow), ("node, cold", &through), ("node, warm", &through)] {
+        let before = Pass::origin(&node);
+        let round = read::read(name, store.clone(), &files, &folder).await?;
+        rounds.push(round.with_origin(before, Pass::origin(&node)));
+    }
+    let _ = stop.send(());
+    serving.await??;
+
+    if args.json {
+        println!("{}", serde_json::to_string_pretty(&rounds)?);
+    } else {
+        print!("\n{}", table(&rounds));
+        println!("\n{}", next_steps(&args, &folder));
+    }
+    Ok(())
+}
+
+fn config() -> NodeConfig {
+    let mut config = NodeConfig::default();
+    config.buckets.push(BucketConfig::new(BUCKET, "memory:///"));
+    config.cache.memory = ByteSize::mib(256);
+    config.server.listen.set_port(0);
+    config.server.admin.set_port(0);
+    config
+}
+
+fn client(endpoint: &str) -> object_store::Result<impl ObjectStore> {
+    AmazonS3Builder::new()
+        .with_endpoint(endpoint)
+        .with_bucket_name(BUCKET)
+        .with_region("us-east-1")
+        .with_allow_http(true)
+        .with_skip_signature(true)
+        .build()
+}
+
+fn table(rounds: &[Round]) -> String {
+    let head = ["", "requests", "read", "origin GETs", "from origin", "p50", "p99", "MB/s"];
+    let mut text = format!(
+        "{:<16} {:>9} {:>9} {:>12} {:>12} {:>10} {:>10} {:>8}\n",
+        head[0], head[1], head[2], head[3], head[4], head[5], head[6], head[7]
+    );
+    for round in rounds {
+        text.push_str(&format!(
+            "{:<16} {:>9} {:>6.1} MB {:>12} {:>9.1} MB {:>7.2} ms {:>7.2} ms {:>8.0}\n",
+            round.name,
+            round.requests,
+            round.bytes as f64 / 1e6,
+            round.origin_gets,
+            round.origin_bytes as f64 / 1e6,
+            round.p50_ms,
+            round.p99_ms,
+            round.mb_per_s,
+        ));
+    }
+    text
+}
+
+fn next_steps(args: &DemoArgs, folder: &std::path::Path) -> String {
+    let folder = match &args.keep {
+        Some(_) => folder.display().to_string(),
+        None => "FOLDER".to_owned(),
+    };
+    format!(
+        "All bytes were as in the files. What to type next:\n  \
+         stylobate serve --origin lake={folder}          a node over a folder\n  \
+         stylobate serve --origin lake=s3://BUCKET       a node over a bucket\n  \
+         stylobate serve --help                          memory, disk, keys, freshness\n\
+         Then point any S3 client at http://127.0.0.1:9000, and look at http://127.0.0.1:9001."
+    )
+}

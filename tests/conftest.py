@@ -1,0 +1,105 @@
+"""Fixtures: an S3 server as the origin, nodes in front of it, and data. Nothing is built here: `make test` does."""
+
+from __future__ import annotations
+
+import contextlib
+import os
+import re
+from collections.abc import Callable, Iterator
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+import parquet_data
+from proxy import Proxy
+from servers import Bucket, Node, Origin
+
+# Clients must not find credentials, endpoints or proxies that the tests did not give them.
+for name in [name for name in os.environ if name.startswith("AWS_") or name.lower().endswith("_proxy")]:
+    del os.environ[name]
+os.environ["AWS_EC2_METADATA_DISABLED"] = "true"
+os.environ["AWS_CONFIG_FILE"] = os.environ["AWS_SHARED_CREDENTIALS_FILE"] = os.devnull
+
+SAMPLES = Path(__file__).parent.parent.parent / "shared" / "data"
+
+
+@pytest.fixture(scope="session")
+def scratch(tmp_path_factory: pytest.TempPathFactory) -> Path:
+    """A folder for the whole run."""
+    return tmp_path_factory.mktemp("run")
+
+
+@pytest.fixture(scope="session")
+def origin(scratch: Path) -> Iterator[Origin]:
+    """The S3 server that most tests share, with the buckets `lake` and `pond`."""
+    server = Origin(scratch / "origin", scratch / "origin.log")
+    for name in ("lake", "pond"):
+        server.bucket(name)
+    yield server
+    server.kill()
+
+
+@pytest.fixture(scope="session")
+def proxy(origin: Origin) -> Iterator[Proxy]:
+    """What the shared node sees as its origin: the S3 server, with its requests counted."""
+    with Proxy(origin.port) as server:
+        yield server
+
+
+@pytest.fixture(scope="session")
+def node(scratch: Path, proxy: Proxy) -> Iterator[Node]:
+    """The node that most tests share. Its bucket `strict` is the origin's `lake` too, asked about before each read."""
+    buckets = [
+        Bucket.of_origin(proxy.endpoint, "lake"),
+        Bucket.of_origin(proxy.endpoint, "pond"),
+        Bucket.of_origin(proxy.endpoint, "strict", at="lake", consistency="strict"),
+    ]
+    flags = ["--memory", "512MiB", "--domain", "localhost"]
+    server = Node(scratch / "node", buckets, *flags)
+    yield server
+    assert server.running(), f"the shared node died: {server.log()[-2000:]}"
+    assert server.stop() == 0
+
+
+@pytest.fixture
+def s3(node: Node) -> Any:
+    """boto3 against the shared node."""
+    return node.s3
+
+
+@pytest.fixture
+def start(tmp_path: Path) -> Iterator[Callable[..., Node]]:
+    """Starts nodes of a test's own, and ends them with it: `start(buckets, *flags, keys=…)`."""
+    with contextlib.ExitStack() as stack:
+        count = 0
+
+        def start_node(buckets: list[Bucket], *flags: str, **options: Any) -> Node:
+            nonlocal count
+            count += 1
+            started = Node(tmp_path / f"node-{count}", buckets, *flags, **options)
+            stack.callback(lambda: started.kill() if started.running() else started.end())
+            return started
+
+        yield start_node
+
+
+@pytest.fixture
+def prefix(request: pytest.FixtureRequest) -> str:
+    """What the keys of this test begin with, so that tests share buckets without meeting."""
+    return re.sub(r"[^a-z0-9]+", "-", request.node.name.lower()).strip("-") + "/"
+
+
+@pytest.fixture(scope="session")
+def table() -> Any:
+    """A table of mixed types that makes a Parquet file of more than 10 MiB."""
+    return parquet_data.mixed_table(rows=240_000, seed=7)
+
+
+@pytest.fixture(scope="session")
+def samples() -> Path:
+    """Real sample files, read in place. Where they are missing, their tests are skipped, but not in CI."""
+    if not SAMPLES.is_dir():
+        assert os.environ.get("CI") != "true", f"no sample data in {SAMPLES}"
+        pytest.skip(f"no sample data in {SAMPLES}")
+    return SAMPLES

@@ -1,0 +1,170 @@
+"""A proxy before the origin: it counts requests, makes the origin slow or absent, and makes its writes atomic."""
+
+from __future__ import annotations
+
+import http.client
+import socket
+import threading
+import time
+from collections import Counter, defaultdict
+from http.server import BaseHTTPRequestHandler, ThreadingHTTPServer
+from typing import Any
+from urllib.parse import urlsplit
+
+HOP_BY_HOP = {"connection", "transfer-encoding", "keep-alive"}
+CHUNK = 1 << 18
+
+
+class Proxy:
+    """Passes requests on to a server on a port of this machine.
+
+    The server that the tests use as an origin replaces an object's bytes and its ETag one after the other, and knows
+    no If-Match on reads. An object store does better, and so does the proxy: per key, a write and the beginning of
+    a read exclude each other, and a read whose If-Match names another ETag is refused.
+    """
+
+    def __init__(self, port: int) -> None:
+        self.upstream = port
+        self.delay_s = 0.0
+        self.bytes_per_s: float | None = None
+        self.down = False
+        self._lock = threading.Lock()
+        self._keys: defaultdict[str, threading.Lock] = defaultdict(threading.Lock)
+        self._requests: Counter[str] = Counter()
+        self._bytes_out = 0
+        self._under_way = 0
+
+        class Handler(_Handler):
+            proxy = self
+
+        self._server = _Server(("127.0.0.1", 0), Handler)
+        self._thread = threading.Thread(target=self._server.serve_forever, args=(0.05,), daemon=True)
+        self.endpoint = f"http://127.0.0.1:{self._server.server_address[1]}"
+
+    def __enter__(self) -> Proxy:
+        self._thread.start()
+        return self
+
+    def __exit__(self, *_: object) -> None:
+        self._server.shutdown()
+        self._server.server_close()
+
+    def count(self, method: str | None = None) -> int:
+        """Requests so far: of a method, or all."""
+        with self._lock:
+            return self._requests[method] if method else self._requests.total()
+
+    @property
+    def bytes_out(self) -> int:
+        """Bytes of bodies that left the origin so far."""
+        with self._lock:
+            return self._bytes_out
+
+    @property
+    def idle(self) -> bool:
+        """Whether nothing is under way: what a client gave up on has been carried out or will never be."""
+        with self._lock:
+            return self._under_way == 0
+
+    def key_lock(self, path: str) -> threading.Lock:
+        with self._lock:
+            return self._keys[path]
+
+    def note(self, method: str | None = None, under_way: int = 0, sent: int = 0) -> None:
+        with self._lock:
+            if method:
+                self._requests[method] += 1
+            self._under_way += under_way
+            self._bytes_out += sent
+
+
+class _Server(ThreadingHTTPServer):
+    daemon_threads = True
+    request_queue_size = 128
+
+    def handle_error(self, *_: Any) -> None:
+        """A peer that goes away is what these tests are about, and nothing to print."""
+
+
+class _Handler(BaseHTTPRequestHandler):
+    proxy: Proxy
+    protocol_version = "HTTP/1.1"
+    disable_nagle_algorithm = True
+    upstream: http.client.HTTPConnection | None = None
+
+    def log_message(self, *_: Any) -> None:
+        pass
+
+    def finish(self) -> None:
+        if self.upstream:
+            self.upstream.close()
+        super().finish()
+
+    def _pass_on(self) -> None:
+        proxy = self.proxy
+        if proxy.down:
+            self.close_connection = True
+            self.connection.shutdown(socket.SHUT_RDWR)
+            return
+        proxy.note(self.command, under_way=1)
+        try:
+            body = self.rfile.read(int(self.headers.get("content-length") or 0))
+            time.sleep(proxy.delay_s)
+            with proxy.key_lock(urlsplit(self.path).path):
+                answer = self._ask(body)
+                body = None if self.command == "GET" else answer.read()
+            if self._refused(answer):
+                self._refuse(answer)
+            else:
+                self._answer(answer, body)
+        finally:
+            proxy.note(under_way=-1)
+
+    def _ask(self, body: bytes) -> http.client.HTTPResponse:
+        if not self.upstream:
+            self.upstream = http.client.HTTPConnection("127.0.0.1", self.proxy.upstream, timeout=60)
+        self.upstream.putrequest(self.command, self.path, skip_host=True, skip_accept_encoding=True)
+        for name, value in self.headers.items():
+            if name.lower() not in HOP_BY_HOP:
+                self.upstream.putheader(name, value)
+        self.upstream.endheaders(body or None)
+        return self.upstream.getresponse()
+
+    def _refused(self, answer: http.client.HTTPResponse) -> bool:
+        wanted = self.headers.get("if-match") if self.command in ("GET", "HEAD") else None
+        return bool(wanted) and answer.status in (200, 206) and answer.headers.get("etag") not in wanted.split(",")
+
+    def _refuse(self, answer: http.client.HTTPResponse) -> None:
+        answer.close()
+        if self.upstream:
+            self.upstream.close()
+        self.upstream = None
+        self.send_response_only(412)
+        self.send_header("content-length", "0")
+        self.end_headers()
+
+    def _answer(self, answer: http.client.HTTPResponse, body: bytes | None) -> None:
+        self.send_response_only(answer.status)
+        for name, value in answer.headers.items():
+            if name.lower() not in HOP_BY_HOP:
+                self.send_header(name, value)
+        chunked = "content-length" not in answer.headers and self.command != "HEAD" and answer.status != 204
+        if chunked:
+            body = answer.read() if body is None else body
+            self.send_header("content-length", str(len(body)))
+        self.end_headers()
+        if body is not None:
+            self._send(body)
+            return
+        while chunk := answer.read(CHUNK):
+            self._send(chunk)
+
+    def _send(self, chunk: bytes) -> None:
+        if self.command == "HEAD" or not chunk:
+            return
+        self.wfile.write(chunk)
+        self.proxy.note(sent=len(chunk))
+        if self.proxy.bytes_per_s:
+            time.sleep(len(chunk) / self.proxy.bytes_per_s)
+
+    do_GET = do_HEAD = do_PUT = do_POST = do_DELETE = _pass_on
