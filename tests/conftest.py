@@ -43,7 +43,7 @@ def origin(scratch: Path) -> Iterator[Origin]:
 @pytest.fixture(scope="session")
 def proxy(origin: Origin) -> Iterator[Proxy]:
     """What the shared node sees as its origin: the S3 server, with its requests counted."""
-    with Proxy(origin.port) as server:
+    with Proxy(origin.port, origin.root) as server:
         yield server
 
 

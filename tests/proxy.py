@@ -8,8 +8,9 @@ import threading
 import time
 from collections import Counter, defaultdict
 from http.server import BaseHTTPRequestHandler, ThreadingHTTPServer
+from pathlib import Path
 from typing import Any
-from urllib.parse import urlsplit
+from urllib.parse import unquote, urlsplit
 
 HOP_BY_HOP = {"connection", "transfer-encoding", "keep-alive"}
 CHUNK = 1 << 18
@@ -18,13 +19,15 @@ CHUNK = 1 << 18
 class Proxy:
     """Passes requests on to a server on a port of this machine.
 
-    The server that the tests use as an origin replaces an object's bytes and its ETag one after the other, and knows
-    no If-Match on reads. An object store does better, and so does the proxy: per key, a write and the beginning of
-    a read exclude each other, and a read whose If-Match names another ETag is refused.
+    The server that the tests use as an origin replaces an object's bytes and its ETag one after the other, knows no
+    If-Match on reads, and takes a folder for an object that it cannot read. An object store does better, and so does
+    the proxy: per key, a write and the beginning of a read exclude each other, a read whose If-Match names another
+    ETag is refused, and a folder is not there.
     """
 
-    def __init__(self, port: int) -> None:
+    def __init__(self, port: int, root: Path) -> None:
         self.upstream = port
+        self.root = root
         self.delay_s = 0.0
         self.bytes_per_s: float | None = None
         self.down = False
@@ -96,9 +99,13 @@ class _Handler(BaseHTTPRequestHandler):
         pass
 
     def finish(self) -> None:
+        self._hang_up()
+        super().finish()
+
+    def _hang_up(self) -> None:
         if self.upstream:
             self.upstream.close()
-        super().finish()
+        self.upstream = None
 
     def _pass_on(self) -> None:
         proxy = self.proxy
@@ -108,13 +115,23 @@ class _Handler(BaseHTTPRequestHandler):
             return
         proxy.note(self.command, under_way=1)
         try:
-            body = self.rfile.read(int(self.headers.get("content-length") or 0))
+            length = int(self.headers.get("content-length") or 0)
+            body = self.rfile.read(length)
+            if len(body) < length:
+                self.close_connection = True
+                return
             time.sleep(proxy.delay_s)
-            with proxy.key_lock(urlsplit(self.path).path):
+            path = unquote(urlsplit(self.path).path)
+            if self.command in ("GET", "HEAD") and path.count("/") > 1 and (proxy.root / path[1:]).is_dir():
+                self._refuse(404)
+                return
+            with proxy.key_lock(path):
                 answer = self._ask(body)
                 body = None if self.command == "GET" else answer.read()
-            if self._refused(answer):
-                self._refuse(answer)
+            if self._changed(answer):
+                answer.close()
+                self._hang_up()
+                self._refuse(412)
             else:
                 self._answer(answer, body)
         finally:
@@ -130,16 +147,12 @@ class _Handler(BaseHTTPRequestHandler):
         self.upstream.endheaders(body or None)
         return self.upstream.getresponse()
 
-    def _refused(self, answer: http.client.HTTPResponse) -> bool:
+    def _changed(self, answer: http.client.HTTPResponse) -> bool:
         wanted = self.headers.get("if-match") if self.command in ("GET", "HEAD") else None
         return bool(wanted) and answer.status in (200, 206) and answer.headers.get("etag") not in wanted.split(",")
 
-    def _refuse(self, answer: http.client.HTTPResponse) -> None:
-        answer.close()
-        if self.upstream:
-            self.upstream.close()
-        self.upstream = None
-        self.send_response_only(412)
+    def _refuse(self, status: int) -> None:
+        self.send_response_only(status)
         self.send_header("content-length", "0")
         self.end_headers()
 

@@ -374,13 +374,14 @@ def test_a_listing_begins_after_a_key(s3: Any, listed: list[str]) -> None:
         assert sorted(keys, key=str.encode) == [key for key in listed if key.encode() > after.encode()]
 
 
-def test_a_listing_tells_what_the_origin_tells(s3: Any, origin: Origin, listed: list[str]) -> None:
-    asked = {"Bucket": "lake", "Prefix": "listing/"}
-    truth = {found["Key"]: found for found in origin.s3.list_objects_v2(**asked)["Contents"]}
-    for found in s3.list_objects_v2(**asked)["Contents"]:
-        expected = truth.pop(found["Key"])
-        assert (found["Size"], found["LastModified"]) == (expected["Size"], expected["LastModified"])
-    assert not truth
+def test_a_listing_tells_size_time_and_tag(s3: Any, origin: Origin, listed: list[str]) -> None:
+    found = s3.list_objects_v2(Bucket="lake", Prefix="listing/")["Contents"]
+    assert len(found) == len(listed)
+    for entry in found:
+        # HTTP's dates know no fractions of a second, so neither does the node.
+        file = (origin.root / "lake" / entry["Key"]).stat()
+        assert (entry["Size"], int(entry["LastModified"].timestamp())) == (file.st_size, int(file.st_mtime))
+        assert entry.get("ETag") in (None, s3.head_object(Bucket="lake", Key=entry["Key"])["ETag"])
 
 
 def test_max_keys_0_lists_nothing_and_buckets_are_listed(s3: Any) -> None:

@@ -42,7 +42,8 @@ class Peer:
 def run(programs, folder, options):
     size = (64 if options.quick else 256) * MIB
     rounds, seconds = (2, 1) if options.quick else (options.rounds, options.seconds)
-    content = random.Random(SEED).randbytes(size)
+    numbers = random.Random(SEED)
+    content = b"".join(numbers.randbytes(MIB) for _ in range(size // MIB))
     with servers.s3_origin(programs, folder, folder / "origin") as origin:
         signer = sigv4.Signer(origin.host, servers.ACCESS_KEY, servers.SECRET_KEY)
         _put(origin, signer.presign("PUT", PATH), content)

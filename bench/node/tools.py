@@ -83,7 +83,7 @@ def _run(command, **options):
 
 def versions(programs):
     """What was compared, and on what."""
-    def said(*command, pattern=r"(\d[\w.+-]*)"):
+    def said(*command, pattern=r" (\d[\w.+-]*)"):
         shown = subprocess.run([str(part) for part in command], capture_output=True, text=True)
         found = re.search(pattern, shown.stdout + shown.stderr)
         return found.group(1) if found else "unknown"
@@ -93,7 +93,7 @@ def versions(programs):
         "stylobate": f"{said(programs['stylobate'], '--version')} (commit {commit})",
         "cachey": said(programs["cachey"], "--version"),
         "nginx": said(programs["nginx"], "-v", pattern=r"nginx/(\S+)"),
-        "wrk": said(programs["wrk"], "-v", pattern=r"wrk (\S+)"),
+        "wrk": said(programs["wrk"], "-v", pattern=r"wrk (?:debian/)?(\S+)"),
         "s3s-fs": said(programs["s3s-fs"], "--version"),
         "rustc": said("rustc", "--version"),
         "python": platform.python_version(),

@@ -28,7 +28,6 @@ def run(programs, folder, options):
                 servers.Node(programs, folder, "data", origin.port, more=("--memory", "2GiB")) as node:
             kinds[kind] = _play(programs, root, node, origin)
         shutil.rmtree(root)
-        shutil.rmtree(folder / "files")
     return {"delay_ms": DELAY_MS, "megabytes_per_second_of_a_connection": CONNECTION_MB,
             "megabytes_per_second_in_all": TOTAL_MB, "scale": scale, "kinds": kinds}
 

@@ -6,9 +6,13 @@ use anyhow::Context;
 use stylobate_server::config::LogFormat;
 use tracing_subscriber::EnvFilter;
 
+/// Never printed, whatever the filter says: s3s logs request headers, and the signatures that it computes.
+const SILENT: &str = "s3s=off";
+
 /// Prints events that pass `filter`, such as `info` or `warn,stylobate_server=debug`.
 pub(crate) fn start(filter: &str, format: LogFormat) -> anyhow::Result<()> {
     let filter = EnvFilter::builder().parse(filter).with_context(|| format!("log filter {filter:?}"))?;
+    let filter = filter.add_directive(SILENT.parse()?);
     let events = tracing_subscriber::fmt()
         .with_env_filter(filter)
         .with_ansi(io::stderr().is_terminal())

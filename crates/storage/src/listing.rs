@@ -5,7 +5,7 @@ use std::collections::BTreeMap;
 use futures::TryStreamExt;
 use object_store::{ObjectMeta, list::PaginatedListOptions, path::Path};
 
-use crate::{Error, Origin, ReadThrough, Result, upload};
+use crate::{Error, Origin, ReadThrough, Result, upload::is_reserved_key};
 
 /// What to list.
 #[derive(Clone, Debug, Default)]
@@ -61,13 +61,13 @@ async fn native_page(origin: &Origin, request: &ListRequest) -> object_store::Re
     let after = |key: &str| request.start_after.as_ref().is_none_or(|start| key > start.as_str());
     let mut page = ListPage { next_token: listed.page_token, ..ListPage::default() };
     for meta in listed.result.objects {
-        if let Some(key) = own(&meta.location).filter(|key| after(key) && !upload::is_staged(key)) {
+        if let Some(key) = own(&meta.location).filter(|key| after(key) && !is_reserved_key(key)) {
             page.objects.push(ObjectMeta { location: Path::parse(key)?, ..meta });
         }
     }
     for prefix in listed.result.common_prefixes {
         let key = own(&prefix).map(|key| format!("{key}/"));
-        page.prefixes.extend(key.filter(|key| after(key) && !upload::is_staged(key)));
+        page.prefixes.extend(key.filter(|key| after(key) && !is_reserved_key(key)));
     }
     page.objects.sort_by(|a, b| a.location.cmp(&b.location));
     page.prefixes.sort();
@@ -87,7 +87,7 @@ async fn walked_page(origin: &Origin, request: &ListRequest) -> object_store::Re
     let wanted = |key: &str| {
         key.starts_with(&request.prefix)
             && start.is_none_or(|start| key > start.as_str())
-            && !upload::is_staged(key)
+            && !is_reserved_key(key)
     };
     // One more than a page tells whether there is a next one.
     let mut entries: BTreeMap<String, Entry> = BTreeMap::new();

@@ -2,7 +2,8 @@
 
 use std::{fmt, path::PathBuf, sync::Arc};
 
-use futures::TryStreamExt;
+use base64::{Engine, prelude::BASE64_STANDARD};
+use http::header::{AUTHORIZATION, HeaderMap, HeaderValue};
 use object_store::{
     BackoffConfig, ClientOptions, ObjectStore, ObjectStoreExt, ObjectStoreScheme, RetryConfig,
     aws::AmazonS3Builder,
@@ -16,6 +17,7 @@ use object_store::{
     path::Path,
     prefix::PrefixStore,
 };
+use percent_encoding::percent_decode_str;
 use url::Url;
 
 use crate::{Error, RequestOptions, Result};
@@ -32,7 +34,7 @@ pub struct Origin {
     store: Arc<dyn ObjectStore>,
     native: Option<Native>,
     /// A folder: it keeps no content type or metadata, and its files can change while they are read.
-    folder: bool,
+    folder: Option<PathBuf>,
     /// Its client sends requests again by itself.
     retries: bool,
 }
@@ -53,14 +55,7 @@ impl fmt::Debug for Origin {
 impl Origin {
     /// An origin over any store, under a name that tells it from all others: what is cached, is cached under it.
     pub fn new(name: impl Into<String>, store: Arc<dyn ObjectStore>) -> Self {
-        Self {
-            name: name.into(),
-            prefix: Path::default(),
-            store,
-            native: None,
-            folder: false,
-            retries: false,
-        }
+        Self { name: name.into(), prefix: Path::default(), store, native: None, folder: None, retries: false }
     }
 
     /// The origin at `url`: a folder (`DIR` or `file://`), `s3://`, `gs://`, `az://`, `http(s)://` or `memory://`.
@@ -118,13 +113,13 @@ impl Origin {
         }
         let store = LocalFileSystem::new_with_prefix(&path).map_err(|source| error(source.to_string()))?;
         let name = format!("file://{}", path.display());
-        Ok(Self { folder: true, ..Self::new(name, Arc::new(store)) })
+        Ok(Self { folder: Some(path), ..Self::new(name, Arc::new(store)) })
     }
 
     fn cloud(name: String, prefix: Path, store: impl IntoStores, retries: bool) -> Self {
         let (store, native) = store.into_stores();
         let store = if prefix.is_root() { store } else { Arc::new(PrefixStore::new(store, prefix.clone())) };
-        Self { name, prefix, store, native, folder: false, retries }
+        Self { name, prefix, store, native, folder: None, retries }
     }
 
     /// The URL without credentials.
@@ -142,7 +137,7 @@ impl Origin {
     }
 
     pub(crate) fn is_folder(&self) -> bool {
-        self.folder
+        self.folder.is_some()
     }
 
     pub(crate) fn retries_itself(&self) -> bool {
@@ -166,8 +161,11 @@ impl Origin {
             let options = PaginatedListOptions { max_keys: Some(1), ..PaginatedListOptions::default() };
             let prefix = self.key_prefix();
             native.list.list_paginated(Some(&prefix), options).await.map(drop).map_err(failed)
-        } else if self.folder {
-            self.store.list(None).try_next().await.map(drop).map_err(failed)
+        } else if let Some(folder) = &self.folder {
+            let failed_read = |error: std::io::Error| {
+                failed(object_store::Error::Generic { store: "folder", source: error.into() })
+            };
+            tokio::fs::read_dir(folder).await.map(drop).map_err(failed_read)
         } else {
             match self.store.head(&Path::from(".stylobate-check")).await {
                 Ok(_) | Err(object_store::Error::NotFound { .. }) => Ok(()),
@@ -258,12 +256,27 @@ impl Builder<'_> {
         for (key, value) in self.options() {
             client = client.with_config(key.to_ascii_lowercase().parse()?, value);
         }
+        if !self.url.username().is_empty() {
+            client = client.with_default_headers(basic_auth(self.url));
+        }
         HttpBuilder::new()
-            .with_url(self.url.as_str())
+            .with_url(without_credentials(self.url.as_str()))
             .with_client_options(client)
             .with_retry(self.retry())
             .build()
     }
+}
+
+/// The URL's user and password as a header, so that no error of the client can quote them with the URL.
+fn basic_auth(url: &Url) -> HeaderMap {
+    let decode = |text: &str| percent_decode_str(text).decode_utf8_lossy().into_owned();
+    let pair = format!("{}:{}", decode(url.username()), decode(url.password().unwrap_or_default()));
+    let mut headers = HeaderMap::new();
+    if let Ok(mut value) = HeaderValue::from_str(&format!("Basic {}", BASE64_STANDARD.encode(pair))) {
+        value.set_sensitive(true);
+        headers.insert(AUTHORIZATION, value);
+    }
+    headers
 }
 
 #[cfg(test)]

@@ -8,17 +8,11 @@
 //! An object without a strong ETag is read past the cache by a single request, so that its bytes and its metadata
 //! belong together.
 
-use std::{fmt, ops::Range, sync::Arc};
+use std::{ops::Range, sync::Arc};
 
-use async_trait::async_trait;
 use bytes::Bytes;
 use futures::{FutureExt, StreamExt, TryStreamExt, stream::BoxStream};
-use object_store::{
-    Attribute, Attributes, CopyOptions, GetOptions, GetRange, GetResult, GetResultPayload, ListResult,
-    MultipartUpload, ObjectMeta, ObjectStore, PutMultipartOptions, PutOptions, PutPayload, PutResult,
-    RenameOptions, UploadPart, path::Path,
-};
-use parking_lot::Mutex;
+use object_store::{Attribute, Attributes, GetOptions, GetRange, GetResult, GetResultPayload, path::Path};
 
 use crate::{
     ByteRange, ByteSize, Consistency, ConsistencyRules, Error, Origin, PageCache, RequestOptions, Result,
@@ -57,7 +51,7 @@ impl Default for ReadOptions {
     }
 }
 
-/// An [`ObjectStore`] that reads through a [`PageCache`]. Cheap to clone; clones share everything.
+/// An [`ObjectStore`](object_store::ObjectStore) that reads through a [`PageCache`]. Cheap to clone; clones share everything.
 #[derive(Clone, Debug)]
 pub struct ReadThrough {
     pub(crate) inner: Arc<Inner>,
@@ -65,7 +59,7 @@ pub struct ReadThrough {
 
 #[derive(Debug)]
 pub(crate) struct Inner {
-    fetcher: Arc<Fetcher>,
+    pub(crate) fetcher: Arc<Fetcher>,
     rules: ConsistencyRules,
     read_ahead: ReadAhead,
     options: ReadOptions,
@@ -122,7 +116,7 @@ impl ReadThrough {
         &self.inner.fetcher.requests.versions
     }
 
-    fn cache(&self) -> &PageCache {
+    pub(crate) fn cache(&self) -> &PageCache {
         &self.inner.fetcher.cache
     }
 
@@ -161,7 +155,7 @@ impl ReadThrough {
     }
 
     /// What the object is now, as fresh as the rules ask.
-    async fn resolve(&self, path: &Path, at_once: bool) -> Result<Arc<Known>> {
+    pub(crate) async fn resolve(&self, path: &Path, at_once: bool) -> Result<Arc<Known>> {
         let consistency =
             if at_once { Consistency::Strict } else { self.inner.rules.for_path(path.as_ref()) };
         if let Some(known) = self.versions().fresh(path, consistency) {
@@ -179,7 +173,7 @@ impl ReadThrough {
         answer
     }
 
-    async fn open(&self, path: &Path, options: GetOptions) -> Result<GetResult> {
+    pub(crate) async fn open(&self, path: &Path, options: GetOptions) -> Result<GetResult> {
         if options.version.is_some() {
             return self.past_cache(path, options).await;
         }
@@ -322,113 +316,6 @@ fn answer(
     }
 }
 
-impl fmt::Display for ReadThrough {
-    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        write!(f, "ReadThrough({})", self.origin().name())
-    }
-}
-
-#[async_trait]
-#[deny(clippy::missing_trait_methods)]
-impl ObjectStore for ReadThrough {
-    async fn put_opts(
-        &self,
-        location: &Path,
-        payload: PutPayload,
-        mut options: PutOptions,
-    ) -> object_store::Result<PutResult> {
-        options.attributes = self.storable(options.attributes)?;
-        let _written = self.invalidate_after(location);
-        self.origin().store().put_opts(location, payload, options).await
-    }
-
-    async fn put_multipart_opts(
-        &self,
-        location: &Path,
-        mut options: PutMultipartOptions,
-    ) -> object_store::Result<Box<dyn MultipartUpload>> {
-        options.attributes = self.storable(options.attributes)?;
-        let upload = self.origin().store().put_multipart_opts(location, options).await?;
-        Ok(Box::new(InvalidatingUpload { upload, store: self.clone(), location: location.clone() }))
-    }
-
-    async fn get_opts(&self, location: &Path, options: GetOptions) -> object_store::Result<GetResult> {
-        Ok(self.open(location, options).await?)
-    }
-
-    async fn get_ranges(&self, location: &Path, ranges: &[Range<u64>]) -> object_store::Result<Vec<Bytes>> {
-        if ranges.is_empty() {
-            return Ok(Vec::new());
-        }
-        let known = self.resolve(location, false).await?;
-        let Some(hash) = known.hash else {
-            let parts = self.origin().store().get_ranges(location, ranges).await?;
-            let bytes = parts.iter().map(|part| part.len() as u64).sum();
-            self.inner.fetcher.counters.bytes_passed_through.add(bytes);
-            return Ok(parts);
-        };
-        let object = Paged { known: known.clone(), hash, page_size: self.cache().page_size() };
-        // All pages of all ranges are asked for together, so that near ones share a request.
-        self.inner.fetcher.prefetch_ranges(&object, ranges);
-        let read = ranges.iter().map(|range| async {
-            let options = GetOptions { if_match: known.meta.e_tag.clone(), ..GetOptions::default() };
-            let options = options.with_range(Some(range.clone()));
-            let result = self.open(location, options).await.map_err(|error| match error {
-                // The version that the first range was read of is gone.
-                Error::Precondition { path } => Error::Changed { path },
-                other => other,
-            })?;
-            result.bytes().await
-        });
-        futures::future::try_join_all(read).await
-    }
-
-    fn delete_stream(
-        &self,
-        locations: BoxStream<'static, object_store::Result<Path>>,
-    ) -> BoxStream<'static, object_store::Result<Path>> {
-        let store = self.clone();
-        // Which of them an error is about is not said: all that were asked for count as deleted.
-        let asked = Arc::new(Mutex::new(Vec::new()));
-        let noting = asked.clone();
-        let locations = locations.inspect_ok(move |path| noting.lock().push(store.invalidate_after(path)));
-        let deleted = self.origin().store().delete_stream(locations.boxed());
-        let store = self.clone();
-        deleted
-            .inspect_ok(move |path| {
-                let _until_the_stream_ends = &asked;
-                store.invalidate(path);
-            })
-            .boxed()
-    }
-
-    fn list(&self, prefix: Option<&Path>) -> BoxStream<'static, object_store::Result<ObjectMeta>> {
-        self.origin().store().list(prefix)
-    }
-
-    fn list_with_offset(
-        &self,
-        prefix: Option<&Path>,
-        offset: &Path,
-    ) -> BoxStream<'static, object_store::Result<ObjectMeta>> {
-        self.origin().store().list_with_offset(prefix, offset)
-    }
-
-    async fn list_with_delimiter(&self, prefix: Option<&Path>) -> object_store::Result<ListResult> {
-        self.origin().store().list_with_delimiter(prefix).await
-    }
-
-    async fn copy_opts(&self, from: &Path, to: &Path, options: CopyOptions) -> object_store::Result<()> {
-        let _written = self.invalidate_after(to);
-        self.origin().store().copy_opts(from, to, options).await
-    }
-
-    async fn rename_opts(&self, from: &Path, to: &Path, options: RenameOptions) -> object_store::Result<()> {
-        let _written = [self.invalidate_after(from), self.invalidate_after(to)];
-        self.origin().store().rename_opts(from, to, options).await
-    }
-}
-
 pub(crate) struct InvalidateOnDrop {
     store: ReadThrough,
     path: Path,
@@ -437,29 +324,5 @@ pub(crate) struct InvalidateOnDrop {
 impl Drop for InvalidateOnDrop {
     fn drop(&mut self) {
         self.store.invalidate(&self.path);
-    }
-}
-
-/// An upload that drops what is cached of the object once it is complete.
-#[derive(Debug)]
-struct InvalidatingUpload {
-    upload: Box<dyn MultipartUpload>,
-    store: ReadThrough,
-    location: Path,
-}
-
-#[async_trait]
-impl MultipartUpload for InvalidatingUpload {
-    fn put_part(&mut self, data: PutPayload) -> UploadPart {
-        self.upload.put_part(data)
-    }
-
-    async fn complete(&mut self) -> object_store::Result<PutResult> {
-        let _written = self.store.invalidate_after(&self.location);
-        self.upload.complete().await
-    }
-
-    async fn abort(&mut self) -> object_store::Result<()> {
-        self.upload.abort().await
     }
 }

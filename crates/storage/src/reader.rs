@@ -40,6 +40,11 @@ struct Ahead {
 }
 
 impl Ahead {
+    /// Whether `page` is among those that were fetched for this range.
+    fn asked_for(&self, page: u32) -> bool {
+        self.cold && page < self.next
+    }
+
     /// The pages to fetch beside `page`, which has to be fetched itself.
     fn on_miss(&mut self, page: u32) -> Range<u32> {
         self.cold = true;
@@ -134,11 +139,11 @@ impl Reader {
             },
             Source::NextPage => {
                 if let Some(bytes) = self.fetcher.cache.get_memory(&self.object.key(page)) {
-                    self.take_ready(bytes.slice(from..to));
+                    self.take_ready(page, bytes.slice(from..to));
                 } else {
                     let beside = self.ahead.on_miss(page);
                     match self.fetcher.demand(&self.object, page, beside) {
-                        Demand::Ready(bytes) => self.take_ready(bytes.slice(from..to)),
+                        Demand::Ready(bytes) => self.take_ready(page, bytes.slice(from..to)),
                         Demand::Flight(flight) => self.source = Source::Flight(flight),
                         Demand::Declined => return self.go_past_cache().await,
                     }
@@ -151,8 +156,11 @@ impl Reader {
         Ok(())
     }
 
-    fn take_ready(&mut self, bytes: Bytes) {
-        self.fetcher.counters.bytes_memory.add(bytes.len() as u64);
+    fn take_ready(&mut self, page: u32, bytes: Bytes) {
+        // What this very read had fetched ahead of itself is no hit.
+        if !self.ahead.asked_for(page) {
+            self.fetcher.counters.bytes_memory.add(bytes.len() as u64);
+        }
         self.taken.push_back(bytes);
     }
 

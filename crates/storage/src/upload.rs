@@ -24,9 +24,9 @@ const ATTRIBUTES: &str = "attributes.json";
 /// Parts of the joined object; all but the last are of this size, as every provider accepts.
 const JOINED_PART: usize = 16 << 20;
 
-/// Whether the key belongs to an upload under way, and to nobody's listing.
-pub(crate) fn is_staged(key: &str) -> bool {
-    key.strip_prefix(STAGING).is_some_and(|rest| rest.starts_with('/'))
+/// Whether the key belongs to the store itself, for parts of uploads under way: no client may name it.
+pub fn is_reserved_key(key: &str) -> bool {
+    key.strip_prefix(STAGING).is_some_and(|rest| rest.is_empty() || rest.starts_with('/'))
 }
 
 /// An upload's id: which kind it is, then the origin's id or our own.

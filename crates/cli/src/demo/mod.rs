@@ -6,17 +6,13 @@
 
 mod data;
 mod read;
+mod slow;
 
 use std::{path::PathBuf, sync::Arc, time::Duration};
 
 use anyhow::Context;
 use clap::Args;
-use object_store::{
-    ObjectStore,
-    aws::AmazonS3Builder,
-    local::LocalFileSystem,
-    throttle::{ThrottleConfig, ThrottledStore},
-};
+use object_store::{ObjectStore, aws::AmazonS3Builder, local::LocalFileSystem};
 use stylobate_server::{
     Doors, Node,
     config::{BucketConfig, NodeConfig},
@@ -24,7 +20,10 @@ use stylobate_server::{
 use stylobate_storage::{ByteSize, Origin};
 use tokio::sync::oneshot;
 
-use self::read::{Pass, Round};
+use self::{
+    read::{Pass, Round},
+    slow::Slow,
+};
 
 /// What an object store in the same region takes until the first byte of an answer.
 const LATENCY: Duration = Duration::from_millis(30);
@@ -72,10 +71,7 @@ pub(crate) async fn run(args: DemoArgs) -> anyhow::Result<()> {
         say(format!("  {:<20} {:>10} rows {:>8.1} MB", file.key, file.rows, file.bytes as f64 / 1e6));
     }
 
-    let slow: Arc<dyn ObjectStore> = Arc::new(ThrottledStore::new(
-        LocalFileSystem::new_with_prefix(&folder)?,
-        ThrottleConfig { wait_get_per_call: LATENCY, ..ThrottleConfig::default() },
-    ));
+    let slow: Arc<dyn ObjectStore> = Arc::new(Slow::new(LocalFileSystem::new_with_prefix(&folder)?, LATENCY));
     let (stop, stopped) = oneshot::channel::<()>();
     let config = config();
     let doors = Doors::bind(&config).await?;
@@ -94,9 +90,9 @@ pub(crate) async fn run(args: DemoArgs) -> anyhow::Result<()> {
     let through: Arc<dyn ObjectStore> = Arc::new(client(&endpoint)?);
     let mut rounds = Vec::new();
     for (name, store) in [("origin directly", &slow), ("node, cold", &through), ("node, warm", &through)] {
-        let before = Pass::origin(&node);
+        let before = Pass::origin(&node).await;
         let round = read::read(name, store.clone(), &files, &folder).await?;
-        rounds.push(round.with_origin(before, Pass::origin(&node)));
+        rounds.push(round.with_origin(before, Pass::origin(&node).await));
     }
     let _ = stop.send(());
     serving.await??;
@@ -158,9 +154,9 @@ fn next_steps(args: &DemoArgs, folder: &std::path::Path) -> String {
     };
     format!(
         "All bytes were as in the files. What to type next:\n  \
-         stylobate serve --origin lake={folder}          a node over a folder\n  \
-         stylobate serve --origin lake=s3://BUCKET       a node over a bucket\n  \
-         stylobate serve --help                          memory, disk, keys, freshness\n\
+         stylobate serve --origin lake={folder:<14} a node over a folder\n  \
+         stylobate serve --origin lake=s3://BUCKET    a node over a bucket\n  \
+         stylobate serve --help                       memory, disk, keys, freshness\n\
          Then point any S3 client at http://127.0.0.1:9000, and look at http://127.0.0.1:9001."
     )
 }

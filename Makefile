@@ -1,0 +1,62 @@
+# The few verbs of the project. `make demo` and `make test` work on a fresh machine with Rust, a C compiler, make
+# and Python 3.10 or later: what else they need, they install below the target folder.
+
+PYTHON ?= python3
+TARGET := $(abspath $(or $(CARGO_TARGET_DIR),target))
+export CARGO_TARGET_DIR := $(TARGET)
+
+VENV := $(TARGET)/venv
+S3S_FS := $(TARGET)/tools/s3s-fs-0.14.1.installed
+CLIENTS := $(VENV)/requirements.installed
+
+.DEFAULT_GOAL := help
+.PHONY: help demo test test-rust test-clients check bench-node soak release
+
+help: ## What can be made
+	@sed -n 's/^\([a-z-]*\):.*## \(.*\)/make \1\t\2/p' $(MAKEFILE_LIST) | expand -t 20
+
+demo: release ## The main job on built-in defaults, with a table of what it measured
+	$(TARGET)/release/stylobate demo
+
+test: test-rust test-clients ## All tests: of the crates, and with real clients against a real S3 server
+
+test-rust: ## The tests of the crates
+	cargo test --workspace --no-fail-fast
+
+test-clients: release $(CLIENTS) $(S3S_FS) ## boto3, pyarrow, Polars and DuckDB through a node
+	$(VENV)/bin/python -m pytest -c tests/pytest.ini tests
+
+check: ## Format, lints, documentation and the arrows between crates
+	cargo fmt --all --check
+	cargo clippy --workspace --all-targets -- -D warnings
+	RUSTDOCFLAGS="-D warnings" cargo doc --workspace --no-deps
+	$(PYTHON) tools/check_architecture.py
+
+bench-node: release ## A node against its peers
+	$(PYTHON) bench/node/run.py
+
+soak: release $(CLIENTS) $(S3S_FS) ## Load for MINUTES (default 30), with every answer checked against a model
+	STYLOBATE_SOAK_MINUTES=$(or $(MINUTES),30) $(VENV)/bin/python -m pytest -c tests/pytest.ini -s -m soak tests
+
+release:
+	cargo build --release --bin stylobate
+
+# A virtual environment without pip in it is made where the system has no ensurepip, and filled from outside.
+$(CLIENTS): tests/requirements.txt
+	@$(PYTHON) -c 'import sys; sys.exit(sys.version_info < (3, 10))' || \
+	  { echo "make: $(PYTHON) is older than 3.10: name a newer one with PYTHON=…" >&2; exit 1; }
+	@mkdir -p $(TARGET)
+	@if $(PYTHON) -m venv --clear $(VENV) >$(TARGET)/venv.log 2>&1; then \
+	  $(VENV)/bin/python -m pip install --quiet --disable-pip-version-check -r $<; \
+	elif $(PYTHON) -m venv --clear --without-pip $(VENV) >>$(TARGET)/venv.log 2>&1 && $(PYTHON) -m pip --version >/dev/null 2>&1; then \
+	  $(PYTHON) -m pip --python $(VENV)/bin/python install --quiet --disable-pip-version-check -r $<; \
+	else \
+	  cat $(TARGET)/venv.log >&2; \
+	  echo "make: $(PYTHON) -m venv does not work: install python3-venv (Debian, Ubuntu) or its like" >&2; exit 1; \
+	fi
+	@touch $@
+
+# A release build of its own: the tests move gigabytes through it.
+$(S3S_FS):
+	cargo install s3s-fs --version 0.14.1 --features binary --locked --root $(TARGET)/tools --target-dir $(TARGET)/tools-build
+	@touch $@

@@ -1,0 +1,145 @@
+//! The read-through as an object store: reads through the cache, writes to the origin, then forgets.
+
+use std::{fmt, ops::Range, sync::Arc};
+
+use async_trait::async_trait;
+use bytes::Bytes;
+use futures::{StreamExt, TryStreamExt, stream::BoxStream};
+use object_store::{
+    CopyOptions, GetOptions, GetResult, ListResult, MultipartUpload, ObjectMeta, ObjectStore,
+    PutMultipartOptions, PutOptions, PutPayload, PutResult, RenameOptions, UploadPart, path::Path,
+};
+use parking_lot::Mutex;
+
+use crate::{Error, ReadThrough, paged::Paged};
+
+impl fmt::Display for ReadThrough {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        write!(f, "ReadThrough({})", self.origin().name())
+    }
+}
+
+#[async_trait]
+#[deny(clippy::missing_trait_methods)]
+impl ObjectStore for ReadThrough {
+    async fn put_opts(
+        &self,
+        location: &Path,
+        payload: PutPayload,
+        mut options: PutOptions,
+    ) -> object_store::Result<PutResult> {
+        options.attributes = self.storable(options.attributes)?;
+        let _written = self.invalidate_after(location);
+        self.origin().store().put_opts(location, payload, options).await
+    }
+
+    async fn put_multipart_opts(
+        &self,
+        location: &Path,
+        mut options: PutMultipartOptions,
+    ) -> object_store::Result<Box<dyn MultipartUpload>> {
+        options.attributes = self.storable(options.attributes)?;
+        let upload = self.origin().store().put_multipart_opts(location, options).await?;
+        Ok(Box::new(InvalidatingUpload { upload, store: self.clone(), location: location.clone() }))
+    }
+
+    async fn get_opts(&self, location: &Path, options: GetOptions) -> object_store::Result<GetResult> {
+        Ok(self.open(location, options).await?)
+    }
+
+    async fn get_ranges(&self, location: &Path, ranges: &[Range<u64>]) -> object_store::Result<Vec<Bytes>> {
+        if ranges.is_empty() {
+            return Ok(Vec::new());
+        }
+        let known = self.resolve(location, false).await?;
+        let Some(hash) = known.hash else {
+            let parts = self.origin().store().get_ranges(location, ranges).await?;
+            let bytes = parts.iter().map(|part| part.len() as u64).sum();
+            self.inner.fetcher.counters.bytes_passed_through.add(bytes);
+            return Ok(parts);
+        };
+        let object = Paged { known: known.clone(), hash, page_size: self.cache().page_size() };
+        // All pages of all ranges are asked for together, so that near ones share a request.
+        self.inner.fetcher.prefetch_ranges(&object, ranges);
+        let read = ranges.iter().map(|range| async {
+            let options = GetOptions { if_match: known.meta.e_tag.clone(), ..GetOptions::default() };
+            let options = options.with_range(Some(range.clone()));
+            let result = self.open(location, options).await.map_err(|error| match error {
+                // The version that the first range was read of is gone.
+                Error::Precondition { path } => Error::Changed { path },
+                other => other,
+            })?;
+            result.bytes().await
+        });
+        futures::future::try_join_all(read).await
+    }
+
+    fn delete_stream(
+        &self,
+        locations: BoxStream<'static, object_store::Result<Path>>,
+    ) -> BoxStream<'static, object_store::Result<Path>> {
+        let store = self.clone();
+        // Which of them an error is about is not said: all that were asked for count as deleted.
+        let asked = Arc::new(Mutex::new(Vec::new()));
+        let noting = asked.clone();
+        let locations = locations.inspect_ok(move |path| noting.lock().push(store.invalidate_after(path)));
+        let deleted = self.origin().store().delete_stream(locations.boxed());
+        let store = self.clone();
+        deleted
+            .inspect_ok(move |path| {
+                let _until_the_stream_ends = &asked;
+                store.invalidate(path);
+            })
+            .boxed()
+    }
+
+    fn list(&self, prefix: Option<&Path>) -> BoxStream<'static, object_store::Result<ObjectMeta>> {
+        self.origin().store().list(prefix)
+    }
+
+    fn list_with_offset(
+        &self,
+        prefix: Option<&Path>,
+        offset: &Path,
+    ) -> BoxStream<'static, object_store::Result<ObjectMeta>> {
+        self.origin().store().list_with_offset(prefix, offset)
+    }
+
+    async fn list_with_delimiter(&self, prefix: Option<&Path>) -> object_store::Result<ListResult> {
+        self.origin().store().list_with_delimiter(prefix).await
+    }
+
+    async fn copy_opts(&self, from: &Path, to: &Path, options: CopyOptions) -> object_store::Result<()> {
+        let _written = self.invalidate_after(to);
+        self.origin().store().copy_opts(from, to, options).await
+    }
+
+    async fn rename_opts(&self, from: &Path, to: &Path, options: RenameOptions) -> object_store::Result<()> {
+        let _written = [self.invalidate_after(from), self.invalidate_after(to)];
+        self.origin().store().rename_opts(from, to, options).await
+    }
+}
+
+/// An upload that drops what is cached of the object once it is complete.
+#[derive(Debug)]
+struct InvalidatingUpload {
+    upload: Box<dyn MultipartUpload>,
+    store: ReadThrough,
+    location: Path,
+}
+
+#[async_trait]
+impl MultipartUpload for InvalidatingUpload {
+    fn put_part(&mut self, data: PutPayload) -> UploadPart {
+        self.upload.put_part(data)
+    }
+
+    async fn complete(&mut self) -> object_store::Result<PutResult> {
+        let _written = self.store.invalidate_after(&self.location);
+        self.upload.complete().await
+    }
+
+    async fn abort(&mut self) -> object_store::Result<()> {
+        self.upload.abort().await
+    }
+}

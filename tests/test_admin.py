@@ -1,0 +1,116 @@
+"""The admin door: health, readiness, metrics, statistics, warming and evicting."""
+
+from __future__ import annotations
+
+import math
+import re
+from collections.abc import Callable
+
+import pytest
+
+from proxy import Proxy
+from servers import Bucket, Node, Origin, wait_for
+
+MIB = 1 << 20
+
+
+@pytest.fixture
+def own(start: Callable[..., Node], proxy: Proxy) -> Node:
+    """A node of the test's own, whose counters begin at zero."""
+    return start([Bucket.of_origin(proxy.endpoint, "lake")], "--memory", "256MiB", "--attempts", "1")
+
+
+def metrics(node: Node) -> dict[str, float]:
+    """Every sample of the scrape, by its name and labels."""
+    answer = node.ask("GET", "/metrics")
+    assert answer.status == 200
+    assert answer.headers["content-type"].startswith("application/openmetrics-text")
+    lines = answer.body.decode().splitlines()
+    assert lines[-1] == "# EOF"
+    samples = {}
+    for line in lines[:-1]:
+        if not line.startswith("# "):
+            found = re.fullmatch(r'([a-z_]+(?:\{(?:[a-z_]+="[^"\\]*",?)*\})?) (\S+)', line)
+            assert found, line
+            samples[found[1]] = float(found[2])
+        else:
+            assert re.match(r"# (HELP|TYPE|UNIT) stylobate_[a-z_]+ .", line), line
+    return samples
+
+
+def test_health_and_readiness(own: Node, proxy: Proxy) -> None:
+    assert own.ask("GET", "/healthz").body == b"ok\n"
+    assert own.ask("GET", "/readyz").json() == {"ready": True}
+    proxy.down = True
+    try:
+        answer = wait_for("readiness to end", lambda: (a := own.ask("GET", "/readyz")).status == 503 and a)
+        assert [failing["bucket"] for failing in answer.json()["failing"]] == ["lake"]
+        assert own.ask("GET", "/healthz").status == 200
+    finally:
+        proxy.down = False
+    wait_for("readiness to come back", lambda: own.ask("GET", "/readyz").status == 200)
+
+
+def test_what_is_cached_is_served_while_the_origin_is_down(
+    start: Callable[..., Node], proxy: Proxy, origin: Origin, prefix: str
+) -> None:
+    node = start([Bucket.of_origin(proxy.endpoint, "lake", consistency="immutable")], "--memory", "128MiB")
+    origin.s3.put_object(Bucket="lake", Key=prefix + "a", Body=b"x" * 2 * MIB)
+    assert node.s3.get_object(Bucket="lake", Key=prefix + "a")["Body"].read() == b"x" * 2 * MIB
+    proxy.down = True
+    try:
+        assert node.s3.get_object(Bucket="lake", Key=prefix + "a")["Body"].read() == b"x" * 2 * MIB
+    finally:
+        proxy.down = False
+
+
+def test_metrics_and_statistics_tell_the_same(own: Node, origin: Origin, prefix: str) -> None:
+    origin.s3.put_object(Bucket="lake", Key=prefix + "a", Body=b"x" * (3 * MIB))
+    for _ in range(4):
+        own.s3.get_object(Bucket="lake", Key=prefix + "a")["Body"].read()
+    samples, stats = metrics(own), own.stats()
+    (bucket,) = stats["buckets"]
+    get = next(found for found in stats["requests"]["operations"] if found["operation"] == "GetObject")
+    assert get["codes"] == {"200": 4}
+    assert get["bytes_out"] == 4 * 3 * MIB
+    assert stats["bytes"] == {"memory": 9 * MIB, "disk": 0, "origin": 3 * MIB, "passed_through": 0}
+    assert math.isclose(stats["hit_ratio"], 0.75)
+    assert samples['stylobate_requests_total{operation="GetObject",code="200"}'] == 4
+    assert samples['stylobate_read_bytes_total{bucket="lake",source="memory"}'] == 9 * MIB
+    assert samples['stylobate_read_bytes_total{bucket="lake",source="origin"}'] == 3 * MIB
+    assert math.isclose(samples['stylobate_hit_ratio{bucket="lake"}'], bucket["hit_ratio"])
+    assert not [name for name, value in samples.items() if value < 0 or math.isnan(value)]
+
+
+def test_the_status_page_loads_nothing_from_elsewhere(own: Node) -> None:
+    answer = own.ask("GET", "/")
+    assert answer.status == 200
+    assert "default-src 'none'" in answer.headers["content-security-policy"]
+    assert not re.search(rb"""(src|href)=["']https?://""", answer.body)
+
+
+def test_what_is_warmed_is_read_without_the_origin_and_what_is_evicted_is_not(
+    own: Node, proxy: Proxy, origin: Origin, prefix: str
+) -> None:
+    for n in range(5):
+        origin.s3.put_object(Bucket="lake", Key=f"{prefix}warm/{n}", Body=b"%d" % n * MIB)
+    origin.s3.put_object(Bucket="lake", Key=f"{prefix}cold", Body=b"x" * MIB)
+    warm = own.ask("POST", "/api/warm", {"bucket": "lake", "prefix": prefix + "warm/"})
+    assert (warm.status, warm.json()) == (200, {"objects": 5, "bytes": 5 * MIB, "failed": 0, "errors": []})
+    before = proxy.count("GET")
+    for n in range(5):
+        assert own.s3.get_object(Bucket="lake", Key=f"{prefix}warm/{n}")["Body"].read() == b"%d" % n * MIB
+    assert proxy.count("GET") == before
+    evicted = own.ask("POST", "/api/evict", {"bucket": "lake", "prefix": prefix})
+    assert (evicted.status, evicted.json()) == (200, {"objects": 5})
+    own.s3.get_object(Bucket="lake", Key=f"{prefix}warm/0")["Body"].read()
+    assert proxy.count("GET") > before
+
+
+@pytest.mark.parametrize("path", ["/api/warm", "/api/evict"])
+def test_what_is_posted_is_checked(own: Node, path: str) -> None:
+    assert own.ask("POST", path, {"bucket": "desert"}).status == 404
+    assert own.ask("POST", path, {"bucket": "lake", "prefx": "a"}).status == 422
+    assert own.ask("POST", path, {"bucket": "lake"}, {"content-type": "text/plain"}).status == 415
+    assert own.ask("GET", path).status == 405
+    assert own.ask("GET", "/no/such/page").status == 404

@@ -1,0 +1,109 @@
+"""Ten times the budget through a node: its memory stays within the budget, a quarter of it, and 150 MiB."""
+
+from __future__ import annotations
+
+import http.client
+import os
+import random
+import threading
+import time
+import zlib
+from collections.abc import Callable
+from concurrent.futures import ThreadPoolExecutor
+from pathlib import Path
+
+import pytest
+
+from proxy import Proxy
+from servers import Bucket, Node, Origin
+
+MIB = 1 << 20
+BUDGET = 128 * MIB
+MOST = BUDGET * 5 // 4 + 150 * MIB
+SIZES = [8 * MIB] * 136 + [64 * MIB + 3] * 3
+
+
+@pytest.fixture(scope="module")
+def objects(origin: Origin) -> dict[str, tuple[int, int]]:
+    """Ten times the budget in objects of the bucket `lake`: size and checksum of each."""
+    block = random.Random(1).randbytes(64 * MIB)
+    made: dict[str, tuple[int, int]] = {}
+
+    def put(n: int) -> None:
+        key, size = f"memory/{n}", SIZES[n]
+        body = n.to_bytes(8, "big") + block[: size - 8]
+        path = origin.root / "lake" / key
+        path.write_bytes(body)
+        # A folder as an origin takes a young file for one that may still change, and does not cache it.
+        os.utime(path, (time.time() - 3600,) * 2)
+        made[key] = (size, zlib.crc32(body))
+
+    (origin.bucket("lake") / "memory").mkdir()
+    with ThreadPoolExecutor(2) as pool:
+        list(pool.map(put, range(len(SIZES))))
+    return made
+
+
+def read(node: Node, key: str) -> tuple[int, int]:
+    """Size and checksum of an object, without holding it."""
+    connection = http.client.HTTPConnection("127.0.0.1", node.port, timeout=60)
+    try:
+        connection.request("GET", f"/lake/{key}")
+        answer = connection.getresponse()
+        assert answer.status == 200, answer.status
+        size = checksum = 0
+        buffer = memoryview(bytearray(MIB))
+        while count := answer.readinto(buffer):
+            size += count
+            checksum = zlib.crc32(buffer[:count], checksum)
+        return size, checksum
+    finally:
+        connection.close()
+
+
+@pytest.mark.parametrize("disk", [False, True], ids=["memory", "disk"])
+@pytest.mark.parametrize("kind", ["s3", "folder"])
+def test_memory_stays_within_the_budget(
+    start: Callable[..., Node],
+    origin: Origin,
+    proxy: Proxy,
+    objects: dict[str, tuple[int, int]],
+    tmp_path: Path,
+    disk: bool,
+    kind: str,
+) -> None:
+    at = Bucket.of_origin(origin.endpoint, "lake") if kind == "s3" else Bucket("lake", str(origin.root / "lake"))
+    tier = ["--disk", f"{tmp_path}/cache=512MiB"] if disk else []
+    node = start([at], "--memory", f"{BUDGET // MIB}MiB", *tier)
+    idle = node.memory("VmRSS")
+    samples: list[int] = []
+    done = threading.Event()
+
+    def sample() -> None:
+        while not done.wait(0.05):
+            samples.append(node.memory("VmRSS"))
+
+    sampler = threading.Thread(target=sample)
+    sampler.start()
+    order = list(objects)
+    random.Random(3).shuffle(order)
+    begun = time.monotonic()
+    try:
+        with ThreadPoolExecutor(8) as pool:
+            for key, got in zip(order, pool.map(lambda key: read(node, key), order), strict=True):
+                assert got == objects[key], key
+    finally:
+        done.set()
+        sampler.join()
+    seconds, total = time.monotonic() - begun, sum(size for size, _ in objects.values())
+    assert total >= 10 * BUDGET
+    peak = node.memory("VmHWM")
+    print(
+        f"{kind}{' with a disk' if disk else ''}: {total >> 20} MiB in {seconds:.1f} s, idle {idle >> 20} MiB, "
+        f"median {sorted(samples)[len(samples) // 2] >> 20} MiB, peak {peak >> 20} MiB of {MOST >> 20} MiB allowed"
+    )
+    assert peak < MOST
+    stats = node.stats()
+    assert stats["bytes"]["origin"] + stats["bytes"]["passed_through"] >= total // 2
+    assert stats["cache"]["memory_used"] <= BUDGET
+    assert node.stop() == 0

@@ -1,0 +1,285 @@
+#!/usr/bin/env python3
+"""Checks that the code keeps the walls that ARCHITECTURE.md draws: a line for each violation; warnings are none.
+
+What is checked: the paths that ARCHITECTURE.md names, the arrows between our crates, which crate may name which
+dependency, names and first lines and lengths of source files, circles of modules, versions in Cargo.lock, `unsafe`.
+"""
+
+from __future__ import annotations
+
+import json
+import re
+import subprocess
+import sys
+from collections.abc import Iterator
+from pathlib import Path
+
+ROOT = Path(__file__).resolve().parent.parent
+
+# Crate by crate, which crates of ours it may depend on.
+ARROWS = {"storage": set(), "server": {"storage"}, "cli": {"server", "storage"}}
+# Which crates may name these dependencies; the others may not, neither in Cargo.toml nor in their sources.
+ONLY = {"foyer": {"storage"}, "mixtrics": {"storage"}, "s3s": {"server"}, "axum": {"server"}}
+# What a crate may not name, under whatever feature.
+NEVER = {"storage": {"arrow", "parquet", "orc"}}
+VAGUE = {"common", "core", "types", "utils", "util", "prelude", "helpers", "misc"}
+ONE_VERSION = ["arrow", "object_store", "pyo3"]
+UNSAFE_IN = "crates/storage/src/sink"
+LONG, TOO_LONG = 400, 600
+
+
+def main() -> int:
+    crates = {path.parent.name: path.parent for path in sorted(ROOT.glob("crates/*/Cargo.toml"))}
+    checks = [documented_paths(), dependencies(crates), names_in_sources(crates), files(crates), circles(crates),
+              locked_versions()]
+    lines = [line for check in checks for line in check]
+    print(*lines, sep="\n", end="\n" if lines else "")
+    return int(any(not line.startswith("warning: ") for line in lines))
+
+
+# Documents
+
+
+def documented_paths() -> Iterator[str]:
+    """Each path in backticks exists: below the root, below crates/, or below the folder that its heading names."""
+    document = ROOT / "ARCHITECTURE.md"
+    if not document.is_file():
+        yield "ARCHITECTURE.md is missing"
+        return
+    folder, fenced = ROOT, False
+    for number, line in enumerate(document.read_text().splitlines(), 1):
+        if line.startswith("```"):
+            fenced = not fenced
+        if fenced:
+            continue
+        quoted = re.findall(r"`([^`]+)`", line)
+        if line.startswith("#"):
+            folder = next((ROOT / text for text in quoted if (ROOT / text).is_dir()), ROOT)
+        for text in filter(looks_like_a_path, quoted):
+            if not any((base / text).exists() for base in (ROOT, ROOT / "crates", folder)):
+                yield f"ARCHITECTURE.md:{number}: `{text}` does not exist"
+
+
+def looks_like_a_path(text: str) -> bool:
+    is_file = re.search(r"\.(rs|py|toml|md|html|svg|lua|lock|sh)$", text)
+    ours = re.match(r"(crates|tests|bench|tools|docs|fuzz|python|\.ci)/", text)
+    return bool(re.fullmatch(r"[\w./-]+", text) and not text.startswith("/") and (is_file or ours))
+
+
+# Crates
+
+
+def dependencies(crates: dict[str, Path]) -> Iterator[str]:
+    """Our crates depend on each other downwards only, and none on what lies beyond a wall. What tests use is theirs,
+    unless it is never to be named."""
+    command = ["cargo", "metadata", "--no-deps", "--format-version", "1"]
+    packages = json.loads(subprocess.run(command, cwd=ROOT, check=True, capture_output=True).stdout)["packages"]
+    ours = {package["name"]: Path(package["manifest_path"]).parent.name for package in packages}
+    for package in packages:
+        crate = ours[package["name"]]
+        if crate not in ARROWS:
+            yield f"crates/{crate}: {Path(__file__).name} does not know it: say in ARROWS what it may depend on"
+        for name, kind in sorted((found["name"], found["kind"] or "") for found in package["dependencies"]):
+            families = forbidden(crate) if kind != "dev" else NEVER.get(crate, set())
+            beyond = any(is_of(name, family) for family in families)
+            if beyond or ours.get(name, crate) not in ARROWS.get(crate, set()) | {crate}:
+                yield f"crates/{crate}/Cargo.toml: {crate} may not depend on {name}"
+    for crate in sorted(ARROWS.keys() - crates.keys()):
+        yield f"crates/{crate}: named in ARROWS of {Path(__file__).name}, but not there"
+
+
+def forbidden(crate: str) -> set[str]:
+    return {name for name, allowed in ONLY.items() if crate not in allowed} | NEVER.get(crate, set())
+
+
+def is_of(name: str, family: str) -> bool:
+    """Whether a crate is of a family: `arrow-array` of `arrow`, `parquet_derive` of `parquet`, `orc-rust` of `orc`."""
+    return re.fullmatch(rf"{family}([-_].*)?", name) is not None
+
+
+def names_in_sources(crates: dict[str, Path]) -> Iterator[str]:
+    """No source names a crate beyond a wall, and none outside of the sinks is unsafe."""
+    for crate, folder in crates.items():
+        beyond = rf"(?:::)?\b((?:{'|'.join(sorted(forbidden(crate)))})(?:_\w+)?)"
+        crossing = re.compile(rf"(?<![\w:]){beyond}::|\buse\s+{beyond}\b")
+        for path in rust_files(folder):
+            if path.relative_to(folder).parts[0] != "src":
+                continue
+            for number, line in enumerate(code(path).splitlines(), 1):
+                if found := crossing.search(line):
+                    yield f"{where(path)}:{number}: {crate} may not name {found[1] or found[2]}"
+                if re.search(r"\bunsafe\b", line) and not where(path).startswith(UNSAFE_IN):
+                    yield f"{where(path)}:{number}: unsafe is allowed in {UNSAFE_IN} only"
+
+
+# Files
+
+
+def rust_files(folder: Path) -> Iterator[Path]:
+    return (path for path in sorted(folder.rglob("*.rs")) if "target" not in path.parts)
+
+
+def where(path: Path) -> str:
+    return str(path.relative_to(ROOT))
+
+
+def code(path: Path) -> str:
+    """The source without comments and texts, in as many lines."""
+    pattern = r'//[^\n]*|/\*.*?\*/|r(#+)".*?"\1|r"[^"]*"|"(?:\\.|[^"\\])*"|\'(?:\\.[^\']*|[^\'\\\n])\''
+    return re.sub(pattern, lambda found: '""' + "\n" * found[0].count("\n"), path.read_text(), flags=re.DOTALL)
+
+
+def files(crates: dict[str, Path]) -> Iterator[str]:
+    """Names say something, the first line says what the file is, no file is too long, and `lib.rs` defines nothing."""
+    kinds = "fn|struct|enum|union|trait|type|impl|const|static|macro_rules!"
+    defines = re.compile(rf"^\s*(?:pub(?:\([^)]*\))?\s+)?(?:unsafe |async |const )*({kinds})(?!\w)")
+    for folder in crates.values():
+        for path in rust_files(folder):
+            for part in path.relative_to(folder).with_suffix("").parts:
+                if part in VAGUE:
+                    yield f"{where(path)}: {part} says nothing: name it after what it holds"
+            lines = path.read_text().splitlines()
+            if not lines or not lines[0].startswith("//!"):
+                yield f"{where(path)}:1: the first line must say what the file is (//! ...)"
+            if len(lines) > TOO_LONG:
+                yield f"{where(path)}: {len(lines)} lines, more than {TOO_LONG}: divide it"
+            elif len(lines) > LONG:
+                yield f"warning: {where(path)}: {len(lines)} lines: say why, or divide it"
+        library = folder / "src/lib.rs"
+        if library.is_file():
+            for number, line in enumerate(code(library).splitlines(), 1):
+                if found := defines.match(line):
+                    yield f"{where(library)}:{number}: lib.rs defines nothing, but has a {found[1]}"
+
+
+# Modules
+
+
+Module = tuple[str, ...]
+
+
+class Modules:
+    """The modules of a crate, what each gives out under another's name, and what each names."""
+
+    def __init__(self, source: Path) -> None:
+        self.files: dict[Module, Path] = {}
+        for path in rust_files(source):
+            parts = path.relative_to(source).with_suffix("").parts
+            if parts[-1] in ("mod", "lib", "main"):
+                parts = parts[:-1]
+            if "tests" not in parts:
+                self.files[parts] = path
+        self.uses = {module: list(paths_in(without_tests(code(path)))) for module, path in self.files.items()}
+        self.given = {
+            module: {path[-1]: path for path in paths if len(path) > 1} for module, paths in self.uses.items()
+        }
+
+    def resolve(self, module: Module, path: Module, depth: int = 0) -> Module | None:
+        """The module that defines what `path` names when it stands in `module`, if that is of this crate."""
+        first, *rest = path
+        at: Module
+        if first == "crate":
+            at = ()
+        elif first in ("self", "super"):
+            at = module if first == "self" else module[:-1]
+            while rest and rest[0] == "super":
+                at, rest = at[:-1], rest[1:]
+        elif (*module, first) in self.files:
+            at = (*module, first)
+        else:
+            return None
+        for segment in rest:
+            if (*at, segment) in self.files:
+                at = (*at, segment)
+                continue
+            given = self.given.get(at, {}).get(segment)
+            if given and depth < 8:
+                return self.resolve(at, given, depth + 1) or at
+            break
+        return at
+
+    def arrows(self) -> Iterator[tuple[Module, Module]]:
+        for module, paths in self.uses.items():
+            for path in paths:
+                target = self.resolve(module, path)
+                if target is not None and target != module:
+                    yield module, target
+
+
+def without_tests(text: str) -> str:
+    """Inline tests may use what they like; they are the last of a file."""
+    return re.split(r"#\[cfg\(test\)\]\s*(?:#\[[^\]]*\]\s*)*mod\s+\w+", text, maxsplit=1)[0]
+
+
+def paths_in(text: str) -> Iterator[Module]:
+    """Every path below crate, self or super, and every path of a `use`, with its braces opened."""
+    for found in re.finditer(r"\buse\s+([^;]+);", text):
+        yield from opened("", re.sub(r"\s+", " ", found[1]))
+    for found in re.finditer(r"\b(?:crate|self|super)(?:::\w+)+", re.sub(r"\buse\s+[^;]+;", "", text)):
+        yield tuple(found[0].split("::"))
+
+
+def opened(prefix: str, text: str) -> Iterator[Module]:
+    head, brace, rest = text.partition("{")
+    if not brace:
+        path = re.sub(r"\s+as\s+\w+", "", prefix + text).replace(" ", "")
+        yield tuple(part for part in path.split("::") if part and part != "*")
+        return
+    depth, start, inner = 0, 0, rest.rstrip(" ").removesuffix("}")
+    for at, letter in enumerate(inner + ","):
+        depth += (letter == "{") - (letter == "}")
+        if letter == "," and depth == 0:
+            part = inner[start:at].strip()
+            start = at + 1
+            if part:
+                yield from opened(prefix + head.strip(), "" if part == "self" else part)
+
+
+def circles(crates: dict[str, Path]) -> Iterator[str]:
+    """In no folder do modules need each other in a circle; a folder counts as one. Parent and child may."""
+    for folder in crates.values():
+        arrows = sorted(set(Modules(folder / "src").arrows()))
+        siblings: dict[Module, dict[str, dict[str, str]]] = {}
+        for source, target in arrows:
+            shared = next((i for i, (a, b) in enumerate(zip(source, target)) if a != b), None)
+            if shared is not None:
+                needs = siblings.setdefault(source[:shared], {}).setdefault(source[shared], {})
+                needs.setdefault(target[shared], f"{'/'.join(source)} -> {'/'.join(target)}")
+        for parent, graph in sorted(siblings.items()):
+            for circle in circular(graph):
+                steps = sorted(graph[a][b] for a in circle for b in graph.get(a, {}) if b in circle)
+                place = "/".join((where(folder / "src"), *parent))
+                yield f"{place}: a circle of {', '.join(circle)}: {'; '.join(steps)}"
+
+
+def circular(graph: dict[str, dict[str, str]]) -> list[list[str]]:
+    """The sets of nodes that reach each other."""
+    def reached(start: str) -> set[str]:
+        found: set[str] = set()
+        waiting = [start]
+        while waiting:
+            for node in graph.get(waiting.pop(), {}):
+                if node not in found:
+                    found.add(node)
+                    waiting.append(node)
+        return found
+
+    reach = {node: reached(node) for node in graph}
+    sets = {tuple(sorted(other for other in reach[node] if node in reach.get(other, ()))) for node in graph}
+    return [list(circle) for circle in sorted(sets) if circle]
+
+
+# Versions
+
+
+def locked_versions() -> Iterator[str]:
+    """Two versions of these would not understand each other's types."""
+    locked = (ROOT / "Cargo.lock").read_text()
+    for name in ONE_VERSION:
+        versions = re.findall(rf'^name = "{name}"\nversion = "([^"]+)"', locked, re.MULTILINE)
+        if len(versions) > 1:
+            yield f"Cargo.lock: {name} in {len(versions)} versions, {' and '.join(versions)}: one is enough"
+
+
+if __name__ == "__main__":
+    sys.exit(main())
