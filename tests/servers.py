@@ -45,7 +45,7 @@ def s3s_fs() -> Path:
 
 def environment(**more: str) -> dict[str, str]:
     """The environment without what could configure a node or a client behind a test's back."""
-    ours = ("AWS_", "STYLOBATE_", "RUST_LOG")
+    ours = ("AWS_", "STYLOBATE_", "RUST_")
     return {k: v for k, v in os.environ.items() if not k.startswith(ours)} | more
 
 

@@ -39,7 +39,7 @@ def test_a_node_that_is_killed_under_load_never_serves_a_wrong_byte(
     for key, body in fixed.items():
         origin.s3.put_object(Bucket="lake", Key=key, Body=body)
     buckets = [Bucket.of_origin(proxy.endpoint, "lake", consistency="10s")]
-    flags = ["--memory", "192MiB", "--disk", f"{tmp_path}/cache=512MiB", "--attempts", "2", "--log", "warn"]
+    flags = ["--memory", "192MiB", "--disk", f"{tmp_path}/cache=512MiB", "--attempts", "2"]
     model = Model("lake", "moving/", 8)
     total = sum(map(len, fixed.values()))
     shares = []

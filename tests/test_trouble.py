@@ -14,6 +14,7 @@ import time
 from collections.abc import Callable, Iterator
 from concurrent.futures import ThreadPoolExecutor
 from pathlib import Path
+from typing import Any
 
 import pytest
 
@@ -67,25 +68,6 @@ def test_a_node_goes_on_when_its_disk_is_full(start: Callable[..., Node], data: 
     read_all(again, data)
 
 
-def test_a_node_goes_on_when_its_files_may_not_grow(start: Callable[..., Node], data: Path, tmp_path: Path) -> None:
-    """As a full disk, for who may not mount one: writes beyond 5 MiB of a file fail."""
-
-    def limit() -> None:
-        signal.signal(signal.SIGXFSZ, signal.SIG_IGN)
-        resource.setrlimit(resource.RLIMIT_FSIZE, (5 * MIB, 5 * MIB))
-
-    flags = ["--memory", "64MiB", "--disk", f"{tmp_path}/cache=1GiB", "--log", "error"]
-    try:
-        node = start([Bucket("data", str(data))], *flags, preexec_fn=limit)
-    except AssertionError as failed:
-        # Blocks that are made at their full size cannot be made at all: one line says so.
-        assert "exit code 5" in str(failed), failed
-        return
-    for _ in range(2):
-        read_all(node, data)
-    assert node.stop() == 0
-
-
 def test_a_node_goes_on_when_its_cache_folder_is_gone(start: Callable[..., Node], data: Path, tmp_path: Path) -> None:
     node = start([Bucket("data", str(data))], "--memory", "64MiB", "--disk", f"{tmp_path}/cache=256MiB")
     read_all(node, data)
@@ -118,11 +100,17 @@ def test_damaged_cache_files_are_misses(start: Callable[..., Node], data: Path, 
     assert again.stop() == 0
 
 
-def failure(*flags: str) -> tuple[int, str]:
+def small_files_only() -> None:
+    """Has the kernel refuse to let files grow beyond 1 MiB, with an error and not with a signal."""
+    signal.signal(signal.SIGXFSZ, signal.SIG_IGN)
+    resource.setrlimit(resource.RLIMIT_FSIZE, (MIB, MIB))
+
+
+def failure(*flags: str, **options: Any) -> tuple[int, str]:
     """Exit code and the one line of a node that does not start."""
     listen = [] if "--listen" in flags else ["--listen", "127.0.0.1:0"]
     command = [str(stylobate()), "serve", *listen, "--admin", "127.0.0.1:0", "--log", "off", *flags]
-    ended = subprocess.run(command, env=environment(), capture_output=True, text=True, timeout=60)
+    ended = subprocess.run(command, env=environment(), capture_output=True, text=True, timeout=60, **options)
     assert ended.stdout == ""
     assert len(ended.stderr.splitlines()) == 1, ended.stderr
     return ended.returncode, ended.stderr
@@ -137,6 +125,9 @@ def test_a_node_that_cannot_start_says_why_in_one_line(start: Callable[..., Node
     start([Bucket("data", str(data))], "--memory", "64MiB", "--disk", f"{tmp_path}/cache=64MiB")
     code, line = failure(*origin, "--disk", f"{tmp_path}/cache=64MiB")
     assert (code, "in use by another process" in line) == (5, True), line
+    # The files of a disk tier have their full size from the start, if only on paper.
+    code, line = failure(*origin, "--disk", f"{tmp_path}/limited=1GiB", preexec_fn=small_files_only)
+    assert (code, "File too large" in line) == (5, True), line
     with socket.socket() as taken:
         taken.bind(("127.0.0.1", 0))
         taken.listen()

@@ -31,7 +31,7 @@ PARTS = {
     "traces": (traces, "Traces of the Parpulse kinds, through a cold node and straight from the slow origin", lambda r: (
         f"The origin waits {r['delay_ms']} ms before each answer and sends "
         f"{r['megabytes_per_second_of_a_connection']} MB/s per connection, {r['megabytes_per_second_in_all']} MB/s "
-        f"in all; files at {r['scale']:g} of their size. Parpulse's means are those its authors published, for files "
+        f"in all; the node has {r['memory']}; files at {r['scale']:g} of their size. Parpulse's means are those its authors published, for files "
         "of full size, on AWS c5.xlarge against S3: context, not a comparison.")),
 }
 

@@ -88,7 +88,7 @@ def s3_origin(programs, folder, root):
 class Node(Server):
     """Ours, in front of the origin at `port`; `signed` says whether it verifies signatures."""
 
-    def __init__(self, programs, folder, bucket, origin_port, signed=False, more=()):
+    def __init__(self, programs, folder, bucket, origin_port, signed=False, memory=MEMORY, more=()):
         port, self.admin = free_port(), free_port()
         self.signed = signed
         command = [
@@ -97,7 +97,7 @@ class Node(Server):
             "--option", f"access_key_id={ACCESS_KEY}", "--option", f"secret_access_key={SECRET_KEY}",
             "--option", "region=us-east-1",
             "--listen", f"127.0.0.1:{port}", "--admin", f"127.0.0.1:{self.admin}",
-            "--memory", MEMORY, "--log", "warn", *more,
+            "--memory", memory, "--log", "warn", *more,
         ]
         if signed:
             command += ["--access-key", f"{ACCESS_KEY}:{SECRET_KEY}"]

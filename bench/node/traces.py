@@ -11,6 +11,8 @@ KINDS = ["1m", "100m", "parallel", "serial"]
 DELAY_MS = 30
 CONNECTION_MB = 100
 TOTAL_MB = 250
+# Room for all of the traces' files.
+MEMORY = "2GiB"
 # Mean latency in ms that Parpulse's authors report for traces of these kinds: AWS c5.xlarge, S3, debug builds.
 PARPULSE_MEAN_MS = {"1m": 105.6, "100m": 5914.0, "parallel": 1959.0, "serial": 766.0}
 SCALE = 0.1
@@ -25,11 +27,11 @@ def run(programs, folder, options):
               "--output", root])
         with servers.nginx_files(programs, folder, root) as files, \
                 servers.SlowOrigin(folder, files.port, DELAY_MS, CONNECTION_MB, TOTAL_MB) as origin, \
-                servers.Node(programs, folder, "data", origin.port, more=("--memory", "2GiB")) as node:
+                servers.Node(programs, folder, "data", origin.port, memory=MEMORY) as node:
             kinds[kind] = _play(programs, root, node, origin)
         shutil.rmtree(root)
     return {"delay_ms": DELAY_MS, "megabytes_per_second_of_a_connection": CONNECTION_MB,
-            "megabytes_per_second_in_all": TOTAL_MB, "scale": scale, "kinds": kinds}
+            "megabytes_per_second_in_all": TOTAL_MB, "memory": MEMORY, "scale": scale, "kinds": kinds}
 
 
 def _play(programs, root, node, origin):

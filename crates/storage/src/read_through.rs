@@ -22,7 +22,7 @@ use crate::{
     paged::Paged,
     read_ahead::ReadAhead,
     reader::Reader,
-    request::Requests,
+    request::{Requests, whole},
     stats::ReadStats,
     versions::{Known, Versions},
 };
@@ -240,11 +240,10 @@ impl ReadThrough {
         let GetResult { meta, range, attributes, .. } = &result;
         let (meta, range, attributes) = (meta.clone(), range.clone(), attributes.clone());
         let counters = self.inner.fetcher.counters.clone();
-        let name = path.to_string();
-        let expected = if options.head { 0 } else { range.end - range.start };
-        let whole = whole(result.into_stream(), name, range.clone(), expected);
-        let stream =
-            whole.inspect_ok(move |bytes| counters.bytes_passed_through.add(bytes.len() as u64)).boxed();
+        let announced = if options.head { 0..0 } else { range.clone() };
+        let whole = whole(result.into_stream(), path, announced);
+        let counted = whole.inspect_ok(move |bytes| counters.bytes_passed_through.add(bytes.len() as u64));
+        let stream = counted.map_err(object_store::Error::from).boxed();
         Ok(GetResult { payload: GetResultPayload::Stream(stream), meta, range, attributes })
     }
 
@@ -260,29 +259,6 @@ impl ReadThrough {
         }
         Ok(Attributes::new())
     }
-}
-
-/// Fails at the end if `stream` did not bring as many bytes as were announced.
-fn whole(
-    stream: BoxStream<'static, object_store::Result<Bytes>>,
-    path: String,
-    range: Range<u64>,
-    expected: u64,
-) -> BoxStream<'static, object_store::Result<Bytes>> {
-    futures::stream::try_unfold((stream, 0), move |(mut stream, received)| {
-        let (path, Range { start, end }) = (path.clone(), range.clone());
-        async move {
-            match stream.try_next().await? {
-                Some(bytes) => {
-                    let received = received + bytes.len() as u64;
-                    Ok(Some((bytes, (stream, received))))
-                }
-                None if received == expected => Ok(None),
-                None => Err(Error::Truncated { path, start, end, expected, received }.into()),
-            }
-        }
-    })
-    .boxed()
 }
 
 fn drop_pages(cache: &PageCache, object: crate::ObjectHash, size: u64) {

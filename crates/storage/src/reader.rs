@@ -10,6 +10,7 @@ use crate::{
     fetch::{Demand, Fetcher},
     flight::{Flight, Next},
     paged::Paged,
+    request::whole,
 };
 
 /// Reads a range. It holds one page at most: pages that were fetched ahead wait in the cache, not here.
@@ -176,11 +177,8 @@ impl Reader {
                 Err(error) => requests.before_retry(&mut patience, error).await?,
             }
         };
-        let path = self.object.known.path.to_string();
         let counters = self.fetcher.counters.clone();
-        let stream = answer
-            .into_stream()
-            .map_err(move |error| Error::from_origin(&path, error))
+        let stream = whole(answer.into_stream(), &self.object.known.path, start..end)
             .inspect_ok(move |bytes| counters.bytes_passed_through.add(bytes.len() as u64));
         self.source = Source::PastCache(stream.boxed());
         Ok(())

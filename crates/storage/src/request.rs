@@ -2,6 +2,8 @@
 
 use std::{future::Future, ops::Range, sync::Arc, time::Duration};
 
+use bytes::Bytes;
+use futures::{StreamExt, TryStreamExt, stream::BoxStream};
 use object_store::{Attributes, GetOptions, GetResult, ObjectStore, path::Path};
 use rand::Rng;
 use tokio::time::Instant;
@@ -169,4 +171,28 @@ impl Requests {
             && answer.range == range;
         if same { Ok(answer) } else { Err(self.changed(object)) }
     }
+}
+
+/// The bytes of `stream`, which is to bring those of `range`: fails as soon as there are more, or if there are fewer
+/// at the end.
+pub(crate) fn whole(
+    stream: BoxStream<'static, object_store::Result<Bytes>>,
+    path: &Path,
+    range: Range<u64>,
+) -> BoxStream<'static, Result<Bytes>> {
+    let path = path.to_string();
+    let expected = range.end - range.start;
+    futures::stream::try_unfold((stream, 0), move |(mut stream, before)| {
+        let (path, Range { start, end }) = (path.clone(), range.clone());
+        async move {
+            let next = stream.try_next().await.map_err(|error| Error::from_origin(&path, error))?;
+            let received = before + next.as_ref().map_or(0, |bytes| bytes.len() as u64);
+            match next {
+                Some(bytes) if received <= expected => Ok(Some((bytes, (stream, received)))),
+                None if received == expected => Ok(None),
+                _ => Err(Error::Truncated { path, start, end, expected, received }),
+            }
+        }
+    })
+    .boxed()
 }
