@@ -6,6 +6,7 @@ import http.client
 import random
 import threading
 from collections import Counter
+from collections.abc import Callable
 from dataclasses import dataclass, field
 
 from botocore.exceptions import BotoCoreError, ClientError, HTTPClientError
@@ -99,10 +100,10 @@ class Model:
     def load(self, node: Node, stop: threading.Event, writers: int, readers: int, seed: int) -> list[threading.Thread]:
         """Starts threads that write and read until `stop`."""
 
-        def loop(step: object, seed: str) -> None:
+        def loop(step: Callable[[Node, random.Random], None], seed: str) -> None:
             rng = random.Random(seed)
-            while not stop.is_set():
-                step(node, rng)  # type: ignore[operator]
+            while not stop.is_set() and node.running():
+                step(node, rng)
 
         steps = [self.write] * writers + [self.read] * readers
         threads = [threading.Thread(target=loop, args=(step, f"{seed}:{n}")) for n, step in enumerate(steps)]

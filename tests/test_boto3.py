@@ -358,7 +358,9 @@ def test_a_listing_has_every_key_once(s3: Any, listed: list[str], operation: str
 
 
 @pytest.mark.parametrize("size", [None, 1, 2])
-@pytest.mark.parametrize("prefix_asked", ["listing/", "listing/b", "listing/b/", "listing/day=", "listing/ü/", "listing/no"])
+@pytest.mark.parametrize(
+    "prefix_asked", ["listing/", "listing/b", "listing/b/", "listing/day=", "listing/ü/", "listing/no"]
+)
 def test_a_delimiter_rolls_up_folders(s3: Any, listed: list[str], prefix_asked: str, size: int | None) -> None:
     rest = [key.removeprefix(prefix_asked) for key in listed if key.startswith(prefix_asked)]
     folders = {prefix_asked + key[: key.index("/") + 1] for key in rest if "/" in key}
@@ -433,7 +435,9 @@ def test_a_strict_bucket_has_new_bytes_at_once(node: Node, origin: Origin, prefi
             assert body(node.s3, "strict", prefix + "a", Range="bytes=-5") == data[-5:]
 
 
-def test_a_ttl_bucket_has_new_bytes_after_its_time(start: Callable[..., Node], proxy: Proxy, origin: Origin, prefix: str) -> None:
+def test_a_ttl_bucket_has_new_bytes_after_its_time(
+    start: Callable[..., Node], proxy: Proxy, origin: Origin, prefix: str
+) -> None:
     node = start([Bucket.of_origin(proxy.endpoint, "lake", consistency="700ms")], "--memory", "128MiB")
     old, new = random_bytes(MIB + 5, 1), random_bytes(MIB + 5, 2)
     origin.s3.put_object(Bucket="lake", Key=prefix + "a", Body=old)
@@ -446,7 +450,9 @@ def test_a_ttl_bucket_has_new_bytes_after_its_time(start: Callable[..., Node], p
     assert got == new
 
 
-def test_an_immutable_bucket_never_asks_again(start: Callable[..., Node], proxy: Proxy, origin: Origin, prefix: str) -> None:
+def test_an_immutable_bucket_never_asks_again(
+    start: Callable[..., Node], proxy: Proxy, origin: Origin, prefix: str
+) -> None:
     node = start([Bucket.of_origin(proxy.endpoint, "lake", consistency="immutable")], "--memory", "128MiB")
     old = random_bytes(MIB + 5, 1)
     origin.s3.put_object(Bucket="lake", Key=prefix + "a", Body=old)

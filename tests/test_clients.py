@@ -103,7 +103,9 @@ def test_pyarrow_scans_hive_partitions(lake: Path, through: pa.fs.S3FileSystem) 
     def rows(fs: pa.fs.FileSystem, path: str) -> pa.Table:
         scanned = ds.dataset(path, filesystem=fs, format="parquet", partitioning="hive")
         kept = (ds.field("day") == "2024-01-02") | (pc.field("small") < 20)
-        return scanned.to_table(["id", "day", "region", "comment"], kept).sort_by([("day", "ascending"), ("id", "ascending")])
+        return scanned.to_table(["id", "day", "region", "comment"], kept).sort_by(
+            [("day", "ascending"), ("id", "ascending")]
+        )
 
     got = rows(through, f"lake/{ALL}hive")
     assert got == rows(pa.fs.LocalFileSystem(), str(lake / ALL / "hive"))
@@ -197,7 +199,13 @@ def test_polars_reads_every_column_of_a_glob(node: Node, lake: Path) -> None:
 def test_polars_aggregates_hive_partitions(node: Node, lake: Path) -> None:
     def query(source: str, **options: Any) -> pl.DataFrame:
         frame = pl.scan_parquet(source, hive_partitioning=True, **options)
-        return frame.filter(pl.col("day") >= pl.date(2024, 1, 2)).group_by("day").agg(pl.sum("small"), pl.len()).sort("day").collect()
+        return (
+            frame.filter(pl.col("day") >= pl.date(2024, 1, 2))
+            .group_by("day")
+            .agg(pl.sum("small"), pl.len())
+            .sort("day")
+            .collect()
+        )
 
     got = query(f"s3://lake/{ALL}hive/", storage_options=storage_options(node))
     assert got.equals(query(str(lake / ALL / "hive") + "/"))
@@ -255,12 +263,15 @@ def test_duckdb_copies_to_the_bucket(duck: duckdb.DuckDBPyConnection, lake: Path
     for name, options in [("a.parquet", "FORMAT parquet"), ("a.csv", "FORMAT csv, HEADER")]:
         duck.execute(f"COPY (SELECT id, name, price {source}) TO 's3://lake/{prefix}{name}' ({options})")
         # A file that begins its life through the node is the same file at the origin.
-        counted = [duck.execute(f"SELECT count(*), sum(id), sum(price) FROM '{base}{name}'").fetchall() for base in
-                   (f"s3://lake/{prefix}", f"{lake}/{prefix}")]
+        counted = [
+            duck.execute(f"SELECT count(*), sum(id), sum(price) FROM '{base}{name}'").fetchall()
+            for base in (f"s3://lake/{prefix}", f"{lake}/{prefix}")
+        ]
         assert counted[0] == counted[1]
         assert counted[0][0][0] == 240_000
     duck.execute(f"COPY (SELECT * {source}) TO 's3://lake/{prefix}tree' (FORMAT parquet, PARTITION_BY (flag))")
-    tree = "SELECT flag::BOOLEAN, count(*) FROM read_parquet('{}tree/**/*.parquet', hive_partitioning = true) GROUP BY 1 ORDER BY 1"
+    rows = "read_parquet('{}tree/**/*.parquet', hive_partitioning = true)"
+    tree = f"SELECT flag::BOOLEAN, count(*) FROM {rows} GROUP BY 1 ORDER BY 1"
     assert (
         duck.execute(tree.format(f"s3://lake/{prefix}")).fetchall()
         == duck.execute(tree.format(f"{lake}/{prefix}")).fetchall()

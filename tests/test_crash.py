@@ -48,8 +48,8 @@ def test_a_node_that_is_killed_under_load_never_serves_a_wrong_byte(
         if round_ == 0:
             model.create(node)
         with ThreadPoolExecutor(4) as pool:
-            read = lambda key: node.s3.get_object(Bucket="lake", Key=key)["Body"].read()
-            assert all(got == fixed[key] for key, got in zip(fixed, pool.map(read, fixed), strict=True))
+            bodies = pool.map(lambda key, s3=node.s3: s3.get_object(Bucket="lake", Key=key)["Body"].read(), fixed)
+            assert all(got == fixed[key] for key, got in zip(fixed, bodies, strict=True))
         stats = node.stats()
         if round_ > 0:
             # Pages that were on disk when the node was killed are there again, and are not fetched.
@@ -69,10 +69,11 @@ def test_a_node_that_is_killed_under_load_never_serves_a_wrong_byte(
         wait_for("the origin to be idle", lambda: proxy.idle)
         model.check()
         model.forget()
-    for _ in range(50):
-        model.read(node, random.Random(_))
+    for seed in range(50):
+        model.read(node, random.Random(seed))
     model.check()
-    print(f"{dict(model.done)}; part of {total >> 20} MiB found on disk after each kill: {[round(s, 2) for s in shares]}")
+    found = ", ".join(f"{share:.0%}" for share in shares)
+    print(f"{dict(model.done)}; of {total >> 20} MiB, found on disk after each kill: {found}")
     assert model.done["reads"] > 200
     assert model.done["writes"] > 50
     assert node.stop() == 0

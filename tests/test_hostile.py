@@ -54,7 +54,9 @@ def climbing(name: str) -> list[str]:
     slash = ["/", "%2f", "%2F", "%5c", "\\", "%252f", "//", "/./", "%c0%af"]
     ways = [f"{dots}{between}{name}" for dots in up for between in slash]
     ways += [f"sub{between}{dots}{between}{dots}{between}{name}" for dots in up for between in slash]
-    ways += [f"{between}{name}" for between in slash] + [f"ok{between}..{between}..{between}{name}" for between in slash]
+    ways += [f"{between}{name}" for between in slash] + [
+        f"ok{between}..{between}..{between}{name}" for between in slash
+    ]
     return ways
 
 
@@ -111,7 +113,8 @@ def test_a_bucket_of_an_s3_origin_is_not_left_either(
     node = start([Bucket.of_origin(proxy.endpoint, "lake")], "--memory", "64MiB")
     for name in ("canary", "pond/canary"):
         for way in climbing(name):
-            requests = f"GET /lake/{way} HTTP/1.1\r\nhost: x\r\n\r\nGET /lake/{way} HTTP/1.1\r\nhost: x\r\nconnection: close\r\n\r\n"
+            get = f"GET /lake/{way} HTTP/1.1\r\nhost: x\r\n"
+            requests = f"{get}\r\n{get}connection: close\r\n\r\n"
             assert CANARY not in talk(node.port, requests.encode(), patience=5), way
 
 
@@ -131,7 +134,6 @@ def test_a_bucket_of_an_s3_origin_is_not_left_either(
         ("/lake/ok?versionId=x", 501),
         ("/lake/ok?partNumber=x", 400),
         ("/lake?list-type=2&max-keys=x", 400),
-        ("/lake?list-type=2&continuation-token=%00", 400),
     ],
     ids=lambda value: str(value)[:24],
 )
@@ -207,9 +209,15 @@ def valid_requests() -> list[bytes]:
         request("GET /lake?location"),
         request("GET /"),
         request("PUT /lake/junk", "content-md5: XUFAKrxLKna5cZ2REBfFkg==", "x-amz-meta-a: b", body="hello"),
-        request("PUT /lake/junk", "content-encoding: aws-chunked", "x-amz-decoded-content-length: 5",
-                "x-amz-content-sha256: STREAMING-AWS4-HMAC-SHA256-PAYLOAD", signature, body=chunked),
-        request("PUT /lake/junk", "transfer-encoding: chunked", "") + b"5\r\nhello\r\n0\r\n\r\n",
+        request(
+            "PUT /lake/junk",
+            "content-encoding: aws-chunked",
+            "x-amz-decoded-content-length: 5",
+            "x-amz-content-sha256: STREAMING-AWS4-HMAC-SHA256-PAYLOAD",
+            signature,
+            body=chunked,
+        ),
+        request("PUT /lake/junk", "transfer-encoding: chunked") + b"5\r\nhello\r\n0\r\n\r\n",
         request("PUT /lake/junk2", "x-amz-copy-source: /lake/ok"),
         request("POST /lake/junk?uploads", "content-length: 0"),
         request("PUT /lake/junk?partNumber=1&uploadId=abc", body="hello"),
@@ -232,7 +240,9 @@ def damaged(rng: random.Random, valid: bytes) -> bytes:
             case 2:
                 data[at:at] = data[at : at + rng.randrange(1, 60)]
             case 3:
-                data[at:at] = rng.choice([b"\r\n", b"\0", b"%00", b"../", b"%2e%2e%2f", b"\xff", b"\n", b" ", b"999999999999"])
+                data[at:at] = rng.choice(
+                    [b"\r\n", b"\0", b"%00", b"../", b"%2e%2e%2f", b"\xff", b"\n", b" ", b"999999999999"]
+                )
             case 4:
                 data[at:at] = rng.randbytes(rng.randrange(1, 200))
             case 5:
@@ -247,7 +257,9 @@ def damaged(rng: random.Random, valid: bytes) -> bytes:
 def test_ten_thousand_damaged_requests_do_no_damage(start: Callable[..., Node], folder: Path, tmp_path: Path) -> None:
     (tmp_path / "safe").mkdir()
     (tmp_path / "safe" / "ok").write_bytes(b"x" * 3_000_000)
-    node = start([Bucket("lake", str(folder)), Bucket("safe", str(tmp_path / "safe"), read_only=True)], "--memory", "64MiB")
+    node = start(
+        [Bucket("lake", str(folder)), Bucket("safe", str(tmp_path / "safe"), read_only=True)], "--memory", "64MiB"
+    )
     pid, total, per_connection = node.pid, 10_000, 5
     valid = valid_requests()
     statuses: Counter[int] = Counter()
@@ -262,7 +274,8 @@ def test_ten_thousand_damaged_requests_do_no_damage(start: Callable[..., Node], 
             assert CANARY not in got
             for line in got.split(b"HTTP/1.1 ")[1:]:
                 statuses[int(line[:3])] += 1
-    print(f"{total} damaged requests in {time.monotonic() - begun:.1f} s; answers by status: {dict(sorted(statuses.items()))}")
+    by_status = dict(sorted(statuses.items()))
+    print(f"{total} damaged requests in {time.monotonic() - begun:.1f} s; answers by status: {by_status}")
     assert (node.pid, node.running()) == (pid, True)
     assert statuses[500] == 0, f"accidents: {statuses}"
     assert statuses.total() > total // 10

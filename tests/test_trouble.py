@@ -139,13 +139,17 @@ def test_a_node_that_cannot_start_says_why_in_one_line(start: Callable[..., Node
     assert failure(*origin, "--listen", "0.0.0.0:0")[0] == 2
 
 
-def test_a_locked_folder_is_free_once_its_node_was_killed(start: Callable[..., Node], data: Path, tmp_path: Path) -> None:
+def test_a_locked_folder_is_free_once_its_node_was_killed(
+    start: Callable[..., Node], data: Path, tmp_path: Path
+) -> None:
     flags = ["--memory", "64MiB", "--disk", f"{tmp_path}/cache=64MiB"]
     start([Bucket("data", str(data))], *flags).kill()
     start([Bucket("data", str(data))], *flags)
 
 
-def test_an_origin_that_comes_back_is_used_again(start: Callable[..., Node], proxy: Proxy, origin: Origin, prefix: str) -> None:
+def test_an_origin_that_comes_back_is_used_again(
+    start: Callable[..., Node], proxy: Proxy, origin: Origin, prefix: str
+) -> None:
     node = start([Bucket.of_origin(proxy.endpoint, "lake")], "--memory", "128MiB", "--attempts", "1")
     origin.s3.put_object(Bucket="lake", Key=prefix + "a", Body=b"bytes")
     proxy.down = True
@@ -156,7 +160,9 @@ def test_an_origin_that_comes_back_is_used_again(start: Callable[..., Node], pro
             assert b"http" not in failed.body.lower().replace(b"xmlns", b""), failed.body
     finally:
         proxy.down = False
-    answer = wait_for("the origin", lambda: (a := request(node.endpoint, "GET", f"/lake/{prefix}a")).status == 200 and a)
+    answer = wait_for(
+        "the origin", lambda: (a := request(node.endpoint, "GET", f"/lake/{prefix}a")).status == 200 and a
+    )
     assert answer.body == b"bytes"
 
 

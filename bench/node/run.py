@@ -23,7 +23,7 @@ PARTS = {
     "hot": (hot, "Hot ranged GETs, from memory, over loopback", lambda r: (
         f"wrk, 1 thread, {r['connections']} connections; an object of {r['object_bytes'] >> 20} MiB, memory "
         f"{r['memory']} each; {r['rounds']} rounds of {r['seconds_per_run']} s, in turns; medians.\n"
-        "signed: a presigned URL per request, its range signed too. nginx: proxy_cache, slice 1m. "
+        "CPU µs: the server's processor time per request. signed: a presigned URL per request, its range signed too. nginx: proxy_cache, slice 1m. "
         "stylobate / it: requests per second of the unsigned node over the row's.")),
     "cold": (cold, "Cold sequential read, straight from a slow origin and through a node without anything", lambda r: (
         f"{r['object_bytes'] >> 20} MiB; the origin waits {r['delay_ms']} ms before each answer and sends "

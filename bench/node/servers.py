@@ -30,6 +30,12 @@ def free_port():
         return probe.getsockname()[1]
 
 
+def _cpu_seconds(pid):
+    # What follows the name, which may hold blanks; fields 14 and 15 of proc(5): user and system.
+    fields = Path(f"/proc/{pid}/stat").read_text().rpartition(") ")[2].split()
+    return (int(fields[11]) + int(fields[12])) / os.sysconf("SC_CLK_TCK")
+
+
 class Server:
     """A process that listens on a port. Ends with the `with` block."""
 
@@ -58,6 +64,12 @@ class Server:
                 time.sleep(0.02)
         self.stop()
         fail(f"{self.name} did not start:\n{self.log.read_text(errors='replace')[-2000:]}")
+
+    def cpu_seconds(self):
+        """Processor time that the process and its workers took so far."""
+        pid = self.process.pid
+        children = Path(f"/proc/{pid}/task/{pid}/children").read_text().split()
+        return sum(_cpu_seconds(each) for each in [pid, *children])
 
     def stop(self):
         if self.process.poll() is None:

@@ -205,7 +205,6 @@ fn http() -> http1::Builder {
         .header_read_timeout(HEAD_PATIENCE)
         .keep_alive(true)
         .half_close(false)
-        .pipeline_flush(true)
         .writev(true)
         .max_buf_size(WRITE_BUFFER);
     http

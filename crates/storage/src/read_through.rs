@@ -144,7 +144,7 @@ impl ReadThrough {
         let mut listing = self.origin().store().list(folder.as_ref());
         while let Some(meta) = listing.next().await {
             let meta = meta.map_err(|error| Error::from_origin(prefix, error))?;
-            let Some(version) = ObjectVersion::of(self.origin().name(), &meta) else { continue };
+            let Some(version) = ObjectVersion::of(self.origin().identity(), &meta) else { continue };
             let first = PageKey { object: version.hash(), page: 0 };
             if meta.location.as_ref().starts_with(prefix) && self.cache().may_contain(&first) {
                 drop_pages(self.cache(), version.hash(), meta.size);

@@ -8,6 +8,7 @@
 use std::{
     borrow::Cow,
     fs::{self, File, TryLockError},
+    os::unix::fs::MetadataExt,
     path::{Path, PathBuf},
     sync::{
         Arc,
@@ -118,13 +119,24 @@ fn prepare(dir: &Path, options: &CacheOptions, blocks: u64) -> std::io::Result<P
     }
     let pages_dir = dir.join(name);
     fs::create_dir_all(&pages_dir)?;
+    let mut kept = Vec::new();
     for entry in fs::read_dir(&pages_dir)? {
         let entry = entry?;
         let number =
             entry.file_name().to_string_lossy().rsplit('-').next().and_then(|n| n.parse::<u64>().ok());
         if number.is_none_or(|number| number >= blocks) {
             fs::remove_file(entry.path())?;
+        } else {
+            let metadata = entry.metadata()?;
+            kept.push((metadata.blocks() > 0, metadata.modified()?, entry.path()));
         }
+    }
+    // The block engine makes room when it has written a block, and only then. Where a killed process left none empty,
+    // it would wait for one for ever, in each write and in close: so the block written longest ago is given up.
+    if kept.len() as u64 >= blocks
+        && let Some((true, _, oldest)) = kept.iter().min()
+    {
+        fs::remove_file(oldest)?;
     }
     Ok(pages_dir)
 }

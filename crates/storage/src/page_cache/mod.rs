@@ -167,9 +167,12 @@ impl PageCache {
 
     /// Writes what is not yet on disk, and stops. Reads afterwards miss or answer from memory.
     pub async fn close(&self) -> Result<()> {
-        match &self.inner.tiers {
-            Some(tiers) => tiers.pages.close().await.map_err(unexpected),
-            None => Ok(()),
+        let Some(tiers) = &self.inner.tiers else { return Ok(()) };
+        let pages = tiers.pages.clone();
+        // A disk that failed, such as a full one, may have left the block engine in a state in which it panics.
+        match tokio::spawn(async move { pages.close().await }).await {
+            Ok(closed) => closed.map_err(unexpected),
+            Err(failed) => Err(Error::Cache { reason: format!("the disk tier failed: {failed}") }),
         }
     }
 

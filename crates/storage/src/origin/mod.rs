@@ -1,15 +1,11 @@
 //! Where objects come from: a folder, a bucket of any provider, a web server, or a store made by the caller.
 
+mod cloud;
+
 use std::{fmt, path::PathBuf, sync::Arc};
 
-use base64::{Engine, prelude::BASE64_STANDARD};
-use http::header::{AUTHORIZATION, HeaderMap, HeaderValue};
 use object_store::{
-    BackoffConfig, ClientOptions, ObjectStore, ObjectStoreExt, ObjectStoreScheme, RetryConfig,
-    aws::AmazonS3Builder,
-    azure::MicrosoftAzureBuilder,
-    gcp::GoogleCloudStorageBuilder,
-    http::HttpBuilder,
+    ObjectStore, ObjectStoreExt, ObjectStoreScheme,
     list::{PaginatedListOptions, PaginatedListStore},
     local::LocalFileSystem,
     memory::InMemory,
@@ -17,18 +13,17 @@ use object_store::{
     path::Path,
     prefix::PrefixStore,
 };
-use percent_encoding::percent_decode_str;
 use url::Url;
 
+use self::cloud::{Builder, without_credentials};
 use crate::{Error, RequestOptions, Result};
-
-/// Longest that one request may take from its first byte to its last: a part of an upload over a slow line.
-const REQUEST_TIMEOUT: &str = "300s";
 
 /// An object store and what of it goes beyond [`ObjectStore`]. Cheap to clone.
 #[derive(Clone)]
 pub struct Origin {
     name: String,
+    /// What no other origin has: the URL alone does not tell two endpoints or accounts apart.
+    identity: String,
     /// Paths within the bucket are relative to this one.
     prefix: Path,
     store: Arc<dyn ObjectStore>,
@@ -55,7 +50,9 @@ impl fmt::Debug for Origin {
 impl Origin {
     /// An origin over any store, under a name that tells it from all others: what is cached, is cached under it.
     pub fn new(name: impl Into<String>, store: Arc<dyn ObjectStore>) -> Self {
-        Self { name: name.into(), prefix: Path::default(), store, native: None, folder: None, retries: false }
+        let name = name.into();
+        let identity = name.clone();
+        Self { name, identity, prefix: Path::default(), store, native: None, folder: None, retries: false }
     }
 
     /// The origin at `url`: a folder (`DIR` or `file://`), `s3://`, `gs://`, `az://`, `http(s)://` or `memory://`.
@@ -87,19 +84,24 @@ impl Origin {
                     parsed.to_file_path().map_err(|()| error("not a path of this machine".to_owned()))?;
                 Self::folder(url, path)
             }
-            ObjectStoreScheme::Memory => Ok(Self::cloud(name, prefix, InMemoryOrigin::default(), false)),
-            ObjectStoreScheme::AmazonS3 => {
-                Ok(Self::cloud(name, prefix, CloudStore(builder.s3().map_err(fail)?), true))
+            ObjectStoreScheme::Memory => {
+                // Its objects are gone with the process, and its ETags begin anew.
+                let identity = format!("{:032x}", rand::random::<u128>());
+                let store: Arc<dyn ObjectStore> = Arc::new(InMemory::new());
+                let origin = Self { identity, ..Self::new(name, store) };
+                Ok(origin.below(prefix))
             }
+            ObjectStoreScheme::AmazonS3 => Ok(Self::cloud(name, prefix, builder.s3().map_err(fail)?)),
             ObjectStoreScheme::GoogleCloudStorage => {
-                Ok(Self::cloud(name, prefix, CloudStore(builder.gcs().map_err(fail)?), true))
+                Ok(Self::cloud(name, prefix, builder.gcs().map_err(fail)?))
             }
             ObjectStoreScheme::MicrosoftAzure => {
-                Ok(Self::cloud(name, prefix, CloudStore(builder.azure().map_err(fail)?), true))
+                Ok(Self::cloud(name, prefix, builder.azure().map_err(fail)?))
             }
             ObjectStoreScheme::Http => {
-                let store: Arc<dyn ObjectStore> = Arc::new(builder.http().map_err(fail)?);
-                Ok(Self { retries: true, ..Self::new(name, store) })
+                let (store, user) = builder.http().map_err(fail)?;
+                let identity = format!("{name} {user}");
+                Ok(Self { identity, retries: true, ..Self::new(name, Arc::new(store)) })
             }
             _ => Err(error("unknown kind of origin".to_owned())),
         }
@@ -116,15 +118,34 @@ impl Origin {
         Ok(Self { folder: Some(path), ..Self::new(name, Arc::new(store)) })
     }
 
-    fn cloud(name: String, prefix: Path, store: impl IntoStores, retries: bool) -> Self {
-        let (store, native) = store.into_stores();
-        let store = if prefix.is_root() { store } else { Arc::new(PrefixStore::new(store, prefix.clone())) };
-        Self { name, prefix, store, native, folder: None, retries }
+    fn cloud<S>(name: String, prefix: Path, (store, account): (S, String)) -> Self
+    where
+        S: ObjectStore + MultipartStore + PaginatedListStore,
+    {
+        let store = Arc::new(store);
+        let native = Native { multipart: store.clone(), list: store.clone() };
+        let identity = format!("{name} {account}");
+        let origin = Self { identity, native: Some(native), retries: true, ..Self::new(name, store) };
+        origin.below(prefix)
+    }
+
+    /// The origin's objects under a prefix, named relative to it.
+    fn below(mut self, prefix: Path) -> Self {
+        if !prefix.is_root() {
+            self.store = Arc::new(PrefixStore::new(self.store, prefix.clone()));
+            self.prefix = prefix;
+        }
+        self
     }
 
     /// The URL without credentials.
     pub fn name(&self) -> &str {
         &self.name
+    }
+
+    /// What tells its objects from those of every other origin.
+    pub(crate) fn identity(&self) -> &str {
+        &self.identity
     }
 
     /// The store, with paths relative to the origin.
@@ -175,110 +196,6 @@ impl Origin {
     }
 }
 
-fn without_credentials(url: &str) -> String {
-    match Url::parse(url) {
-        Ok(mut parsed) if !parsed.username().is_empty() || parsed.password().is_some() => {
-            let cleared = parsed.set_username("").and_then(|()| parsed.set_password(None));
-            if cleared.is_ok() { parsed.to_string() } else { format!("{}://", parsed.scheme()) }
-        }
-        _ => url.to_owned(),
-    }
-}
-
-trait IntoStores {
-    fn into_stores(self) -> (Arc<dyn ObjectStore>, Option<Native>);
-}
-
-struct CloudStore<S>(S);
-
-impl<S: ObjectStore + MultipartStore + PaginatedListStore> IntoStores for CloudStore<S> {
-    fn into_stores(self) -> (Arc<dyn ObjectStore>, Option<Native>) {
-        let store = Arc::new(self.0);
-        (store.clone(), Some(Native { multipart: store.clone(), list: store }))
-    }
-}
-
-#[derive(Default)]
-struct InMemoryOrigin(InMemory);
-
-impl IntoStores for InMemoryOrigin {
-    fn into_stores(self) -> (Arc<dyn ObjectStore>, Option<Native>) {
-        (Arc::new(self.0), None)
-    }
-}
-
-struct Builder<'a> {
-    url: &'a Url,
-    options: &'a [(String, String)],
-    requests: &'a RequestOptions,
-}
-
-/// Applies the options to a builder of the object_store crate; a key that it does not know is an error.
-macro_rules! configured {
-    ($self:ident, $builder:expr) => {{
-        let mut builder = $builder.with_url($self.url.as_str()).with_retry($self.retry());
-        for (key, value) in $self.options() {
-            builder = builder.with_config(key.to_ascii_lowercase().parse()?, value);
-        }
-        builder.build()
-    }};
-}
-
-impl Builder<'_> {
-    fn retry(&self) -> RetryConfig {
-        RetryConfig {
-            backoff: BackoffConfig { init_backoff: self.requests.backoff, ..BackoffConfig::default() },
-            max_retries: self.requests.attempts.saturating_sub(1) as usize,
-            retry_timeout: self.requests.deadline,
-        }
-    }
-
-    /// The options given, after the defaults that they override.
-    fn options(&self) -> impl Iterator<Item = (&str, &str)> {
-        let given = self.options.iter().map(|(key, value)| (key.as_str(), value.as_str()));
-        [("timeout", REQUEST_TIMEOUT)].into_iter().chain(given)
-    }
-
-    fn s3(&self) -> object_store::Result<object_store::aws::AmazonS3> {
-        configured!(self, AmazonS3Builder::from_env())
-    }
-
-    fn gcs(&self) -> object_store::Result<object_store::gcp::GoogleCloudStorage> {
-        configured!(self, GoogleCloudStorageBuilder::from_env())
-    }
-
-    fn azure(&self) -> object_store::Result<object_store::azure::MicrosoftAzure> {
-        configured!(self, MicrosoftAzureBuilder::from_env())
-    }
-
-    fn http(&self) -> object_store::Result<object_store::http::HttpStore> {
-        let mut client = ClientOptions::new().with_allow_http(true);
-        for (key, value) in self.options() {
-            client = client.with_config(key.to_ascii_lowercase().parse()?, value);
-        }
-        if !self.url.username().is_empty() {
-            client = client.with_default_headers(basic_auth(self.url));
-        }
-        HttpBuilder::new()
-            .with_url(without_credentials(self.url.as_str()))
-            .with_client_options(client)
-            .with_retry(self.retry())
-            .build()
-    }
-}
-
-/// The URL's user and password as a header, so that no error of the client can quote them with the URL.
-fn basic_auth(url: &Url) -> HeaderMap {
-    let decode = |text: &str| percent_decode_str(text).decode_utf8_lossy().into_owned();
-    let pair = format!("{}:{}", decode(url.username()), decode(url.password().unwrap_or_default()));
-    let mut headers = HeaderMap::new();
-    if let Ok(mut value) = HeaderValue::from_str(&format!("Basic {}", BASE64_STANDARD.encode(pair))) {
-        value.set_sensitive(true);
-        headers.insert(AUTHORIZATION, value);
-    }
-    headers
-}
-
 #[cfg(test)]
 mod tests {
     use super::*;
@@ -311,6 +228,18 @@ mod tests {
         assert!(parse("memory:///", &[]).is_ok());
         assert!(parse("http://127.0.0.1:1/files", &[]).is_ok());
         assert!(parse("az://container/p", &[("account_name", "a"), ("use_emulator", "true")]).is_ok());
+    }
+
+    #[test]
+    fn origins_that_share_a_url_but_no_endpoint_or_account_are_told_apart() {
+        let identity = |url: &str, options: &[(&str, &str)]| parse(url, options).unwrap().identity;
+        let s3 = |endpoint: &str| identity("s3://bucket", &[("endpoint", endpoint), ("region", "x")]);
+        assert_ne!(s3("http://127.0.0.1:1"), s3("http://127.0.0.1:2"));
+        assert_eq!(s3("http://127.0.0.1:1"), s3("http://127.0.0.1:1"));
+        let azure = |account: &str| identity("az://container", &[("account_name", account)]);
+        assert_ne!(azure("a"), azure("b"));
+        assert_ne!(identity("memory:///", &[]), identity("memory:///", &[]));
+        assert_ne!(identity("http://a@127.0.0.1:1/", &[]), identity("http://b@127.0.0.1:1/", &[]));
     }
 
     #[test]

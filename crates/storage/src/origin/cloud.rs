@@ -1,0 +1,108 @@
+//! Clients of cloud stores and web servers, built from a URL, options, and the provider's environment variables.
+
+use base64::{Engine, prelude::BASE64_STANDARD};
+use http::header::{AUTHORIZATION, HeaderMap, HeaderValue};
+use object_store::{
+    BackoffConfig, ClientOptions, RetryConfig,
+    aws::{AmazonS3Builder, AmazonS3ConfigKey},
+    azure::{AzureConfigKey, MicrosoftAzureBuilder},
+    gcp::{GoogleCloudStorageBuilder, GoogleConfigKey},
+    http::HttpBuilder,
+};
+use percent_encoding::percent_decode_str;
+use url::Url;
+
+use crate::RequestOptions;
+
+/// Longest that one request may take from its first byte to its last: a part of an upload over a slow line.
+const REQUEST_TIMEOUT: &str = "300s";
+
+/// What a store is built from.
+pub(super) struct Builder<'a> {
+    pub(super) url: &'a Url,
+    pub(super) options: &'a [(String, String)],
+    pub(super) requests: &'a RequestOptions,
+}
+
+/// A store, and what tells its objects from those of another store under the same URL.
+type Built<S> = object_store::Result<(S, String)>;
+
+/// Applies the options to a builder of the object_store crate; a key that it does not know is an error.
+macro_rules! configured {
+    ($self:ident, $builder:expr, $identity:expr) => {{
+        let mut builder = $builder.with_url($self.url.as_str()).with_retry($self.retry());
+        for (key, value) in $self.options() {
+            builder = builder.with_config(key.to_ascii_lowercase().parse()?, value);
+        }
+        let identity = $identity.map(|key| builder.get_config_value(&key).unwrap_or_default());
+        Ok((builder.build()?, identity.join(" ")))
+    }};
+}
+
+impl Builder<'_> {
+    fn retry(&self) -> RetryConfig {
+        RetryConfig {
+            backoff: BackoffConfig { init_backoff: self.requests.backoff, ..BackoffConfig::default() },
+            max_retries: self.requests.attempts.saturating_sub(1) as usize,
+            retry_timeout: self.requests.deadline,
+        }
+    }
+
+    /// The options given, after the defaults that they override.
+    fn options(&self) -> impl Iterator<Item = (&str, &str)> {
+        let given = self.options.iter().map(|(key, value)| (key.as_str(), value.as_str()));
+        [("timeout", REQUEST_TIMEOUT)].into_iter().chain(given)
+    }
+
+    pub(super) fn s3(&self) -> Built<object_store::aws::AmazonS3> {
+        configured!(self, AmazonS3Builder::from_env(), [AmazonS3ConfigKey::Endpoint])
+    }
+
+    pub(super) fn gcs(&self) -> Built<object_store::gcp::GoogleCloudStorage> {
+        configured!(self, GoogleCloudStorageBuilder::from_env(), [GoogleConfigKey::BaseUrl])
+    }
+
+    pub(super) fn azure(&self) -> Built<object_store::azure::MicrosoftAzure> {
+        let identity = [AzureConfigKey::AccountName, AzureConfigKey::Endpoint, AzureConfigKey::UseEmulator];
+        configured!(self, MicrosoftAzureBuilder::from_env(), identity)
+    }
+
+    pub(super) fn http(&self) -> Built<object_store::http::HttpStore> {
+        let mut client = ClientOptions::new().with_allow_http(true);
+        for (key, value) in self.options() {
+            client = client.with_config(key.to_ascii_lowercase().parse()?, value);
+        }
+        if !self.url.username().is_empty() {
+            client = client.with_default_headers(basic_auth(self.url));
+        }
+        let store = HttpBuilder::new()
+            .with_url(without_credentials(self.url.as_str()))
+            .with_client_options(client)
+            .with_retry(self.retry())
+            .build()?;
+        Ok((store, self.url.username().to_owned()))
+    }
+}
+
+/// The URL's user and password as a header, so that no error of the client can quote them with the URL.
+fn basic_auth(url: &Url) -> HeaderMap {
+    let decode = |text: &str| percent_decode_str(text).decode_utf8_lossy().into_owned();
+    let pair = format!("{}:{}", decode(url.username()), decode(url.password().unwrap_or_default()));
+    let mut headers = HeaderMap::new();
+    if let Ok(mut value) = HeaderValue::from_str(&format!("Basic {}", BASE64_STANDARD.encode(pair))) {
+        value.set_sensitive(true);
+        headers.insert(AUTHORIZATION, value);
+    }
+    headers
+}
+
+/// The URL without its user and password.
+pub(super) fn without_credentials(url: &str) -> String {
+    match Url::parse(url) {
+        Ok(mut parsed) if !parsed.username().is_empty() || parsed.password().is_some() => {
+            let cleared = parsed.set_username("").and_then(|()| parsed.set_password(None));
+            if cleared.is_ok() { parsed.to_string() } else { format!("{}://", parsed.scheme()) }
+        }
+        _ => url.to_owned(),
+    }
+}
