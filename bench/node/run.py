@@ -5,6 +5,7 @@ import argparse
 import json
 import os
 import shutil
+import signal
 import sys
 import tempfile
 import time
@@ -49,6 +50,8 @@ def main():
     if sys.platform != "linux":
         tools.fail("Linux is needed")
 
+    # So that whoever ends the benchmark ends its servers too.
+    signal.signal(signal.SIGTERM, lambda *_: sys.exit("bench-node: told to stop"))
     programs = tools.find(options.binary)
     versions = tools.versions(programs)
     print("\n".join(f"{name:<10} {version}" for name, version in versions.items()))

@@ -134,6 +134,7 @@ class Node(Server):
 
 
 def cachey(programs, folder, origin_port):
+    """cachey in front of the origin, in memory only. It listens on every address: it knows no other way."""
     port = free_port()
     return Server("cachey", [programs["cachey"], "--memory", MEMORY, "--port", port], port, folder, {
         "AWS_ENDPOINT_URL": f"http://127.0.0.1:{origin_port}", "AWS_REGION": "us-east-1",

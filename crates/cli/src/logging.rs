@@ -2,16 +2,21 @@
 
 use std::io::{self, IsTerminal};
 
-use anyhow::Context;
 use stylobate_server::config::LogFormat;
 use tracing_subscriber::EnvFilter;
 
 /// Never printed, whatever the filter says: s3s logs request headers, and the signatures that it computes.
 const SILENT: &str = "s3s=off";
 
-/// Prints events that pass `filter`, such as `info` or `warn,stylobate_server=debug`.
-pub(crate) fn start(filter: &str, format: LogFormat) -> anyhow::Result<()> {
-    let filter = EnvFilter::builder().parse(filter).with_context(|| format!("log filter {filter:?}"))?;
+/// Understands a filter, such as `info` or `warn,stylobate_server=debug`. The error says what to write instead.
+pub(crate) fn filter(text: &str) -> Result<EnvFilter, String> {
+    EnvFilter::builder().parse(text).map_err(|error| {
+        format!("{text:?} is not a filter ({error}): write warn, or info,stylobate_server=debug")
+    })
+}
+
+/// Prints events that pass `filter`.
+pub(crate) fn start(filter: EnvFilter, format: LogFormat) -> anyhow::Result<()> {
     let filter = filter.add_directive(SILENT.parse()?);
     let events = tracing_subscriber::fmt()
         .with_env_filter(filter)

@@ -1,11 +1,17 @@
 //! `stylobate serve`: a storage node in front of buckets or folders.
 
-use std::{io::Write, path::PathBuf, pin::pin, process};
+use std::{
+    io::Write,
+    net::{Ipv4Addr, SocketAddr},
+    path::PathBuf,
+    pin::pin,
+    process,
+};
 
 use anyhow::Context;
 use clap::Args;
 use stylobate_server::{
-    Doors, Node, check_origins,
+    Doors, Node, ServerError, check_origins,
     config::{Layer, Layers, NodeConfig, Resolved, Setting},
 };
 use tokio::signal::unix::{Signal, SignalKind, signal};
@@ -61,7 +67,8 @@ pub(crate) struct ServeArgs {
     #[arg(long, value_name = "SIZE")]
     page_size: Option<String>,
 
-    /// Larger objects go to disk first, and to memory when they are read again [default: 10MiB]
+    /// Pages of larger objects displace nothing in memory: when it is full they go to disk only, and to memory when
+    /// they are read again [default: 10MiB]
     #[arg(long, value_name = "SIZE")]
     small_object: Option<String>,
 
@@ -102,7 +109,7 @@ pub(crate) struct ServeArgs {
     #[arg(long, value_name = "TIME")]
     backoff: Option<String>,
 
-    /// How long a request to an origin may take, retries included [default: 60s]
+    /// How long an origin may go without progress, attempts included [default: 60s]
     #[arg(long, value_name = "TIME")]
     deadline: Option<String>,
 
@@ -192,13 +199,17 @@ impl ServeArgs {
 /// Serves until SIGTERM or SIGINT. The error of a node that does not start knows its exit code.
 pub(crate) async fn run(args: ServeArgs) -> anyhow::Result<()> {
     let resolved = args.resolve()?;
+    let log = logging::filter(&resolved.config.server.log).map_err(|reason| ServerError::Config {
+        at: resolved.provenance(Setting::Log),
+        what: format!("log: {reason}"),
+    })?;
     if args.print_config {
         print!("{resolved}");
         return Ok(());
     }
     resolved.check_default_folder()?;
     let config = resolved.config;
-    logging::start(&config.server.log, config.server.log_format)?;
+    logging::start(log, config.server.log_format)?;
 
     // From here on a signal is remembered, not deadly: what the node has opened is closed again.
     let mut shutdown = pin!(shutdown()?);
@@ -232,12 +243,21 @@ fn announce(doors: &Doors, config: &NodeConfig) -> anyhow::Result<()> {
         None => ("any", "any"),
     };
     let region = &config.server.region;
+    let client = reachable(s3);
     writeln!(
         out,
-        "export AWS_ENDPOINT_URL=http://{s3} AWS_ACCESS_KEY_ID={id} AWS_SECRET_ACCESS_KEY={secret} AWS_REGION={region}"
+        "export AWS_ENDPOINT_URL=http://{client} AWS_ACCESS_KEY_ID={id} AWS_SECRET_ACCESS_KEY={secret} AWS_REGION={region}"
     )?;
     out.flush()?;
     Ok(())
+}
+
+/// The address that a client on this machine is to be told: a door that listens everywhere is on loopback too.
+fn reachable(door: SocketAddr) -> SocketAddr {
+    match door.ip().is_unspecified() {
+        true => SocketAddr::from((Ipv4Addr::LOCALHOST, door.port())),
+        false => door,
+    }
 }
 
 /// Ready at the first SIGTERM or SIGINT. From then on, a second one ends the process at once.

@@ -13,7 +13,8 @@ use std::{
 /// The command in an empty folder and without the caller's own variables.
 fn stylobate(folder: &Path) -> Command {
     let mut command = Command::new(env!("CARGO_BIN_EXE_stylobate"));
-    for (name, _) in std::env::vars().filter(|(name, _)| name.starts_with("STYLOBATE_")) {
+    let own = |name: &str| name.starts_with("STYLOBATE_") || name.starts_with("AWS_");
+    for (name, _) in std::env::vars().filter(|(name, _)| own(name)) {
         command.env_remove(name);
     }
     command.current_dir(folder).arg("serve").env_remove("RUST_BACKTRACE");
@@ -192,12 +193,58 @@ fn beyond_loopback_keys_are_needed() {
     }
 }
 
+/// A port on which nobody listens: it was free a moment ago.
+fn free_port() -> u16 {
+    TcpListener::bind("127.0.0.1:0").unwrap().local_addr().unwrap().port()
+}
+
+#[test]
+fn an_origin_that_is_the_node_itself_is_refused() {
+    let folder = tempfile::tempdir().unwrap();
+    let port = free_port();
+    let listen = format!("127.0.0.1:{port}");
+    let doors = ["--listen", &listen, "--admin", "127.0.0.1:0", "--memory", "64MiB", "--attempts", "1"];
+    let endpoint = format!("http://localhost:{port}");
+
+    let option = format!("endpoint={endpoint}");
+    let args = [&doors[..], &["--origin", "lake=s3://lake", "--option", &option]].concat();
+    let (code, error) = failure(&run(folder.path(), &args));
+    assert_eq!(code, 2, "{error}");
+    assert!(error.contains("bucket lake") && error.contains("option endpoint"), "{error}");
+
+    let mut command = stylobate(folder.path());
+    command.args(doors).args(["--origin", "lake=s3://lake"]).env("AWS_ENDPOINT_URL", &endpoint);
+    let (code, error) = failure(&command.output().unwrap());
+    assert_eq!(code, 2, "{error}");
+    assert!(error.contains("env AWS_ENDPOINT_URL") && error.contains(&endpoint), "{error}");
+}
+
+#[test]
+fn a_filter_of_events_that_is_none_is_an_error_that_says_where_it_stands() {
+    let folder = folder_with_data();
+    let (code, error) = failure(&run(folder.path(), &["--log", "stylobate=loud"]));
+    assert_eq!(code, 2, "{error}");
+    assert!(error.starts_with("stylobate: flag --log: log: \"stylobate=loud\" is not a filter"), "{error}");
+}
+
+#[test]
+fn a_node_that_listens_everywhere_names_loopback_to_its_clients() {
+    let folder = folder_with_data();
+    let mut command = stylobate(folder.path());
+    command.args(["--listen", "0.0.0.0:0", "--admin", "127.0.0.1:0", "--access-key", "me:secret"]);
+    let mut child = command.stdout(Stdio::piped()).stderr(Stdio::piped()).spawn().unwrap();
+    let lines = BufReader::new(child.stdout.take().unwrap()).lines().map(Result::unwrap);
+    let export = lines.into_iter().find(|line| line.starts_with("export "));
+    child.kill().unwrap();
+    child.wait().unwrap();
+    let export = export.unwrap();
+    assert!(export.starts_with("export AWS_ENDPOINT_URL=http://127.0.0.1:"), "{export}");
+}
+
 #[test]
 fn an_origin_that_does_not_answer_has_an_exit_code_of_its_own() {
     let folder = tempfile::tempdir().unwrap();
-    // Nobody listens on a port that was free a moment ago.
-    let address = TcpListener::bind("127.0.0.1:0").unwrap().local_addr().unwrap();
-    let origin = format!("far=http://{address}/");
+    let origin = format!("far=http://127.0.0.1:{}/", free_port());
     let doors = ["--listen", "127.0.0.1:0", "--admin", "127.0.0.1:0", "--attempts", "1", "--log", "off"];
     let args = [&doors[..], &["--origin", &origin, "--option", "allow_http=true"]].concat();
     let (code, error) = failure(&run(folder.path(), &args));

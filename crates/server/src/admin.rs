@@ -15,6 +15,7 @@
 //! another site can send.
 
 mod keys;
+mod metrics;
 mod ready;
 mod stats;
 mod warm;
@@ -32,16 +33,13 @@ use axum::{
 use serde_json::json;
 
 pub use self::ready::check_origins;
-pub(crate) use self::stats::hit_ratio;
 use self::{keys::AdminKeys, ready::Readiness, warm::Target};
 use crate::{
     Bucket, Node,
     config::{AccessKeyConfig, scrubbed},
-    metrics,
 };
 
 const STATUS_PAGE: &str = include_str!("admin/status.html");
-const OPENMETRICS: &str = "application/openmetrics-text; version=1.0.0; charset=utf-8";
 /// The page brings everything along, and may load nothing.
 const PAGE_POLICY: &str = "default-src 'none'; style-src 'unsafe-inline'; script-src 'unsafe-inline'; \
                            connect-src 'self'; img-src data:; frame-ancestors 'none'";
@@ -97,7 +95,7 @@ async fn page() -> impl IntoResponse {
 
 async fn prometheus(State(admin): Shared) -> Response {
     match metrics::scrape(&admin.node) {
-        Ok(text) => ([(header::CONTENT_TYPE, OPENMETRICS)], text).into_response(),
+        Ok(text) => ([(header::CONTENT_TYPE, metrics::CONTENT_TYPE)], text).into_response(),
         Err(_) => refusal(StatusCode::INTERNAL_SERVER_ERROR, "the metrics cannot be written"),
     }
 }

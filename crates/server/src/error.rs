@@ -2,7 +2,7 @@
 
 use std::{io, net::SocketAddr};
 
-use crate::config::Provenance;
+use crate::provenance::Provenance;
 
 /// The result of an operation of this crate.
 pub type Result<T, E = ServerError> = std::result::Result<T, E>;
@@ -64,6 +64,20 @@ pub enum ServerError {
         source: io::Error,
     },
 
+    /// An origin is the node itself, which would ask itself for ever. Name the object store's endpoint.
+    #[error(
+        "bucket {bucket}: the origin would be this node's own s3 door: {place} says {endpoint}; name the object \
+         store's endpoint there, or let the node listen elsewhere with --listen"
+    )]
+    OwnDoor {
+        /// The bucket that the origin stands behind.
+        bucket: String,
+        /// The endpoint, without credentials.
+        endpoint: String,
+        /// What names it: an option, an environment variable or the origin's URL.
+        place: String,
+    },
+
     /// An origin does not answer, or refuses. Check its URL, its credentials and the network.
     #[error("bucket {bucket}: origin {origin} cannot be reached: {reason}")]
     OriginUnreachable {
@@ -103,7 +117,10 @@ impl ServerError {
     /// | 5 | the cache cannot be opened, such as a folder that is locked or cannot be written |
     pub fn exit_code(&self) -> u8 {
         match self {
-            Self::Config { .. } | Self::NothingToServe { .. } | Self::Exposed { .. } => 2,
+            Self::Config { .. }
+            | Self::NothingToServe { .. }
+            | Self::Exposed { .. }
+            | Self::OwnDoor { .. } => 2,
             Self::PortInUse { .. } | Self::Bind { .. } => 3,
             Self::OriginUnreachable { .. } => 4,
             Self::Cache { .. } => 5,

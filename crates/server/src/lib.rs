@@ -28,6 +28,7 @@ pub mod config;
 mod error;
 mod metrics;
 mod node;
+mod provenance;
 pub mod s3;
 mod serve;
 

@@ -1,9 +1,8 @@
 //! Counts requests as they are answered: a few atomic additions each, and no locks that writers share.
 //!
-//! What the cache and the readers count themselves is read from them at the time of a scrape.
+//! What the cache and the readers count themselves is read from them when somebody asks.
 
 mod latency;
-mod scrape;
 
 use std::{
     collections::{BTreeMap, HashMap},
@@ -18,7 +17,6 @@ use parking_lot::RwLock;
 use serde::Serialize;
 
 use self::latency::Latency;
-pub(crate) use self::scrape::scrape;
 
 /// The counters of a node's doors.
 #[derive(Debug)]
@@ -109,6 +107,16 @@ impl Metrics {
         stats
     }
 
+    /// How long the answers took to be ready, by operation, sorted by name.
+    pub(crate) fn latencies(&self) -> Vec<Latencies> {
+        let latencies = self.sorted().into_iter().map(|(operation, counted)| Latencies {
+            operation,
+            seconds: counted.latency.sum(),
+            buckets: counted.latency.buckets(),
+        });
+        latencies.collect()
+    }
+
     fn uptime(&self) -> Duration {
         self.started.elapsed()
     }
@@ -177,6 +185,17 @@ pub struct OperationStats {
     pub p50_ms: f64,
     /// So were 99 of 100.
     pub p99_ms: f64,
+}
+
+/// How long the answers to one operation took to be ready.
+#[derive(Debug)]
+pub(crate) struct Latencies {
+    /// Its name, such as `GetObject`.
+    pub(crate) operation: &'static str,
+    /// Sum of all times in seconds.
+    pub(crate) seconds: f64,
+    /// Upper bound in seconds and number of times of each bucket; the last bound is infinite.
+    pub(crate) buckets: Vec<(f64, u64)>,
 }
 
 #[cfg(test)]

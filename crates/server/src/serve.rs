@@ -61,12 +61,15 @@ impl Doors {
     /// Binds both doors where the configuration says; port 0 takes any free port.
     ///
     /// Fails with [`ServerError::Exposed`] for an address beyond loopback while there are no access keys, with
-    /// [`ServerError::PortInUse`] and with [`ServerError::Bind`].
+    /// [`ServerError::OwnDoor`] where an origin is the S3 door itself, with [`ServerError::PortInUse`] and with
+    /// [`ServerError::Bind`].
     pub async fn bind(config: &NodeConfig) -> Result<Self> {
         config.check_exposure()?;
         let server = &config.server;
+        let s3 = Door::bind("s3", "listen", server.listen, server.max_connections).await?;
+        config.check_endpoints(s3.address, &|name| std::env::var(name).ok())?;
         Ok(Self {
-            s3: Door::bind("s3", "listen", server.listen, server.max_connections).await?,
+            s3,
             admin: Door::bind("admin", "admin", server.admin, server.max_connections).await?,
             access_keys: config.access_keys.clone(),
             drain_timeout: server.drain_timeout,

@@ -143,6 +143,7 @@ impl Error {
                 Self::Precondition { path }
             }
             object_store::Error::NotModified { .. } => Self::NotModified { path },
+            source if is_impossible_file(&source) => Self::NotFound { path },
             source => Self::Origin { path, source: Arc::new(source) },
         }
     }
@@ -166,6 +167,19 @@ impl Error {
             | Self::Cache { .. } => false,
         }
     }
+}
+
+/// Whether a folder cannot have such a file at all: a name too long for it, or a path below a file.
+fn is_impossible_file(error: &object_store::Error) -> bool {
+    let mut cause: Option<&(dyn std::error::Error + 'static)> = Some(error);
+    while let Some(error) = cause {
+        if let Some(error) = error.downcast_ref::<std::io::Error>() {
+            use std::io::ErrorKind::{InvalidFilename, NotADirectory};
+            return matches!(error.kind(), InvalidFilename | NotADirectory);
+        }
+        cause = error.source();
+    }
+    false
 }
 
 /// So that a [`ReadThrough`](crate::ReadThrough) can stand wherever an object store stands. The error kept as

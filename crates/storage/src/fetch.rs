@@ -7,7 +7,7 @@ use std::{collections::BTreeSet, ops::Range, os::unix::fs::FileExt, sync::Arc};
 
 use bytes::Bytes;
 use futures::{StreamExt, stream::BoxStream};
-use object_store::{GetResultPayload, path::Path};
+use object_store::{GetOptions, GetResult, GetResultPayload, path::Path};
 
 use crate::{
     ByteSize, Error, PageCache, Reservation, Result,
@@ -17,6 +17,7 @@ use crate::{
     paged::Paged,
     request::{Patience, Requests},
     stats::Counters,
+    versions::Known,
 };
 
 /// Pages nobody asked for that one request may bring along between two that somebody did.
@@ -120,6 +121,44 @@ impl Fetcher {
         }
     }
 
+    /// Asks what the object is by asking for its bytes from `start` on, up to `end` at most, so that a first read costs
+    /// one request and not two. The pages are on their way when this returns; where they cannot be, it is a HEAD.
+    pub(crate) async fn open(self: Arc<Self>, path: Path, start: u64, end: u64) -> Result<Known> {
+        let page_size = self.cache.page_size();
+        let start = start / page_size * page_size;
+        let end = end.min(start.saturating_add(u64::from(self.limits.max_pages) * page_size));
+        let end = end.div_ceil(page_size).saturating_mul(page_size);
+        let Some(reservation) = self.cache.in_flight().try_reserve(end.saturating_sub(start)) else {
+            return self.requests.head(&path).await;
+        };
+        let options = GetOptions::new().with_range(Some(start..end));
+        let get = self.requests.get(&path, &options);
+        let answer = match self.requests.in_time(&path, &self.requests.patience(), get).await {
+            Ok(answer) => answer,
+            Err(error @ Error::NotFound { .. }) => return Err(error),
+            // An object that ends before `start`, or a failure that may pass: a HEAD tells.
+            Err(_) => return self.requests.head(&path).await,
+        };
+        let known = self.requests.known(&path, answer.meta.clone(), answer.attributes.clone());
+        let Some(hash) = known.hash else { return Ok(known) };
+        let as_asked = answer.range.start == start && answer.range.end == end.min(known.meta.size);
+        if !as_asked || answer.range.is_empty() {
+            return Ok(known);
+        }
+        let object = Paged { known: Arc::new(known.clone()), hash, page_size };
+        let run = object.page_of(start)..object.page_of(answer.range.end - 1) + 1;
+        let pages: Vec<Arc<Flight>> = run.clone().map(|_| Flight::new()).collect();
+        {
+            let mut flights = self.flights.lock();
+            if !run.clone().all(|page| self.is_missing(&object, &flights, page)) {
+                return Ok(known);
+            }
+            flights.extend(run.clone().map(|page| object.key(page)).zip(pages.iter().cloned()));
+        }
+        tokio::spawn(self.fetch(object, run, pages, reservation, Some(answer)));
+        Ok(known)
+    }
+
     /// Starts one request if there is memory for its pages; says whether it did.
     fn start_run(self: &Arc<Self>, object: &Paged, flights: &mut Table, run: Range<u32>) -> bool {
         let bytes = run.clone().map(|page| object.len(page) as u64).sum();
@@ -131,7 +170,7 @@ impl Fetcher {
             flights.insert(object.key(page), flight.clone());
         }
         let (this, object) = (self.clone(), object.clone());
-        tokio::spawn(async move { this.fetch(object, run, pages, reservation).await });
+        tokio::spawn(async move { this.fetch(object, run, pages, reservation, None).await });
         true
     }
 
@@ -145,7 +184,7 @@ impl Fetcher {
             return;
         }
         match self.cache.in_flight().try_reserve(object.len(page) as u64) {
-            Some(reservation) => self.fetch(object, page..page + 1, vec![flight], reservation).await,
+            Some(reservation) => self.fetch(object, page..page + 1, vec![flight], reservation, None).await,
             None => {
                 self.flights.land(&key, &flight);
                 flight.decline();
@@ -159,19 +198,20 @@ impl Fetcher {
         run: Range<u32>,
         pages: Vec<Arc<Flight>>,
         _reservation: Reservation,
+        answer: Option<GetResult>,
     ) {
         pages.iter().for_each(|_| self.cache.count_miss());
         let mut arriving = Arriving::new(&self.cache, &self.flights, &self.counters, &object, run, pages);
-        if let Err(error) = self.bring(&mut arriving).await {
+        if let Err(error) = self.bring(&mut arriving, answer).await {
             arriving.fail(&error);
         }
     }
 
-    /// Requests the run, and, after a failure half-way, the rest of it.
-    async fn bring(&self, arriving: &mut Arriving<'_>) -> Result<()> {
+    /// Takes the run from the answer, or requests it; and, after a failure half-way, the rest of it.
+    async fn bring(&self, arriving: &mut Arriving<'_>, mut answer: Option<GetResult>) -> Result<()> {
         let mut patience = self.requests.patience();
         loop {
-            match self.bring_once(arriving, &mut patience).await {
+            match self.bring_once(arriving, &mut patience, answer.take()).await {
                 Ok(()) => return Ok(()),
                 // All bytes came, and then some: there is nothing left to ask for.
                 Err(error) if arriving.position() == arriving.end() => return Err(error),
@@ -180,12 +220,21 @@ impl Fetcher {
         }
     }
 
-    async fn bring_once(&self, arriving: &mut Arriving<'_>, patience: &mut Patience) -> Result<()> {
+    async fn bring_once(
+        &self,
+        arriving: &mut Arriving<'_>,
+        patience: &mut Patience,
+        answer: Option<GetResult>,
+    ) -> Result<()> {
         let (start, end) = (arriving.position(), arriving.end());
         let known = &arriving.object.known;
         let path = &known.path;
-        let answer =
-            self.requests.in_time(path, patience, self.requests.get_version(known, start..end)).await?;
+        let answer = match answer {
+            Some(answer) => answer,
+            None => {
+                self.requests.in_time(path, patience, self.requests.get_version(known, start..end)).await?
+            }
+        };
         let mut chunks = match answer.payload {
             GetResultPayload::File(file, _) => return self.read_file(arriving, file).await,
             GetResultPayload::Stream(chunks) => chunks,

@@ -51,7 +51,7 @@ impl ObjectStore for ReadThrough {
         if ranges.is_empty() {
             return Ok(Vec::new());
         }
-        let known = self.resolve(location, false).await?;
+        let known = self.resolve(location, false, None).await?;
         let Some(hash) = known.hash else {
             let parts = self.origin().store().get_ranges(location, ranges).await?;
             let bytes = parts.iter().map(|part| part.len() as u64).sum();

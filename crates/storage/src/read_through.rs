@@ -154,17 +154,29 @@ impl ReadThrough {
         Ok(dropped.len() as u64)
     }
 
-    /// What the object is now, as fresh as the rules ask.
-    pub(crate) async fn resolve(&self, path: &Path, at_once: bool) -> Result<Arc<Known>> {
+    /// What the object is now, as fresh as the rules ask. `wanted` are the bytes that will be read next, if it is
+    /// known that some will: of an object that nothing is known of, they are fetched by the same request.
+    pub(crate) async fn resolve(
+        &self,
+        path: &Path,
+        at_once: bool,
+        wanted: Option<Range<u64>>,
+    ) -> Result<Arc<Known>> {
         let consistency =
             if at_once { Consistency::Strict } else { self.inner.rules.for_path(path.as_ref()) };
         if let Some(known) = self.versions().fresh(path, consistency) {
             return Ok(known);
         }
+        // What was seen before, here or by an earlier process, is likely to be cached.
+        let unseen = !self.versions().is_known(path) && !self.cache().is_recovered();
+        let wanted = wanted.filter(|range| unseen && !range.is_empty());
         let strict = consistency == Consistency::Strict;
         let ask = || {
             let (fetcher, path) = (self.inner.fetcher.clone(), path.clone());
-            async move { fetcher.requests.head(&path).await }.boxed()
+            match wanted {
+                Some(Range { start, end }) => fetcher.open(path, start, end).boxed(),
+                None => async move { fetcher.requests.head(&path).await }.boxed(),
+            }
         };
         let answer = self.versions().ask(path, strict, ask).await;
         for replaced in self.versions().take_replaced() {
@@ -178,8 +190,9 @@ impl ReadThrough {
             return self.past_cache(path, options).await;
         }
         let mut at_once = false;
+        let wanted = first_bytes(&options);
         for _ in 0..OPENS_OF_A_CHANGING_OBJECT {
-            let known = self.resolve(path, at_once).await?;
+            let known = self.resolve(path, at_once, wanted.clone()).await?;
             if let Err(error) = options.check_preconditions(&known.meta) {
                 // What is known may be older than what the caller knows: ask before refusing.
                 if at_once || matches!(error, object_store::Error::NotModified { .. }) {
@@ -264,6 +277,22 @@ impl ReadThrough {
 fn drop_pages(cache: &PageCache, object: crate::ObjectHash, size: u64) {
     for page in 0..size.div_ceil(cache.page_size()) {
         cache.remove(&PageKey { object, page: page as u32 });
+    }
+}
+
+/// The bytes that a request will read of an object of whatever size; `None` if that depends on its size, or if the
+/// request may need none.
+fn first_bytes(options: &GetOptions) -> Option<Range<u64>> {
+    let conditional = options.if_match.is_some()
+        || options.if_none_match.is_some()
+        || options.if_modified_since.is_some()
+        || options.if_unmodified_since.is_some();
+    match &options.range {
+        _ if conditional || options.head => None,
+        None => Some(0..u64::MAX),
+        Some(GetRange::Bounded(range)) => Some(range.clone()),
+        Some(GetRange::Offset(start)) => Some(*start..u64::MAX),
+        Some(GetRange::Suffix(_)) => None,
     }
 }
 

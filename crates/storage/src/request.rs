@@ -104,7 +104,8 @@ impl Requests {
         }
     }
 
-    fn known(&self, path: &Path, meta: object_store::ObjectMeta, attributes: Attributes) -> Known {
+    /// What an answer says of the object.
+    pub(crate) fn known(&self, path: &Path, meta: object_store::ObjectMeta, attributes: Attributes) -> Known {
         Known::new(&self.origin, path.clone(), meta, attributes)
     }
 

@@ -101,6 +101,11 @@ impl Versions {
         self.known.read().get(path.as_ref()).filter(|known| known.is_fresh(consistency)).cloned()
     }
 
+    /// Whether anything is known of the path, however old.
+    pub(crate) fn is_known(&self, path: &Path) -> bool {
+        self.known.read().contains_key(path.as_ref())
+    }
+
     /// Asks the origin by `ask`, and remembers the answer. Callers that may share an answer (`strict` is false) ask
     /// once together; the question is put in a task of its own, so that none of them can take it away from others.
     pub(crate) async fn ask(

@@ -4,7 +4,7 @@
 mod support;
 
 use std::{
-    os::unix::fs::{FileExt, PermissionsExt},
+    os::unix::fs::{FileExt, MetadataExt, PermissionsExt},
     path::{Path as FilePath, PathBuf},
     sync::Arc,
     time::Duration,
@@ -206,6 +206,52 @@ async fn the_capacity_is_a_limit_on_what_is_on_the_disk() {
         cache.close().await.unwrap();
         let on_disk: u64 = block_files(dir.path()).iter().map(|file| file.metadata().unwrap().len()).sum();
         assert!(on_disk <= capacity.as_u64(), "{on_disk} bytes of {capacity}");
+    }
+}
+
+/// A process was killed when every block of its disk held pages. The block engine makes room only behind a block that
+/// it has written: without an empty one it never wrote again, and closing it waited for ever.
+#[tokio::test(flavor = "multi_thread", worker_threads = 2)]
+async fn a_folder_whose_blocks_were_all_full_at_a_kill_is_written_again() {
+    let (killed, after) = (tempfile::tempdir().unwrap(), tempfile::tempdir().unwrap());
+    let (origin, data) = origin_with(12, 4 * MIB).await;
+    let cache_options =
+        |dir: &FilePath| CacheOptions::new(ByteSize::mib(64)).with_disk(dir, ByteSize::mib(24));
+    let (store, cache) = open(&origin, cache_options(killed.path())).await;
+    for (path, bytes) in &data {
+        assert!(read(&store, path).await == bytes);
+    }
+    settled(&store).await;
+    cache.close().await.unwrap();
+    // What the kill left: blocks that all hold data.
+    let blocks = block_files(killed.path());
+    let folder = after.path().join(blocks[0].parent().unwrap().file_name().unwrap());
+    std::fs::create_dir(&folder).unwrap();
+    let full = blocks.iter().find(|file| file.metadata().unwrap().blocks() > 0).unwrap();
+    for file in &blocks {
+        let source = if file.metadata().unwrap().blocks() > 0 { file } else { full };
+        std::fs::copy(source, folder.join(file.file_name().unwrap())).unwrap();
+    }
+
+    let (store, cache) = open(&origin, cache_options(after.path())).await;
+    for (path, bytes) in &data {
+        assert!(read(&store, path).await == bytes);
+    }
+    settled(&store).await;
+    tokio::time::timeout(Duration::from_secs(20), cache.close()).await.unwrap().unwrap();
+    assert!(cache.stats().disk_written > 0);
+}
+
+#[tokio::test]
+async fn a_file_that_a_folder_cannot_have_is_not_found() {
+    let folder = tempfile::tempdir().unwrap();
+    std::fs::write(folder.path().join("file"), "x").unwrap();
+    let origin = Origin::parse(folder.path().to_str().unwrap(), &[], &quick().requests).unwrap();
+    let cache = PageCache::open(CacheOptions::new(ByteSize::mib(16))).await.unwrap();
+    let store = ReadThrough::new(origin, cache, ConsistencyRules::default(), quick());
+    for path in ["file/below".to_owned(), "n".repeat(300)] {
+        let error = store.get(&Path::from(path)).await.unwrap_err();
+        assert!(matches!(error, object_store::Error::NotFound { .. }), "{error}");
     }
 }
 

@@ -152,11 +152,16 @@ fn next_steps(args: &DemoArgs, folder: &std::path::Path) -> String {
         Some(_) => folder.display().to_string(),
         None => "FOLDER".to_owned(),
     };
+    let commands = [
+        (format!("stylobate serve --origin lake={folder}"), "a node over a folder"),
+        ("stylobate serve --origin lake=s3://BUCKET".to_owned(), "a node over a bucket"),
+        ("stylobate serve --help".to_owned(), "memory, disk, keys, freshness"),
+    ];
+    let width = commands.iter().map(|(command, _)| command.chars().count()).max().unwrap_or(0);
+    let lines = commands.map(|(command, what)| format!("  {command:width$}    {what}\n"));
     format!(
-        "All bytes were as in the files. What to type next:\n  \
-         stylobate serve --origin lake={folder:<14} a node over a folder\n  \
-         stylobate serve --origin lake=s3://BUCKET    a node over a bucket\n  \
-         stylobate serve --help                       memory, disk, keys, freshness\n\
-         Then point any S3 client at http://127.0.0.1:9000, and look at http://127.0.0.1:9001."
+        "All bytes were as in the files. What to type next:\n{}\
+         Then point any S3 client at http://127.0.0.1:9000, and look at http://127.0.0.1:9001.",
+        lines.concat()
     )
 }

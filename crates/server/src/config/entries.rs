@@ -1,6 +1,6 @@
 //! Buckets and access keys as they are written, before they are understood.
 
-use super::{Given, Provenance, Sourced};
+use super::{Given, Provenance, Sourced, bucket_name::check_bucket_name};
 
 /// A `[[bucket]]` of the file, or an `--origin`.
 #[derive(Clone, Debug)]
@@ -21,7 +21,7 @@ impl BucketEntry {
     ///
     /// What stands before the first `=` is a name only if it could be one: in `s3://lake/day=1` it is not.
     pub(crate) fn parse(text: &str, from: Provenance) -> Self {
-        let name_and_url = text.split_once('=').filter(|(name, _)| super::check_bucket_name(name).is_ok());
+        let name_and_url = text.split_once('=').filter(|(name, _)| check_bucket_name(name).is_ok());
         let (name, url) = match name_and_url {
             Some((name, url)) => (Some(Given::new(name, from.clone())), url),
             None => (None, text),

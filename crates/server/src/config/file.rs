@@ -1,6 +1,9 @@
 //! The configuration file: TOML in which every value knows its line, and an unknown key is an error.
 
-use std::{path::PathBuf, sync::Arc};
+use std::{
+    path::{Path, PathBuf},
+    sync::Arc,
+};
 
 use toml::{
     Spanned,
@@ -10,7 +13,7 @@ use toml::{
 use super::{
     Given, Provenance, Setting, Sourced,
     entries::{BucketEntry, KeyEntry, SecretEntry},
-    layers::Layer,
+    layer::Layer,
     settings::unknown_key,
 };
 use crate::Result;
@@ -20,8 +23,25 @@ const BUCKET: [&str; 6] = ["name", "url", "options", "consistency", "rules", "re
 const RULE: [&str; 2] = ["prefix", "consistency"];
 const ACCESS_KEY: [&str; 6] = ["id", "secret", "secret_env", "secret_file", "buckets", "write"];
 
+impl Layer {
+    /// The layer of a configuration file.
+    pub fn file(path: &Path) -> Result<Self> {
+        match std::fs::read_to_string(path) {
+            Ok(text) => parse(path.to_owned(), &text),
+            Err(error) => {
+                Provenance::Flag("--config".to_owned()).error(format!("{}: {error}", path.display()))
+            }
+        }
+    }
+
+    /// The layer of a text in the format of the file; `path` is what errors call it.
+    pub fn toml(path: impl Into<PathBuf>, text: &str) -> Result<Self> {
+        parse(path.into(), text)
+    }
+}
+
 /// Reads the layer that `text`, the content of the file `path`, describes.
-pub(super) fn parse(path: PathBuf, text: &str) -> Result<Layer> {
+fn parse(path: PathBuf, text: &str) -> Result<Layer> {
     let file = File { path: Arc::new(path), text };
     let document = match DeTable::parse(text) {
         Ok(document) => document,

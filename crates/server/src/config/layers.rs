@@ -3,108 +3,18 @@
 use std::{
     collections::{BTreeMap, HashMap},
     fmt,
-    path::{Path, PathBuf},
+    path::Path,
 };
 
 use super::{
-    Given, NodeConfig, Provenance, Setting, access_key,
+    NodeConfig, Provenance, Setting, access_key,
     bucket::{self, Defaults},
     entries::{BucketEntry, KeyEntry},
-    file,
+    layer::Layer,
     print::Report,
     values::Values,
 };
 use crate::{Result, ServerError};
-
-/// What one source says: the file, the environment or the command line.
-#[derive(Clone, Debug, Default)]
-pub struct Layer {
-    /// The first line of the file that this layer was read from.
-    pub(super) file: Option<Provenance>,
-    pub(super) settings: BTreeMap<Setting, Given>,
-    pub(super) buckets: Vec<BucketEntry>,
-    pub(super) access_keys: Vec<KeyEntry>,
-}
-
-impl Layer {
-    /// The layer of a configuration file.
-    pub fn file(path: &Path) -> Result<Self> {
-        match std::fs::read_to_string(path) {
-            Ok(text) => file::parse(path.to_owned(), &text),
-            Err(error) => {
-                Provenance::Flag("--config".to_owned()).error(format!("{}: {error}", path.display()))
-            }
-        }
-    }
-
-    /// The layer of a text in the format of the file; `path` is what errors call it.
-    pub fn toml(path: impl Into<PathBuf>, text: &str) -> Result<Self> {
-        file::parse(path.into(), text)
-    }
-
-    /// The layer of the environment: a variable for each setting, and `STYLOBATE_ORIGIN` and
-    /// `STYLOBATE_ACCESS_KEY`, which are lists with commas. An empty variable says nothing.
-    pub fn environment(variable: &dyn Fn(&str) -> Option<String>) -> Result<Self> {
-        let read = |name: &str| {
-            let text = variable(name).filter(|text| !text.is_empty())?;
-            Some(Given::new(text, Provenance::Env(name.to_owned())))
-        };
-        let mut layer = Self::default();
-        for setting in Setting::ALL {
-            layer.settings.extend(read(&setting.env()).map(|given| (setting, given)));
-        }
-        let list = |name| read(name).into_iter().flat_map(|given| split(&given)).collect::<Vec<_>>();
-        for origin in list("STYLOBATE_ORIGIN") {
-            layer.add_origin(&origin);
-        }
-        for key in list("STYLOBATE_ACCESS_KEY") {
-            layer.access_keys.push(KeyEntry::parse(&key.value, key.from)?);
-        }
-        Ok(layer)
-    }
-
-    /// Adds a flag's text for a setting.
-    pub fn with_flag(mut self, setting: Setting, text: impl Into<String>) -> Self {
-        self.settings.insert(setting, Given::new(text, Provenance::Flag(setting.flag())));
-        self
-    }
-
-    /// Adds an `--origin`: `NAME=URL`, or a URL that gives the name too.
-    pub fn with_origin(mut self, text: &str) -> Self {
-        self.add_origin(&Given::new(text, Provenance::Flag("--origin".to_owned())));
-        self
-    }
-
-    /// Adds an `--option KEY=VALUE`, which goes to every origin of this layer.
-    pub fn with_option(mut self, text: &str) -> Result<Self> {
-        let from = Provenance::Flag("--option".to_owned());
-        let Some((key, value)) = text.split_once('=').filter(|(key, _)| !key.is_empty()) else {
-            return from.error("an option is written KEY=VALUE, such as region=eu-west-1");
-        };
-        if self.buckets.is_empty() {
-            return from.error("an option belongs to an --origin: give one");
-        }
-        for bucket in &mut self.buckets {
-            bucket.options.push((key.to_owned(), Given::new(value, from.clone())));
-        }
-        Ok(self)
-    }
-
-    /// Adds an `--access-key`: `ID:SECRET`.
-    pub fn with_access_key(mut self, text: &str) -> Result<Self> {
-        self.access_keys.push(KeyEntry::parse(text, Provenance::Flag("--access-key".to_owned()))?);
-        Ok(self)
-    }
-
-    fn add_origin(&mut self, given: &Given) {
-        self.buckets.push(BucketEntry::parse(&given.value, given.from.clone()));
-    }
-}
-
-fn split(given: &Given) -> Vec<Given> {
-    let parts = given.value.split(',').map(str::trim).filter(|part| !part.is_empty());
-    parts.map(|part| Given::new(part, given.from.clone())).collect()
-}
 
 /// The layers, weakest first.
 #[derive(Clone, Debug, Default)]
@@ -124,10 +34,16 @@ pub struct Resolved {
     /// The configuration.
     pub config: NodeConfig,
     report: Report,
+    given_at: BTreeMap<Setting, Provenance>,
     serves_default: bool,
 }
 
 impl Resolved {
+    /// Where the value of a setting came from.
+    pub fn provenance(&self, setting: Setting) -> Provenance {
+        self.given_at.get(&setting).cloned().unwrap_or(Provenance::Default)
+    }
+
     /// Fails with [`ServerError::NothingToServe`] where nothing names a bucket and there is no folder `./data`.
     pub fn check_default_folder(&self) -> Result<()> {
         match self.serves_default && !Path::new(DEFAULT_FOLDER).is_dir() {
@@ -185,7 +101,9 @@ impl Layers {
             config.access_keys.push(key);
         }
         config.check_exposure()?;
-        Ok(Resolved { config, report, serves_default })
+        let given = layers.iter().flat_map(|layer| &layer.settings);
+        let given_at = given.map(|(setting, given)| (*setting, given.from.clone())).collect();
+        Ok(Resolved { config, report, given_at, serves_default })
     }
 }
 

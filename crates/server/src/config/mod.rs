@@ -5,12 +5,15 @@
 
 mod access_key;
 mod bucket;
+mod bucket_name;
+mod endpoint;
 mod entries;
 mod file;
+mod given;
+mod layer;
 mod layers;
 mod memory;
 mod print;
-mod provenance;
 mod secret;
 mod settings;
 mod values;
@@ -32,13 +35,15 @@ use crate::{Result, ServerError};
 
 pub(crate) use self::secret::scrubbed;
 pub use self::{
-    bucket::{check_bucket_name, name_of_url},
-    layers::{Layer, Layers, Resolved},
+    bucket_name::{check_bucket_name, name_of_url},
+    given::{Given, Sourced},
+    layer::Layer,
+    layers::{Layers, Resolved},
     memory::available_memory,
-    provenance::{Given, Provenance, Sourced},
     secret::{Secret, without_credentials},
     settings::Setting,
 };
+pub use crate::provenance::Provenance;
 
 /// Everything a node is told.
 #[derive(Clone, Debug, Default)]
@@ -144,7 +149,8 @@ pub struct CacheConfig {
     pub policy: EvictionPolicy,
     /// Size of a page. Default: 1 MiB.
     pub page_size: ByteSize,
-    /// Objects up to this size go to memory first, larger ones to disk first. Default: 10 MiB.
+    /// Pages of objects up to this size go to memory. Those of larger ones displace nothing there: when memory is
+    /// full they go to disk only, and to memory when they are read again. Default: 10 MiB.
     pub small_object: ByteSize,
 }
 
@@ -205,7 +211,7 @@ pub struct ServerConfig {
     pub attempts: u32,
     /// The pause before the second try; it doubles from there. Default: 100 ms.
     pub backoff: Duration,
-    /// How long a request to an origin may take, retries included. Default: 60 s.
+    /// How long an origin may go without progress, attempts included, before the read fails. Default: 60 s.
     pub deadline: Duration,
     /// The latency quantile after which a second request is sent. Default: none, never.
     pub hedge: Option<f64>,

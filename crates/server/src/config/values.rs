@@ -4,8 +4,8 @@ use std::{net::SocketAddr, path::PathBuf, time::Duration};
 
 use stylobate_storage::{ByteSize, Consistency, EvictionPolicy, parse_duration};
 
-use super::{CacheConfig, Given, ServerConfig, Setting, Sourced, layers::Layer, print::Report};
-use crate::{Result, config::Provenance};
+use super::{CacheConfig, Given, Provenance, ServerConfig, Setting, Sourced, layer::Layer, print::Report};
+use crate::Result;
 
 const PAGE_SIZES: std::ops::RangeInclusive<u64> = ByteSize::kib(64).as_u64()..=ByteSize::mib(16).as_u64();
 

@@ -12,7 +12,7 @@ use bytes::Bytes;
 use hyper::body::{Body, Frame, SizeHint};
 use s3s::StdError;
 
-use super::service::RequestId;
+use super::request_id::RequestId;
 use crate::{InFlightGuard, node::Node};
 
 /// The body of an answer of the S3 door.

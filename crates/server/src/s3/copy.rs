@@ -13,9 +13,9 @@ use s3s::{
 use super::{
     attributes::Described,
     conditions::{Conditions, timestamp},
+    door::{Door, refuse_version},
     error, etag,
     ingest::{self, Incoming, to_its_end},
-    operations::{Door, refuse_version},
     range::Wanted,
     read,
     write::{refuse, refuse_acl, writable_path},

@@ -13,9 +13,9 @@ use s3s::{
 use stylobate_storage::ReadThrough;
 
 use super::{
+    door::{Door, refuse_version},
     error,
     keys::Key,
-    operations::{Door, refuse_version},
 };
 
 /// Most keys of one request, as in S3.

@@ -11,7 +11,7 @@ use s3s::{
 };
 use stylobate_storage::{ListPage, ListRequest};
 
-use super::{conditions::timestamp, error, etag, keys, operations::Door};
+use super::{conditions::timestamp, door::Door, error, etag, keys};
 use crate::{access::Action, node::Bucket};
 
 /// Most keys and prefixes of one answer, as in S3.

@@ -15,10 +15,10 @@ use stylobate_storage::ReadThrough;
 use super::{
     attributes::Described,
     conditions::{Conditions, Verdict, timestamp},
+    door::{Door, refuse_version},
     error, etag,
     keys::Key,
     object_body::ObjectBody,
-    operations::{Door, refuse_version},
     range::{Wanted, content_range},
 };
 

@@ -31,9 +31,10 @@ use s3s::{
 use super::{
     auth::{Gate, OPERATION},
     body::{DoorBody, Meter},
+    door::Door,
     host::{AnyBucketName, Hosts},
     lenient::Lenient,
-    operations::Door,
+    request_id::RequestId,
     unsigned,
 };
 use crate::node::Node;
@@ -208,16 +209,6 @@ fn refuse_weak_signature(parts: &Parts) -> S3Result<()> {
         }
     }
     Ok(())
-}
-
-/// The number that a request goes by in answers and in the log.
-#[derive(Clone, Copy)]
-pub(super) struct RequestId(u64);
-
-impl fmt::Display for RequestId {
-    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        write!(f, "{:016X}", self.0)
-    }
 }
 
 impl fmt::Debug for S3Door {

@@ -13,10 +13,10 @@ use super::{
     attributes::{Described, names_aws_chunked},
     checksum::{Claims, TrailerSource, Verifier},
     conditions::Conditions,
+    door::Door,
     error, etag,
     ingest::{self, Incoming},
     keys::Key,
-    operations::Door,
     read,
 };
 

@@ -25,6 +25,7 @@ use mixtrics::metrics::{
     CounterVecOps, RegistryOps,
 };
 use mixtrics::registry::noop::NoopMetricsRegistry;
+use parking_lot::Mutex;
 
 use super::{
     Pages,
@@ -35,17 +36,28 @@ use crate::{Error, Result};
 
 type StorageBuilder = HybridCacheBuilderPhaseStorage<PageKey, Page, DefaultHasher>;
 
-/// A disk tier in use; the folder is free for others once this is dropped.
+/// A disk tier in use; the folder is free for others once it is released.
 #[derive(Debug)]
 pub(super) struct DiskTier {
     capacity: u64,
+    recovered: bool,
     metrics: DiskMetrics,
-    _lock: File,
+    lock: Mutex<Option<File>>,
 }
 
 impl DiskTier {
     pub(super) fn capacity(&self) -> u64 {
         self.capacity
+    }
+
+    /// Gives the folder up: nothing is written to it any more.
+    pub(super) fn release(&self) {
+        self.lock.lock().take();
+    }
+
+    /// Whether there were pages of an earlier process.
+    pub(super) fn is_recovered(&self) -> bool {
+        self.recovered
     }
 
     pub(super) fn dropped_inserts(&self) -> u64 {
@@ -70,6 +82,7 @@ pub(super) async fn open(
     let blocks = disk.capacity.as_u64() / block_size;
     let pages_dir = prepare(&disk.dir, options, blocks).map_err(folder_error)?;
 
+    let recovered = fs::read_dir(&pages_dir).map_err(folder_error)?.next().is_some();
     let build = |builder: StorageBuilder| {
         let device = FsDeviceBuilder::new(&pages_dir).with_capacity((blocks * block_size) as usize).build();
         let flushers = if shares.write_buffer.as_u64() >= 16 * options.page_size.as_u64() { 2 } else { 1 };
@@ -92,7 +105,7 @@ pub(super) async fn open(
             build(memory()).await.map_err(super::unexpected)?
         }
     };
-    Ok((pages, DiskTier { capacity: blocks * block_size, metrics, _lock: lock }))
+    Ok((pages, DiskTier { capacity: blocks * block_size, recovered, metrics, lock: Mutex::new(Some(lock)) }))
 }
 
 fn lock(dir: &Path) -> Result<File> {

@@ -170,15 +170,25 @@ impl PageCache {
         let Some(tiers) = &self.inner.tiers else { return Ok(()) };
         let pages = tiers.pages.clone();
         // A disk that failed, such as a full one, may have left the block engine in a state in which it panics.
-        match tokio::spawn(async move { pages.close().await }).await {
+        let closed = match tokio::spawn(async move { pages.close().await }).await {
             Ok(closed) => closed.map_err(unexpected),
             Err(failed) => Err(Error::Cache { reason: format!("the disk tier failed: {failed}") }),
+        };
+        if let Some(disk) = &tiers.disk {
+            disk.release();
         }
+        closed
     }
 
     /// The options it was opened with.
     pub fn options(&self) -> &CacheOptions {
         &self.inner.options
+    }
+
+    /// Whether the disk tier may hold pages of an earlier process.
+    pub(crate) fn is_recovered(&self) -> bool {
+        let disk = self.inner.tiers.as_ref().and_then(|tiers| tiers.disk.as_ref());
+        disk.is_some_and(DiskTier::is_recovered)
     }
 
     /// Size of a page in bytes.

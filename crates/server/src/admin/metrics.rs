@@ -1,6 +1,6 @@
 //! All counters of a node in the text format of Prometheus (OpenMetrics 1.0), taken at the time of the scrape.
 
-use std::{fmt, sync::Arc};
+use std::fmt;
 
 use prometheus_client::{
     collector::Collector,
@@ -10,14 +10,17 @@ use prometheus_client::{
 };
 use stylobate_storage::{CacheStats, ReadStats};
 
-use super::{Operation, RequestStats};
-use crate::{Node, admin::hit_ratio};
+use super::stats::hit_ratio;
+use crate::{Node, RequestStats, metrics::Latencies};
 
-/// What a node has counted, as text. [`CONTENT_TYPE`](crate::admin) names the format.
-pub(crate) fn scrape(node: &Node) -> Result<String, fmt::Error> {
+/// The type of the text.
+pub(super) const CONTENT_TYPE: &str = "application/openmetrics-text; version=1.0.0; charset=utf-8";
+
+/// What a node has counted, as text.
+pub(super) fn scrape(node: &Node) -> Result<String, fmt::Error> {
     let counted = Counted {
         requests: node.metrics().snapshot(),
-        operations: node.metrics().sorted(),
+        latencies: node.metrics().latencies(),
         cache: node.cache().stats(),
         buckets: node.buckets().map(|bucket| (bucket.name.clone(), bucket.reader.stats())).collect(),
     };
@@ -32,7 +35,7 @@ pub(crate) fn scrape(node: &Node) -> Result<String, fmt::Error> {
 #[derive(Debug)]
 struct Counted {
     requests: RequestStats,
-    operations: Vec<(&'static str, Arc<Operation>)>,
+    latencies: Vec<Latencies>,
     cache: CacheStats,
     buckets: Vec<(String, ReadStats)>,
 }
@@ -71,12 +74,11 @@ impl Counted {
 
         let help = "Seconds until an answer was ready, by operation";
         let mut family = encoder.encode_descriptor("request_seconds", help, None, MetricType::Histogram)?;
-        for (name, operation) in &self.operations {
-            let buckets = operation.latency.buckets();
+        for Latencies { operation, seconds, buckets } in &self.latencies {
             let count = buckets.iter().map(|(_, count)| count).sum();
-            let labels = [("operation", *name)];
+            let labels = [("operation", *operation)];
             let mut histogram = family.encode_family(&labels)?;
-            histogram.encode_histogram::<NoLabelSet>(operation.latency.sum(), count, &buckets, None)?;
+            histogram.encode_histogram::<NoLabelSet>(*seconds, count, buckets, None)?;
         }
         Ok(())
     }

@@ -1,0 +1,43 @@
+//! What the operations work on: the node, and the memory that uploads may hold.
+
+use std::sync::Arc;
+
+use s3s::{S3Result, s3_error};
+
+use super::held::UploadMemory;
+use crate::node::{Bucket, Node};
+
+/// What the operations work on. Cheap to clone.
+#[derive(Clone)]
+pub(super) struct Door {
+    pub(super) node: Arc<Node>,
+    pub(super) memory: UploadMemory,
+}
+
+impl Door {
+    pub(super) fn new(node: Arc<Node>) -> Self {
+        Self { node, memory: UploadMemory::default() }
+    }
+
+    /// The bucket to read from.
+    pub(super) fn readable(&self, name: &str) -> S3Result<&Bucket> {
+        self.node.bucket(name).ok_or_else(|| s3_error!(NoSuchBucket, "The specified bucket does not exist"))
+    }
+
+    /// The bucket to write to.
+    pub(super) fn writable(&self, name: &str) -> S3Result<&Bucket> {
+        let bucket = self.readable(name)?;
+        match bucket.read_only {
+            true => Err(s3_error!(AccessDenied, "The bucket is read-only.")),
+            false => Ok(bucket),
+        }
+    }
+}
+
+/// Whether a request names a version of an object: the node serves current versions only.
+pub(super) fn refuse_version(version: Option<&str>) -> S3Result<()> {
+    match version {
+        None | Some("null") => Ok(()),
+        Some(_) => Err(s3_error!(NotImplemented, "versions of objects cannot be named")),
+    }
+}

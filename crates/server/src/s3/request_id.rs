@@ -1,0 +1,13 @@
+//! The number that a request goes by.
+
+use std::fmt;
+
+/// What names a request in answers and in the log.
+#[derive(Clone, Copy)]
+pub(super) struct RequestId(pub(super) u64);
+
+impl fmt::Display for RequestId {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        write!(f, "{:016X}", self.0)
+    }
+}
