@@ -1,4 +1,4 @@
-"""Cold sequential reading of one object: straight from a slow origin, and through a node that has nothing of it yet."""
+"""Cold sequential reading of an object: from a slow origin, and through a node that has nothing of it yet."""
 
 import http.client
 import random

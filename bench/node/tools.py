@@ -81,16 +81,17 @@ def _run(command, **options):
         fail(str(error))
 
 
-def versions(programs):
-    """What was compared, and on what."""
+def versions(programs, named_binary):
+    """What was compared, and on what. Of a binary that was named nobody knows the commit."""
     def said(*command, pattern=r" (\d[\w.+-]*)"):
         shown = subprocess.run([str(part) for part in command], capture_output=True, text=True)
         found = re.search(pattern, shown.stdout + shown.stderr)
         return found.group(1) if found else "unknown"
 
-    commit = said("git", "-C", ROOT, "rev-parse", "--short", "HEAD", pattern=r"(\w{7,})")
+    commit = said("git", "-C", ROOT, "describe", "--always", "--dirty", pattern=r"(\S+)")
+    origin = named_binary or f"commit {commit}"
     return {
-        "stylobate": f"{said(programs['stylobate'], '--version')} (commit {commit})",
+        "stylobate": f"{said(programs['stylobate'], '--version')} ({origin})",
         "cachey": said(programs["cachey"], "--version"),
         "nginx": said(programs["nginx"], "-v", pattern=r"nginx/(\S+)"),
         "wrk": said(programs["wrk"], "-v", pattern=r"wrk (?:debian/)?(\S+)"),

@@ -10,6 +10,10 @@ use std::process::ExitCode;
 use clap::{Parser, Subcommand};
 use stylobate_server::ServerError;
 
+/// Answers of many sizes come and go on all threads: the system's allocator costs more time, and keeps more memory.
+#[global_allocator]
+static ALLOCATOR: mimalloc::MiMalloc = mimalloc::MiMalloc;
+
 /// One I/O layer for columnar data on object storage.
 #[derive(Parser)]
 #[command(name = "stylobate", version, max_term_width = 110)]

@@ -57,6 +57,13 @@ impl Reservation {
     pub fn bytes(&self) -> u64 {
         self.bytes
     }
+
+    /// Gives back all but `bytes`; a reservation never grows.
+    pub fn shrink_to(&mut self, bytes: u64) {
+        let free = self.bytes.saturating_sub(bytes);
+        self.bytes -= free;
+        self.budget.shared.used.fetch_sub(free, Ordering::AcqRel);
+    }
 }
 
 impl Drop for Reservation {
@@ -74,8 +81,11 @@ mod tests {
         let budget = Budget::new(ByteSize::bytes(10));
         let six = budget.try_reserve(6).unwrap();
         assert!(budget.try_reserve(5).is_none());
-        let four = budget.try_reserve(4).unwrap();
+        let mut four = budget.try_reserve(4).unwrap();
         assert_eq!(budget.used(), 10);
+        four.shrink_to(3);
+        four.shrink_to(9);
+        assert_eq!((four.bytes(), budget.used()), (3, 9));
         drop((six, four));
         assert_eq!(budget.used(), 0);
         assert!(budget.try_reserve(u64::MAX).is_none());

@@ -126,9 +126,11 @@ impl Fetcher {
     pub(crate) async fn open(self: Arc<Self>, path: Path, start: u64, end: u64) -> Result<Known> {
         let page_size = self.cache.page_size();
         let start = start / page_size * page_size;
-        let end = end.min(start.saturating_add(u64::from(self.limits.max_pages) * page_size));
+        // Of an object of unknown size, no more than its first page: others wait for the memory too.
+        let most_pages = if end == u64::MAX { 1 } else { self.limits.max_pages };
+        let end = end.min(start.saturating_add(u64::from(most_pages) * page_size));
         let end = end.div_ceil(page_size).saturating_mul(page_size);
-        let Some(reservation) = self.cache.in_flight().try_reserve(end.saturating_sub(start)) else {
+        let Some(mut reservation) = self.cache.in_flight().try_reserve(end.saturating_sub(start)) else {
             return self.requests.head(&path).await;
         };
         let options = GetOptions::new().with_range(Some(start..end));
@@ -145,6 +147,7 @@ impl Fetcher {
         if !as_asked || answer.range.is_empty() {
             return Ok(known);
         }
+        reservation.shrink_to(answer.range.end - start);
         let object = Paged { known: Arc::new(known.clone()), hash, page_size };
         let run = object.page_of(start)..object.page_of(answer.range.end - 1) + 1;
         let pages: Vec<Arc<Flight>> = run.clone().map(|_| Flight::new()).collect();

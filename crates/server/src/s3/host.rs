@@ -26,6 +26,11 @@ impl S3Host for Hosts {
     }
 }
 
+/// Whether a Host header names a bucket.
+pub(super) fn names_bucket(host: &str, domains: &[String]) -> bool {
+    bucket_of(without_port(host), domains).is_some()
+}
+
 /// Any name may be asked for: a bucket that the node does not have is not there, whatever its name.
 pub(super) struct AnyBucketName;
 

@@ -30,6 +30,7 @@ mod list;
 mod multipart;
 mod object_body;
 mod operations;
+mod plain;
 mod range;
 mod read;
 mod request_id;

@@ -34,6 +34,7 @@ use super::{
     door::Door,
     host::{AnyBucketName, Hosts},
     lenient::Lenient,
+    plain::PlainGet,
     request_id::RequestId,
     unsigned,
 };
@@ -137,6 +138,14 @@ impl S3Door {
 impl Shared {
     async fn handle(&self, request: Request<Body>) -> HttpResponse {
         let (mut parts, mut body) = request.into_parts();
+        if let Some(get) = PlainGet::parse(&self.node, &parts) {
+            OPERATION.with(|operation| operation.set("GetObject"));
+            match get.answer().await {
+                Ok(Some(answer)) => return answer,
+                Ok(None) => {}
+                Err(error) => return error_answer(error),
+            }
+        }
         let prepared = match self.node.keys().is_empty() {
             true => refuse_form(&parts).and_then(|()| unsigned::strip(&mut parts, &mut body)),
             false => refuse_form(&parts).and_then(|()| refuse_weak_signature(&parts)),

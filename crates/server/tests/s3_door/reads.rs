@@ -32,6 +32,46 @@ async fn a_whole_object_comes_with_what_is_known_of_it() {
     assert_eq!(answer.header("x-amz-request-id").unwrap().len(), 16);
 }
 
+/// A GET without query or conditions is answered past the protocol layer; a parameter that means nothing sends the
+/// same request through it.
+#[tokio::test]
+async fn the_short_way_and_the_long_way_answer_alike() {
+    let node = ten_bytes().await;
+    let requests = [
+        ("/lake/a/ten", None),
+        ("/lake/a/ten", Some("bytes=2-4")),
+        ("/lake/a/ten", Some("bytes=7-")),
+        ("/lake/a/ten", Some("bytes=-3")),
+        ("/lake/a/ten", Some("bytes=-0")),
+        ("/lake/a/ten", Some("bytes=10-12")),
+        ("/lake/a/ten", Some("bytes=1-2,4-5")),
+        ("/lake/empty", None),
+        ("/lake/empty", Some("bytes=0-0")),
+        ("/lake/a", None),
+        ("/lake/a/ten/", None),
+        ("/lake/none", None),
+        ("/none/a", None),
+    ];
+    for (path, range) in requests {
+        let headers: Vec<_> = range.into_iter().map(|range| ("range", range)).collect();
+        let short = node.get(path, &headers).await;
+        let long = node.get(&format!("{path}?x-id=GetObject"), &headers).await;
+        assert_eq!((short.status, &short.body), (long.status, &long.body), "{path} {range:?}");
+        let named = |name: &str| !matches!(name, "x-amz-request-id" | "date");
+        let headers = |answer: &crate::client::Answer| {
+            let mut headers: Vec<_> = answer
+                .headers
+                .iter()
+                .filter(|(name, _)| named(name))
+                .map(|(n, v)| (n.clone(), v.clone()))
+                .collect();
+            headers.sort();
+            headers
+        };
+        assert_eq!(headers(&short), headers(&long), "{path} {range:?}");
+    }
+}
+
 #[tokio::test]
 async fn every_form_of_a_range_is_answered_as_s3_does() {
     let node = ten_bytes().await;
