@@ -21,6 +21,8 @@ pub(crate) struct Arriving<'a> {
     pages: Vec<Arc<Flight>>,
     /// How many pages are whole.
     whole: usize,
+    /// The bytes that make the last page whole, until it is known that no more follow.
+    held: Bytes,
 }
 
 impl<'a> Arriving<'a> {
@@ -33,7 +35,7 @@ impl<'a> Arriving<'a> {
         run: Range<u32>,
         pages: Vec<Arc<Flight>>,
     ) -> Self {
-        Self { cache, flights, counters, object, run, pages, whole: 0 }
+        Self { cache, flights, counters, object, run, pages, whole: 0, held: Bytes::new() }
     }
 
     fn current(&self) -> Option<(u32, Arc<Flight>)> {
@@ -48,7 +50,9 @@ impl<'a> Arriving<'a> {
     /// Offset in the object of the next byte.
     pub(crate) fn position(&self) -> u64 {
         match self.current() {
-            Some((page, flight)) => self.object.range(page).start + flight.received() as u64,
+            Some((page, flight)) => {
+                self.object.range(page).start + (flight.received() + self.held.len()) as u64
+            }
             None => self.end(),
         }
     }
@@ -61,42 +65,48 @@ impl<'a> Arriving<'a> {
     pub(crate) fn push(&mut self, mut chunk: Bytes) {
         while let Some((page, flight)) = self.current().filter(|_| !chunk.is_empty()) {
             let room = self.object.len(page) - flight.received();
-            flight.push(chunk.split_to(room.min(chunk.len())));
-            if flight.received() == self.object.len(page) {
-                if self.whole + 1 == self.pages.len() {
-                    return;
-                }
-                self.finish_pushed(page, &flight);
+            if chunk.len() < room {
+                flight.push(chunk);
+                return;
             }
+            let last = chunk.split_to(room);
+            if self.whole + 1 == self.pages.len() {
+                self.held = last;
+                return;
+            }
+            self.landed(page, &flight, flight.assemble(&last));
         }
+    }
+
+    /// Forgets the bytes that were held back: the request did not end well behind them.
+    pub(crate) fn take_back(&mut self) {
+        self.held = Bytes::new();
     }
 
     /// Ends the request: all its bytes came, and no others.
     pub(crate) fn complete(&mut self) {
         if let Some((page, flight)) = self.current() {
-            self.finish_pushed(page, &flight);
+            let last = std::mem::take(&mut self.held);
+            self.landed(page, &flight, flight.assemble(&last));
         }
-    }
-
-    fn finish_pushed(&mut self, page: u32, flight: &Arc<Flight>) {
-        let bytes = flight.finish_pushed();
-        self.landed(page, flight, bytes);
     }
 
     /// Takes the next page at once.
     pub(crate) fn push_page(&mut self, bytes: Bytes) {
         if let Some((page, flight)) = self.current() {
-            flight.finish(bytes.clone());
             self.landed(page, &flight, bytes);
         }
     }
 
+    /// The page is whole: first in the cache, then out of the table, and only then with those who wait, so that whoever
+    /// has read a page finds it in the cache.
     fn landed(&mut self, page: u32, flight: &Arc<Flight>, bytes: Bytes) {
         let key = self.object.key(page);
-        self.cache.insert(key, bytes, self.object.known.meta.size, !flight.is_awaited());
+        self.cache.insert(key, bytes.clone(), self.object.known.meta.size, !flight.is_awaited());
         self.flights.land(&key, flight);
         self.counters.pages_fetched.add(1);
         self.whole += 1;
+        flight.finish(bytes);
     }
 
     /// Ends the flights of the pages that did not become whole.

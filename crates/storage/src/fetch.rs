@@ -216,9 +216,10 @@ impl Fetcher {
         loop {
             match self.bring_once(arriving, &mut patience, answer.take()).await {
                 Ok(()) => return Ok(()),
-                // All bytes came, and then some: there is nothing left to ask for.
-                Err(error) if arriving.position() == arriving.end() => return Err(error),
-                Err(error) => self.requests.before_retry(&mut patience, error).await?,
+                Err(error) => {
+                    arriving.take_back();
+                    self.requests.before_retry(&mut patience, error).await?;
+                }
             }
         }
     }

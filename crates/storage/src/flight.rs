@@ -83,16 +83,13 @@ impl Flight {
         self.progress.receiver_count() > 0
     }
 
-    /// Ends with all bytes that were pushed, as one piece of memory that holds nothing else.
-    pub(crate) fn finish_pushed(&self) -> Bytes {
-        let page = {
-            let progress = self.progress.borrow();
-            let mut page = BytesMut::with_capacity(progress.received);
-            progress.chunks.iter().for_each(|chunk| page.extend_from_slice(chunk));
-            page.freeze()
-        };
-        self.finish(page.clone());
-        page
+    /// All bytes that were pushed and `last` behind them, as one piece of memory that holds nothing else.
+    pub(crate) fn assemble(&self, last: &Bytes) -> Bytes {
+        let progress = self.progress.borrow();
+        let mut page = BytesMut::with_capacity(progress.received + last.len());
+        progress.chunks.iter().for_each(|chunk| page.extend_from_slice(chunk));
+        page.extend_from_slice(last);
+        page.freeze()
     }
 
     /// Ends with the whole page.
@@ -170,8 +167,9 @@ mod tests {
         flight.push(Bytes::from_static(b"def"));
         assert_eq!(bytes(flight.read(2, 10).await), b"cdef");
         assert_eq!(bytes(flight.read(1, 5).await), b"bcde");
-        flight.push(Bytes::from_static(b"ghi"));
-        assert_eq!(flight.finish_pushed(), "abcdefghi");
+        let page = flight.assemble(&Bytes::from_static(b"ghi"));
+        assert_eq!(page, "abcdefghi");
+        flight.finish(page);
         assert_eq!(bytes(flight.read(6, 9).await), b"ghi");
     }
 
