@@ -6,11 +6,12 @@ TARGET := $(abspath $(or $(CARGO_TARGET_DIR),target))
 export CARGO_TARGET_DIR := $(TARGET)
 
 VENV := $(TARGET)/venv
+WHEELS := $(TARGET)/wheels
 S3S_FS := $(TARGET)/tools/s3s-fs-0.14.1.installed
 CLIENTS := $(VENV)/requirements.installed
 
 .DEFAULT_GOAL := help
-.PHONY: help demo test test-rust test-clients check bench-node soak release
+.PHONY: help demo test test-rust test-clients test-python wheel check bench-node soak release
 
 help: ## What can be made
 	@sed -n 's/^\([a-z-]*\):.*## \(.*\)/make \1\t\2/p' $(MAKEFILE_LIST) | expand -t 20
@@ -18,13 +19,22 @@ help: ## What can be made
 demo: release ## The main job on built-in defaults, with a table of what it measured
 	$(TARGET)/release/stylobate demo
 
-test: test-rust test-clients ## All tests: of the crates, and with real clients against a real S3 server
+test: test-rust test-clients test-python ## All tests: of the crates, with real clients, and of the Python package
 
 test-rust: ## The tests of the crates
 	cargo test --workspace --no-fail-fast
 
 test-clients: release $(CLIENTS) $(S3S_FS) ## boto3, pyarrow, Polars and DuckDB through a node
-	$(VENV)/bin/python -m pytest -c tests/pytest.ini tests
+	$(VENV)/bin/python -m pytest -c tests/pytest.ini --ignore tests/python tests
+
+test-python: wheel ## The Python package, installed from its wheel
+	@pip="$(VENV)/bin/python -m pip"; $$pip --version >/dev/null 2>&1 || pip="$(PYTHON) -m pip --python $(VENV)/bin/python"; \
+	$$pip install --quiet --disable-pip-version-check --no-deps --force-reinstall $(WHEELS)/stylobate-*.whl
+	$(VENV)/bin/python -m pytest -c tests/pytest.ini tests/python
+
+wheel: $(CLIENTS) ## The wheel of the Python package
+	@rm -f $(WHEELS)/stylobate-*.whl
+	$(VENV)/bin/maturin build --release --manifest-path python/Cargo.toml --out $(WHEELS)
 
 check: ## Format, lints, documentation and the arrows between crates
 	cargo fmt --all --check

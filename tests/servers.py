@@ -44,9 +44,11 @@ def s3s_fs() -> Path:
 
 
 def environment(**more: str) -> dict[str, str]:
-    """The environment without what could configure a node or a client behind a test's back."""
+    """The environment without what could configure a node or a client behind a test's back. A node's Flight door is
+    at any free port."""
     ours = ("AWS_", "STYLOBATE_", "RUST_")
-    return {k: v for k, v in os.environ.items() if not k.startswith(ours)} | more
+    kept = {k: v for k, v in os.environ.items() if not k.startswith(ours)}
+    return kept | {"STYLOBATE_FLIGHT": "127.0.0.1:0"} | more
 
 
 def free_port() -> int:
@@ -194,9 +196,12 @@ class AccessKey:
     secret: str
     buckets: list[str] = field(default_factory=lambda: ["*"])
     write: bool = False
+    token: str | None = None
 
     def toml(self) -> str:
         values = {"id": self.id, "secret": self.secret, "buckets": self.buckets, "write": self.write}
+        if self.token:
+            values["token"] = self.token
         return "\n".join(["[[access_key]]", *(f"{key} = {json.dumps(value)}" for key, value in values.items())])
 
 
@@ -220,12 +225,12 @@ class Node(Server):
         env = environment(**(env or {}))
         super().__init__(command, folder / "node.log", env, cwd=folder, **options)
         self.keys = keys or []
-        self.endpoint, self.admin = self._announced()
+        self.endpoint, self.admin, self.flight = self._announced()
         self.port = int(self.endpoint.rsplit(":", 1)[1])
         owner = (self.keys[0].id, self.keys[0].secret) if self.keys else ("any", "any")
         self.s3 = s3_client(self.endpoint, *owner)
 
-    def _announced(self) -> tuple[str, str]:
+    def _announced(self) -> tuple[str, str, str]:
         """The addresses that the node prints."""
         assert self.process.stdout
         found: dict[str, str] = {}
@@ -233,7 +238,7 @@ class Node(Server):
             name, _, value = line.decode().strip().partition(" ")
             found[name] = value.strip().rstrip("/")
             if name == "export":
-                return found["s3"], found["admin"]
+                return found["s3"], found["admin"], found.get("flight", "")
         raise AssertionError(f"the node did not start (exit code {self.process.wait()}): {self.log()}")
 
     def ask(self, method: str, path: str, body: Any = None, headers: dict[str, str] | None = None) -> Answer:

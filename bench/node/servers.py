@@ -108,7 +108,7 @@ class Node(Server):
             "--option", f"endpoint=http://127.0.0.1:{origin_port}", "--option", "allow_http=true",
             "--option", f"access_key_id={ACCESS_KEY}", "--option", f"secret_access_key={SECRET_KEY}",
             "--option", "region=us-east-1",
-            "--listen", f"127.0.0.1:{port}", "--admin", f"127.0.0.1:{self.admin}",
+            "--listen", f"127.0.0.1:{port}", "--admin", f"127.0.0.1:{self.admin}", "--flight", "off",
             "--memory", memory, "--log", "warn", *more,
         ]
         if signed:

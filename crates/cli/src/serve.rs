@@ -46,6 +46,14 @@ pub(crate) struct ServeArgs {
     #[arg(long, value_name = "ADDRESS")]
     admin: Option<String>,
 
+    /// Where the Flight door listens, or off for a node without one [default: 127.0.0.1:9002]
+    #[arg(long, value_name = "ADDRESS")]
+    flight: Option<String>,
+
+    /// How long a ticket of the Flight door may be used [default: 1h]
+    #[arg(long, value_name = "TIME")]
+    ticket_lifetime: Option<String>,
+
     /// Memory for the whole process [default: a quarter of what it may use]
     #[arg(long, value_name = "SIZE")]
     memory: Option<String>,
@@ -146,6 +154,8 @@ impl ServeArgs {
         let settings = [
             (Setting::Listen, &self.listen),
             (Setting::Admin, &self.admin),
+            (Setting::Flight, &self.flight),
+            (Setting::TicketLifetime, &self.ticket_lifetime),
             (Setting::Domains, &domains),
             (Setting::Region, &self.region),
             (Setting::MaxConnections, &self.max_connections),
@@ -238,6 +248,16 @@ fn announce(doors: &Doors, config: &NodeConfig) -> anyhow::Result<()> {
     }
     writeln!(out, "s3      http://{s3}")?;
     writeln!(out, "admin   http://{admin}/")?;
+    if let Some(flight) = doors.flight_address() {
+        writeln!(out, "flight  grpc://{flight}")?;
+        let client = reachable(flight);
+        write!(out, "python  client = pyarrow.flight.connect(\"grpc://{client}\")")?;
+        if !config.access_keys.is_empty() {
+            let headers = "[(b\"authorization\", b\"Bearer …\")]";
+            write!(out, "; options = pyarrow.flight.FlightCallOptions(headers={headers})")?;
+        }
+        writeln!(out)?;
+    }
     let (id, secret) = match config.access_keys.first() {
         Some(key) => (key.id.as_str(), "…"),
         None => ("any", "any"),

@@ -17,7 +17,8 @@ fn stylobate(folder: &Path) -> Command {
     for (name, _) in std::env::vars().filter(|(name, _)| own(name)) {
         command.env_remove(name);
     }
-    command.current_dir(folder).arg("serve").env_remove("RUST_BACKTRACE");
+    command.current_dir(folder).arg("serve");
+    command.env("STYLOBATE_FLIGHT", "127.0.0.1:0").env_remove("RUST_BACKTRACE");
     command
 }
 
@@ -39,6 +40,8 @@ struct Running {
     stdout: BufReader<ChildStdout>,
     s3: String,
     admin: String,
+    flight: String,
+    python: String,
     export: String,
 }
 
@@ -48,7 +51,8 @@ impl Running {
         command.args(["--listen", "127.0.0.1:0", "--admin", "127.0.0.1:0", "--memory", "64MiB"]).args(args);
         let mut child = command.stdout(Stdio::piped()).stderr(Stdio::piped()).spawn().unwrap();
         let mut stdout = BufReader::new(child.stdout.take().unwrap());
-        let (mut s3, mut admin) = (String::new(), String::new());
+        let (mut s3, mut admin, mut flight) = (String::new(), String::new(), String::new());
+        let mut python = String::new();
         loop {
             let mut line = String::new();
             if stdout.read_line(&mut line).unwrap() == 0 {
@@ -61,7 +65,11 @@ impl Running {
             match line.split_whitespace().next() {
                 Some("s3") => s3 = address(&line),
                 Some("admin") => admin = address(&line),
-                Some("export") => return Self { child, stdout, s3, admin, export: line.trim().to_owned() },
+                Some("flight") => flight = address(&line),
+                Some("python") => python = line.trim().to_owned(),
+                Some("export") => {
+                    return Self { child, stdout, s3, admin, flight, python, export: line.trim().to_owned() };
+                }
                 _ => {}
             }
         }
@@ -116,6 +124,21 @@ fn without_any_argument_the_folder_data_is_served() {
             node.s3
         )
     );
+}
+
+#[test]
+fn the_flight_door_is_told_as_a_line_to_type_and_can_be_turned_off() {
+    let folder = folder_with_data();
+    let node = Running::start(folder.path(), &[]);
+    let said = format!("python  client = pyarrow.flight.connect(\"grpc://{}\")", node.flight);
+    assert_eq!(node.python, said);
+    assert!(TcpStream::connect(&node.flight).is_ok());
+
+    let guarded = Running::start(folder.path(), &["--access-key", "me:hunter2"]);
+    assert!(guarded.python.contains("b\"authorization\", b\"Bearer …\""), "{}", guarded.python);
+
+    let off = Running::start(folder.path(), &["--flight", "off"]);
+    assert_eq!((off.flight.as_str(), off.python.as_str()), ("", ""));
 }
 
 #[test]
@@ -178,15 +201,20 @@ fn a_port_in_use_has_an_exit_code_of_its_own() {
     let folder = folder_with_data();
     let taken = TcpListener::bind("127.0.0.1:0").unwrap();
     let address = taken.local_addr().unwrap().to_string();
-    let (code, error) = failure(&run(folder.path(), &["--listen", &address]));
-    assert_eq!(code, 3);
-    assert!(error.contains(&address) && error.contains("--listen"), "{error}");
+    let free = ["--listen", "127.0.0.1:0", "--admin", "127.0.0.1:0", "--flight", "127.0.0.1:0"];
+    for (n, flag) in free.iter().enumerate().step_by(2) {
+        let mut doors = free;
+        doors[n + 1] = &address;
+        let (code, error) = failure(&run(folder.path(), &doors));
+        assert_eq!(code, 3);
+        assert!(error.contains(&address) && error.contains(flag), "{error}");
+    }
 }
 
 #[test]
 fn beyond_loopback_keys_are_needed() {
     let folder = folder_with_data();
-    for flag in ["--listen", "--admin"] {
+    for flag in ["--listen", "--admin", "--flight"] {
         let (code, error) = failure(&run(folder.path(), &[flag, "0.0.0.0:0"]));
         assert_eq!(code, 2);
         assert!(error.contains("--access-key"), "{error}");

@@ -1,7 +1,7 @@
 //! Who may do what: access keys, the buckets that each sees, and whether it writes.
 
 use std::{
-    collections::{BTreeSet, HashMap},
+    collections::{BTreeMap, BTreeSet},
     fmt,
 };
 
@@ -19,11 +19,12 @@ pub enum Action {
 /// The access keys of a node. None at all means that everything is allowed: such a node listens on loopback only.
 #[derive(Debug, Default)]
 pub struct AccessKeys {
-    keys: HashMap<String, AccessKey>,
+    keys: BTreeMap<String, AccessKey>,
 }
 
 struct AccessKey {
     secret: Secret,
+    bearer: Secret,
     buckets: Buckets,
     write: bool,
 }
@@ -43,7 +44,8 @@ impl AccessKeys {
                 true => Buckets::All,
                 false => Buckets::Named(key.buckets.iter().cloned().collect()),
             };
-            (key.id.clone(), AccessKey { secret: key.secret.clone(), buckets, write: key.write })
+            let (secret, bearer) = (key.secret.clone(), key.bearer().clone());
+            (key.id.clone(), AccessKey { secret, bearer, buckets, write: key.write })
         });
         Self { keys: keys.collect() }
     }
@@ -56,6 +58,22 @@ impl AccessKeys {
     /// The secret that signs requests of the key `id`.
     pub fn secret(&self, id: &str) -> Option<&Secret> {
         self.keys.get(id).map(|key| &key.secret)
+    }
+
+    /// The id of the key that this is the token of. Takes as long for one token as for another; where two keys
+    /// have one token, it is the first key's.
+    pub fn of_bearer(&self, token: &str) -> Option<&str> {
+        let matching = |found: Option<_>, (id, key): (_, &AccessKey)| match key.bearer.matches(token) {
+            true => found.or(Some(id)),
+            false => found,
+        };
+        self.keys.iter().fold(None, matching).map(String::as_str)
+    }
+
+    /// Whether the key `id` sees all buckets, or a caller without one on a node without keys.
+    pub fn sees_all(&self, id: Option<&str>) -> bool {
+        let key = id.and_then(|id| self.keys.get(id));
+        self.is_empty() || key.is_some_and(|key| matches!(key.buckets, Buckets::All))
     }
 
     /// Whether the key `id`, or a caller without one, may do this to the bucket.
@@ -86,6 +104,7 @@ mod tests {
         AccessKeyConfig {
             id: id.into(),
             secret: Secret::new("hunter2"),
+            token: Some(Secret::new(format!("token of {id}"))),
             buckets: buckets.iter().map(|&name| name.into()).collect(),
             write,
         }
@@ -108,8 +127,19 @@ mod tests {
     }
 
     #[test]
+    fn a_token_tells_whose_it_is() {
+        let keys = AccessKeys::new(&[key("reader", &["lake"], false), key("admin", &["*"], true)]);
+        assert_eq!(keys.of_bearer("token of reader"), Some("reader"));
+        assert_eq!(keys.of_bearer("token of admin"), Some("admin"));
+        for wrong in ["", "hunter2", "token of", "token of admin "] {
+            assert_eq!(keys.of_bearer(wrong), None, "{wrong:?}");
+        }
+        assert!(keys.sees_all(Some("admin")) && !keys.sees_all(Some("reader")) && !keys.sees_all(None));
+    }
+
+    #[test]
     fn debug_shows_no_secret() {
         let keys = AccessKeys::new(&[key("reader", &["lake"], false)]);
-        assert!(!format!("{keys:?}").contains("hunter2"));
+        assert!(!format!("{keys:?}").contains("hunter2") && !format!("{keys:?}").contains("token of"));
     }
 }

@@ -33,6 +33,7 @@ use axum::{
 use serde_json::json;
 
 pub use self::ready::check_origins;
+pub(crate) use self::{stats::collect as statistics_of, warm::warm};
 use self::{keys::AdminKeys, ready::Readiness, warm::Target};
 use crate::{
     Bucket, Node,
@@ -101,7 +102,7 @@ async fn prometheus(State(admin): Shared) -> Response {
 }
 
 async fn statistics(State(admin): Shared) -> impl IntoResponse {
-    ([(header::CACHE_CONTROL, "no-store")], Json(stats::collect(&admin.node)))
+    ([(header::CACHE_CONTROL, "no-store")], Json(statistics_of(&admin.node)))
 }
 
 async fn readyz(State(admin): Shared) -> Response {
@@ -128,7 +129,7 @@ async fn warm_prefix(State(admin): Shared, headers: HeaderMap, Json(target): Jso
         Ok(bucket) => bucket,
         Err((status, what)) => return refusal(status, what),
     };
-    let warmed = warm::warm(&bucket.reader, &target.prefix).await;
+    let warmed = warm(&bucket.reader, &target.prefix).await;
     tracing::info!(
         bucket = target.bucket,
         prefix = target.prefix,

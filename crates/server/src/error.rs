@@ -36,7 +36,7 @@ pub enum ServerError {
          give --access-key ID:SECRET or an [[access_key]], or listen on 127.0.0.1"
     )]
     Exposed {
-        /// Which door: `s3` or `admin`.
+        /// Which door: `s3`, `flight` or `admin`.
         door: &'static str,
         /// The address it was to listen on.
         address: SocketAddr,
@@ -45,7 +45,7 @@ pub enum ServerError {
     /// Another process listens there. Stop it, or choose another port.
     #[error("the {door} door cannot use {address}: the port is in use; choose another with --{flag}")]
     PortInUse {
-        /// Which door: `s3` or `admin`.
+        /// Which door: `s3`, `flight` or `admin`.
         door: &'static str,
         /// The address it was to listen on.
         address: SocketAddr,
@@ -56,7 +56,7 @@ pub enum ServerError {
     /// The address cannot be listened on. Choose one of this machine's addresses, and a port that it may use.
     #[error("the {door} door cannot listen on {address}: {source}")]
     Bind {
-        /// Which door: `s3` or `admin`.
+        /// Which door: `s3`, `flight` or `admin`.
         door: &'static str,
         /// The address it was to listen on.
         address: SocketAddr,

@@ -1,8 +1,8 @@
-//! The storage node: buckets of object storage behind a page cache, served over S3.
+//! The storage node: buckets of object storage behind a cache, served over S3 and Arrow Flight.
 //!
-//! A [`Node`] holds the buckets and the cache. [`Doors`] let clients in: one speaks S3, the other (admin) answers
-//! health checks, metrics, statistics, warming and evicting. A [`NodeConfig`](config::NodeConfig) says what to
-//! serve, and is built in code or from a file, the environment and flags.
+//! A [`Node`] holds the buckets and the cache. [`Doors`] let clients in: one speaks S3, one Arrow Flight, and the third
+//! (admin) answers health checks, metrics, statistics, warming and evicting. A [`NodeConfig`](config::NodeConfig)
+//! says what to serve, and is built in code or from a file, the environment and flags.
 //!
 //! ```
 //! use stylobate_server::{Doors, Node, config::{BucketConfig, NodeConfig}};
@@ -13,6 +13,7 @@
 //! config.buckets.push(BucketConfig::new("lake", "memory:///"));
 //! config.server.listen.set_port(0);
 //! config.server.admin.set_port(0);
+//! config.server.flight = Some(([127, 0, 0, 1], 0).into());
 //!
 //! let doors = Doors::bind(&config).await?;
 //! let node = Node::open(&config).await?;
@@ -26,6 +27,7 @@ mod access;
 mod admin;
 pub mod config;
 mod error;
+mod flight;
 mod metrics;
 mod node;
 mod provenance;
@@ -36,7 +38,7 @@ pub use self::{
     access::{AccessKeys, Action},
     admin::check_origins,
     error::{Result, ServerError},
-    metrics::{InFlightGuard, Metrics, OperationStats, RequestStats},
+    metrics::{FlightStats, InFlightGuard, Metrics, OperationStats, RequestStats},
     node::{Bucket, Node},
     serve::{Doors, serve},
 };

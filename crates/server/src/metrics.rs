@@ -2,6 +2,7 @@
 //!
 //! What the cache and the readers count themselves is read from them when somebody asks.
 
+mod flight;
 mod latency;
 
 use std::{
@@ -16,12 +17,14 @@ use std::{
 use parking_lot::RwLock;
 use serde::Serialize;
 
-use self::latency::Latency;
+pub use self::flight::FlightStats;
+use self::{flight::FlightMetrics, latency::Latency};
 
 /// The counters of a node's doors.
 #[derive(Debug)]
 pub struct Metrics {
     operations: RwLock<HashMap<&'static str, Arc<Operation>>>,
+    flight: FlightMetrics,
     in_flight: Arc<AtomicU64>,
     connections: Arc<AtomicU64>,
     started: Instant,
@@ -51,6 +54,7 @@ impl Metrics {
     pub fn new() -> Self {
         Self {
             operations: RwLock::default(),
+            flight: FlightMetrics::default(),
             in_flight: Arc::default(),
             connections: Arc::default(),
             started: Instant::now(),
@@ -78,7 +82,17 @@ impl Metrics {
         InFlightGuard::new(&self.connections)
     }
 
-    /// What was counted so far.
+    /// The counters of the Flight door.
+    pub(crate) fn flight(&self) -> &FlightMetrics {
+        &self.flight
+    }
+
+    /// What the Flight door answered so far.
+    pub fn flight_stats(&self) -> FlightStats {
+        self.flight.snapshot()
+    }
+
+    /// What the S3 door answered so far.
     pub fn snapshot(&self) -> RequestStats {
         let mut stats = RequestStats {
             uptime_seconds: self.uptime().as_secs(),

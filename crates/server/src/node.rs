@@ -1,9 +1,10 @@
-//! The node: its buckets, each read through one page cache that they share, and who may use them.
+//! The node: its buckets, each read through one cache that they share, and who may use them.
 
 use std::{collections::BTreeMap, sync::Arc};
 
 use chrono::{DateTime, Utc};
-use stylobate_storage::{Origin, PageCache, ReadThrough};
+use stylobate_columnar::Cache;
+use stylobate_storage::{ByteSize, Origin, PageCache, ReadThrough};
 
 use crate::{Metrics, Result, access::AccessKeys, config::NodeConfig};
 
@@ -25,7 +26,7 @@ pub struct Bucket {
 pub struct Node {
     buckets: BTreeMap<String, Bucket>,
     keys: AccessKeys,
-    cache: PageCache,
+    cache: Cache,
     metrics: Metrics,
     region: String,
     domains: Vec<String>,
@@ -46,18 +47,20 @@ impl Node {
 
     /// Opens the node over origins made in code, one for each of the configuration's buckets and in their order.
     pub async fn open_over(config: &NodeConfig, origins: Vec<Origin>) -> Result<Arc<Self>> {
-        let cache = PageCache::open(config.cache.options()).await?;
+        let decoded = config.decoded_memory();
+        let pages = config.cache.memory.as_u64() - decoded.as_u64();
+        let pages = PageCache::open(config.cache.options().with_memory(ByteSize::bytes(pages))).await?;
         let created = Utc::now();
         let buckets = config.buckets.iter().zip(origins).map(|(bucket, origin)| {
             let (rules, options) = (bucket.consistency_rules(), config.server.read_options());
-            let reader = ReadThrough::new(origin, cache.clone(), rules, options);
+            let reader = ReadThrough::new(origin, pages.clone(), rules, options);
             let name = bucket.name.clone();
             (name.clone(), Bucket { name, reader, read_only: bucket.read_only, created })
         });
         Ok(Arc::new(Self {
             buckets: buckets.collect(),
             keys: AccessKeys::new(&config.access_keys),
-            cache,
+            cache: Cache::over(pages, decoded),
             metrics: Metrics::new(),
             region: config.server.region.clone(),
             domains: config.server.domains.clone(),
@@ -81,6 +84,11 @@ impl Node {
 
     /// The page cache that all buckets share.
     pub fn cache(&self) -> &PageCache {
+        self.cache.pages()
+    }
+
+    /// What the Flight door decodes the columns of all buckets into, in memory of the same budget as the pages.
+    pub fn columns(&self) -> &Cache {
         &self.cache
     }
 

@@ -6,17 +6,12 @@
 //!            └─ pauses when the system is out    └─ no new connections; idle ones are closed
 //! ```
 
-use std::{error::Error as StdError, io, net::SocketAddr, sync::Arc, time::Duration};
+mod connection;
 
-use http::{Request, Response};
-use hyper::{
-    body::{Body, Incoming},
-    server::conn::http1,
-    service::Service,
-};
+use std::{io, net::SocketAddr, sync::Arc, time::Duration};
+
 use hyper_util::{
-    rt::{TokioIo, TokioTimer},
-    server::graceful::GracefulShutdown,
+    server::graceful::{GracefulShutdown, Watcher},
     service::TowerToHyperService,
 };
 use tokio::{
@@ -26,24 +21,23 @@ use tokio::{
 };
 use tokio_util::sync::CancellationToken;
 
+use self::connection::{Ended, serve_http1, serve_http2};
 use crate::{
     Node, Result, ServerError, admin,
-    config::{AccessKeyConfig, NodeConfig},
-    s3,
+    config::{AccessKeyConfig, FlightConfig, NodeConfig},
+    flight, s3,
 };
 
-/// A connection that sends no complete request head within this time is closed: a slow one, or an idle one.
-const HEAD_PATIENCE: Duration = Duration::from_secs(60);
 /// The pause after an error of `accept` that another attempt would meet too, such as too many open files.
 const ACCEPT_PAUSE: Duration = Duration::from_millis(100);
-/// Bytes of an answer that wait for the client before its body is asked for more.
-const WRITE_BUFFER: usize = 1 << 20;
 
-/// Both doors of a node, bound and not yet open: clients that come already wait.
+/// The doors of a node, bound and not yet open: clients that come already wait.
 #[derive(Debug)]
 pub struct Doors {
     s3: Door,
     admin: Door,
+    flight: Option<Door>,
+    flight_config: FlightConfig,
     access_keys: Vec<AccessKeyConfig>,
     drain_timeout: Duration,
 }
@@ -58,7 +52,7 @@ struct Door {
 }
 
 impl Doors {
-    /// Binds both doors where the configuration says; port 0 takes any free port.
+    /// Binds the doors where the configuration says; port 0 takes any free port.
     ///
     /// Fails with [`ServerError::Exposed`] for an address beyond loopback while there are no access keys, with
     /// [`ServerError::OwnDoor`] where an origin is the S3 door itself, with [`ServerError::PortInUse`] and with
@@ -68,9 +62,15 @@ impl Doors {
         let server = &config.server;
         let s3 = Door::bind("s3", "listen", server.listen, server.max_connections).await?;
         config.check_endpoints(s3.address, &|name| std::env::var(name).ok())?;
+        let flight = match server.flight {
+            Some(address) => Some(Door::bind("flight", "flight", address, server.max_connections).await?),
+            None => None,
+        };
         Ok(Self {
             s3,
             admin: Door::bind("admin", "admin", server.admin, server.max_connections).await?,
+            flight,
+            flight_config: config.flight.clone(),
             access_keys: config.access_keys.clone(),
             drain_timeout: server.drain_timeout,
         })
@@ -86,20 +86,33 @@ impl Doors {
         self.admin.address
     }
 
+    /// Where the Flight door listens, if there is one.
+    pub fn flight_address(&self) -> Option<SocketAddr> {
+        self.flight.as_ref().map(|door| door.address)
+    }
+
     /// Serves until `shutdown` is ready. Then no connection is accepted any more, requests under way have the drain
     /// timeout to finish, and the node is closed, which writes what only memory holds to the disk tier.
     pub async fn serve(self, node: Arc<Node>, shutdown: impl Future<Output = ()>) -> Result<()> {
         let stop = CancellationToken::new();
         let admin = TowerToHyperService::new(admin::router(node.clone(), &self.access_keys));
-        let doors = [
-            tokio::spawn(self.s3.serve(
-                s3::service(node.clone()),
-                node.clone(),
-                stop.clone(),
-                self.drain_timeout,
-            )),
-            tokio::spawn(self.admin.serve(admin, node.clone(), stop.clone(), self.drain_timeout)),
+        let s3 = s3::service(node.clone());
+        let patience = self.drain_timeout;
+        let (s3, admin) = (
+            move |stream, watcher| serve_http1(stream, s3.clone(), watcher),
+            move |stream, watcher| serve_http1(stream, admin.clone(), watcher),
+        );
+        let mut doors = vec![
+            tokio::spawn(self.s3.serve(s3, node.clone(), stop.clone(), patience)),
+            tokio::spawn(self.admin.serve(admin, node.clone(), stop.clone(), patience)),
         ];
+        if let Some(door) = self.flight {
+            let service = TowerToHyperService::new(flight::service(node.clone(), &self.flight_config));
+            let stopped = stop.clone();
+            let flight =
+                move |stream, watcher| serve_http2(stream, service.clone(), watcher, stopped.clone());
+            doors.push(tokio::spawn(door.serve(flight, node.clone(), stop.clone(), patience)));
+        }
         // Whoever drops this future closes the doors too.
         let _closed_at_the_latest = stop.clone().drop_guard();
         shutdown.await;
@@ -116,7 +129,7 @@ impl Doors {
     }
 }
 
-/// Binds both doors and serves until `shutdown` is ready: see [`Doors`].
+/// Binds the doors and serves until `shutdown` is ready: see [`Doors`].
 pub async fn serve(node: Arc<Node>, config: &NodeConfig, shutdown: impl Future<Output = ()>) -> Result<()> {
     Doors::bind(config).await?.serve(node, shutdown).await
 }
@@ -138,19 +151,14 @@ impl Door {
     }
 
     /// Accepts connections until `stop`, then drains them.
-    async fn serve<S, B>(self, service: S, node: Arc<Node>, stop: CancellationToken, drain_timeout: Duration)
+    async fn serve<C, F>(self, connection: C, node: Arc<Node>, stop: CancellationToken, drain_timeout: Duration)
     where
-        S: Service<Request<Incoming>, Response = Response<B>> + Clone + Send + 'static,
-        S::Future: Send,
-        S::Error: Into<Box<dyn StdError + Send + Sync>>,
-        B: Body + Send + 'static,
-        B::Data: Send,
-        B::Error: Into<Box<dyn StdError + Send + Sync>>,
+        C: Fn(TcpStream, Watcher) -> F,
+        F: Future<Output = Result<(), Ended>> + Send + 'static,
     {
         let places = Arc::new(Semaphore::new(self.max_connections));
         let graceful = GracefulShutdown::new();
         let cut_off = CancellationToken::new();
-        let http = http();
         let next = async || {
             let place = places.clone().acquire_owned().await;
             loop {
@@ -160,8 +168,7 @@ impl Door {
             }
         };
         while let Some((place, stream)) = stop.run_until_cancelled(next()).await {
-            let connection = http.serve_connection(TokioIo::new(stream), service.clone());
-            let connection = graceful.watch(connection);
+            let connection = connection(stream, graceful.watcher());
             let (cut_off, counted) = (cut_off.clone(), node.metrics().connection());
             let name = self.name;
             tokio::spawn(async move {
@@ -200,15 +207,4 @@ impl Door {
 fn is_of_one_peer(error: &io::Error) -> bool {
     use io::ErrorKind::{ConnectionAborted, ConnectionRefused, ConnectionReset, Interrupted};
     matches!(error.kind(), ConnectionAborted | ConnectionRefused | ConnectionReset | Interrupted)
-}
-
-fn http() -> http1::Builder {
-    let mut http = http1::Builder::new();
-    http.timer(TokioTimer::new())
-        .header_read_timeout(HEAD_PATIENCE)
-        .keep_alive(true)
-        .half_close(false)
-        .writev(true)
-        .max_buf_size(WRITE_BUFFER);
-    http
 }

@@ -82,6 +82,7 @@ fn config(folder: &Path) -> NodeConfig {
     config.cache.memory = ByteSize::mib(64);
     config.server.listen.set_port(0);
     config.server.admin.set_port(0);
+    config.server.flight = None;
     config.server.drain_timeout = Duration::from_secs(5);
     config
 }
@@ -260,6 +261,7 @@ async fn with_keys_only_health_is_open_to_everybody() {
     let key = |id: &str, buckets: &str, write| AccessKeyConfig {
         id: id.to_owned(),
         secret: Secret::new(format!("{id}-secret")),
+        token: None,
         buckets: vec![buckets.to_owned()],
         write,
     };

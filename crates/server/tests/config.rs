@@ -132,6 +132,73 @@ fn no_secret_is_printed() {
 }
 
 #[test]
+fn the_flight_door_is_told_where_it_listens_and_what_its_tickets_are() {
+    let default = resolve("", &[], Layer::default()).unwrap();
+    assert_eq!(default.config.server.flight, Some("127.0.0.1:9002".parse().unwrap()));
+    assert_eq!(line(&default, "ticket_lifetime"), "ticket_lifetime = \"3600s\" # default");
+    assert!(default.config.flight.ticket_secret.is_none());
+    for off in ["off", "none"] {
+        let flags = Layer::default().with_flag(Setting::Flight, off);
+        let resolved = resolve("", &[], flags).unwrap();
+        assert_eq!(resolved.config.server.flight, None);
+        assert_eq!(line(&resolved, "flight"), "flight = \"off\" # flag --flight");
+    }
+    let file = "[flight]\nticket_secret = 'sixteen hunter2!'\nticket_lifetime = '5m'\n[[bucket]]\nurl = './a'\n";
+    let resolved = resolve(file, &[], Layer::default()).unwrap();
+    assert_eq!(resolved.config.flight.ticket_secret.as_ref().unwrap().expose(), "sixteen hunter2!");
+    assert_eq!(line(&resolved, "ticket_secret"), "ticket_secret = \"***\" # node.toml:2");
+    assert!(!format!("{resolved} {:?}", resolved.config).contains("hunter2"));
+    let env = [("STYLOBATE_TICKET_SECRET", "another secret of 16"), ("STYLOBATE_FLIGHT", "127.0.0.1:7")];
+    let resolved = resolve(file, &env, Layer::default()).unwrap();
+    assert_eq!(resolved.config.flight.ticket_secret.as_ref().unwrap().expose(), "another secret of 16");
+    assert_eq!(line(&resolved, "flight"), "flight = \"127.0.0.1:7\" # env STYLOBATE_FLIGHT");
+}
+
+#[test]
+fn what_the_flight_door_cannot_be_told_is_an_error() {
+    for (file, said) in [
+        ("[flight]\nticket_secret = 'hunter2'\n", "node.toml:2: ticket_secret: give at least 16"),
+        ("[flight]\nticket_secret_env = 'NOT_SET'\n", "node.toml:2: ticket_secret_env: the variable NOT_SET"),
+        ("[flight]\nticket_secret = 'a'\nticket_secret_env = 'b'\n", "node.toml:3: give one of `ticket_secret`"),
+        ("[flight]\nticket_secrt = 'a'\n", "did you mean `ticket_secret`?"),
+        ("[flight]\nticket_lifetime = 'soon'\n", "node.toml:2: ticket_lifetime: \"soon\" is not a time"),
+        ("[server]\nflight = '0.0.0.0:1'\n", "the flight door refuses 0.0.0.0:1: without access keys"),
+        ("[server]\nflight = '127.0.0.1:9000'\n", "node.toml:2: listen and flight are both 127.0.0.1:9000"),
+        ("[server]\nadmin = '127.0.0.1:9002'\n", "node.toml:2: admin and flight are both 127.0.0.1:9002"),
+    ] {
+        let error = error_of(&format!("{file}[[bucket]]\nurl = './a'\n"));
+        assert!(error.contains(said) && !error.contains("hunter2"), "{error}");
+    }
+}
+
+#[test]
+fn an_access_key_may_have_a_token_of_its_own() {
+    let key = |id: &str, more: &str| format!("[[access_key]]\nid = '{id}'\nsecret = 'secret-{id}'\n{more}\n");
+    let file = |keys: &[String]| format!("[[bucket]]\nurl = './a'\n{}", keys.concat());
+    let env = [("TOKEN", "token-of-b")];
+    let both = file(&[key("a", "token = 'hunter2'"), key("b", "token_env = 'TOKEN'"), key("c", "")]);
+    let resolved = resolve(&both, &env, Layer::default()).unwrap();
+    let shown: Vec<_> = resolved.config.access_keys.iter().map(|key| key.bearer().expose()).collect();
+    assert_eq!(shown, ["hunter2", "token-of-b", "secret-c"]);
+    assert_eq!(line(&resolved, "token"), "token = \"***\" # node.toml:6");
+    assert_eq!(line(&resolved, "token_env"), "token_env = \"TOKEN\" # node.toml:10");
+    assert!(!format!("{resolved} {:?}", resolved.config).contains("hunter2"));
+    let same = error_of(&file(&[key("a", "token = 'hunter2'"), key("b", "token = 'hunter2'")]));
+    assert_eq!(same, "node.toml:10: access keys a and b show the same token");
+    assert!(error_of(&file(&[key("a", ""), key("b", "token = 'secret-a'")])).contains("same token"));
+    assert!(error_of(&file(&[key("a", "token = 'b'\ntoken_file = 'c'")])).contains("give one of `token`"));
+}
+
+#[test]
+fn columns_have_three_eighths_of_the_memory_where_there_is_a_flight_door() {
+    let flags = || Layer::default().with_flag(Setting::Memory, "1GiB");
+    let with = resolve("", &[], flags()).unwrap().config;
+    assert_eq!(with.decoded_memory(), ByteSize::mib(384));
+    let without = resolve("", &[], flags().with_flag(Setting::Flight, "off")).unwrap().config;
+    assert_eq!(without.decoded_memory(), ByteSize::ZERO);
+}
+
+#[test]
 fn a_wrong_value_is_an_error_that_names_its_place() {
     for (setting, text) in [
         (Setting::Listen, "9000"),

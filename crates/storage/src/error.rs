@@ -75,6 +75,13 @@ pub enum Error {
         deadline_ms: u64,
     },
 
+    /// The origin cannot hold an object of this path, such as a folder a name that is too long. Choose another one.
+    #[error("{path}: the origin cannot hold such an object")]
+    ImpossiblePath {
+        /// The path within the store.
+        path: String,
+    },
+
     /// The origin refused or failed; its own error is the source.
     #[error("{path}: {source}")]
     Origin {
@@ -148,6 +155,14 @@ impl Error {
         }
     }
 
+    /// An object store's error about a write to `path`: what cannot be there is not found by a read, and refused here.
+    pub fn from_write(path: &str, error: object_store::Error) -> Self {
+        match is_impossible_file(&error) {
+            true => Self::ImpossiblePath { path: path.to_owned() },
+            false => Self::from_origin(path, error),
+        }
+    }
+
     /// Whether the same request may succeed when it is sent again.
     pub fn is_retryable(&self) -> bool {
         match self {
@@ -159,6 +174,7 @@ impl Error {
             | Self::NotModified { .. }
             | Self::Range { .. }
             | Self::Deadline { .. }
+            | Self::ImpossiblePath { .. }
             | Self::NoSuchUpload { .. }
             | Self::InvalidUpload { .. }
             | Self::OriginConfig { .. }
@@ -169,17 +185,20 @@ impl Error {
     }
 }
 
-/// Whether a folder cannot have such a file at all: a name too long for it, or a path below a file.
+/// Whether a folder cannot have such a file at all: a name that is too long for it or that its client keeps to itself,
+/// a path below a file, a folder's own path.
 fn is_impossible_file(error: &object_store::Error) -> bool {
     let mut cause: Option<&(dyn std::error::Error + 'static)> = Some(error);
     while let Some(error) = cause {
         if let Some(error) = error.downcast_ref::<std::io::Error>() {
-            use std::io::ErrorKind::{InvalidFilename, NotADirectory};
-            return matches!(error.kind(), InvalidFilename | NotADirectory);
+            use std::io::ErrorKind::{InvalidFilename, IsADirectory, NotADirectory};
+            return matches!(error.kind(), InvalidFilename | IsADirectory | NotADirectory);
         }
         cause = error.source();
     }
-    false
+    // This one has no public type: its text is what there is to tell it by.
+    matches!(error, object_store::Error::Generic { store: "LocalFileSystem", source }
+        if source.to_string().starts_with("Filenames containing trailing"))
 }
 
 /// So that a [`ReadThrough`](crate::ReadThrough) can stand wherever an object store stands. The error kept as

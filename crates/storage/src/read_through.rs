@@ -8,7 +8,7 @@
 //! An object without a strong ETag is read past the cache by a single request, so that its bytes and its metadata
 //! belong together.
 
-use std::{ops::Range, sync::Arc};
+use std::{ops::Range, sync::Arc, time::Duration};
 
 use bytes::Bytes;
 use futures::{FutureExt, StreamExt, TryStreamExt, stream::BoxStream};
@@ -23,12 +23,16 @@ use crate::{
     read_ahead::ReadAhead,
     reader::Reader,
     request::{Requests, whole},
+    seldom::Seldom,
     stats::ReadStats,
     versions::{Known, Versions},
 };
 
 /// How often an object that keeps changing under a read is opened anew before the read fails.
 const OPENS_OF_A_CHANGING_OBJECT: u32 = 4;
+
+/// Abandoned uploads are looked for no more often than this.
+const COLLECT_UPLOADS_EVERY: Duration = Duration::from_secs(60 * 60);
 
 /// How a [`ReadThrough`] reads.
 #[derive(Clone, Debug)]
@@ -39,6 +43,19 @@ pub struct ReadOptions {
     pub max_fetch: ByteSize,
     /// Most bytes fetched ahead of a sequential reader; 0 turns read-ahead off. Default: 32 MiB.
     pub read_ahead: ByteSize,
+    /// How objects that were opened ([`OpenObject`](crate::OpenObject)) are read where the origin is a folder.
+    /// Default: through pages.
+    pub folders: FolderReads,
+}
+
+/// How opened files of a folder are read.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+pub enum FolderReads {
+    /// Through the page cache, as objects of any other origin: for a node whose folder may be far away.
+    #[default]
+    Pages,
+    /// From the file system, which has a cache of its own: for a library that caches what it makes of the bytes.
+    PastPages,
 }
 
 impl Default for ReadOptions {
@@ -47,6 +64,7 @@ impl Default for ReadOptions {
             requests: RequestOptions::default(),
             max_fetch: ByteSize::mib(8),
             read_ahead: ByteSize::mib(32),
+            folders: FolderReads::default(),
         }
     }
 }
@@ -63,6 +81,7 @@ pub(crate) struct Inner {
     rules: ConsistencyRules,
     read_ahead: ReadAhead,
     options: ReadOptions,
+    pub(crate) collect_uploads: Seldom,
 }
 
 impl ReadThrough {
@@ -75,6 +94,7 @@ impl ReadThrough {
             rules,
             read_ahead,
             options,
+            collect_uploads: Seldom::new(COLLECT_UPLOADS_EVERY),
         };
         Self { inner: Arc::new(inner) }
     }
@@ -118,6 +138,18 @@ impl ReadThrough {
 
     pub(crate) fn cache(&self) -> &PageCache {
         &self.inner.fetcher.cache
+    }
+
+    pub(crate) fn fetcher(&self) -> &Arc<Fetcher> {
+        &self.inner.fetcher
+    }
+
+    pub(crate) fn read_options(&self) -> &ReadOptions {
+        &self.inner.options
+    }
+
+    pub(crate) fn folder_reads(&self) -> FolderReads {
+        self.inner.options.folders
     }
 
     /// Loads the whole object into the cache. Returns its size in bytes.

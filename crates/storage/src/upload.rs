@@ -1,28 +1,28 @@
 //! Multipart uploads in S3's manner: parts in any order, from several connections, each named by its number.
 //!
-//! Where the origin has such uploads itself, they are its own. Elsewhere, and where the object is to have attributes
-//! (which the object_store crate cannot hand on with parts that come in any order), parts are staged as objects
-//! under a folder that no listing shows, and joined on completion:
-//!
-//! ```text
-//! .stylobate-uploads/<id>/attributes.json    content type, user metadata, ...
-//! .stylobate-uploads/<id>/00001              part 1
-//! ```
+//! Where the origin has such uploads itself, they are its own. Elsewhere parts are staged as objects in a folder that
+//! no listing shows, and joined on completion; so too where the object is to have attributes (which the object_store
+//! crate cannot hand on with parts that come in any order), and where uploads may hold so little memory that a part of
+//! a usual size is more than that: a staged part can be sent piece by piece, one of the origin's own cannot.
 
 use std::collections::BTreeMap;
 
-use futures::{StreamExt, TryStreamExt};
+use futures::TryStreamExt;
 use object_store::{
     Attribute, AttributeValue, Attributes, MultipartUpload, ObjectStore, ObjectStoreExt, PutMultipartOptions,
     PutPayload, PutResult, multipart::PartId, path::Path,
 };
 
-use crate::{Error, ReadThrough, Result};
+use crate::{
+    Error, ReadThrough, Result,
+    staging::{Marker, STAGING, Staged, UnfinishedUpload, UploadedPart},
+};
 
-const STAGING: &str = ".stylobate-uploads";
-const ATTRIBUTES: &str = "attributes.json";
-/// Parts of the joined object; all but the last are of this size, as every provider accepts.
-const JOINED_PART: usize = 16 << 20;
+/// Parts of the joined object; all but the last are of one size, as every provider accepts.
+const JOINED_PART: u64 = 16 << 20;
+
+/// No usual client sends parts that are larger.
+const USUAL_PART: u64 = 96 << 20;
 
 /// Whether the key belongs to the store itself, for parts of uploads under way: no client may name it.
 pub fn is_reserved_key(key: &str) -> bool {
@@ -32,41 +32,43 @@ pub fn is_reserved_key(key: &str) -> bool {
 /// An upload's id: which kind it is, then the origin's id or our own.
 enum Upload<'a> {
     Native(&'a str),
-    Staged(Path),
+    Staged(Staged),
 }
 
 impl<'a> Upload<'a> {
-    fn parse(id: &'a str) -> Option<Self> {
-        match id.split_once('.') {
+    fn parse(path: &Path, id: &'a str) -> Result<Self> {
+        let upload = match id.split_once('.') {
             Some(("n", native)) => Some(Self::Native(native)),
-            // Our ids are hexadecimal: nothing else may become part of a path.
-            Some(("s", id)) if id.len() == 32 && id.bytes().all(|byte| byte.is_ascii_hexdigit()) => {
-                Some(Self::Staged(Path::from(STAGING).join(id)))
-            }
+            Some(("s", id)) => Staged::of(id).map(Self::Staged),
             _ => None,
-        }
+        };
+        upload.ok_or_else(|| no_such_upload(path))
     }
-}
-
-fn part_path(staging: &Path, number: u32) -> Path {
-    staging.clone().join(format!("{number:05}"))
 }
 
 impl ReadThrough {
     /// Begins an upload; its parts can be sent from now on. Returns its id.
     pub async fn create_upload(&self, path: &Path, attributes: Attributes) -> Result<String> {
-        let failed = |error| Error::from_origin(path.as_ref(), error);
+        let failed = |error| Error::from_write(path.as_ref(), error);
+        self.collect_abandoned_uploads();
         let attributes = self.storable(attributes).map_err(failed)?;
-        if let Some(native) = self.origin().native().filter(|_| attributes.is_empty()) {
+        let stage =
+            !attributes.is_empty() || self.most_for_one_upload().is_some_and(|most| most < USUAL_PART);
+        if let Some(native) = self.origin().native().filter(|_| !stage) {
             let id = native.multipart.create_multipart(&self.origin().locate(path)).await.map_err(failed)?;
             return Ok(format!("n.{id}"));
         }
         let id = format!("{:032x}", rand::random::<u128>());
-        let kept = Path::from(STAGING).join(id.as_str()).join(ATTRIBUTES);
-        let record = Record { path: path.to_string(), attributes: to_record(&attributes) };
-        let json = serde_json::to_vec(&record).map_err(|error| invalid(path, &error.to_string()))?;
-        self.origin().store().put(&kept, json.into()).await.map_err(failed)?;
+        let staged = Staged::of(&id).ok_or_else(|| no_such_upload(path))?;
+        let marker = Marker { path: path.to_string(), attributes: to_record(&attributes) };
+        self.mark_upload(&staged, &marker).await?;
         Ok(format!("s.{id}"))
+    }
+
+    /// Most bytes that one upload may hold: what all uploads may, and what fetches under way lend it. `None` where
+    /// uploads have no share of the budget.
+    fn most_for_one_upload(&self) -> Option<u64> {
+        self.cache().uploads().map(|share| share.as_u64() + self.cache().in_flight().capacity())
     }
 
     /// Sends a part, numbered from 1. Returns its ETag. A part sent again replaces the former one.
@@ -78,21 +80,57 @@ impl ReadThrough {
         data: PutPayload,
     ) -> Result<String> {
         let failed = |error| Error::from_origin(path.as_ref(), error);
-        match Upload::parse(upload) {
-            Some(Upload::Native(id)) => {
+        match Upload::parse(path, upload)? {
+            Upload::Native(id) => {
                 let native = self.origin().native().ok_or_else(|| no_such_upload(path))?;
                 let (path, index) = (self.origin().locate(path), number.saturating_sub(1) as usize);
                 let part = native.multipart.put_part(&path, &id.to_owned(), index, data).await;
                 part.map(|part| part.content_id).map_err(failed)
             }
-            Some(Upload::Staged(staging)) => {
-                self.staged_record(path, &staging).await?;
-                let put =
-                    self.origin().store().put(&part_path(&staging, number), data).await.map_err(failed)?;
+            Upload::Staged(staged) => {
+                self.staged_marker(path, &staged).await?;
+                let put = self.origin().store().put(&staged.part(number), data).await.map_err(failed)?;
                 Ok(put.e_tag.unwrap_or_default())
             }
-            None => Err(no_such_upload(path)),
         }
+    }
+
+    /// Begins to send a part piece by piece; it is there once what is returned is complete. `None` where the upload is
+    /// the origin's own: its parts are sent whole.
+    pub async fn begin_part(
+        &self,
+        path: &Path,
+        upload: &str,
+        number: u32,
+    ) -> Result<Option<Box<dyn MultipartUpload>>> {
+        let Upload::Staged(staged) = Upload::parse(path, upload)? else { return Ok(None) };
+        self.staged_marker(path, &staged).await?;
+        let part = self.origin().store().put_multipart(&staged.part(number)).await;
+        part.map(Some).map_err(|error| Error::from_origin(path.as_ref(), error))
+    }
+
+    /// The parts that were sent, in the order of their numbers. `None` where only the origin knows.
+    pub async fn list_parts(&self, path: &Path, upload: &str) -> Result<Option<Vec<UploadedPart>>> {
+        let Upload::Staged(staged) = Upload::parse(path, upload)? else { return Ok(None) };
+        self.staged_marker(path, &staged).await?;
+        self.staged_parts(path, &staged).await.map(Some)
+    }
+
+    /// The uploads that are not yet complete, by the path of their object. `None` where only the origin knows.
+    pub async fn list_uploads(&self) -> Result<Option<Vec<UnfinishedUpload>>> {
+        match self.origin().native() {
+            Some(_) => Ok(None),
+            None => self.staged_uploads().await.map(Some),
+        }
+    }
+
+    /// Bytes that [`complete_upload`](Self::complete_upload) holds while it joins the parts.
+    pub fn held_to_complete(&self, upload: &str) -> u64 {
+        if upload.starts_with("n.") { 0 } else { self.joined_part() }
+    }
+
+    fn joined_part(&self) -> u64 {
+        self.cache().uploads().map_or(JOINED_PART, |share| share.as_u64().min(JOINED_PART))
     }
 
     /// Joins the parts, given by number and ETag in ascending order, into the object.
@@ -102,73 +140,64 @@ impl ReadThrough {
         upload: &str,
         parts: &[(u32, String)],
     ) -> Result<PutResult> {
-        let failed = |error| Error::from_origin(path.as_ref(), error);
+        let failed = |error| Error::from_write(path.as_ref(), error);
         if parts.is_empty() || !parts.is_sorted_by(|a, b| a.0 < b.0) {
             return Err(invalid(path, "parts must be given in ascending order, at least one"));
         }
         let _written = self.invalidate_after(path);
-        match Upload::parse(upload) {
-            Some(Upload::Native(id)) => {
+        match Upload::parse(path, upload)? {
+            Upload::Native(id) => {
                 let native = self.origin().native().ok_or_else(|| no_such_upload(path))?;
-                if parts.iter().zip(1..).any(|((number, _), expected)| *number != expected) {
+                // An origin whose uploads have no id joins whatever blocks it is told. The others are told numbers, and
+                // the object_store crate counts them up from 1.
+                let counted = !id.is_empty();
+                if counted && parts.iter().zip(1..).any(|((number, _), expected)| *number != expected) {
                     return Err(invalid(path, "parts must be numbered 1, 2, 3, ... without gaps"));
                 }
                 let parts = parts.iter().map(|(_, etag)| PartId { content_id: etag.clone() }).collect();
                 let path = self.origin().locate(path);
                 native.multipart.complete_multipart(&path, &id.to_owned(), parts).await.map_err(failed)
             }
-            Some(Upload::Staged(staging)) => {
-                let record = self.staged_record(path, &staging).await?;
-                let options = PutMultipartOptions::from(from_record(record.attributes));
+            Upload::Staged(staged) => {
+                let marker = self.staged_marker(path, &staged).await?;
+                // Nobody may take it for abandoned while its parts are joined.
+                self.mark_upload(&staged, &marker).await?;
+                let options = PutMultipartOptions::from(from_record(marker.attributes));
                 let joined = self.origin().store().put_multipart_opts(path, options).await.map_err(failed)?;
-                let result = self.join(path, &staging, parts, joined).await?;
-                self.remove_staged(path, &staging).await?;
+                let result = self.join(path, &staged, parts, joined).await?;
+                if let Err(error) = self.remove_staged(path, &staged).await {
+                    tracing::warn!(%path, %error, "parts of a complete upload not removed");
+                }
                 Ok(result)
             }
-            None => Err(no_such_upload(path)),
         }
     }
 
     /// Gives the upload up, and drops its parts.
     pub async fn abort_upload(&self, path: &Path, upload: &str) -> Result<()> {
-        match Upload::parse(upload) {
-            Some(Upload::Native(id)) => {
+        match Upload::parse(path, upload)? {
+            Upload::Native(id) => {
                 let native = self.origin().native().ok_or_else(|| no_such_upload(path))?;
                 let aborted =
                     native.multipart.abort_multipart(&self.origin().locate(path), &id.to_owned()).await;
                 aborted.map_err(|error| Error::from_origin(path.as_ref(), error))
             }
-            Some(Upload::Staged(staging)) => {
-                self.staged_record(path, &staging).await?;
-                self.remove_staged(path, &staging).await
+            Upload::Staged(staged) => {
+                self.staged_marker(path, &staged).await?;
+                self.remove_staged(path, &staged).await
             }
-            None => Err(no_such_upload(path)),
         }
-    }
-
-    async fn staged_record(&self, path: &Path, staging: &Path) -> Result<Record> {
-        let kept = staging.clone().join(ATTRIBUTES);
-        let json = match self.origin().store().get(&kept).await {
-            Ok(found) => found.bytes().await,
-            Err(error) => Err(error),
-        };
-        let json = json.map_err(|error| match error {
-            object_store::Error::NotFound { .. } => no_such_upload(path),
-            other => Error::from_origin(path.as_ref(), other),
-        })?;
-        let record: Record = serde_json::from_slice(&json).map_err(|_| no_such_upload(path))?;
-        if record.path == path.as_ref() { Ok(record) } else { Err(no_such_upload(path)) }
     }
 
     /// Streams the staged parts into `joined`; aborts it if any of them fails.
     async fn join(
         &self,
         path: &Path,
-        staging: &Path,
+        staged: &Staged,
         parts: &[(u32, String)],
         mut joined: Box<dyn MultipartUpload>,
     ) -> Result<PutResult> {
-        let outcome = self.join_parts(path, staging, parts, &mut joined).await;
+        let outcome = self.join_parts(path, staged, parts, &mut joined).await;
         if outcome.is_err()
             && let Err(error) = joined.abort().await
         {
@@ -180,29 +209,28 @@ impl ReadThrough {
     async fn join_parts(
         &self,
         path: &Path,
-        staging: &Path,
+        staged: &Staged,
         parts: &[(u32, String)],
         joined: &mut Box<dyn MultipartUpload>,
     ) -> Result<PutResult> {
-        let failed = |error| Error::from_origin(path.as_ref(), error);
+        let failed = |error| Error::from_write(path.as_ref(), error);
+        let joined_part = self.joined_part() as usize;
         let mut pending: Vec<bytes::Bytes> = Vec::new();
         let mut pending_len = 0;
         for (number, etag) in parts {
             let part =
-                self.origin().store().get(&part_path(staging, *number)).await.map_err(
-                    |error| match error {
-                        object_store::Error::NotFound { .. } => invalid_part(path, *number),
-                        other => failed(other),
-                    },
-                )?;
+                self.origin().store().get(&staged.part(*number)).await.map_err(|error| match error {
+                    object_store::Error::NotFound { .. } => invalid_part(path, *number),
+                    other => failed(other),
+                })?;
             let unquoted = |etag: &str| etag.trim_matches('"').to_owned();
             if part.meta.e_tag.as_deref().is_some_and(|real| unquoted(real) != unquoted(etag)) {
                 return Err(invalid_part(path, *number));
             }
             let mut stream = part.into_stream();
             while let Some(mut bytes) = stream.try_next().await.map_err(failed)? {
-                while pending_len + bytes.len() >= JOINED_PART {
-                    pending.push(bytes.split_to(JOINED_PART - pending_len));
+                while pending_len + bytes.len() >= joined_part {
+                    pending.push(bytes.split_to(joined_part - pending_len));
                     let full = PutPayload::from_iter(std::mem::take(&mut pending));
                     joined.put_part(full).await.map_err(failed)?;
                     pending_len = 0;
@@ -216,20 +244,6 @@ impl ReadThrough {
         }
         joined.complete().await.map_err(failed)
     }
-
-    async fn remove_staged(&self, path: &Path, staging: &Path) -> Result<()> {
-        let store = self.origin().store();
-        let staged = store.list(Some(staging)).map_ok(|meta| meta.location).boxed();
-        let removed = store.delete_stream(staged).try_for_each(|_| async { Ok(()) }).await;
-        removed.map_err(|error| Error::from_origin(path.as_ref(), error))
-    }
-}
-
-/// What is kept of an upload beside its parts.
-#[derive(serde::Serialize, serde::Deserialize)]
-struct Record {
-    path: String,
-    attributes: BTreeMap<String, String>,
 }
 
 const USER_METADATA: &str = "metadata:";

@@ -112,6 +112,7 @@ fn config() -> NodeConfig {
     config.cache.memory = ByteSize::mib(256);
     config.server.listen.set_port(0);
     config.server.admin.set_port(0);
+    config.server.flight = None;
     config
 }
 

@@ -14,9 +14,9 @@ use super::{
     data::{self, FileSize},
     plan::{Kind, Plan, Wish, plan},
     random::Random,
-    table,
     trace::{self, Object},
 };
+use crate::table;
 
 /// What `--make` makes.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, ValueEnum)]

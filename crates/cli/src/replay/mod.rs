@@ -10,7 +10,6 @@ mod random;
 mod report;
 mod simulate;
 mod svg;
-mod table;
 mod trace;
 
 use std::{
@@ -29,6 +28,7 @@ use self::{
     endpoint::EndpointArgs, make::MakeArgs, measure::Measurement, report::Report, simulate::SimulateArgs,
     trace::Trace,
 };
+use crate::table;
 
 /// A trace that would take longer than this is a mistake in its timestamps.
 const LONGEST: Duration = Duration::from_secs(30 * 24 * 3600);

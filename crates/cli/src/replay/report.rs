@@ -6,8 +6,8 @@ use serde::Serialize;
 
 use super::{
     measure::{FailureCount, Measurement, Summary, ms},
-    table,
 };
+use crate::table;
 
 /// A request that was sent later than this after its arrival, in milliseconds, is worth a warning: the
 /// machine that plays is busy, and what it measures is its own slowness.

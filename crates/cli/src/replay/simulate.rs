@@ -5,7 +5,8 @@ use clap::Args;
 use serde::Serialize;
 use stylobate_storage::{Access, ByteSize, HitRatio, simulate};
 
-use super::{table, trace::Trace};
+use super::trace::Trace;
+use crate::table;
 
 /// The capacities to simulate unless one is given, as shares of the working set.
 const SHARES: [f64; 3] = [0.1, 0.5, 2.0];

@@ -4,8 +4,8 @@ use std::fmt::Write;
 
 use super::{
     measure::{Distribution, Summary},
-    table,
 };
+use crate::table;
 
 const WIDTH: f64 = 860.0;
 /// The plot within the picture, in pixels.

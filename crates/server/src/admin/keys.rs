@@ -88,6 +88,7 @@ mod tests {
         let key = |id: &str, secret: &str, buckets: &[&str], write| AccessKeyConfig {
             id: id.to_owned(),
             secret: Secret::new(secret),
+            token: None,
             buckets: buckets.iter().map(|name| (*name).to_owned()).collect(),
             write,
         };

@@ -8,10 +8,11 @@ use prometheus_client::{
     metrics::MetricType,
     registry::Registry,
 };
+use stylobate_columnar::ColumnStats;
 use stylobate_storage::{CacheStats, ReadStats};
 
 use super::stats::hit_ratio;
-use crate::{Node, RequestStats, metrics::Latencies};
+use crate::{FlightStats, Node, RequestStats, metrics::Latencies};
 
 /// The type of the text.
 pub(super) const CONTENT_TYPE: &str = "application/openmetrics-text; version=1.0.0; charset=utf-8";
@@ -21,7 +22,9 @@ pub(super) fn scrape(node: &Node) -> Result<String, fmt::Error> {
     let counted = Counted {
         requests: node.metrics().snapshot(),
         latencies: node.metrics().latencies(),
+        flight: node.metrics().flight_stats(),
         cache: node.cache().stats(),
+        columns: node.columns().stats(),
         buckets: node.buckets().map(|bucket| (bucket.name.clone(), bucket.reader.stats())).collect(),
     };
     let mut registry = Registry::with_prefix("stylobate");
@@ -36,7 +39,9 @@ pub(super) fn scrape(node: &Node) -> Result<String, fmt::Error> {
 struct Counted {
     requests: RequestStats,
     latencies: Vec<Latencies>,
+    flight: FlightStats,
     cache: CacheStats,
+    columns: ColumnStats,
     buckets: Vec<(String, ReadStats)>,
 }
 
@@ -47,7 +52,9 @@ impl Collector for Counted {
     fn encode(&self, mut encoder: DescriptorEncoder<'_>) -> fmt::Result {
         self.doors(&mut encoder)?;
         self.reads(&mut encoder)?;
-        self.cache(&mut encoder)
+        self.cache(&mut encoder)?;
+        self.flight(&mut encoder)?;
+        self.columns(&mut encoder)
     }
 }
 
@@ -138,8 +145,7 @@ impl Counted {
             ("cache_disk_written_bytes", "Bytes written to the disk tier", cache.disk_written),
             ("cache_disk_read_bytes", "Bytes read from the disk tier", cache.disk_read),
         ] {
-            let mut metric = encoder.encode_descriptor(name, help, None, MetricType::Counter)?;
-            metric.encode_counter::<NoLabelSet, _, u64>(&value, None)?;
+            lone_counter(encoder, name, help, value)?;
         }
         for (name, help, value) in [
             ("cache_memory_used_bytes", "Bytes of pages in memory", cache.memory_used),
@@ -148,6 +154,47 @@ impl Counted {
             ("cache_in_flight_used_bytes", "Bytes reserved by fetches under way", cache.in_flight_used),
             ("cache_in_flight_capacity_bytes", "Bytes that fetches may reserve", cache.in_flight_capacity),
             ("cache_disk_capacity_bytes", "Bytes that the disk tier may take", cache.disk_capacity),
+        ] {
+            lone_gauge(encoder, name, help, value as f64)?;
+        }
+        Ok(())
+    }
+}
+
+impl Counted {
+    fn flight(&self, encoder: &mut Encoder<'_>) -> fmt::Result {
+        let flight = &self.flight;
+        let by_code = flight.methods.iter().flat_map(|(method, codes)| {
+            codes.iter().map(move |(code, count)| ([("method", *method), ("code", *code)], *count))
+        });
+        counter(encoder, "flight_calls", "Calls of the Flight door, by method and gRPC status", by_code)?;
+        lone_counter(encoder, "flight_rows", "Rows sent by the Flight door", flight.rows)?;
+        lone_counter(encoder, "flight_bytes", "Bytes of batches sent by the Flight door", flight.bytes)?;
+        let help = "Streams of batches that the Flight door is sending now";
+        lone_gauge(encoder, "flight_active_streams", help, flight.active_streams as f64)
+    }
+
+    fn columns(&self, encoder: &mut Encoder<'_>) -> fmt::Result {
+        let columns = &self.columns;
+        let lookups = [("memory", columns.hits), ("none", columns.misses)];
+        let lookups = lookups.map(|(tier, count)| ([("tier", tier)], count));
+        counter(encoder, "column_lookups", "Decoded chunks and footers looked up, by what had them", lookups)?;
+        for (name, help, value) in [
+            ("column_decoded_chunks", "Chunks of columns that were decoded", columns.decoded_chunks),
+            ("column_parsed_files", "Footers that were parsed", columns.parsed_files),
+            (
+                "column_streamed_units",
+                "Row groups and stripes read past the cache for want of memory",
+                columns.streamed_units,
+            ),
+        ] {
+            lone_counter(encoder, name, help, value)?;
+        }
+        for (name, help, value) in [
+            ("column_entries", "Decoded chunks and footers in memory", columns.entries),
+            ("column_bytes", "Bytes of decoded chunks and footers in memory", columns.bytes),
+            ("column_capacity_bytes", "Bytes that decoded chunks and footers may take", columns.capacity),
+            ("column_working_bytes", "Bytes that decodes under way hold", columns.working_bytes),
         ] {
             lone_gauge(encoder, name, help, value as f64)?;
         }
@@ -170,6 +217,11 @@ fn counter<L: EncodeLabelSet>(
         family.encode_family(&labels)?.encode_counter::<NoLabelSet, _, u64>(&value, None)?;
     }
     Ok(())
+}
+
+fn lone_counter(encoder: &mut Encoder<'_>, name: &str, help: &str, value: u64) -> fmt::Result {
+    let mut metric = encoder.encode_descriptor(name, help, None, MetricType::Counter)?;
+    metric.encode_counter::<NoLabelSet, _, u64>(&value, None)
 }
 
 fn gauge<L: EncodeLabelSet>(

@@ -1,19 +1,22 @@
 //! What a node did and holds, as one JSON document.
 
 use serde::Serialize;
+use stylobate_columnar::ColumnStats;
 use stylobate_storage::{CacheStats, ReadStats};
 
-use crate::{Node, RequestStats, config::without_credentials};
+use crate::{FlightStats, Node, RequestStats, config::without_credentials};
 
 /// The statistics of a node.
 #[derive(Serialize)]
-pub(super) struct Stats {
+pub(crate) struct Stats {
     version: &'static str,
     /// Part of all bytes read that came from memory or disk, 0 to 1.
     hit_ratio: f64,
     bytes: Bytes,
     requests: RequestStats,
+    flight: FlightStats,
     cache: CacheStats,
+    columns: ColumnStats,
     buckets: Vec<BucketStats>,
 }
 
@@ -36,7 +39,7 @@ struct BucketStats {
 }
 
 /// Everything at this moment.
-pub(super) fn collect(node: &Node) -> Stats {
+pub(crate) fn collect(node: &Node) -> Stats {
     let buckets: Vec<_> = node
         .buckets()
         .map(|bucket| {
@@ -62,7 +65,9 @@ pub(super) fn collect(node: &Node) -> Stats {
         hit_ratio: hit_ratio(buckets.iter().map(|bucket| &bucket.reads)),
         bytes,
         requests: node.metrics().snapshot(),
+        flight: node.metrics().flight_stats(),
         cache: node.cache().stats(),
+        columns: node.columns().stats(),
         buckets,
     }
 }

@@ -25,18 +25,18 @@ pub(super) struct Target {
 
 /// What was loaded.
 #[derive(Default, Serialize)]
-pub(super) struct Warmed {
-    pub(super) objects: u64,
-    pub(super) bytes: u64,
+pub(crate) struct Warmed {
+    pub(crate) objects: u64,
+    pub(crate) bytes: u64,
     /// Objects that were not loaded.
-    pub(super) failed: u64,
+    pub(crate) failed: u64,
     /// The first hundred of them, and why.
-    pub(super) errors: Vec<WarmError>,
+    pub(crate) errors: Vec<WarmError>,
 }
 
 /// An object that was not loaded, or a listing that failed (which names no object).
 #[derive(Serialize)]
-pub(super) struct WarmError {
+pub(crate) struct WarmError {
     key: Option<String>,
     error: String,
 }
@@ -52,7 +52,7 @@ impl Warmed {
 
 /// Loads the objects whose keys begin with `prefix`, four at a time. An object that fails is listed, and the others
 /// go on; a listing that fails ends it. It ends too when the caller goes away.
-pub(super) async fn warm(reader: &ReadThrough, prefix: &str) -> Warmed {
+pub(crate) async fn warm(reader: &ReadThrough, prefix: &str) -> Warmed {
     let mut warmed = Warmed::default();
     let mut token = None;
     loop {

@@ -1,7 +1,7 @@
-//! What the entry of an access key says, and where its secret is read from.
+//! What the entry of an access key says, understood.
 
 use super::{
-    AccessKeyConfig, Given, Provenance, Secret, Sourced,
+    AccessKeyConfig, Given, Provenance, Sourced,
     entries::{KeyEntry, SecretEntry},
 };
 use crate::Result;
@@ -15,6 +15,7 @@ impl KeyEntry {
         Ok(Self {
             id: Given::new(id, from.clone()),
             secret: SecretEntry::Text(Given::new(secret, from.clone())),
+            token: None,
             buckets: None,
             write: Sourced::new(true, from.clone()),
             from,
@@ -30,25 +31,28 @@ pub(super) fn resolve(entry: &KeyEntry, env: &dyn Fn(&str) -> Option<String>) ->
             "id: {id:?} cannot be an id: use letters and digits, without spaces and '/', ':', ','"
         ));
     }
-    let (secret, from) = match &entry.secret {
-        SecretEntry::Text(given) => (given.value.clone(), &given.from),
-        SecretEntry::Env(given) => match env(&given.value) {
-            Some(secret) => (secret, &given.from),
-            None => return given.from.error(format!("secret_env: the variable {} is not set", given.value)),
-        },
-        SecretEntry::File(given) => match std::fs::read_to_string(&given.value) {
-            Ok(text) => (text.trim_end_matches(['\r', '\n']).to_owned(), &given.from),
-            Err(error) => return given.from.error(format!("secret_file: {}: {error}", given.value)),
-        },
-    };
-    if secret.is_empty() {
-        return from.error(format!("the secret of access key {id} is empty"));
+    let secret = entry.secret.read("secret", env)?;
+    if secret.expose().is_empty() {
+        return entry.secret.given().from.error(format!("the secret of access key {id} is empty"));
     }
+    let token = match &entry.token {
+        Some(entry) => {
+            let token = entry.read("token", env)?;
+            // A header carries visible characters only: no other token could ever be shown.
+            if token.expose().is_empty() || !token.expose().chars().all(|c| c.is_ascii_graphic()) {
+                return entry.given().from.error(format!(
+                    "the token of access key {id} must be letters, digits and signs of ASCII, without spaces"
+                ));
+            }
+            Some(token)
+        }
+        None => None,
+    };
     let buckets = match &entry.buckets {
         Some(buckets) => buckets.iter().map(|bucket| bucket.value.clone()).collect(),
         None => vec!["*".to_owned()],
     };
-    Ok(AccessKeyConfig { id: id.clone(), secret: Secret::new(secret), buckets, write: entry.write.value })
+    Ok(AccessKeyConfig { id: id.clone(), secret, token, buckets, write: entry.write.value })
 }
 
 #[cfg(test)]
@@ -92,6 +96,21 @@ mod tests {
         assert_eq!(resolve(&key(SecretEntry::File(given(path))), &env).unwrap().secret.expose(), "from-file");
         let error = resolve(&key(SecretEntry::File(given("/nowhere"))), &env).unwrap_err();
         assert!(error.to_string().contains("/nowhere"), "{error}");
+    }
+
+    #[test]
+    fn a_key_shows_its_token_or_else_its_secret() {
+        let with = |token: &str| KeyEntry {
+            token: Some(SecretEntry::Text(given(token))),
+            ..key(SecretEntry::Text(given("secret")))
+        };
+        let plain = resolve(&key(SecretEntry::Text(given("secret"))), &|_| None).unwrap();
+        assert_eq!(plain.bearer().expose(), "secret");
+        assert_eq!(resolve(&with("t0ken"), &|_| None).unwrap().bearer().expose(), "t0ken");
+        for odd in ["", "a b", "schlüssel", "a\nb"] {
+            let error = resolve(&with(odd), &|_| None).unwrap_err().to_string();
+            assert!(error.contains("token of access key me") && (odd.is_empty() || !error.contains(odd)), "{error}");
+        }
     }
 
     #[test]

@@ -1,6 +1,7 @@
 //! Buckets and access keys as they are written, before they are understood.
 
-use super::{Given, Provenance, Sourced, bucket_name::check_bucket_name};
+use super::{Given, Provenance, Secret, Sourced, bucket_name::check_bucket_name};
+use crate::Result;
 
 /// A `[[bucket]]` of the file, or an `--origin`.
 #[derive(Clone, Debug)]
@@ -44,12 +45,13 @@ pub(crate) struct KeyEntry {
     pub(crate) from: Provenance,
     pub(crate) id: Given,
     pub(crate) secret: SecretEntry,
+    pub(crate) token: Option<SecretEntry>,
     /// The buckets, or `None` for all.
     pub(crate) buckets: Option<Vec<Given>>,
     pub(crate) write: Sourced<bool>,
 }
 
-/// Where the secret of a key is.
+/// Where a secret is.
 #[derive(Clone)]
 pub(crate) enum SecretEntry {
     Text(Given),
@@ -57,6 +59,32 @@ pub(crate) enum SecretEntry {
     Env(Given),
     /// In a file, whose trailing line break does not count.
     File(Given),
+}
+
+impl SecretEntry {
+    /// What was written: the secret itself, or where it is.
+    pub(crate) fn given(&self) -> &Given {
+        match self {
+            Self::Text(given) | Self::Env(given) | Self::File(given) => given,
+        }
+    }
+
+    /// The secret. `key` is what the entry is called where it is its text; `env` gives environment variables.
+    pub(crate) fn read(&self, key: &str, env: &dyn Fn(&str) -> Option<String>) -> Result<Secret> {
+        let from = &self.given().from;
+        let secret = match self {
+            Self::Text(given) => given.value.clone(),
+            Self::Env(given) => match env(&given.value) {
+                Some(secret) => secret,
+                None => return from.error(format!("{key}_env: the variable {} is not set", given.value)),
+            },
+            Self::File(given) => match std::fs::read_to_string(&given.value) {
+                Ok(text) => text.trim_end_matches(['\r', '\n']).to_owned(),
+                Err(error) => return from.error(format!("{key}_file: {}: {error}", given.value)),
+            },
+        };
+        Ok(Secret::new(secret))
+    }
 }
 
 /// Shows where the secret is, never the secret.

@@ -18,10 +18,12 @@ use super::{
 };
 use crate::Result;
 
-const TOP: [&str; 4] = ["bucket", "access_key", "cache", "server"];
+const TOP: [&str; 5] = ["bucket", "access_key", "cache", "flight", "server"];
 const BUCKET: [&str; 6] = ["name", "url", "options", "consistency", "rules", "read_only"];
 const RULE: [&str; 2] = ["prefix", "consistency"];
-const ACCESS_KEY: [&str; 6] = ["id", "secret", "secret_env", "secret_file", "buckets", "write"];
+const ACCESS_KEY: [&str; 9] =
+    ["id", "secret", "secret_env", "secret_file", "token", "token_env", "token_file", "buckets", "write"];
+const TICKET_SECRET: [&str; 3] = ["ticket_secret", "ticket_secret_env", "ticket_secret_file"];
 
 impl Layer {
     /// The layer of a configuration file.
@@ -76,10 +78,13 @@ impl File<'_> {
     fn document(&self, document: &DeTable<'_>) -> Result<Layer> {
         self.check_keys(document, "at the top of the file", &TOP)?;
         let mut layer = Layer { file: Some(self.at(0)), ..Layer::default() };
-        for section in ["server", "cache"] {
+        for section in ["server", "cache", "flight"] {
             if let Some(value) = document.get(section) {
                 self.section(section, value, &mut layer)?;
             }
+        }
+        if let Some(value) = document.get("flight") {
+            layer.ticket_secret = self.secret(self.table(value, "flight")?, TICKET_SECRET)?;
         }
         for value in self.tables(document, "bucket")? {
             layer.buckets.push(self.bucket(value)?);
@@ -94,9 +99,13 @@ impl File<'_> {
         let table = self.table(value, section)?;
         for (key, value) in table.iter() {
             let name: &str = key.get_ref();
+            if section == "flight" && TICKET_SECRET.contains(&name) {
+                continue;
+            }
             let Some(setting) = Setting::find(section, name) else {
                 let place = format!("in [{section}]");
-                return self.of(key).error(unknown_key(name, &place, Setting::keys(section)));
+                let secrets = TICKET_SECRET.into_iter().filter(|_| section == "flight");
+                return self.of(key).error(unknown_key(name, &place, Setting::keys(section).chain(secrets)));
             };
             let given = match value.get_ref() {
                 DeValue::Array(_) if setting == Setting::Domains => {
@@ -151,21 +160,31 @@ impl File<'_> {
         let Some(id) = self.text(table, "id")? else {
             return from.error("an [[access_key]] needs an `id`");
         };
-        let secrets = [
-            self.text(table, "secret")?.map(SecretEntry::Text),
-            self.text(table, "secret_env")?.map(SecretEntry::Env),
-            self.text(table, "secret_file")?.map(SecretEntry::File),
-        ];
-        let mut secrets = secrets.into_iter().flatten();
-        let (Some(secret), None) = (secrets.next(), secrets.next()) else {
+        let Some(secret) = self.secret(table, ["secret", "secret_env", "secret_file"])? else {
             return from.error("an [[access_key]] needs one of `secret`, `secret_env` and `secret_file`");
         };
+        let token = self.secret(table, ["token", "token_env", "token_file"])?;
         let buckets = match table.get("buckets") {
             Some(value) => Some(self.texts(value, "buckets")?),
             None => None,
         };
         let write = self.boolean(table, "write")?.unwrap_or(Sourced::new(false, Provenance::Default));
-        Ok(KeyEntry { from, id, secret, buckets, write })
+        Ok(KeyEntry { from, id, secret, token, buckets, write })
+    }
+
+    /// A secret, under the keys that give its text, its variable and its file; none if there is none of them.
+    fn secret(&self, table: &DeTable<'_>, keys: [&str; 3]) -> Result<Option<SecretEntry>> {
+        let [text, env, file] = keys;
+        let entries = [
+            self.text(table, text)?.map(SecretEntry::Text),
+            self.text(table, env)?.map(SecretEntry::Env),
+            self.text(table, file)?.map(SecretEntry::File),
+        ];
+        let mut entries = entries.into_iter().flatten();
+        match (entries.next(), entries.next()) {
+            (entry, None) => Ok(entry),
+            (_, Some(second)) => second.given().from.error(format!("give one of `{text}`, `{env}` and `{file}`")),
+        }
     }
 
     fn check_keys(&self, table: &DeTable<'_>, place: &str, known: &[&'static str]) -> Result<()> {
@@ -325,7 +344,7 @@ mod tests {
     fn a_bucket_needs_a_url_and_a_key_one_secret() {
         assert!(error("\n[[bucket]]\nname = 'a'").starts_with("node.toml:2: a [[bucket]] needs a `url`"));
         assert!(error("[[access_key]]\nid = 'a'").contains("needs one of `secret`"));
-        assert!(error("[[access_key]]\nid = 'a'\nsecret='b'\nsecret_env='c'").contains("needs one of"));
+        assert!(error("[[access_key]]\nid = 'a'\nsecret='b'\nsecret_env='c'").contains("give one of"));
         assert!(error("[[access_key]]\nsecret = 'a'").contains("needs an `id`"));
     }
 }

@@ -4,7 +4,7 @@ use std::collections::BTreeMap;
 
 use super::{
     Given, Provenance, Setting,
-    entries::{BucketEntry, KeyEntry},
+    entries::{BucketEntry, KeyEntry, SecretEntry},
 };
 use crate::Result;
 
@@ -16,11 +16,13 @@ pub struct Layer {
     pub(super) settings: BTreeMap<Setting, Given>,
     pub(super) buckets: Vec<BucketEntry>,
     pub(super) access_keys: Vec<KeyEntry>,
+    /// What the tickets of several nodes are signed with.
+    pub(super) ticket_secret: Option<SecretEntry>,
 }
 
 impl Layer {
-    /// The layer of the environment: a variable for each setting, and `STYLOBATE_ORIGIN` and
-    /// `STYLOBATE_ACCESS_KEY`, which are lists with commas. An empty variable says nothing.
+    /// The layer of the environment: a variable for each setting, `STYLOBATE_TICKET_SECRET`, and `STYLOBATE_ORIGIN`
+    /// and `STYLOBATE_ACCESS_KEY`, which are lists with commas. An empty variable says nothing.
     pub fn environment(variable: &dyn Fn(&str) -> Option<String>) -> Result<Self> {
         let read = |name: &str| {
             let text = variable(name).filter(|text| !text.is_empty())?;
@@ -30,6 +32,7 @@ impl Layer {
         for setting in Setting::ALL {
             layer.settings.extend(read(&setting.env()).map(|given| (setting, given)));
         }
+        layer.ticket_secret = read("STYLOBATE_TICKET_SECRET").map(SecretEntry::Text);
         let list = |name| read(name).into_iter().flat_map(|given| split(&given)).collect::<Vec<_>>();
         for origin in list("STYLOBATE_ORIGIN") {
             layer.add_origin(&origin);

@@ -7,9 +7,10 @@ use std::{
 };
 
 use super::{
-    NodeConfig, Provenance, Setting, access_key,
+    AccessKeyConfig, NodeConfig, Provenance, Setting, access_key,
     bucket::{self, Defaults},
     entries::{BucketEntry, KeyEntry},
+    flight,
     layer::Layer,
     print::Report,
     values::Values,
@@ -74,6 +75,7 @@ impl Layers {
         let server = values.server()?;
         let read_only = values.read_only()?;
         let cache = values.cache()?;
+        let ticket_lifetime = values.ticket_lifetime()?;
         let defaults = Defaults { consistency: values.consistency()?, read_only };
 
         let mut entries: Vec<_> = layers.iter().map(|layer| layer.buckets.clone()).collect();
@@ -85,7 +87,12 @@ impl Layers {
             entries.push(vec![BucketEntry::parse(DEFAULT_FOLDER, Provenance::Default)]);
         }
         let buckets = buckets(entries, &defaults)?;
-        let mut config = NodeConfig { server, cache, ..NodeConfig::default() };
+        let secret = layers.iter().rev().find_map(|layer| layer.ticket_secret.as_ref());
+        let flight = flight::resolve(ticket_lifetime, secret, env)?;
+        if let Some(entry) = secret {
+            report.ticket_secret(entry);
+        }
+        let mut config = NodeConfig { server, cache, flight, ..NodeConfig::default() };
         for bucket in buckets.into_values() {
             report.bucket(&bucket);
             config.buckets.push(bucket.config);
@@ -97,6 +104,10 @@ impl Layers {
             if let Some(name) = entry.buckets.iter().flatten().find(|name| !known(&name.value)) {
                 return name.from.error(format!("buckets: there is no bucket {:?}", name.value));
             }
+            if let Some(other) = config.access_keys.iter().find(|other| shows_the_same(other, &key)) {
+                let place = entry.token.as_ref().map_or(&entry.from, |token| &token.given().from);
+                return place.error(format!("access keys {} and {} show the same token", other.id, key.id));
+            }
             report.access_key(entry, &key);
             config.access_keys.push(key);
         }
@@ -105,6 +116,12 @@ impl Layers {
         let given_at = given.map(|(setting, given)| (*setting, given.from.clone())).collect();
         Ok(Resolved { config, report, given_at, serves_default })
     }
+}
+
+/// Whether nobody could tell by the token which of two keys is shown.
+fn shows_the_same(one: &AccessKeyConfig, other: &AccessKeyConfig) -> bool {
+    let has_token = one.token.is_some() || other.token.is_some();
+    has_token && one.bearer().matches(other.bearer().expose())
 }
 
 fn buckets(

@@ -9,6 +9,7 @@ mod bucket_name;
 mod endpoint;
 mod entries;
 mod file;
+mod flight;
 mod given;
 mod layer;
 mod layers;
@@ -36,6 +37,7 @@ use crate::{Result, ServerError};
 pub(crate) use self::secret::scrubbed;
 pub use self::{
     bucket_name::{check_bucket_name, name_of_url},
+    flight::FlightConfig,
     given::{Given, Sourced},
     layer::Layer,
     layers::{Layers, Resolved},
@@ -52,21 +54,34 @@ pub struct NodeConfig {
     pub buckets: Vec<BucketConfig>,
     /// Who may come in. Empty: everybody, on loopback only.
     pub access_keys: Vec<AccessKeyConfig>,
-    /// The page cache.
+    /// What is kept in memory and on disk.
     pub cache: CacheConfig,
+    /// The Flight door.
+    pub flight: FlightConfig,
     /// The doors, and how origins are read.
     pub server: ServerConfig,
 }
 
 impl NodeConfig {
-    /// Whether both doors may listen where they are told to: without access keys, on loopback only.
+    /// Whether all doors may listen where they are told to: without access keys, on loopback only.
     pub fn check_exposure(&self) -> Result<()> {
-        for (door, address) in [("s3", self.server.listen), ("admin", self.server.admin)] {
+        let always = [("s3", self.server.listen), ("admin", self.server.admin)];
+        let flight = self.server.flight.map(|address| ("flight", address));
+        for (door, address) in always.into_iter().chain(flight) {
             if self.access_keys.is_empty() && !address.ip().is_loopback() {
                 return Err(ServerError::Exposed { door, address });
             }
         }
         Ok(())
+    }
+
+    /// Bytes of `cache.memory` that decoded columns may take: three eighths where there is a Flight door. The rest is
+    /// for pages.
+    pub fn decoded_memory(&self) -> ByteSize {
+        match self.server.flight {
+            Some(_) => ByteSize::bytes(self.cache.memory.as_u64() / 8 * 3),
+            None => ByteSize::ZERO,
+        }
     }
 }
 
@@ -123,6 +138,8 @@ pub struct AccessKeyConfig {
     pub id: String,
     /// The secret that they sign with.
     pub secret: Secret,
+    /// What they show at the Flight door, which is sent as it is. Default: none; then it is the secret.
+    pub token: Option<Secret>,
     /// The buckets it opens, by name; `*` is all.
     pub buckets: Vec<String>,
     /// Whether it opens them for writing.
@@ -133,6 +150,11 @@ impl AccessKeyConfig {
     /// Whether the key opens `bucket`.
     pub fn opens(&self, bucket: &str) -> bool {
         self.buckets.iter().any(|name| name == "*" || name == bucket)
+    }
+
+    /// What is shown at the Flight door as `Authorization: Bearer …`.
+    pub fn bearer(&self) -> &Secret {
+        self.token.as_ref().unwrap_or(&self.secret)
     }
 }
 
@@ -163,7 +185,8 @@ impl CacheConfig {
         let options = CacheOptions::new(self.memory)
             .with_policy(self.policy)
             .with_page_size(self.page_size)
-            .with_small_object(self.small_object);
+            .with_small_object(self.small_object)
+            .with_uploads();
         match &self.disk {
             Some(folder) => options.with_disk(folder, self.disk_capacity),
             None => options,
@@ -191,6 +214,8 @@ pub struct ServerConfig {
     pub listen: SocketAddr,
     /// Where the admin door listens. Default: 127.0.0.1:9001.
     pub admin: SocketAddr,
+    /// Where the Flight door listens, or `None` for a node without one. Default: 127.0.0.1:9002.
+    pub flight: Option<SocketAddr>,
     /// Domains under which `bucket.domain` names a bucket. Default: none, path-style only.
     pub domains: Vec<String>,
     /// The region that the node says it is in. Default: `us-east-1`.
@@ -237,6 +262,7 @@ impl ServerConfig {
             requests: self.request_options(),
             max_fetch: self.max_fetch,
             read_ahead: self.read_ahead,
+            ..ReadOptions::default()
         }
     }
 }
@@ -246,6 +272,7 @@ impl Default for ServerConfig {
         Self {
             listen: SocketAddr::from((Ipv4Addr::LOCALHOST, 9000)),
             admin: SocketAddr::from((Ipv4Addr::LOCALHOST, 9001)),
+            flight: Some(SocketAddr::from((Ipv4Addr::LOCALHOST, 9002))),
             domains: Vec::new(),
             region: "us-east-1".to_owned(),
             max_connections: 10_000,

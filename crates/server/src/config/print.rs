@@ -14,6 +14,7 @@ use super::{
 pub(super) struct Report {
     server: Vec<Line>,
     cache: Vec<Line>,
+    flight: Vec<Line>,
     /// Heading and lines of each `[[bucket]]` and `[[access_key]]`.
     entries: Vec<(&'static str, Vec<Line>)>,
 }
@@ -44,6 +45,7 @@ impl Report {
     fn push(&mut self, setting: Setting, line: Line) {
         match setting.section() {
             "server" => self.server.push(line),
+            "flight" => self.flight.push(line),
             _ => self.cache.push(line),
         }
     }
@@ -66,6 +68,11 @@ impl Report {
     /// A setting that has no value, which TOML cannot write.
     pub(super) fn comment(&mut self, setting: Setting, what: &str, from: &Provenance) {
         self.push(setting, Line { text: format!("# {} is {what}", setting.key()), from: from.to_string() });
+    }
+
+    /// What tickets are signed with.
+    pub(super) fn ticket_secret(&mut self, entry: &SecretEntry) {
+        self.flight.push(secret("ticket_secret", entry));
     }
 
     /// A bucket.
@@ -98,22 +105,26 @@ impl Report {
 
     /// An access key.
     pub(super) fn access_key(&mut self, entry: &KeyEntry, key: &AccessKeyConfig) {
-        let secret = match &entry.secret {
-            SecretEntry::Text(given) => Line::new("secret", quoted(HIDDEN), &given.from),
-            SecretEntry::Env(given) => Line::new("secret_env", quoted(&given.value), &given.from),
-            SecretEntry::File(given) => Line::new("secret_file", quoted(&given.value), &given.from),
-        };
         let buckets_from = match &entry.buckets {
             Some(buckets) => buckets.first().map_or(&entry.from, |bucket| &bucket.from),
             None => &Provenance::Default,
         };
-        let lines = vec![
-            Line::new("id", quoted(&key.id), &entry.id.from),
-            secret,
+        let mut lines = vec![Line::new("id", quoted(&key.id), &entry.id.from), secret("secret", &entry.secret)];
+        lines.extend(entry.token.as_ref().map(|token| secret("token", token)));
+        lines.extend([
             Line::new("buckets", list(&key.buckets), buckets_from),
             Line::new("write", key.write, &entry.write.from),
-        ];
+        ]);
         self.entries.push(("access_key", lines));
+    }
+}
+
+/// Where a secret is, and never the secret.
+fn secret(key: &str, entry: &SecretEntry) -> Line {
+    match entry {
+        SecretEntry::Text(given) => Line::new(key, quoted(HIDDEN), &given.from),
+        SecretEntry::Env(given) => Line::new(&format!("{key}_env"), quoted(&given.value), &given.from),
+        SecretEntry::File(given) => Line::new(&format!("{key}_file"), quoted(&given.value), &given.from),
     }
 }
 
@@ -125,7 +136,8 @@ fn toml_key(key: &str) -> String {
 
 impl fmt::Display for Report {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        let tables = [("[server]", &self.server), ("\n[cache]", &self.cache)];
+        let tables =
+            [("[server]", &self.server), ("\n[cache]", &self.cache), ("\n[flight]", &self.flight)];
         for (heading, lines) in tables {
             writeln!(f, "{heading}")?;
             print(lines, f)?;

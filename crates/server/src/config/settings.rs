@@ -2,15 +2,16 @@
 
 use std::fmt;
 
-/// A setting of `[server]` or `[cache]`.
+/// A setting of `[server]`, `[cache]` or `[flight]`.
 ///
 /// One name serves all layers: `page_size` in the file is `STYLOBATE_PAGE_SIZE` in the environment and
 /// `--page-size` on the command line.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Hash)]
-#[expect(missing_docs, reason = "the fields of ServerConfig and CacheConfig say what each is")]
+#[expect(missing_docs, reason = "the fields of ServerConfig, CacheConfig and FlightConfig say what each is")]
 pub enum Setting {
     Listen,
     Admin,
+    Flight,
     Domains,
     Region,
     MaxConnections,
@@ -31,13 +32,15 @@ pub enum Setting {
     PageSize,
     SmallObject,
     Consistency,
+    TicketLifetime,
 }
 
 impl Setting {
     /// Every setting, in the order in which they are printed.
-    pub const ALL: [Self; 22] = [
+    pub const ALL: [Self; 24] = [
         Self::Listen,
         Self::Admin,
+        Self::Flight,
         Self::Domains,
         Self::Region,
         Self::MaxConnections,
@@ -58,11 +61,16 @@ impl Setting {
         Self::PageSize,
         Self::SmallObject,
         Self::Consistency,
+        Self::TicketLifetime,
     ];
 
     /// Its table in the file.
     pub const fn section(self) -> &'static str {
-        if (self as u8) < (Self::Memory as u8) { "server" } else { "cache" }
+        match self {
+            Self::TicketLifetime => "flight",
+            _ if (self as u8) < (Self::Memory as u8) => "server",
+            _ => "cache",
+        }
     }
 
     /// Its key in that table.
@@ -70,6 +78,7 @@ impl Setting {
         match self {
             Self::Listen => "listen",
             Self::Admin => "admin",
+            Self::Flight => "flight",
             Self::Domains => "domains",
             Self::Region => "region",
             Self::MaxConnections => "max_connections",
@@ -90,6 +99,7 @@ impl Setting {
             Self::PageSize => "page_size",
             Self::SmallObject => "small_object",
             Self::Consistency => "consistency",
+            Self::TicketLifetime => "ticket_lifetime",
         }
     }
 
@@ -166,10 +176,11 @@ mod tests {
     }
 
     #[test]
-    fn the_settings_of_the_cache_are_in_its_table() {
+    fn each_setting_is_in_its_table() {
         assert_eq!(Setting::find("cache", "memory"), Some(Setting::Memory));
         assert_eq!(Setting::find("server", "memory"), None);
         assert_eq!(Setting::find("server", "hedge"), Some(Setting::Hedge));
+        assert_eq!(Setting::find("flight", "ticket_lifetime"), Some(Setting::TicketLifetime));
     }
 
     #[test]

@@ -4,7 +4,9 @@ use std::{net::SocketAddr, path::PathBuf, time::Duration};
 
 use stylobate_storage::{ByteSize, Consistency, EvictionPolicy, parse_duration};
 
-use super::{CacheConfig, Given, Provenance, ServerConfig, Setting, Sourced, layer::Layer, print::Report};
+use super::{
+    CacheConfig, FlightConfig, Given, Provenance, ServerConfig, Setting, Sourced, layer::Layer, print::Report,
+};
 use crate::Result;
 
 const PAGE_SIZES: std::ops::RangeInclusive<u64> = ByteSize::kib(64).as_u64()..=ByteSize::mib(16).as_u64();
@@ -73,6 +75,7 @@ impl Values<'_> {
         let server = ServerConfig {
             listen: self.text(Setting::Listen, default.listen, address)?,
             admin: self.text(Setting::Admin, default.admin, address)?,
+            flight: self.flight(default.flight)?,
             domains: self.domains()?,
             region: self.text(Setting::Region, default.region, region)?,
             max_connections: self.number(Setting::MaxConnections, default.max_connections, |text| {
@@ -90,13 +93,25 @@ impl Values<'_> {
             deadline: self.duration(Setting::Deadline, default.deadline)?,
             hedge: self.hedge()?,
         };
-        if server.listen == server.admin && server.listen.port() != 0 {
-            let place = self.given(Setting::Admin).or(self.given(Setting::Listen));
-            let from = place.map_or(Provenance::Default, |given| given.from.clone());
-            return from
-                .error(format!("listen and admin are both {}: each door needs its own", server.listen));
-        }
+        self.check_doors(&server)?;
         Ok(server)
+    }
+
+    /// No two doors listen at the same place.
+    fn check_doors(&self, server: &ServerConfig) -> Result<()> {
+        let doors = [
+            (Setting::Listen, Some(server.listen)),
+            (Setting::Admin, Some(server.admin)),
+            (Setting::Flight, server.flight),
+        ];
+        for (n, (door, address)) in doors.iter().enumerate() {
+            let Some(address) = address.filter(|address| address.port() != 0) else { continue };
+            let Some((other, _)) = doors[..n].iter().find(|(_, other)| *other == Some(address)) else { continue };
+            let place = self.given(*door).or(self.given(*other));
+            let from = place.map_or(Provenance::Default, |given| given.from.clone());
+            return from.error(format!("{other} and {door} are both {address}: each door needs its own"));
+        }
+        Ok(())
     }
 
     /// The table `[cache]`.
@@ -116,6 +131,21 @@ impl Values<'_> {
                 .error(format!("max_fetch is {max_fetch}, less than one page of {page_size}: raise it"));
         }
         Ok(CacheConfig { memory, disk, disk_capacity, policy, page_size, small_object })
+    }
+
+    /// How long a ticket of the Flight door may be used.
+    pub(super) fn ticket_lifetime(&mut self) -> Result<Duration> {
+        self.duration(Setting::TicketLifetime, FlightConfig::TICKET_LIFETIME)
+    }
+
+    fn flight(&mut self, default: Option<SocketAddr>) -> Result<Option<SocketAddr>> {
+        let flight = self.sourced(Setting::Flight, default, |text| match text {
+            "off" | "none" => Ok(None),
+            _ => address(text).map(Some),
+        })?;
+        let shown = flight.value.map_or_else(|| "off".to_owned(), |address| address.to_string());
+        self.report.text(Setting::Flight, &shown, &flight.from);
+        Ok(flight.value)
     }
 
     fn domains(&mut self) -> Result<Vec<String>> {

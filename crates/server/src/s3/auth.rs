@@ -128,6 +128,8 @@ fn known(operation: &str) -> &'static str {
         "UploadPartCopy",
         "CompleteMultipartUpload",
         "AbortMultipartUpload",
+        "ListMultipartUploads",
+        "ListParts",
         "ListBuckets",
         "HeadBucket",
         "GetBucketLocation",

@@ -68,8 +68,14 @@ pub(super) async fn copy_object(
         if_unmodified_since: input.copy_source_if_unmodified_since,
     };
     if same_bucket && !replace && conditions.is_empty() && input.storage_class.is_none() {
-        let (reader, to) = (target.reader.clone(), to.clone());
-        to_its_end(async move { reader.copy_opts(&from, &to, CopyOptions::default()).await }).await?;
+        let (reader, path, to) = (target.reader.clone(), from.clone(), to.clone());
+        let copied =
+            to_its_end(async move { reader.copy_opts(&path, &to, CopyOptions::default()).await }).await;
+        if copied.is_err() {
+            // That the source is not there says more than that the target cannot be.
+            read::look(&source.reader, &from, &Conditions::default()).await?;
+        }
+        copied?;
     } else {
         let object =
             read::open(&source.reader, &from, &Wanted::All, &conditions).await.map_err(as_precondition)?;

@@ -103,7 +103,11 @@ async fn delete(reader: &ReadThrough, path: &Path) -> S3Result<()> {
             reader.invalidate(path);
             Ok(())
         }
-        Err(failed) => Err(error::from_store(failed)),
+        Err(failed) => match stylobate_storage::Error::from_write(path.as_ref(), failed) {
+            // What cannot be there is not there.
+            stylobate_storage::Error::ImpossiblePath { .. } => Ok(()),
+            failed => Err(error::from_storage(&failed)),
+        },
     }
 }
 

@@ -16,7 +16,8 @@ pub(super) struct Door {
 
 impl Door {
     pub(super) fn new(node: Arc<Node>) -> Self {
-        Self { node, memory: UploadMemory::default() }
+        let memory = UploadMemory::beside(node.cache());
+        Self { node, memory }
     }
 
     /// The bucket to read from.

@@ -16,14 +16,30 @@ use super::{chunked::ChunkedError, etag};
 
 /// The S3 error that tells a client about an error of the store.
 pub(super) fn from_store(error: object_store::Error) -> S3Error {
-    let mut cause: Option<&(dyn StdError + 'static)> = Some(&error);
+    match ours(&error) {
+        Some(ours) => from_storage(ours),
+        None => from_storage(&Error::from_origin("", error)),
+    }
+}
+
+/// The S3 error that tells a client about an error of the store in a write.
+pub(super) fn from_write(error: object_store::Error) -> S3Error {
+    match ours(&error) {
+        Some(ours) => from_storage(ours),
+        None => from_storage(&Error::from_write("", error)),
+    }
+}
+
+/// The error of the storage crate that is behind an error of the store.
+fn ours(error: &object_store::Error) -> Option<&Error> {
+    let mut cause: Option<&(dyn StdError + 'static)> = Some(error);
     while let Some(found) = cause {
         if let Some(ours) = found.downcast_ref::<Error>() {
-            return from_storage(ours);
+            return Some(ours);
         }
         cause = found.source();
     }
-    from_storage(&Error::from_origin("", error))
+    None
 }
 
 /// The S3 error that tells a client about an error of the storage crate.
@@ -33,6 +49,9 @@ pub(super) fn from_storage(error: &Error) -> S3Error {
         Error::Precondition { .. } => precondition_failed(),
         Error::NotModified { .. } => s3_error!(NotModified),
         Error::Range { size, .. } => invalid_range(*size),
+        Error::ImpossiblePath { .. } => {
+            s3_error!(InvalidArgument, "the bucket's origin cannot hold such a key")
+        }
         Error::NoSuchUpload { .. } => {
             s3_error!(NoSuchUpload, "The specified multipart upload does not exist.")
         }
@@ -149,6 +168,14 @@ pub(super) fn incomplete_body() -> S3Error {
     )
 }
 
+/// 400: no more bytes came for a while.
+pub(super) fn request_timeout() -> S3Error {
+    s3_error!(
+        RequestTimeout,
+        "Your socket connection to the server was not read from or written to within the timeout period."
+    )
+}
+
 /// 400: the bytes are not those that x-amz-content-sha256 names.
 pub(super) fn payload_mismatch() -> S3Error {
     let code = S3ErrorCode::Custom("XAmzContentSHA256Mismatch".into());
@@ -228,6 +255,7 @@ mod tests {
             (Error::Precondition { path: path() }.into(), "PreconditionFailed", 412),
             (Error::NotModified { path: path() }.into(), "NotModified", 304),
             (Error::Changed { path: path() }.into(), "ServiceUnavailable", 503),
+            (Error::ImpossiblePath { path: path() }.into(), "InvalidArgument", 400),
             (Error::Deadline { path: path(), deadline_ms: 1 }.into(), "ServiceUnavailable", 503),
             (Error::Range { path: path(), start: 9, end: 10, size: 5 }.into(), "InvalidRange", 416),
             (origin(denied), "AccessDenied", 403),

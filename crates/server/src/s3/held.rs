@@ -1,34 +1,84 @@
 //! What uploads hold in memory: the bytes of one of them, and how much all of them may hold.
+//!
+//! All uploads share a part of the node's memory, and wait for it and for one another. One that cannot be cut into
+//! parts that fit waits until it has the whole share, and borrows the rest of what fetches under way may take.
 
-use std::{collections::VecDeque, sync::Arc};
+use std::{collections::VecDeque, sync::Arc, time::Duration};
 
 use bytes::Bytes;
 use object_store::PutPayload;
 use s3s::{S3Result, s3_error};
+use stylobate_storage::{Budget, PageCache, Reservation};
 use tokio::sync::{OwnedSemaphorePermit, Semaphore};
 
 pub(super) const MIB: u64 = 1 << 20;
 
-/// Memory that uploads hold together; more of them wait.
-pub(super) const UPLOAD_MEMORY: u64 = 512 * MIB;
+/// The smallest part that every provider takes; a cache leaves uploads as much at least.
+pub(super) const LEAST_PART: u64 = 5 * MIB;
+
+/// How often an upload that borrows asks for more.
+const BORROW_AGAIN: Duration = Duration::from_millis(5);
 
 /// The memory of all uploads: who finds none waits, and with it the client.
 #[derive(Clone)]
 pub(super) struct UploadMemory {
-    free_mib: Arc<Semaphore>,
+    free_kib: Arc<Semaphore>,
+    share: u64,
+    fetches: Budget,
 }
 
-impl Default for UploadMemory {
-    fn default() -> Self {
-        Self { free_mib: Arc::new(Semaphore::new((UPLOAD_MEMORY / MIB) as usize)) }
-    }
+/// Memory of an upload; it is free again when this is dropped.
+pub(super) struct Taken {
+    _share: OwnedSemaphorePermit,
+    _borrowed: Vec<Reservation>,
 }
 
 impl UploadMemory {
-    /// Waits for as many bytes. Each upload takes once all that it will need, so that none waits for another.
-    pub(super) async fn take(&self, bytes: u64) -> S3Result<OwnedSemaphorePermit> {
-        let mib = bytes.min(UPLOAD_MEMORY).div_ceil(MIB) as u32;
-        self.free_mib.clone().acquire_many_owned(mib).await.map_err(|_| s3_error!(ServiceUnavailable))
+    /// The memory that the node's cache leaves to uploads.
+    pub(super) fn beside(cache: &PageCache) -> Self {
+        let share = cache.uploads().map_or(LEAST_PART, |share| share.as_u64());
+        Self::new(share, cache.in_flight().clone())
+    }
+
+    fn new(share: u64, fetches: Budget) -> Self {
+        Self { free_kib: Arc::new(Semaphore::new((share >> 10) as usize)), share, fetches }
+    }
+
+    /// Bytes that all uploads hold together.
+    pub(super) fn share(&self) -> u64 {
+        self.share
+    }
+
+    /// The most that one upload may hold.
+    pub(super) fn most(&self) -> u64 {
+        self.share + self.fetches.capacity()
+    }
+
+    /// Waits for as many bytes, [`most`](Self::most) at most. Each upload takes once all that it will need, so that
+    /// none waits for another that waits for it.
+    pub(super) async fn take(&self, bytes: u64) -> S3Result<Taken> {
+        let kib = bytes.div_ceil(1 << 10).min(self.share >> 10) as u32;
+        let share = self.free_kib.clone().acquire_many_owned(kib).await;
+        let share = share.map_err(|_| s3_error!(ServiceUnavailable))?;
+        let borrowed = self.borrow(bytes.min(self.most()).saturating_sub(self.share)).await;
+        Ok(Taken { _share: share, _borrowed: borrowed })
+    }
+
+    /// Takes from fetches what they give back, piece by piece. Who has the whole share is the only one to borrow, and
+    /// fetches never wait: they do without.
+    async fn borrow(&self, mut bytes: u64) -> Vec<Reservation> {
+        let mut borrowed = Vec::new();
+        while bytes > 0 {
+            let piece = bytes.min(MIB);
+            match self.fetches.try_reserve(piece) {
+                Some(reservation) => {
+                    borrowed.push(reservation);
+                    bytes -= piece;
+                }
+                None => tokio::time::sleep(BORROW_AGAIN).await,
+            }
+        }
+        borrowed
     }
 }
 
@@ -70,6 +120,9 @@ impl Held {
 
 #[cfg(test)]
 mod tests {
+    use futures::FutureExt;
+    use stylobate_storage::ByteSize;
+
     use super::*;
 
     #[test]
@@ -87,10 +140,30 @@ mod tests {
 
     #[tokio::test]
     async fn uploads_wait_for_memory_and_none_is_too_large_to_start() {
-        let memory = UploadMemory::default();
+        let memory = UploadMemory::new(5 * MIB, Budget::new(ByteSize::ZERO));
         let all = memory.take(u64::MAX).await.unwrap();
-        assert!(futures::FutureExt::now_or_never(memory.take(1)).is_none());
+        assert!(memory.take(1).now_or_never().is_none());
         drop(all);
         assert!(memory.take(1).await.is_ok());
+    }
+
+    #[tokio::test]
+    async fn an_upload_larger_than_the_share_is_alone_and_borrows_what_fetches_do_not_use() {
+        let fetches = Budget::new(ByteSize::mib(4));
+        let memory = UploadMemory::new(5 * MIB, fetches.clone());
+        let fetch = fetches.try_reserve(3 * MIB).unwrap();
+        let large = tokio::spawn({
+            let memory = memory.clone();
+            async move { memory.take(8 * MIB).await }
+        });
+        tokio::time::sleep(Duration::from_millis(50)).await;
+        assert!(!large.is_finished());
+        drop(fetch);
+        let large = large.await.unwrap().unwrap();
+        assert_eq!(fetches.used(), 3 * MIB);
+        assert!(memory.take(1).now_or_never().is_none());
+        drop(large);
+        assert_eq!(fetches.used(), 0);
+        assert!(memory.take(5 * MIB).await.is_ok());
     }
 }

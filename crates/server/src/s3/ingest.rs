@@ -1,7 +1,10 @@
 //! Bytes on their way to an origin: checked, held within bounds, and never left half done.
 //!
 //! Up to [`WHOLE`] bytes are held and put at once, so that nothing appears at the origin before they are known to be
-//! right. More are sent in parts while they arrive, and joined only after the check.
+//! right. More are sent in parts while they arrive, and joined only after the check. Where uploads may hold little, the
+//! parts are small and few are on their way at once.
+
+use std::time::Duration;
 
 use bytes::Bytes;
 use futures::{StreamExt, TryStreamExt, stream::BoxStream};
@@ -14,23 +17,26 @@ use s3s::{
     dto::{Checksum, StreamingBlob},
     s3_error,
 };
-use stylobate_storage::ReadThrough;
+use stylobate_storage::{ByteSize, ReadThrough};
 use tokio::task::JoinSet;
 
 use super::{
     checksum::Verifier,
     error,
-    held::{Held, MIB, UploadMemory},
+    held::{Held, LEAST_PART, MIB, UploadMemory},
 };
 
 /// Bytes that are put in one request.
 const WHOLE: u64 = 32 * MIB;
 
-/// Bytes of each part of what is larger.
+/// Most bytes of each part of what is larger.
 const PART: u64 = 16 * MIB;
 
-/// Parts on their way to the origin at once.
-const PARTS_IN_FLIGHT: usize = 4;
+/// Most parts that are on their way to the origin while the next one arrives.
+const PARTS_IN_FLIGHT: u64 = 4;
+
+/// How long a client may send nothing in the middle of a body: others wait for the memory that it holds.
+const PATIENCE: Duration = Duration::from_secs(60);
 
 /// The largest object that one PUT may bring, as in S3.
 const MAX_PUT: u64 = 5 * 1024 * MIB;
@@ -42,6 +48,7 @@ pub(super) struct Incoming {
     received: u64,
     ended: bool,
     verifier: Verifier,
+    patience: Duration,
 }
 
 impl Incoming {
@@ -59,14 +66,16 @@ impl Incoming {
             Some(body) => body.map_err(|failed| error::from_body(&*failed)).boxed(),
             None => futures::stream::empty().boxed(),
         };
-        Ok(Self { body, length, received: 0, ended: false, verifier })
+        Ok(Self { body, length, received: 0, ended: false, verifier, patience: PATIENCE })
     }
 
     /// The bytes of an object that is copied.
     pub(super) fn of_object(object: GetResult) -> Self {
         let length = Some(object.range.end - object.range.start);
         let body = object.into_stream().map_err(error::from_store).boxed();
-        Self { body, length, received: 0, ended: false, verifier: Verifier::default() }
+        let verifier = Verifier::default();
+        // How long an origin may take is settled where it is read.
+        Self { body, length, received: 0, ended: false, verifier, patience: Duration::MAX }
     }
 
     /// How many bytes there will be, where that is known.
@@ -75,7 +84,8 @@ impl Incoming {
     }
 
     async fn next(&mut self) -> S3Result<Option<Bytes>> {
-        let Some(bytes) = self.body.try_next().await? else {
+        let next = tokio::time::timeout(self.patience, self.body.try_next()).await;
+        let Some(bytes) = next.map_err(|_| error::request_timeout())?? else {
             self.ended = true;
             return match self.length {
                 Some(length) if length != self.received => Err(error::incomplete_body()),
@@ -120,6 +130,29 @@ fn too_large() -> s3s::S3Error {
     s3_error!(EntityTooLarge, "Your proposed upload exceeds the maximum allowed size")
 }
 
+/// How what is too large to be held is cut into parts.
+#[derive(Clone, Copy, Debug)]
+struct Cut {
+    /// Bytes that are held before it is known that there are more.
+    whole: u64,
+    /// Bytes of each part but the last.
+    part: u64,
+    /// Parts that are on their way while the next one arrives.
+    ahead: usize,
+    /// Bytes that are held at most.
+    room: u64,
+}
+
+impl Cut {
+    /// The cut of an upload that may hold `share` bytes.
+    fn within(share: u64) -> Self {
+        let room = share.clamp(LEAST_PART, WHOLE + PARTS_IN_FLIGHT * PART);
+        let part = (room / 4).clamp(LEAST_PART, PART);
+        let ahead = (room / part - 1).min(PARTS_IN_FLIGHT) as usize;
+        Self { whole: room.min(WHOLE), part, ahead, room }
+    }
+}
+
 /// What was stored.
 pub(super) struct Stored {
     pub(super) result: PutResult,
@@ -134,27 +167,72 @@ pub(super) async fn store(
     mut incoming: Incoming,
     options: PutOptions,
 ) -> S3Result<Stored> {
-    let small = incoming.length.is_some_and(|length| length <= WHOLE);
     if incoming.length.is_some_and(|length| length > MAX_PUT) {
         return Err(too_large());
     }
+    let most = memory.most().min(WHOLE);
     let conditional = options.mode != PutMode::Overwrite;
-    if conditional && incoming.length.is_some_and(|length| length > WHOLE) {
-        return Err(large_and_conditional());
+    if conditional && incoming.length.is_some_and(|length| length > most) {
+        return Err(large_and_conditional(most));
     }
-    let needed = if small { incoming.length.unwrap_or(WHOLE) } else { WHOLE + PARTS_IN_FLIGHT as u64 * PART };
-    let _memory = memory.take(needed).await?;
-    let mut held = incoming.gather(WHOLE).await?;
+    let cut = Cut::within(memory.share());
+    let small = incoming.length.filter(|length| *length <= most);
+    let _memory = memory.take(small.unwrap_or(cut.room)).await?;
+    let held = incoming.gather(small.unwrap_or(cut.whole)).await?;
     if !incoming.ended {
         if conditional {
-            return Err(large_and_conditional());
+            return Err(large_and_conditional(cut.whole));
         }
-        return store_in_parts(reader, path, incoming, held, options).await;
+        let options = PutMultipartOptions::from(options.attributes);
+        let upload = reader.put_multipart_opts(path, options).await.map_err(error::from_write)?;
+        return send_in_parts(upload, incoming, held, cut).await;
     }
+    put_whole(reader, path, incoming, held, options).await
+}
+
+async fn put_whole(
+    reader: &ReadThrough,
+    path: &Path,
+    incoming: Incoming,
+    mut held: Held,
+    options: PutOptions,
+) -> S3Result<Stored> {
     let checksum = incoming.verifier.finish()?;
     let (reader, path, payload) = (reader.clone(), path.clone(), held.take(u64::MAX));
     let result = to_its_end(async move { reader.put_opts(&path, payload, options).await }).await?;
     Ok(Stored { result, checksum })
+}
+
+/// Sends a part of an upload, once its bytes are known to be right. Returns its ETag as the origin spells it.
+pub(super) async fn store_part(
+    memory: &UploadMemory,
+    reader: &ReadThrough,
+    (path, upload, number): (&Path, &str, u32),
+    incoming: Incoming,
+) -> S3Result<(String, Checksum)> {
+    let Some(length) = incoming.length else {
+        return Err(s3_error!(MissingContentLength, "You must provide the Content-Length HTTP header."));
+    };
+    if length > MAX_PUT {
+        return Err(too_large());
+    }
+    if length > memory.share() {
+        let cut = Cut::within(memory.share());
+        let memory = memory.take(cut.room).await?;
+        let part = reader.begin_part(path, upload, number).await;
+        if let Some(part) = part.map_err(|failed| error::from_storage(&failed))? {
+            let stored = send_in_parts(part, incoming, Held::default(), cut).await?;
+            return Ok((stored.result.e_tag.unwrap_or_default(), stored.checksum));
+        }
+        drop(memory);
+    }
+    if length > memory.most() {
+        return Err(large_part(memory.most()));
+    }
+    let _memory = memory.take(length).await?;
+    let (payload, checksum) = incoming.whole(length).await?;
+    let uploaded = reader.upload_part(path, upload, number, payload).await;
+    Ok((uploaded.map_err(|failed| error::from_storage(&failed))?, checksum))
 }
 
 /// Carries out what changes an origin even if the client goes away meanwhile: a write that was given up on may have
@@ -163,7 +241,7 @@ pub(super) async fn to_its_end<T: Send + 'static>(
     work: impl Future<Output = object_store::Result<T>> + Send + 'static,
 ) -> S3Result<T> {
     match tokio::spawn(work).await {
-        Ok(outcome) => outcome.map_err(error::from_store),
+        Ok(outcome) => outcome.map_err(error::from_write),
         Err(failed) => {
             error::log(&failed);
             Err(s3_error!(InternalError))
@@ -171,23 +249,20 @@ pub(super) async fn to_its_end<T: Send + 'static>(
     }
 }
 
-async fn store_in_parts(
-    reader: &ReadThrough,
-    path: &Path,
+async fn send_in_parts(
+    upload: Box<dyn MultipartUpload>,
     mut incoming: Incoming,
     mut held: Held,
-    options: PutOptions,
+    cut: Cut,
 ) -> S3Result<Stored> {
-    let options = PutMultipartOptions::from(options.attributes);
-    let upload = reader.put_multipart_opts(path, options).await.map_err(error::from_store)?;
     let mut upload = Unfinished(Some(upload));
     let mut parts = JoinSet::new();
     loop {
-        while held.len() >= PART || (incoming.ended && held.len() > 0) {
-            if parts.len() >= PARTS_IN_FLIGHT {
+        while held.len() >= cut.part || (incoming.ended && held.len() > 0) {
+            parts.spawn(upload.get()?.put_part(held.take(cut.part)));
+            while parts.len() > cut.ahead {
                 one_done(&mut parts).await?;
             }
-            parts.spawn(upload.get()?.put_part(held.take(PART)));
         }
         if incoming.ended {
             break;
@@ -206,14 +281,23 @@ async fn store_in_parts(
 
 async fn one_done(parts: &mut JoinSet<object_store::Result<()>>) -> S3Result<()> {
     match parts.join_next().await {
-        Some(Ok(outcome)) => outcome.map_err(error::from_store),
+        Some(Ok(outcome)) => outcome.map_err(error::from_write),
         Some(Err(_)) => Err(s3_error!(InternalError)),
         None => Ok(()),
     }
 }
 
-fn large_and_conditional() -> s3s::S3Error {
-    s3_error!(NotImplemented, "conditional writes of more than 32 MiB are not supported")
+fn large_and_conditional(most: u64) -> s3s::S3Error {
+    let most = ByteSize::bytes(most);
+    s3_error!(NotImplemented, "conditional writes of more than {most} are not supported")
+}
+
+fn large_part(most: u64) -> s3s::S3Error {
+    let most = ByteSize::bytes(most);
+    s3_error!(
+        EntityTooLarge,
+        "a part may have {most} at most: send smaller parts, or give the node more memory"
+    )
 }
 
 /// An upload that is aborted at the origin if it is dropped before it is complete.
@@ -248,5 +332,30 @@ impl Drop for Unfinished {
                 error::log(&failed);
             }
         });
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn what_is_cut_never_holds_more_than_its_room() {
+        for share in [0, 1, 5, 6, 8, 10, 16, 20, 24, 40, 64, 80, 96, 512].map(|mib| mib * MIB) {
+            let cut = Cut::within(share);
+            assert!(cut.room <= share.max(LEAST_PART), "{cut:?}");
+            assert!(cut.whole <= cut.room && cut.part >= LEAST_PART, "{cut:?}");
+            assert!((cut.ahead as u64 + 1) * cut.part <= cut.room, "{cut:?}");
+        }
+        assert_eq!(Cut::within(512 * MIB).ahead, 4);
+    }
+
+    #[tokio::test]
+    async fn a_client_that_falls_silent_is_not_waited_for_forever() {
+        let body = futures::stream::iter([Ok(Bytes::from_static(b"a"))]).chain(futures::stream::pending());
+        let mut incoming = Incoming::of_request(None, Some(2), Verifier::default()).unwrap();
+        (incoming.body, incoming.patience) = (body.boxed(), Duration::from_millis(10));
+        let failed = incoming.whole(2).await.err().unwrap();
+        assert_eq!(failed.code().as_str(), "RequestTimeout");
     }
 }

@@ -11,7 +11,7 @@ use s3s::{
 };
 use stylobate_storage::{ListPage, ListRequest};
 
-use super::{conditions::timestamp, door::Door, error, etag, keys};
+use super::{conditions::timestamp, door::Door, error, etag, keys, token};
 use crate::{access::Action, node::Bucket};
 
 /// Most keys and prefixes of one answer, as in S3.
@@ -85,11 +85,9 @@ pub(super) async fn list_objects_v2(
         max_keys: max_keys(input.max_keys)?,
         encoding: encoding(input.encoding_type.as_ref())?,
     };
-    if input.continuation_token.as_deref() == Some("") {
-        return Err(s3_error!(InvalidArgument, "The continuation token provided is incorrect"));
-    }
+    let token = input.continuation_token.as_deref().map(token::open).transpose()?;
     let start_after = input.start_after.clone().filter(|key| !key.is_empty());
-    let page = asked.page(bucket, start_after, input.continuation_token.clone()).await?;
+    let page = asked.page(bucket, start_after, token).await?;
     let encoded = |text: Option<String>| text.map(|text| asked.encoding.apply(text));
     Ok(S3Response::new(ListObjectsV2Output {
         name: Some(input.bucket),
@@ -98,7 +96,7 @@ pub(super) async fn list_objects_v2(
         key_count: Some((page.objects.len() + page.prefixes.len()) as i32),
         continuation_token: input.continuation_token,
         is_truncated: Some(page.next_token.is_some()),
-        next_continuation_token: page.next_token,
+        next_continuation_token: page.next_token.as_deref().map(token::seal),
         delimiter: encoded(input.delimiter),
         encoding_type: input.encoding_type,
         start_after: encoded(input.start_after),
@@ -156,7 +154,7 @@ impl Asked {
 
 /// How keys are spelled in the answer.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-enum Encoding {
+pub(super) enum Encoding {
     /// As they are.
     Plain,
     /// With percent signs, so that any key fits into XML.
@@ -164,7 +162,7 @@ enum Encoding {
 }
 
 impl Encoding {
-    fn apply(self, text: String) -> String {
+    pub(super) fn apply(self, text: String) -> String {
         match self {
             Self::Plain => text,
             Self::Url => {
@@ -183,7 +181,7 @@ impl Encoding {
     }
 }
 
-fn encoding(asked: Option<&EncodingType>) -> S3Result<Encoding> {
+pub(super) fn encoding(asked: Option<&EncodingType>) -> S3Result<Encoding> {
     match asked.map(EncodingType::as_str) {
         None | Some("") => Ok(Encoding::Plain),
         Some(EncodingType::URL) => Ok(Encoding::Url),

@@ -35,7 +35,9 @@ mod range;
 mod read;
 mod request_id;
 mod service;
+mod token;
 mod unsigned;
+mod uploads;
 mod write;
 
 pub use body::DoorBody;

@@ -18,8 +18,7 @@ use super::{
     copy::{as_precondition, source_of},
     door::Door,
     error, etag,
-    held::UPLOAD_MEMORY,
-    ingest::Incoming,
+    ingest::{Incoming, store_part},
     range::Wanted,
     read,
     write::{self, refuse, refuse_acl, writable_path},
@@ -95,10 +94,8 @@ pub(super) async fn upload_part(
     };
     let verifier = Verifier::new(Claims { md5: input.content_md5, checksum, ..claims })?;
     let incoming = Incoming::of_request(input.body, input.content_length, verifier)?;
-    let _memory = door.memory.take(part_length(&incoming)?).await?;
-    let (payload, checksum) = incoming.whole(UPLOAD_MEMORY).await?;
-    let uploaded = bucket.reader.upload_part(&path, &input.upload_id, number, payload).await;
-    let raw = uploaded.map_err(|failed| error::from_storage(&failed))?;
+    let part = (&path, input.upload_id.as_str(), number);
+    let (raw, checksum) = store_part(&door.memory, &bucket.reader, part, incoming).await?;
     Ok(S3Response::new(UploadPartOutput {
         e_tag: Some(etag::from_origin(&raw)),
         checksum_crc32: checksum.checksum_crc32,
@@ -133,11 +130,8 @@ pub(super) async fn upload_part_copy(
     };
     let object = read::open(&source.reader, &from, &wanted, &conditions).await.map_err(as_precondition)?;
     let last_modified = timestamp(object.meta.last_modified);
-    let incoming = Incoming::of_object(object);
-    let _memory = door.memory.take(part_length(&incoming)?).await?;
-    let (payload, _) = incoming.whole(UPLOAD_MEMORY).await?;
-    let uploaded = target.reader.upload_part(&to, &input.upload_id, number, payload).await;
-    let raw = uploaded.map_err(|failed| error::from_storage(&failed))?;
+    let part = (&to, input.upload_id.as_str(), number);
+    let (raw, _) = store_part(&door.memory, &target.reader, part, Incoming::of_object(object)).await?;
     let result = CopyPartResult {
         e_tag: Some(etag::from_origin(&raw)),
         last_modified: Some(last_modified),
@@ -157,8 +151,13 @@ pub(super) async fn complete(
     }
     let parts = parts(input.multipart_upload.and_then(|upload| upload.parts).unwrap_or_default())?;
     let (reader, upload, target) = (bucket.reader.clone(), input.upload_id, path.clone());
+    let memory = door.memory.take(reader.held_to_complete(&upload)).await?;
     // Whether the client still waits or not: what is cached must be dropped once the object is there.
-    let completed = tokio::spawn(async move { reader.complete_upload(&target, &upload, &parts).await }).await;
+    let completed = tokio::spawn(async move {
+        let _memory = memory;
+        reader.complete_upload(&target, &upload, &parts).await
+    })
+    .await;
     let result =
         completed.map_err(|_| s3_error!(InternalError))?.map_err(|failed| error::from_storage(&failed))?;
     let e_tag = match result.e_tag {
@@ -192,17 +191,6 @@ fn part_number(number: Option<i32>) -> S3Result<u32> {
     match number {
         Some(number @ 1..=MAX_PARTS) => Ok(number as u32),
         _ => Err(s3_error!(InvalidArgument, "Part number must be an integer between 1 and 10000, inclusive")),
-    }
-}
-
-/// A part is held in memory until it is known to be right.
-fn part_length(incoming: &Incoming) -> S3Result<u64> {
-    match incoming.length() {
-        None => Err(s3_error!(MissingContentLength, "You must provide the Content-Length HTTP header.")),
-        Some(length) if length > UPLOAD_MEMORY => {
-            Err(s3_error!(EntityTooLarge, "a part may have 512 MiB at most: upload more parts instead"))
-        }
-        Some(length) => Ok(length),
     }
 }
 

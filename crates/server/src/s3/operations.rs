@@ -4,7 +4,7 @@
 use async_trait::async_trait;
 use s3s::{S3, S3Request, S3Response, S3Result, dto::*, s3_error};
 
-use super::{copy, delete, door::Door, list, multipart, read, write};
+use super::{copy, delete, door::Door, list, multipart, read, uploads, write};
 
 type Answer<T> = S3Result<S3Response<T>>;
 
@@ -105,5 +105,16 @@ impl S3 for Door {
         req: S3Request<AbortMultipartUploadInput>,
     ) -> Answer<AbortMultipartUploadOutput> {
         multipart::abort(self, req.input).await
+    }
+
+    async fn list_multipart_uploads(
+        &self,
+        req: S3Request<ListMultipartUploadsInput>,
+    ) -> Answer<ListMultipartUploadsOutput> {
+        uploads::list_uploads(self, req.input).await
+    }
+
+    async fn list_parts(&self, req: S3Request<ListPartsInput>) -> Answer<ListPartsOutput> {
+        uploads::list_parts(self, req.input).await
     }
 }

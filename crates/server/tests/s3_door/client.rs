@@ -37,8 +37,15 @@ impl Setup {
         config.cache.memory = ByteSize::mib(64);
         config.server.listen.set_port(0);
         config.server.admin.set_port(0);
+        config.server.flight = None;
         config.server.domains = vec!["localhost".into()];
         Self { config, origins: Vec::new() }
+    }
+
+    /// Gives the process this much memory.
+    pub(crate) fn memory(mut self, memory: ByteSize) -> Self {
+        self.config.cache.memory = memory;
+        self
     }
 
     pub(crate) fn bucket(self, name: &str, store: Arc<dyn ObjectStore>) -> Self {
@@ -68,7 +75,7 @@ impl Setup {
     pub(crate) fn key(mut self, id: &str, buckets: &[&str], write: bool) -> Self {
         let buckets = buckets.iter().map(|&name| name.into()).collect();
         let secret = Secret::new(format!("secret of {id}"));
-        self.config.access_keys.push(AccessKeyConfig { id: id.into(), secret, buckets, write });
+        self.config.access_keys.push(AccessKeyConfig { id: id.into(), secret, token: None, buckets, write });
         self
     }
 
@@ -101,6 +108,19 @@ impl TestNode {
             None => builder.with_skip_signature(true),
         };
         builder.build().unwrap()
+    }
+
+    /// A bucket of this node, or what it has below a prefix, as an origin of another one, as if it were a cloud's.
+    pub(crate) fn as_cloud(&self, place: &str) -> Origin {
+        let endpoint = format!("http://{}", self.address);
+        let options = [
+            ("endpoint", endpoint.as_str()),
+            ("allow_http", "true"),
+            ("region", "us-east-1"),
+            ("skip_signature", "true"),
+        ];
+        let options: Vec<_> = options.iter().map(|(k, v)| ((*k).to_owned(), (*v).to_owned())).collect();
+        Origin::parse(&format!("s3://{place}"), &options, &Default::default()).unwrap()
     }
 
     pub(crate) async fn get(&self, target: &str, headers: &[(&str, &str)]) -> Answer {

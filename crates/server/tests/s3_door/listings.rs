@@ -4,7 +4,7 @@ use object_store::{ObjectStore, ObjectStoreExt, path::Path};
 
 use futures::TryStreamExt;
 
-use crate::client::{TestNode, lake};
+use crate::client::{Setup, TestNode, lake};
 
 async fn tree() -> TestNode {
     let (node, store) = lake().await;
@@ -102,6 +102,28 @@ async fn a_listing_says_what_was_asked_and_how_much_it_holds() {
     for query in ["list-type=2&max-keys=-1", "encoding-type=x", "list-type=2&continuation-token="] {
         assert_eq!(node.get(&format!("/lake?{query}"), &[]).await.code(), "InvalidArgument", "{query}");
     }
+}
+
+#[tokio::test]
+async fn a_continuation_token_that_the_node_did_not_give_out_is_refused() {
+    let node = tree().await;
+    for token in ["%00", "b/1", "AAAA", "%FF", "a%00"] {
+        for query in ["", "&max-keys=0", "&prefix=../", "&delimiter=/"] {
+            let answer = node.get(&format!("/lake?list-type=2&continuation-token={token}{query}"), &[]).await;
+            assert_eq!((answer.status, answer.code()), (400, "InvalidArgument"), "{token} {query}");
+        }
+    }
+}
+
+#[tokio::test]
+async fn a_clouds_listing_is_paged_by_tokens_of_the_node() {
+    let cloud = tree().await;
+    let node = Setup::new().origin("lake", cloud.as_cloud("lake")).start().await;
+    let query = "list-type=2&max-keys=2";
+    let listed = pages(&node, query, "NextContinuationToken", "continuation-token").await;
+    assert_eq!(listed.concat(), ["a", "b/1", "b/2", "b/c/3", "d", "e f/\u{fc}+", "z/1"]);
+    let answer = node.get("/lake?list-type=2&continuation-token=%00", &[]).await;
+    assert_eq!((answer.status, answer.code()), (400, "InvalidArgument"));
 }
 
 #[tokio::test]

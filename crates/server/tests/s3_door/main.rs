@@ -10,6 +10,7 @@
 
 mod access;
 mod client;
+mod folders;
 mod listings;
 mod multipart;
 mod reads;

@@ -7,8 +7,9 @@ use object_store::{
     Attribute, Attributes, MultipartUpload, ObjectStore, ObjectStoreExt, PutMultipartOptions,
     memory::InMemory, path::Path,
 };
+use stylobate_storage::ByteSize;
 
-use crate::client::{Setup, TestNode, lake};
+use crate::client::{Answer, Setup, TestNode, lake};
 
 #[tokio::test]
 async fn an_upload_in_parts_is_joined_with_its_attributes() {
@@ -106,4 +107,131 @@ async fn an_upload_that_makes_no_sense_is_refused() {
     }
     assert_eq!(node.send("DELETE", &target, &[], b"").await.status, 204);
     assert_eq!(node.send("DELETE", &target, &[], b"").await.code(), "NoSuchUpload");
+}
+
+/// Sends parts of an upload that was begun; gives their ETags.
+async fn send_parts(node: &TestNode, target: &str, id: &str, parts: &[(u32, &[u8])]) -> Vec<(u32, String)> {
+    let mut sent = Vec::new();
+    for (number, bytes) in parts {
+        let target = format!("{target}?partNumber={number}&uploadId={id}");
+        let answer = node.send("PUT", &target, &[], bytes).await;
+        assert_eq!(answer.status, 200, "{}", answer.body);
+        sent.push((*number, answer.header("etag").unwrap().to_owned()));
+    }
+    sent
+}
+
+async fn complete(node: &TestNode, target: &str, id: &str, parts: &[(u32, String)]) -> Answer {
+    let parts: Vec<_> = parts.iter().map(|(number, etag)| (*number, etag.as_str())).collect();
+    node.send("POST", &format!("{target}?uploadId={id}"), &[], completion(&parts).as_bytes()).await
+}
+
+#[tokio::test]
+async fn the_parts_of_an_upload_are_listed_in_their_order_a_page_at_a_time() {
+    let (node, _) = lake().await;
+    let id = begin(&node, "/lake/a").await;
+    let sent =
+        send_parts(&node, "/lake/a", &id, &[(7, b"seven"), (2, b"x"), (2, b"two"), (10_000, b"last")]).await;
+    let list = async |query: &str| node.get(&format!("/lake/a?uploadId={id}{query}"), &[]).await;
+    let all = list("").await;
+    assert_eq!(all.status, 200, "{}", all.body);
+    assert_eq!(all.elements("PartNumber"), ["2", "7", "10000"]);
+    assert_eq!(all.elements("Size"), ["3", "5", "4"]);
+    assert_eq!(all.elements("ETag"), [&sent[2].1, &sent[0].1, &sent[3].1].map(String::as_str));
+    assert_eq!((all.element("IsTruncated"), all.element("UploadId")), (Some("false"), Some(id.as_str())));
+    let first = list("&max-parts=2").await;
+    assert_eq!((first.elements("PartNumber"), first.element("IsTruncated")), (vec!["2", "7"], Some("true")));
+    assert_eq!(first.element("NextPartNumberMarker"), Some("7"));
+    assert_eq!(list("&part-number-marker=7").await.elements("PartNumber"), ["10000"]);
+    assert_eq!(list("&max-parts=-1").await.code(), "InvalidArgument");
+    let gaps = [sent[2].clone(), sent[0].clone(), sent[3].clone()];
+    assert_eq!(complete(&node, "/lake/a", &id, &gaps).await.status, 200);
+    assert_eq!(
+        node.get("/lake/a", &[]).await.body,
+        "twosevenlast",
+        "gaps in the numbers are no gaps in the object"
+    );
+    assert_eq!(list("").await.code(), "NoSuchUpload");
+}
+
+#[tokio::test]
+async fn uploads_are_listed_until_they_are_complete() {
+    let (node, _) = lake().await;
+    let list = async |query: &str| node.get(&format!("/lake?uploads{query}"), &[]).await;
+    assert_eq!(list("").await.elements("Upload").len(), 0);
+    let mut ids = Vec::new();
+    for key in ["b/%C3%BC", "a", "b/1", "a"] {
+        ids.push(begin(&node, &format!("/lake/{key}")).await);
+    }
+    let all = list("").await;
+    assert_eq!(all.elements("Key"), ["a", "a", "b/1", "b/\u{fc}"], "{}", all.body);
+    assert_eq!((all.element("IsTruncated"), all.elements("Initiated").len()), (Some("false"), 4));
+    let mut of_a = [ids[1].as_str(), ids[3].as_str()];
+    of_a.sort_unstable();
+    assert_eq!(all.elements("UploadId"), [of_a[0], of_a[1], &ids[2], &ids[0]]);
+    assert_eq!(list("&prefix=b/&encoding-type=url").await.elements("Key"), ["b/1", "b/%C3%BC"]);
+    let first = list("&max-uploads=1").await;
+    assert_eq!(
+        (first.element("NextKeyMarker"), first.element("NextUploadIdMarker")),
+        (Some("a"), Some(of_a[0]))
+    );
+    let rest = list(&format!("&key-marker=a&upload-id-marker={}", of_a[0])).await;
+    assert_eq!(rest.elements("UploadId"), [of_a[1], &ids[2], &ids[0]]);
+    assert_eq!(list("&key-marker=a").await.elements("Key"), ["b/1", "b/\u{fc}"]);
+    let part = send_parts(&node, "/lake/b/1", &ids[2], &[(1, b"x")]).await;
+    assert_eq!(complete(&node, "/lake/b/1", &ids[2], &part).await.status, 200);
+    node.send("DELETE", &format!("/lake/a?uploadId={}", ids[1]), &[], b"").await;
+    assert_eq!(list("").await.elements("Key"), ["a", "b/\u{fc}"]);
+}
+
+/// A node over what another node's bucket has below `at`, which it takes for a cloud's.
+async fn over_a_cloud(memory: ByteSize) -> (TestNode, Arc<InMemory>) {
+    let (cloud, store) = lake().await;
+    (Setup::new().memory(memory).origin("lake", cloud.as_cloud("lake/at")).start().await, store)
+}
+
+#[tokio::test]
+async fn where_there_is_memory_for_parts_of_usual_sizes_a_clouds_uploads_are_its_own() {
+    let (node, store) = over_a_cloud(ByteSize::mib(512)).await;
+    let id = begin(&node, "/lake/a").await;
+    for target in ["/lake?uploads".to_owned(), format!("/lake/a?uploadId={id}")] {
+        let answer = node.get(&target, &[]).await;
+        assert_eq!((answer.status, answer.code()), (501, "NotImplemented"), "{target}");
+        assert!(answer.body.contains("ask the origin"), "{}", answer.body);
+    }
+    let first = vec![b'x'; 5 << 20];
+    let sent = send_parts(&node, "/lake/a", &id, &[(1, &first), (2, b"end"), (4, b"gap")]).await;
+    let gap = complete(&node, "/lake/a", &id, &[sent[0].clone(), sent[2].clone()]).await;
+    assert_eq!((gap.code(), gap.body.contains("without gaps")), ("InvalidPart", true));
+    assert_eq!(complete(&node, "/lake/a", &id, &sent[..2]).await.status, 200);
+    assert_eq!(store.head(&Path::from("at/a")).await.unwrap().size, (5 << 20) + 3);
+    // 64 MiB of uploads and a quarter of the other 448 MiB.
+    let head = format!(
+        "PUT /lake/a?partNumber=1&uploadId={id} HTTP/1.1\r\nhost: {}\r\nconnection: close\r\ncontent-length: {}\r\n\r\n",
+        node.address,
+        177 << 20
+    );
+    let large = node.send_bytes(head.as_bytes()).await;
+    assert_eq!((large.code(), large.body.contains("176MiB")), ("EntityTooLarge", true), "{}", large.body);
+}
+
+#[tokio::test]
+async fn where_there_is_little_memory_parts_are_staged_at_the_cloud_and_sent_piece_by_piece() {
+    for memory in [ByteSize::ZERO, ByteSize::mib(64)] {
+        let (node, store) = over_a_cloud(memory).await;
+        let id = begin(&node, "/lake/a").await;
+        let (first, last) = (vec![b'x'; 17_000_001], vec![b'y'; 12_000_000]);
+        let sent = send_parts(&node, "/lake/a", &id, &[(5, &last), (2, &first)]).await;
+        let listed = node.get(&format!("/lake/a?uploadId={id}"), &[]).await;
+        assert_eq!(listed.elements("Size"), ["17000001", "12000000"]);
+        assert_eq!(listed.elements("ETag"), [sent[1].1.as_str(), sent[0].1.as_str()]);
+        let bad = [("content-md5", "1B2M2Y8AsgTpgAmY7PhCfg==")];
+        let target = format!("/lake/a?partNumber=2&uploadId={id}");
+        assert_eq!(node.send("PUT", &target, &bad, &last).await.code(), "BadDigest");
+        let done = complete(&node, "/lake/a", &id, &[sent[1].clone(), sent[0].clone()]).await;
+        assert_eq!(done.status, 200, "{}", done.body);
+        let bytes = store.get(&Path::from("at/a")).await.unwrap().bytes().await.unwrap();
+        assert!(bytes == [first, last].concat(), "{memory}");
+        assert_eq!(store.list(None).count().await, 1, "what was staged is gone");
+    }
 }

@@ -1,6 +1,7 @@
 //! Bodies as today's clients send them: aws-chunked, with checksums in headers and trailers, and damaged ones.
 
 use object_store::{ObjectStoreExt, path::Path};
+use stylobate_storage::ByteSize;
 
 use crate::client::{Setup, TestNode, lake, sign};
 
@@ -144,4 +145,35 @@ async fn an_upload_by_html_form_is_refused_before_it_is_read() {
         let answer = node.send_bytes(head.as_bytes()).await;
         assert_eq!((answer.status, answer.code()), (405, "MethodNotAllowed"));
     }
+}
+
+#[tokio::test]
+async fn uploads_wait_for_one_another_on_a_node_without_memory_and_all_go_through() {
+    let store = std::sync::Arc::new(object_store::memory::InMemory::new());
+    let node = Setup::new().memory(ByteSize::ZERO).bucket("lake", store.clone()).start().await;
+    let bodies: Vec<Vec<u8>> =
+        [1, 4 << 20, 5 << 20, 6 << 20, 17_000_001].iter().map(|&len| vec![len as u8; len]).collect();
+    let puts = bodies.iter().enumerate().map(async |(n, body)| {
+        let put = node.send("PUT", &format!("/lake/{n}"), &[], body).await;
+        assert_eq!(put.status, 200, "{}", put.body);
+    });
+    futures::future::join_all(puts).await;
+    for (n, body) in bodies.iter().enumerate() {
+        let kept = store.get(&Path::from(n.to_string())).await.unwrap().bytes().await.unwrap();
+        assert!(kept == *body, "{n}");
+    }
+    let create = [("if-none-match", "*")];
+    assert_eq!(node.send("PUT", "/lake/new", &create, b"x").await.status, 200);
+    let large = node.send("PUT", "/lake/large", &create, &vec![0; 6 << 20]).await;
+    assert_eq!((large.code(), large.body.contains("5MiB")), ("NotImplemented", true), "{}", large.body);
+}
+
+#[tokio::test]
+async fn what_uploads_may_hold_is_taken_off_what_pages_may() {
+    let (node, _) = lake().await;
+    let cache = node.node.cache();
+    let uploads = cache.uploads().unwrap().as_u64();
+    let stats = cache.stats();
+    assert_eq!(uploads, 8 << 20);
+    assert_eq!(stats.memory_capacity + stats.in_flight_capacity + uploads, 64 << 20);
 }

@@ -33,7 +33,7 @@ use parking_lot::Mutex;
 use serde::Serialize;
 
 use self::disk::{DiskMetrics, DiskTier};
-use crate::{Budget, Error, Result};
+use crate::{Budget, ByteSize, Error, Result};
 
 type Pages = HybridCache<PageKey, Page>;
 
@@ -196,8 +196,14 @@ impl PageCache {
         self.inner.options.page_size.as_u64()
     }
 
+    /// The share of the memory budget that uploads hold together; `None` where none was left to them.
+    pub fn uploads(&self) -> Option<ByteSize> {
+        let options = &self.inner.options;
+        options.uploads.then(|| options.shares().uploads)
+    }
+
     /// The share of the memory budget that fetches under way reserve from.
-    pub(crate) fn in_flight(&self) -> &Budget {
+    pub fn in_flight(&self) -> &Budget {
         &self.inner.in_flight
     }
 

@@ -11,6 +11,9 @@ const DEFAULT_SMALL_OBJECT: ByteSize = ByteSize::mib(10);
 /// What headers and alignment add to the pages of a write buffer.
 const WRITE_OVERHEAD: ByteSize = ByteSize::kib(64);
 const LARGEST_WRITE_BUFFER: ByteSize = ByteSize::mib(32);
+/// The smallest part that every provider takes: with less, no large object could be written.
+const LEAST_FOR_UPLOADS: ByteSize = ByteSize::mib(5);
+const MOST_FOR_UPLOADS: ByteSize = ByteSize::mib(512);
 
 /// How to open a [`PageCache`](crate::PageCache).
 #[derive(Clone, Debug)]
@@ -20,6 +23,7 @@ pub struct CacheOptions {
     pub(super) policy: EvictionPolicy,
     pub(super) page_size: ByteSize,
     pub(super) small_object: ByteSize,
+    pub(super) uploads: bool,
 }
 
 #[derive(Clone, Debug)]
@@ -35,6 +39,7 @@ pub(super) struct Shares {
     pub(super) memory: ByteSize,
     pub(super) in_flight: ByteSize,
     pub(super) write_buffer: ByteSize,
+    pub(super) uploads: ByteSize,
 }
 
 impl CacheOptions {
@@ -46,7 +51,14 @@ impl CacheOptions {
             policy: EvictionPolicy::default(),
             page_size: DEFAULT_PAGE,
             small_object: DEFAULT_SMALL_OBJECT,
+            uploads: false,
         }
+    }
+
+    /// Another memory budget.
+    pub fn with_memory(mut self, memory: ByteSize) -> Self {
+        self.memory = memory;
+        self
     }
 
     /// Keeps pages on disk too, in at most `capacity` bytes under `dir`. Default: no disk.
@@ -71,6 +83,13 @@ impl CacheOptions {
     /// to disk only, and to memory when they are read again. Without a disk it means nothing. Default: 10 MiB.
     pub fn with_small_object(mut self, small_object: ByteSize) -> Self {
         self.small_object = small_object;
+        self
+    }
+
+    /// Leaves an eighth of the memory to uploads: 512 MiB at most, and never less than the 5 MiB without which no
+    /// large object could be written. Default: nothing is left to them.
+    pub fn with_uploads(mut self) -> Self {
+        self.uploads = true;
         self
     }
 
@@ -112,14 +131,18 @@ impl CacheOptions {
     }
 
     pub(super) fn shares(&self) -> Shares {
-        let budget = self.memory.as_u64();
+        let uploads = match self.uploads {
+            true => ByteSize::bytes(self.memory.as_u64() / 8).clamp(LEAST_FOR_UPLOADS, MOST_FOR_UPLOADS),
+            false => ByteSize::ZERO,
+        };
+        let budget = self.memory.as_u64().saturating_sub(uploads.as_u64());
         let page = self.page_size.as_u64();
-        let none = Shares { memory: ByteSize::ZERO, in_flight: ByteSize::ZERO, write_buffer: ByteSize::ZERO };
         // A page under way, a page at rest, and three buffers of two pages for the disk: less holds nothing.
         let buffers = |write_buffer: u64| if self.disk.is_some() { 3 * write_buffer } else { 0 };
         let least_buffer = 2 * page + WRITE_OVERHEAD.as_u64();
         if budget < 4 * page + buffers(least_buffer) {
-            return none;
+            let zero = ByteSize::ZERO;
+            return Shares { memory: zero, in_flight: zero, write_buffer: zero, uploads };
         }
         let write_buffer = (budget / 16).min(LARGEST_WRITE_BUFFER.as_u64()).max(least_buffer);
         let in_flight = (budget / 4).max(page);
@@ -127,6 +150,7 @@ impl CacheOptions {
             memory: ByteSize::bytes(budget.saturating_sub(in_flight + buffers(write_buffer)).max(page)),
             in_flight: ByteSize::bytes(in_flight),
             write_buffer: ByteSize::bytes(write_buffer),
+            uploads,
         }
     }
 
@@ -143,12 +167,26 @@ mod tests {
     #[test]
     fn the_parts_add_up_to_the_budget() {
         for mib in [32, 64, 100, 1024, 65536] {
-            let options = CacheOptions::new(ByteSize::mib(mib)).with_disk("d", ByteSize::gib(1));
-            let Shares { memory, in_flight, write_buffer } = options.shares();
-            let sum = memory.as_u64() + in_flight.as_u64() + 3 * write_buffer.as_u64();
-            assert_eq!(sum, mib << 20);
-            assert!(memory.as_u64() * 2 >= sum, "{mib} MiB: most of a budget is for pages");
+            let reads = CacheOptions::new(ByteSize::mib(mib)).with_disk("d", ByteSize::gib(1));
+            for (options, part) in [(reads.clone(), 2), (reads.with_uploads(), 3)] {
+                let Shares { memory, in_flight, write_buffer, uploads } = options.shares();
+                let buffers = 3 * write_buffer.as_u64();
+                let sum = memory.as_u64() + in_flight.as_u64() + buffers + uploads.as_u64();
+                assert_eq!(sum, mib << 20);
+                assert!(memory.as_u64() * part >= sum, "{mib} MiB: most of a budget is for pages");
+            }
         }
+    }
+
+    #[test]
+    fn uploads_have_an_eighth_of_the_memory_and_enough_for_one_part_of_none() {
+        let uploads = |memory| CacheOptions::new(memory).with_uploads().shares().uploads;
+        assert_eq!(uploads(ByteSize::gib(1)), ByteSize::mib(128));
+        assert_eq!(uploads(ByteSize::gib(64)), ByteSize::mib(512));
+        for bytes in [0, 1, ByteSize::mib(32).as_u64()] {
+            assert_eq!(uploads(ByteSize::bytes(bytes)), ByteSize::mib(5), "{bytes}");
+        }
+        assert_eq!(CacheOptions::new(ByteSize::gib(1)).shares().uploads, ByteSize::ZERO);
     }
 
     #[test]

@@ -1,18 +1,38 @@
 //! Text tables, and numbers as they stand in them.
 
+use console::measure_text_width;
+
+/// On which side of its column a cell stands.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(crate) enum Side {
+    Left,
+    Right,
+}
+
 /// Rows of cells in columns: the first column to the left, the others to the right, two spaces between them.
-pub(super) fn align(rows: &[Vec<String>]) -> String {
+pub(crate) fn align(rows: &[Vec<String>]) -> String {
+    let columns = rows.iter().map(Vec::len).max().unwrap_or(0);
+    let mut sides = vec![Side::Right; columns];
+    sides.iter_mut().take(1).for_each(|side| *side = Side::Left);
+    align_by(rows, &sides)
+}
+
+/// Rows of cells in columns on these sides, those without a side to the left; two spaces between them.
+pub(crate) fn align_by(rows: &[Vec<String>], sides: &[Side]) -> String {
     let columns = rows.iter().map(Vec::len).max().unwrap_or(0);
     let width = |column: usize| {
         let cells = rows.iter().filter_map(|row| row.get(column));
-        cells.map(|cell| cell.chars().count()).max().unwrap_or(0)
+        cells.map(|cell| measure_text_width(cell)).max().unwrap_or(0)
     };
     let widths: Vec<_> = (0..columns).map(width).collect();
     let mut text = String::new();
     for row in rows {
-        let cells = row.iter().zip(&widths).enumerate().map(|(column, (cell, width))| match column {
-            0 => format!("{cell:<width$}"),
-            _ => format!("{cell:>width$}"),
+        let cells = row.iter().zip(&widths).enumerate().map(|(column, (cell, width))| {
+            let space = " ".repeat(width.saturating_sub(measure_text_width(cell)));
+            match sides.get(column) {
+                Some(Side::Right) => format!("{space}{cell}"),
+                _ => format!("{cell}{space}"),
+            }
         });
         let line = cells.collect::<Vec<_>>().join("  ");
         text.push_str(line.trim_end());
@@ -22,7 +42,7 @@ pub(super) fn align(rows: &[Vec<String>]) -> String {
 }
 
 /// A time in milliseconds with three digits that count.
-pub(super) fn milliseconds(ms: f64) -> String {
+pub(crate) fn milliseconds(ms: f64) -> String {
     match ms {
         ms if ms < 0.9995 => format!("{ms:.3}"),
         ms if ms < 9.995 => format!("{ms:.2}"),
@@ -32,7 +52,7 @@ pub(super) fn milliseconds(ms: f64) -> String {
 }
 
 /// A number of bytes in units of thousands.
-pub(super) fn bytes(bytes: u64) -> String {
+pub(crate) fn bytes(bytes: u64) -> String {
     let units = [("TB", 1e12), ("GB", 1e9), ("MB", 1e6), ("kB", 1e3)];
     match units.into_iter().find(|(_, size)| bytes as f64 >= *size) {
         Some((unit, size)) => format!("{:.1} {unit}", bytes as f64 / size),
@@ -41,12 +61,12 @@ pub(super) fn bytes(bytes: u64) -> String {
 }
 
 /// A share of one in percent.
-pub(super) fn percent(share: f64) -> String {
+pub(crate) fn percent(share: f64) -> String {
     format!("{:.1}%", 100.0 * share)
 }
 
 /// A count and its noun: `1 request`, `2 requests`.
-pub(super) fn count(number: usize, noun: &str) -> String {
+pub(crate) fn count(number: usize, noun: &str) -> String {
     let plural = if number == 1 { "" } else { "s" };
     format!("{number} {noun}{plural}")
 }

@@ -1,0 +1,152 @@
+//! How a verb fails: the one line that is printed, and the exit code.
+
+use std::{error::Error as StdError, fmt, io};
+
+use anyhow::Error;
+use arrow::error::ArrowError;
+use stylobate_server::ServerError;
+
+/// Something is wrong with what the user typed, rather than with data or storage.
+#[derive(Debug)]
+pub(crate) struct Usage(String);
+
+/// An error of what the user typed. Its text says what to type instead.
+pub(crate) fn usage(text: impl Into<String>) -> Error {
+    Error::new(Usage(text.into()))
+}
+
+impl fmt::Display for Usage {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.write_str(&self.0)
+    }
+}
+
+impl StdError for Usage {}
+
+/// 2 for what the user typed, what the node says for a node that did not start, 1 for anything else.
+pub(crate) fn exit_code(error: &Error) -> u8 {
+    use stylobate_columnar::Error as Columnar;
+
+    if let Some(error) = error.downcast_ref::<ServerError>() {
+        return error.exit_code();
+    }
+    let mistyped = matches!(
+        error.downcast_ref(),
+        Some(Columnar::NoSuchColumn { .. } | Columnar::Predicate { .. } | Columnar::Pattern { .. })
+    );
+    if mistyped || error.is::<Usage>() { 2 } else { 1 }
+}
+
+/// The error and what caused it. A cause that its effect quotes already is left out.
+pub(crate) fn in_one_line(error: &Error) -> String {
+    if let Some(line) = error.downcast_ref().and_then(unknown_column) {
+        return line;
+    }
+    let mut line = String::new();
+    for cause in error.chain() {
+        let words: Vec<_> = cause.to_string().split_whitespace().map(str::to_owned).collect();
+        let text = words.join(" ");
+        if line.is_empty() {
+            line = text;
+        } else if !line.contains(&text) {
+            line = format!("{line}: {text}");
+        }
+    }
+    line
+}
+
+/// Whether the reader of our output went away, as `head` does when it has seen enough.
+pub(crate) fn is_closed_pipe(error: &Error) -> bool {
+    let closed = |error: &io::Error| error.kind() == io::ErrorKind::BrokenPipe;
+    error.chain().any(|cause| {
+        cause.downcast_ref().is_some_and(closed)
+            // What arrow wraps is not among the sources.
+            || matches!(cause.downcast_ref(), Some(ArrowError::IoError(_, error)) if closed(error))
+    })
+}
+
+/// Names the column that was probably meant, or else some that there are: a file may have thousands.
+fn unknown_column(error: &stylobate_columnar::Error) -> Option<String> {
+    const NAMED: usize = 30;
+    let stylobate_columnar::Error::NoSuchColumn { column, available } = error else { return None };
+    let names: Vec<&str> = available.split(", ").collect();
+    Some(match nearest(column, &names) {
+        Some(name) => format!("no column {column}; did you mean {name}?"),
+        None if names.len() > NAMED => {
+            let (first, more) = (&names[..NAMED], names.len() - NAMED);
+            format!("no column {column}: there are {} and {more} more", first.join(", "))
+        }
+        None => format!("no column {column}: there are {available}"),
+    })
+}
+
+/// The name that differs least, if it differs little: in case, in a letter of three, or in the struct that it is in.
+pub(crate) fn nearest<'a>(name: &str, names: &[&'a str]) -> Option<&'a str> {
+    let lower = name.to_lowercase();
+    let last = |name: &str| name.rsplit('.').next().unwrap_or_default().to_lowercase();
+    let distances = names.iter().map(|known| {
+        let whole = distance(&lower, &known.to_lowercase());
+        let inner = if last(known) == lower { 1 } else { usize::MAX };
+        (whole.min(inner), *known)
+    });
+    let (distance, known) = distances.min_by_key(|(distance, _)| *distance)?;
+    (distance <= (name.chars().count() / 3).max(1)).then_some(known)
+}
+
+/// How many letters must be put in, taken out or replaced to make one of the other.
+fn distance(a: &str, b: &str) -> usize {
+    let b: Vec<char> = b.chars().collect();
+    let mut row: Vec<usize> = (0..=b.len()).collect();
+    for (i, letter) in a.chars().enumerate() {
+        let mut diagonal = std::mem::replace(&mut row[0], i + 1);
+        for (j, other) in b.iter().enumerate() {
+            let replaced = diagonal + usize::from(letter != *other);
+            diagonal = row[j + 1];
+            row[j + 1] = replaced.min(row[j] + 1).min(diagonal + 1);
+        }
+    }
+    row[b.len()]
+}
+
+#[cfg(test)]
+mod tests {
+    use anyhow::anyhow;
+
+    use super::*;
+
+    #[test]
+    fn an_error_is_one_line_that_says_nothing_twice() {
+        let error = anyhow!("a\n  b").context("opening: a b").context("starting");
+        assert_eq!(in_one_line(&error), "starting: opening: a b");
+    }
+
+    #[test]
+    fn the_column_that_was_meant_is_named_and_otherwise_some_that_there_are() {
+        let no = |column: &str, available: &str| {
+            let (column, available) = (column.to_owned(), available.to_owned());
+            in_one_line(&Error::new(stylobate_columnar::Error::NoSuchColumn { column, available }))
+        };
+        assert_eq!(no("l_shipmod", "a, l_shipmode"), "no column l_shipmod; did you mean l_shipmode?");
+        assert_eq!(no("CITY", "name, address.city"), "no column CITY; did you mean address.city?");
+        assert_eq!(no("zebra", "a, b"), "no column zebra: there are a, b");
+        let many: Vec<_> = (0..40).map(|n| format!("column{n:03}")).collect();
+        assert!(no("zebra", &many.join(", ")).ends_with("column029 and 10 more"));
+    }
+
+    #[test]
+    fn what_was_mistyped_has_another_exit_code_than_what_is_broken() {
+        assert_eq!(exit_code(&usage("no")), 2);
+        assert_eq!(exit_code(&usage("no").context("while")), 2);
+        assert_eq!(exit_code(&anyhow!("no")), 1);
+        let reason = "no".to_owned();
+        assert_eq!(exit_code(&Error::new(stylobate_columnar::Error::Predicate { reason })), 2);
+    }
+
+    #[test]
+    fn a_closed_pipe_is_found_wherever_it_is_wrapped() {
+        let closed = || io::Error::from(io::ErrorKind::BrokenPipe);
+        assert!(is_closed_pipe(&Error::new(closed()).context("writing")));
+        assert!(is_closed_pipe(&ArrowError::IoError("x".to_owned(), closed()).into()));
+        assert!(!is_closed_pipe(&anyhow!("x")));
+    }
+}

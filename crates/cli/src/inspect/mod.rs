@@ -1,0 +1,146 @@
+//! `stylobate inspect`: what is in Parquet and ORC files, apart from their values.
+
+mod files;
+mod picture;
+
+use std::io::Write;
+
+use anyhow::Result;
+use clap::Args;
+use futures::StreamExt;
+use stylobate_columnar::{Inspection, Source, inspect_all};
+use stylobate_storage::ByteSize;
+
+use self::{files::Overview, picture::Picture};
+use crate::{
+    failure::{is_closed_pipe, nearest, usage},
+    rows::{open_cache, option, until_stopped},
+};
+
+/// Footers and little else are read, and each once.
+const MEMORY: ByteSize = ByteSize::mib(64);
+
+const EXAMPLES: &str = "\
+Examples:
+  Schema, sizes, encodings, dictionaries and statistics of a file:
+    stylobate inspect lineitem.parquet
+  Two columns, row group by row group:
+    stylobate inspect lineitem.parquet --row-groups --columns l_shipmode,l_quantity
+  A line for each file of a folder:
+    stylobate inspect 's3://bucket/lake/events/' --option region=eu-west-1
+  The largest columns, for a program:
+    stylobate inspect lineitem.orc --json | jq '.[0].columns | sort_by(-.compressed_size) | .[:3] | .[].name'
+
+Of several files, a summary and a line for each are printed; --json prints a list with an entry for each file always.
+
+Exit codes: 2 wrong command line or unknown column; 1 anything else, such as a file that is corrupt.";
+
+/// What the user asked of `stylobate inspect`.
+#[derive(Args, Clone, Debug)]
+#[command(after_help = EXAMPLES)]
+pub(crate) struct InspectArgs {
+    /// A file, a folder with all its subfolders, or a pattern, here or below s3://, gs://, az:// or http(s)://
+    #[arg(value_name = "PATH")]
+    path: String,
+
+    /// Only these columns, and those inside of them
+    #[arg(long, value_name = "NAMES", value_delimiter = ',')]
+    columns: Vec<String>,
+
+    /// A line for each row group (or stripe) and column
+    #[arg(long, visible_alias = "stripes")]
+    row_groups: bool,
+
+    /// Print all that is known as JSON
+    #[arg(long)]
+    json: bool,
+
+    /// An option of the store, such as region=eu-west-1; may be repeated
+    #[arg(long, value_name = "KEY=VALUE", value_parser = option)]
+    option: Vec<(String, String)>,
+}
+
+/// Inspects, until told to stop.
+///
+/// # Errors
+///
+/// If the command line is wrong, or a file is; the others were printed then.
+pub(crate) async fn run(args: InspectArgs) -> Result<()> {
+    match until_stopped(inspect(&args)).await {
+        Err(error) if is_closed_pipe(&error) => Ok(()),
+        done => done,
+    }
+}
+
+async fn inspect(args: &InspectArgs) -> Result<()> {
+    let cache = open_cache(Some(MEMORY)).await?;
+    let source = Source::Url { url: args.path.clone(), options: args.option.clone() };
+    let mut files = Box::pin(inspect_all(&source, &cache).await?.peekable());
+    let mut overview = Overview::default();
+    // The only file is shown in full, and the first of several like the others.
+    let mut first: Option<Inspection> = None;
+    let mut failed = 0;
+    let mut out = std::io::stdout().lock();
+    let mut printed = 0;
+    let mut found = 0;
+    while let Some((name, inspected)) = files.next().await {
+        found += 1;
+        match inspected {
+            Ok(inspection) => {
+                let inspection = args.chosen(inspection)?;
+                if args.json {
+                    write!(out, "{}", if printed == 0 { "[\n" } else { ",\n" })?;
+                    serde_json::to_writer_pretty(&mut out, &inspection)?;
+                    printed += 1;
+                } else {
+                    overview.add(&inspection);
+                    first = (found == 1).then_some(inspection);
+                }
+            }
+            Err(error) => {
+                // A single file's error is the command's own.
+                if found == 1 && files.as_mut().peek().await.is_none() {
+                    return Err(error.into());
+                }
+                failed += 1;
+                eprintln!("stylobate: {name}: {error}");
+            }
+        }
+    }
+    if args.json {
+        writeln!(out, "{}", if printed == 0 { "[]" } else { "\n]" })?;
+    } else if let Some(inspection) = &first {
+        write!(out, "{}", Picture { inspection, row_groups: args.row_groups }.text())?;
+    } else {
+        write!(out, "{}", overview.text())?;
+    }
+    out.flush()?;
+    if failed > 0 {
+        anyhow::bail!("{failed} of {found} files cannot be read");
+    }
+    Ok(())
+}
+
+impl InspectArgs {
+    /// The inspection with the columns that were asked for, and what else was.
+    fn chosen(&self, mut inspection: Inspection) -> Result<Inspection> {
+        for wanted in &self.columns {
+            if !inspection.columns.iter().any(|column| is_within(&column.name, wanted)) {
+                let names: Vec<_> = inspection.columns.iter().map(|column| column.name.as_str()).collect();
+                let hint = nearest(wanted, &names).map(|name| format!("; did you mean {name}?")).unwrap_or_default();
+                return Err(usage(format!("{}: no column {wanted}{hint}", inspection.object)));
+            }
+        }
+        let is_wanted = |name: &str| self.columns.is_empty() || self.columns.iter().any(|it| is_within(name, it));
+        inspection.columns.retain(|column| is_wanted(&column.name));
+        for part in &mut inspection.parts {
+            part.columns.retain(|chunk| self.row_groups && is_wanted(&chunk.name));
+        }
+        Ok(inspection)
+    }
+}
+
+/// Whether the column is the wanted one, or inside of it.
+fn is_within(name: &str, wanted: &str) -> bool {
+    name.strip_prefix(wanted).is_some_and(|rest| rest.is_empty() || rest.starts_with('.'))
+}

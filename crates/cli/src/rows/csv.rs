@@ -1,0 +1,219 @@
+//! Comma-separated values after RFC 4180. A null is an empty field and an empty string is `""`, so that neither is
+//! taken for the other; lists, maps and structs are JSON texts.
+
+use std::{io::Write, str};
+
+use anyhow::{Context, Result};
+use arrow::{
+    array::{Array, ArrayRef, AsArray, RecordBatch},
+    compute::take,
+    datatypes::{DataType, FieldRef, SchemaRef},
+    json::{
+        EncoderOptions,
+        writer::{NullableEncoder, make_encoder},
+    },
+    util::display::{ArrayFormatter, FormatOptions},
+};
+
+use super::encode::Encode;
+
+const DISPLAY: FormatOptions<'static> = FormatOptions::new().with_display_error(false);
+
+/// Writes a header and rows.
+pub(super) struct CsvEncoder<W> {
+    out: W,
+    /// How nested values become JSON.
+    json: EncoderOptions,
+    /// The text of one batch.
+    text: String,
+}
+
+impl<W: Write> CsvEncoder<W> {
+    pub(super) fn new(mut out: W, schema: &SchemaRef) -> Result<Self> {
+        let mut text = String::new();
+        for (index, field) in schema.fields().iter().enumerate() {
+            if index > 0 {
+                text.push(',');
+            }
+            push_quoted(&mut text, field.name());
+        }
+        text.push('\n');
+        out.write_all(text.as_bytes())?;
+        Ok(Self { out, json: EncoderOptions::default().with_explicit_nulls(true), text })
+    }
+}
+
+impl<W: Write> Encode for CsvEncoder<W> {
+    fn write(&mut self, batch: &RecordBatch) -> Result<()> {
+        let schema = batch.schema();
+        let plain: Vec<_> = batch.columns().iter().map(without_long_dictionary).collect::<Result<_>>()?;
+        let columns = schema.fields().iter().zip(&plain);
+        let columns = columns.map(|(field, array)| {
+            let column = Column::new(field, array, &self.json);
+            Ok((field.name(), column.with_context(|| format!("column {}", field.name()))?))
+        });
+        let mut columns: Vec<_> = columns.collect::<Result<_>>()?;
+        self.text.clear();
+        for row in 0..batch.num_rows() {
+            for (index, (name, column)) in columns.iter_mut().enumerate() {
+                if index > 0 {
+                    self.text.push(',');
+                }
+                column.push(row, &mut self.text).with_context(|| format!("column {name}"))?;
+            }
+            self.text.push('\n');
+        }
+        self.out.write_all(self.text.as_bytes())?;
+        Ok(self.out.flush()?)
+    }
+
+    fn finish(&mut self) -> Result<()> {
+        Ok(self.out.flush()?)
+    }
+}
+
+/// A column of a batch, ready to be written row by row.
+enum Column<'a> {
+    /// Fields as they stand in the file, and each row's index among them.
+    Dictionary { fields: Vec<String>, array: &'a dyn Array, keys: Vec<usize> },
+    /// Text that may need quotes.
+    Text { values: ArrayFormatter<'a>, array: &'a dyn Array, scratch: String },
+    /// Values whose text never needs quotes; that of a null is empty.
+    Bare(ArrayFormatter<'a>),
+    /// Lists, maps and structs.
+    Nested { values: NullableEncoder<'a>, scratch: Vec<u8> },
+}
+
+impl<'a> Column<'a> {
+    fn new(field: &'a FieldRef, array: &'a ArrayRef, json: &'a EncoderOptions) -> Result<Self> {
+        let values = || ArrayFormatter::try_new(array.as_ref(), &DISPLAY);
+        Ok(match array.data_type() {
+            DataType::Dictionary(..) => {
+                let dictionary = array.as_any_dictionary();
+                let fields = fields(dictionary.values())?;
+                let keys = if fields.is_empty() { vec![0; array.len()] } else { dictionary.normalized_keys() };
+                Self::Dictionary { fields, array, keys }
+            }
+            DataType::Utf8 | DataType::LargeUtf8 | DataType::Utf8View => {
+                Self::Text { values: values()?, array, scratch: String::new() }
+            }
+            nested if nested.is_nested() => {
+                Self::Nested { values: make_encoder(field, array, json)?, scratch: Vec::new() }
+            }
+            _ => Self::Bare(values()?),
+        })
+    }
+
+    fn push(&mut self, row: usize, text: &mut String) -> Result<()> {
+        match self {
+            Self::Dictionary { array, .. } | Self::Text { array, .. } if array.is_null(row) => {}
+            Self::Dictionary { fields, keys, .. } => {
+                let field = keys.get(row).and_then(|key| fields.get(*key));
+                text.push_str(field.map_or("", String::as_str));
+            }
+            Self::Text { values, scratch, .. } => {
+                scratch.clear();
+                values.value(row).write(scratch)?;
+                push_quoted(text, scratch);
+            }
+            Self::Bare(values) => values.value(row).write(text)?,
+            Self::Nested { values, .. } if values.is_null(row) => {}
+            Self::Nested { values, scratch } => {
+                scratch.clear();
+                values.encode(row, scratch);
+                push_quoted(text, str::from_utf8(scratch)?);
+            }
+        }
+        Ok(())
+    }
+}
+
+/// Each value of a dictionary as it stands in the file.
+fn fields(values: &ArrayRef) -> Result<Vec<String>> {
+    let is_text = matches!(values.data_type(), DataType::Utf8 | DataType::LargeUtf8 | DataType::Utf8View);
+    let formatter = ArrayFormatter::try_new(values.as_ref(), &DISPLAY)?;
+    let field = |index| {
+        let (mut value, mut field) = (String::new(), String::new());
+        formatter.value(index).write(&mut value)?;
+        match is_text && values.is_valid(index) {
+            true => push_quoted(&mut field, &value),
+            false => field = value,
+        }
+        Ok(field)
+    };
+    (0..values.len()).map(field).collect()
+}
+
+/// The values themselves where the dictionary has more values than there are rows.
+fn without_long_dictionary(array: &ArrayRef) -> Result<ArrayRef> {
+    match array.as_any_dictionary_opt() {
+        Some(dictionary) if dictionary.values().len() > array.len() => {
+            Ok(take(dictionary.values(), dictionary.keys(), None)?)
+        }
+        _ => Ok(array.clone()),
+    }
+}
+
+/// A text as a field, in quotes where it would be misread without.
+fn push_quoted(out: &mut String, field: &str) {
+    let needs_quotes = |byte: u8| matches!(byte, b',' | b'"' | b'\n' | b'\r');
+    if !field.is_empty() && !field.bytes().any(needs_quotes) {
+        out.push_str(field);
+        return;
+    }
+    out.push('"');
+    for (index, part) in field.split('"').enumerate() {
+        if index > 0 {
+            out.push_str("\"\"");
+        }
+        out.push_str(part);
+    }
+    out.push('"');
+}
+
+#[cfg(test)]
+mod tests {
+    use std::sync::Arc;
+
+    use arrow::{
+        array::{DictionaryArray, Int64Array, ListArray, StringArray},
+        datatypes::{Int8Type, Int32Type},
+    };
+
+    use super::*;
+
+    fn csv(columns: Vec<(&str, ArrayRef)>) -> String {
+        let batch = RecordBatch::try_from_iter(columns).unwrap();
+        let mut text = Vec::new();
+        let mut encoder = CsvEncoder::new(&mut text, &batch.schema()).unwrap();
+        encoder.write(&batch).unwrap();
+        encoder.finish().unwrap();
+        drop(encoder);
+        String::from_utf8(text).unwrap()
+    }
+
+    #[test]
+    fn a_null_is_empty_an_empty_string_is_quoted_and_quotes_are_doubled() {
+        let text: ArrayRef = Arc::new(StringArray::from(vec![Some("a"), None, Some(""), Some("x, \"y\"\n")]));
+        let numbers: ArrayRef = Arc::new(Int64Array::from(vec![Some(1), None, Some(-3), Some(4)]));
+        let written = csv(vec![("text", text), ("a,b", numbers)]);
+        assert_eq!(written, "text,\"a,b\"\na,1\n,\n\"\",-3\n\"x, \"\"y\"\"\n\",4\n");
+    }
+
+    #[test]
+    fn a_dictionary_is_written_as_its_values_however_long_it_is() {
+        let short: DictionaryArray<Int8Type> = vec![Some("a,b"), None, Some(""), Some("a,b")].into_iter().collect();
+        let long = short.slice(3, 1);
+        assert_eq!(csv(vec![("x", Arc::new(short))]), "x\n\"a,b\"\n\n\"\"\n\"a,b\"\n");
+        assert_eq!(csv(vec![("x", Arc::new(long))]), "x\n\"a,b\"\n");
+        let nulls: DictionaryArray<Int8Type> = vec![None::<&str>; 2].into_iter().collect();
+        assert_eq!(csv(vec![("x", Arc::new(nulls))]), "x\n\n\n");
+    }
+
+    #[test]
+    fn nested_values_are_json() {
+        let lists = vec![Some(vec![Some(1), None]), None, Some(vec![])];
+        let lists: ArrayRef = Arc::new(ListArray::from_iter_primitive::<Int32Type, _, _>(lists));
+        assert_eq!(csv(vec![("x", lists)]), "x\n\"[1,null]\"\n\n[]\n");
+    }
+}

@@ -1,0 +1,191 @@
+//! Where an output goes: standard output, or a file that appears under its name only when it is whole.
+
+use std::{
+    fs::{self, File, OpenOptions, Permissions},
+    io,
+    os::{fd::AsFd, unix::fs::PermissionsExt},
+    path::{Path, PathBuf},
+};
+
+use anyhow::{Context, Result};
+use tempfile::{Builder, TempPath};
+
+use crate::failure::usage;
+
+/// Characters of the name that the unfinished file's name begins with.
+const LONGEST_PREFIX: usize = 40;
+
+/// Whether a file that is there already may be replaced.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(crate) enum Overwrite {
+    Refuse,
+    Replace,
+}
+
+/// Where an output is to go. Nothing is written before it is opened.
+#[derive(Clone, Debug)]
+pub(crate) enum Destination {
+    /// Standard output.
+    Stdout,
+    /// A regular file, made anew.
+    File { path: PathBuf, overwrite: Overwrite },
+    /// A pipe or device that is there: written in place, since a file must not take its name.
+    InPlace(PathBuf),
+}
+
+/// A file that is being written beside its destination. Dropped, it is removed.
+#[derive(Debug)]
+pub(crate) struct Unfinished {
+    /// `None` where the output cannot be taken back.
+    file: Option<(TempPath, PathBuf, Overwrite)>,
+}
+
+impl Destination {
+    /// Understands a path; `-` is standard output. Fails where the path names a folder, a URL, or a file that must
+    /// not be replaced: before any work is done.
+    pub(crate) fn at(path: &Path, overwrite: Overwrite) -> Result<Self> {
+        if path == Path::new("-") {
+            return Ok(Self::Stdout);
+        }
+        let shown = path.display();
+        if path.to_string_lossy().contains("://") {
+            return Err(usage(format!("{shown}: only local files can be written in this version; `-` is standard output")));
+        }
+        // A link stays, and what it points to is replaced.
+        let target = fs::canonicalize(path).unwrap_or_else(|_| path.to_owned());
+        match fs::metadata(&target) {
+            Ok(found) if found.is_dir() => Err(usage(format!("{shown} is a folder: name a file in it"))),
+            Ok(found) if !found.is_file() => Ok(Self::InPlace(target)),
+            Ok(_) if overwrite == Overwrite::Refuse => Err(exists(path)),
+            _ => {
+                let folder = parent(&target);
+                if !folder.is_dir() {
+                    return Err(usage(format!("{shown}: there is no folder {}", folder.display())));
+                }
+                Ok(Self::File { path: target, overwrite })
+            }
+        }
+    }
+
+    /// Whether what is written shows on a terminal.
+    pub(crate) fn is_terminal(&self) -> bool {
+        matches!(self, Self::Stdout) && io::IsTerminal::is_terminal(&io::stdout())
+    }
+
+    /// Opens it for writing.
+    pub(crate) fn open(self) -> Result<(File, Unfinished)> {
+        match self {
+            Self::Stdout => {
+                let stdout = io::stdout().as_fd().try_clone_to_owned().context("opening standard output")?;
+                Ok((stdout.into(), Unfinished { file: None }))
+            }
+            Self::InPlace(path) => {
+                let file = OpenOptions::new().write(true).open(&path);
+                Ok((file.with_context(|| path.display().to_string())?, Unfinished { file: None }))
+            }
+            Self::File { path, overwrite } => {
+                // Hidden, and as long as any file system takes.
+                let name = path.file_name().unwrap_or_default().to_string_lossy();
+                let name: String = [".", &name].concat().chars().take(LONGEST_PREFIX).collect();
+                let mut builder = Builder::new();
+                builder.prefix(&name).suffix(".unfinished").permissions(Permissions::from_mode(0o666));
+                let unfinished = builder.tempfile_in(parent(&path));
+                let unfinished = unfinished.with_context(|| format!("creating {}", path.display()))?;
+                let (file, temporary) = unfinished.into_parts();
+                Ok((file, Unfinished { file: Some((temporary, path, overwrite)) }))
+            }
+        }
+    }
+}
+
+impl Unfinished {
+    /// Gives the file its name: all of it was written.
+    pub(crate) fn finish(self) -> Result<()> {
+        let Some((temporary, path, overwrite)) = self.file else { return Ok(()) };
+        let named = match overwrite {
+            Overwrite::Replace => temporary.persist(&path),
+            Overwrite::Refuse => temporary.persist_noclobber(&path),
+        };
+        named.map_err(|failed| match failed.error.kind() {
+            io::ErrorKind::AlreadyExists => exists(&path),
+            _ => anyhow::Error::new(failed.error).context(format!("naming {}", path.display())),
+        })
+    }
+}
+
+fn exists(path: &Path) -> anyhow::Error {
+    usage(format!("{} exists already: give another name, or --force to replace it", path.display()))
+}
+
+fn parent(path: &Path) -> &Path {
+    match path.parent() {
+        Some(folder) if !folder.as_os_str().is_empty() => folder,
+        _ => Path::new("."),
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use std::io::Write;
+
+    use super::*;
+
+    fn names(folder: &Path) -> Vec<String> {
+        fs::read_dir(folder).unwrap().map(|entry| entry.unwrap().file_name().into_string().unwrap()).collect()
+    }
+
+    #[test]
+    fn a_file_has_its_name_only_when_it_is_whole() {
+        let folder = tempfile::tempdir().unwrap();
+        let path = folder.path().join("out.csv");
+        let (mut file, unfinished) = Destination::at(&path, Overwrite::Refuse).unwrap().open().unwrap();
+        file.write_all(b"x").unwrap();
+        assert!(!path.exists());
+        unfinished.finish().unwrap();
+        assert_eq!(names(folder.path()), ["out.csv"]);
+        assert_eq!(fs::metadata(&path).unwrap().permissions().mode() & 0o600, 0o600);
+    }
+
+    #[test]
+    fn a_file_that_is_given_up_leaves_nothing_behind() {
+        let folder = tempfile::tempdir().unwrap();
+        let path = folder.path().join("out.csv");
+        fs::write(&path, "before").unwrap();
+        drop(Destination::at(&path, Overwrite::Replace).unwrap().open().unwrap());
+        assert_eq!(names(folder.path()), ["out.csv"]);
+        assert_eq!(fs::read_to_string(path).unwrap(), "before");
+    }
+
+    #[test]
+    fn a_file_that_appears_meanwhile_is_not_replaced() {
+        let folder = tempfile::tempdir().unwrap();
+        let path = folder.path().join("out.csv");
+        let (_file, unfinished) = Destination::at(&path, Overwrite::Refuse).unwrap().open().unwrap();
+        fs::write(&path, "another's").unwrap();
+        assert!(unfinished.finish().unwrap_err().to_string().contains("--force"));
+        assert_eq!(fs::read_to_string(&path).unwrap(), "another's");
+        assert_eq!(names(folder.path()), ["out.csv"]);
+    }
+
+    #[test]
+    fn what_a_link_points_to_is_replaced_and_a_device_is_not() {
+        let folder = tempfile::tempdir().unwrap();
+        let (target, link) = (folder.path().join("target"), folder.path().join("link"));
+        fs::write(&target, "before").unwrap();
+        std::os::unix::fs::symlink(&target, &link).unwrap();
+        let (_file, unfinished) = Destination::at(&link, Overwrite::Replace).unwrap().open().unwrap();
+        unfinished.finish().unwrap();
+        assert!(link.is_symlink());
+        assert_eq!(fs::read_to_string(&target).unwrap(), "");
+        let null = Destination::at(Path::new("/dev/null"), Overwrite::Refuse).unwrap();
+        assert!(matches!(null, Destination::InPlace(_)));
+    }
+
+    #[test]
+    fn a_folder_or_a_url_is_no_file() {
+        for path in ["/tmp", "s3://bucket/out.csv", "/no/such/folder/out.csv"] {
+            let error = Destination::at(Path::new(path), Overwrite::Refuse).unwrap_err();
+            assert!(error.to_string().contains(path), "{error}");
+        }
+    }
+}

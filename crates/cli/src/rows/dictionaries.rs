@@ -1,0 +1,178 @@
+//! Arrow IPC files with dictionaries. In such a file a column has one dictionary, which may grow from batch to batch,
+//! while the batches of a scan bring one for each row group: their values are numbered anew here.
+
+use std::{collections::HashMap, io::Write, sync::Arc};
+
+use anyhow::{Context, Result};
+use arrow::{
+    array::{Array, ArrayRef, AsArray, DictionaryArray, Int32Array, RecordBatch, UInt32Array, new_empty_array},
+    compute::{cast, concat, take},
+    datatypes::{DataType, Field, FieldRef, Int32Type, Schema, SchemaRef},
+    ipc::writer::{DictionaryHandling, FileWriter, IpcWriteOptions},
+    row::{RowConverter, SortField},
+};
+
+use super::encode::Encode;
+
+/// Writes an Arrow IPC file.
+pub(super) struct ArrowFileEncoder<W: Write> {
+    writer: FileWriter<W>,
+    schema: SchemaRef,
+    /// For each column that is a dictionary, the file's.
+    dictionaries: Vec<Option<Growing>>,
+}
+
+impl<W: Write> ArrowFileEncoder<W> {
+    pub(super) fn new(out: W, schema: &SchemaRef) -> Result<Self> {
+        let fields: Vec<FieldRef> = schema.fields().iter().map(written).collect();
+        let growing = |field: &FieldRef| match field.data_type() {
+            DataType::Dictionary(_, values) => Growing::new(values).map(Some),
+            _ => Ok(None),
+        };
+        let dictionaries = fields.iter().map(growing).collect::<Result<_>>()?;
+        let schema = Arc::new(Schema::new_with_metadata(fields, schema.metadata().clone()));
+        let options = IpcWriteOptions::default().with_dictionary_handling(DictionaryHandling::Delta);
+        let writer = FileWriter::try_new_with_options(out, &schema, options)?;
+        Ok(Self { writer, schema, dictionaries })
+    }
+}
+
+impl<W: Write> Encode for ArrowFileEncoder<W> {
+    fn write(&mut self, batch: &RecordBatch) -> Result<()> {
+        let columns = batch.columns().iter().zip(&mut self.dictionaries).zip(self.schema.fields());
+        let columns = columns.map(|((column, dictionary), field)| {
+            let written = match dictionary {
+                Some(growing) => growing.number(column),
+                None => cast(column, field.data_type()).map_err(Into::into),
+            };
+            written.with_context(|| format!("column {}", field.name()))
+        });
+        let columns = columns.collect::<Result<_>>()?;
+        Ok(self.writer.write(&RecordBatch::try_new(self.schema.clone(), columns)?)?)
+    }
+
+    fn finish(&mut self) -> Result<()> {
+        Ok(self.writer.finish()?)
+    }
+}
+
+/// The field as it stands in the file: dictionaries have room for all values, and there are none inside of nested
+/// types.
+fn written(field: &FieldRef) -> FieldRef {
+    let data_type = match field.data_type() {
+        DataType::Dictionary(_, values) => DataType::Dictionary(Box::new(DataType::Int32), values.clone()),
+        other => plain(other),
+    };
+    with_type(field, data_type)
+}
+
+fn plain(data_type: &DataType) -> DataType {
+    let inner = |field: &FieldRef| with_type(field, plain(field.data_type()));
+    match data_type {
+        DataType::Dictionary(_, values) => plain(values),
+        DataType::List(item) => DataType::List(inner(item)),
+        DataType::LargeList(item) => DataType::LargeList(inner(item)),
+        DataType::FixedSizeList(item, len) => DataType::FixedSizeList(inner(item), *len),
+        DataType::Map(entries, sorted) => DataType::Map(inner(entries), *sorted),
+        DataType::Struct(fields) => DataType::Struct(fields.iter().map(inner).collect()),
+        other => other.clone(),
+    }
+}
+
+fn with_type(field: &FieldRef, data_type: DataType) -> FieldRef {
+    Arc::new(Field::new(field.name(), data_type, field.is_nullable()).with_metadata(field.metadata().clone()))
+}
+
+/// A dictionary to which values are only added.
+struct Growing {
+    values: ArrayRef,
+    rows: RowConverter,
+    numbers: HashMap<Box<[u8]>, i32>,
+}
+
+impl Growing {
+    fn new(values: &DataType) -> Result<Self> {
+        let rows = RowConverter::new(vec![SortField::new(values.clone())])?;
+        Ok(Self { values: new_empty_array(values), rows, numbers: HashMap::new() })
+    }
+
+    /// The column with this dictionary in place of its own.
+    fn number(&mut self, column: &ArrayRef) -> Result<ArrayRef> {
+        let column = column.as_any_dictionary();
+        let rows = self.rows.convert_columns(std::slice::from_ref(column.values()))?;
+        let mut numbers = Vec::with_capacity(rows.num_rows());
+        let mut added = Vec::new();
+        for (index, row) in rows.iter().enumerate() {
+            let number = match self.numbers.get(row.as_ref()) {
+                Some(number) => *number,
+                None => {
+                    let number = i32::try_from(self.numbers.len()).context("too many distinct values")?;
+                    self.numbers.insert(row.as_ref().into(), number);
+                    added.push(u32::try_from(index)?);
+                    number
+                }
+            };
+            numbers.push(number);
+        }
+        if !added.is_empty() {
+            let added = take(column.values(), &UInt32Array::from(added), None)?;
+            self.values = concat(&[self.values.as_ref(), added.as_ref()])?;
+        }
+        let keys = take(&Int32Array::from(numbers), column.keys(), None)?;
+        Ok(Arc::new(DictionaryArray::try_new(keys.as_primitive::<Int32Type>().clone(), self.values.clone())?))
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use arrow::{
+        array::{StringArray, StructArray},
+        datatypes::UInt8Type,
+        ipc::reader::FileReader,
+    };
+
+    use super::*;
+
+    fn dictionary(values: &[Option<&str>]) -> ArrayRef {
+        Arc::new(values.iter().copied().collect::<DictionaryArray<UInt8Type>>())
+    }
+
+    fn read(file: Vec<u8>) -> Vec<RecordBatch> {
+        FileReader::try_new(std::io::Cursor::new(file), None).unwrap().map(Result::unwrap).collect()
+    }
+
+    #[test]
+    fn batches_with_dictionaries_of_their_own_share_the_one_of_the_file() {
+        let batches = [[Some("a"), None, Some("b")], [Some("c"), Some("b"), None], [Some("c"), Some("a"), Some("c")]];
+        let batch = |rows: &[Option<&str>]| RecordBatch::try_from_iter([("x", dictionary(rows))]).unwrap();
+        let mut file = Vec::new();
+        let mut encoder = ArrowFileEncoder::new(&mut file, &batch(&[]).schema()).unwrap();
+        for rows in &batches {
+            encoder.write(&batch(rows)).unwrap();
+        }
+        encoder.finish().unwrap();
+        drop(encoder);
+        let read = read(file);
+        assert_eq!(read.len(), 3);
+        for (batch, rows) in read.iter().zip(batches) {
+            let values = cast(batch.column(0), &DataType::Utf8).unwrap();
+            assert_eq!(values.as_string::<i32>(), &StringArray::from(rows.to_vec()));
+        }
+    }
+
+    #[test]
+    fn a_dictionary_within_a_struct_is_written_as_its_values() {
+        let inner = dictionary(&[Some("a"), None]);
+        let field = Arc::new(Field::new("inner", inner.data_type().clone(), true));
+        let column: ArrayRef = Arc::new(StructArray::from(vec![(field, inner)]));
+        let batch = RecordBatch::try_from_iter([("x", column)]).unwrap();
+        let mut file = Vec::new();
+        let mut encoder = ArrowFileEncoder::new(&mut file, &batch.schema()).unwrap();
+        encoder.write(&batch).unwrap();
+        encoder.finish().unwrap();
+        drop(encoder);
+        let read = read(file);
+        let values = read[0].column(0).as_struct().column(0);
+        assert_eq!(values.as_string::<i32>(), &StringArray::from(vec![Some("a"), None]));
+    }
+}

@@ -1,0 +1,134 @@
+//! Takes the batches of a scan as they come, and writes them on a thread of its own: an output may stand still, as a
+//! pipe does that nobody reads, and must not keep the process from ending.
+
+use std::{
+    fs::File,
+    io::{self, BufWriter, Write},
+};
+
+use anyhow::{Context, Result};
+use arrow::{array::RecordBatch, datatypes::SchemaRef};
+use futures::{Stream, StreamExt};
+use tokio::sync::mpsc;
+
+use super::{
+    Bound, Destination, Format, Progress,
+    encode::encoder,
+    progress::ByteCount,
+};
+
+/// Batches that wait for the writer.
+const WAITING: usize = 2;
+const BUFFER: usize = 256 << 10;
+
+/// What was written.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+pub(crate) struct Drained {
+    pub(crate) rows: u64,
+    pub(crate) bytes: u64,
+}
+
+enum Message {
+    Batch(RecordBatch),
+    /// There are no more. A channel that closes without it was given up.
+    End,
+}
+
+/// Writes all batches of `schema` to the destination. A file is under its name only if this succeeds; dropped or
+/// failed, nothing is left of it.
+pub(crate) async fn drain(
+    schema: SchemaRef,
+    mut batches: impl Stream<Item = stylobate_columnar::Result<RecordBatch>> + Unpin,
+    format: Format,
+    bound: Bound,
+    destination: Destination,
+    progress: &Progress,
+) -> Result<Drained> {
+    // Nothing is created before there is something to write.
+    let mut next = batches.next().await.transpose()?;
+    let (file, unfinished) = destination.open()?;
+    let (to_writer, waiting) = mpsc::channel(WAITING);
+    let bytes = progress.byte_count();
+    let counted = Counted { file, bytes: bytes.clone() };
+    let writer = tokio::task::spawn_blocking(move || write(&schema, format, &bound, counted, waiting));
+    let mut rows = 0;
+    let mut failed = None;
+    while let Some(batch) = next {
+        let batch_rows = batch.num_rows();
+        if to_writer.send(Message::Batch(batch)).await.is_err() {
+            break;
+        }
+        rows += batch_rows as u64;
+        progress.add_rows(batch_rows);
+        next = match batches.next().await.transpose() {
+            Ok(next) => next,
+            Err(error) => {
+                failed = Some(error);
+                break;
+            }
+        };
+    }
+    progress.clear();
+    if failed.is_none() {
+        // Where the writer has ended already, it says why.
+        let _ = to_writer.send(Message::End).await;
+    }
+    drop(to_writer);
+    let written = writer.await.context("the writer ended")?;
+    if let Some(error) = failed {
+        return Err(error.into());
+    }
+    written?;
+    unfinished.finish()?;
+    Ok(Drained { rows, bytes: bytes.get() })
+}
+
+fn write(
+    schema: &SchemaRef,
+    format: Format,
+    bound: &Bound,
+    file: Counted,
+    mut waiting: mpsc::Receiver<Message>,
+) -> Result<()> {
+    let mut file = file;
+    {
+        let mut out = encoder(format, schema, bound, BufWriter::with_capacity(BUFFER, &mut file))?;
+        loop {
+            match waiting.blocking_recv() {
+                Some(Message::Batch(batch)) => out.write(&batch)?,
+                Some(Message::End) => break,
+                None => return Ok(()),
+            }
+        }
+        out.finish()?;
+    }
+    file.sync()
+}
+
+/// A file whose bytes are counted.
+struct Counted {
+    file: File,
+    bytes: ByteCount,
+}
+
+impl Counted {
+    /// Waits until the disk has it: a file that has its name must have its bytes after a crash too.
+    fn sync(&self) -> Result<()> {
+        match self.file.metadata()?.is_file() {
+            true => Ok(self.file.sync_all()?),
+            false => Ok(()),
+        }
+    }
+}
+
+impl Write for Counted {
+    fn write(&mut self, bytes: &[u8]) -> io::Result<usize> {
+        let written = self.file.write(bytes)?;
+        self.bytes.add(written);
+        Ok(written)
+    }
+
+    fn flush(&mut self) -> io::Result<()> {
+        self.file.flush()
+    }
+}

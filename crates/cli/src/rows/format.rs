@@ -1,0 +1,72 @@
+//! The formats that rows are written in, and how a file's name tells one.
+
+use std::path::Path;
+
+use anyhow::Result;
+
+use crate::failure::usage;
+
+/// How rows are written.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(crate) enum Format {
+    /// Columns under each other, for people.
+    Table,
+    /// Comma-separated values with a header.
+    Csv,
+    /// One JSON object per line.
+    Json,
+    /// Arrow IPC, the stream: read from its beginning to its end.
+    ArrowStream,
+    /// Arrow IPC, the file: its batches can be read in any order.
+    ArrowFile,
+}
+
+impl Format {
+    /// Whether it is no text, so that a terminal is the wrong place for it.
+    pub(crate) fn is_binary(self) -> bool {
+        match self {
+            Self::ArrowStream | Self::ArrowFile => true,
+            Self::Table | Self::Csv | Self::Json => false,
+        }
+    }
+
+    /// The format that the file's extension names.
+    pub(crate) fn of(path: &Path) -> Result<Self> {
+        let extension = path.extension().unwrap_or_default().to_string_lossy().to_lowercase();
+        let shown = path.display();
+        match extension.as_str() {
+            "csv" => Ok(Self::Csv),
+            "json" | "jsonl" | "ndjson" => Ok(Self::Json),
+            "arrow" | "feather" | "ipc" => Ok(Self::ArrowFile),
+            "arrows" => Ok(Self::ArrowStream),
+            "parquet" | "orc" => Err(usage(format!(
+                "{shown}: writing .{extension} files comes in a later version; this one writes {KNOWN}"
+            ))),
+            "" => Err(usage(format!("{shown}: the name has no extension that tells the format: give one of {KNOWN}, or --to"))),
+            _ => Err(usage(format!("{shown}: .{extension} tells no format: give one of {KNOWN}, or --to"))),
+        }
+    }
+}
+
+const KNOWN: &str = ".csv, .jsonl, .arrow and .arrows";
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn the_extension_tells_the_format_in_any_case() {
+        let formats = ["a.CSV", "b/a.jsonl", "a.b.json", "a.feather", "a.arrows"];
+        let formats = formats.map(|path| Format::of(Path::new(path)).unwrap());
+        use Format::*;
+        assert_eq!(formats, [Csv, Json, Json, ArrowFile, ArrowStream]);
+    }
+
+    #[test]
+    fn a_name_that_tells_no_format_is_an_error_that_names_those_there_are() {
+        for path in ["a.parquet", "a.orc", "a.xlsx", "a", ".csv"] {
+            let error = Format::of(Path::new(path)).unwrap_err().to_string();
+            assert!(error.contains(path) && error.contains(".jsonl"), "{error}");
+        }
+    }
+}

@@ -1,0 +1,268 @@
+//! A table for people: columns under each other, as wide as the terminal, and a note of what does not fit.
+
+use std::{io::Write, iter};
+
+use anyhow::Result;
+use arrow::{
+    array::RecordBatch,
+    datatypes::{DataType, SchemaRef},
+    util::display::{ArrayFormatter, FormatOptions},
+};
+use console::{measure_text_width, pad_str, truncate_str};
+
+use super::encode::Encode;
+
+/// Rows that are laid out together: a longer table is cut into such parts, so that memory stays bounded.
+const PART: usize = 1_000;
+/// Letters of a cell, at most, on a terminal and elsewhere.
+const WIDEST_ON_TERMINAL: usize = 40;
+const WIDEST: usize = 120;
+const GAP: &str = "  ";
+const NULL: &str = "NULL";
+
+/// How much of the rows a table shows.
+#[derive(Clone, Debug, Default)]
+pub(crate) struct Bound {
+    /// Rows that are shown; whether there are more is told at the end.
+    pub(crate) rows: Option<u64>,
+    /// How many rows there are in all, where that is known.
+    pub(crate) total: Option<u64>,
+    /// Columns of letters that there is room for; `None` for as many as it takes.
+    pub(crate) width: Option<usize>,
+}
+
+/// Writes a table.
+pub(super) struct Grid<W> {
+    out: W,
+    bound: Bound,
+    columns: Vec<Heading>,
+    /// Cells of rows that are not written yet.
+    rows: Vec<Vec<String>>,
+    written: u64,
+    left_out: u64,
+    /// The widths that the first part gave the columns that fit; the last may be cut.
+    layout: Option<Vec<usize>>,
+}
+
+struct Heading {
+    name: String,
+    is_number: bool,
+}
+
+impl<W: Write> Grid<W> {
+    pub(super) fn new(out: W, schema: &SchemaRef, bound: Bound) -> Self {
+        let columns = schema.fields().iter().map(|field| {
+            let value_type = match field.data_type() {
+                DataType::Dictionary(_, values) => values,
+                other => other,
+            };
+            Heading { name: printable(field.name()), is_number: value_type.is_numeric() }
+        });
+        let columns = columns.collect();
+        Self { out, bound, columns, rows: Vec::new(), written: 0, left_out: 0, layout: None }
+    }
+
+    fn take(&mut self, batch: &RecordBatch) -> Result<()> {
+        const DISPLAY: FormatOptions<'static> = FormatOptions::new().with_null(NULL);
+        let widest = if self.bound.width.is_some() { WIDEST_ON_TERMINAL } else { WIDEST };
+        let formatters = batch.columns().iter().map(|array| ArrayFormatter::try_new(array.as_ref(), &DISPLAY));
+        let formatters: Vec<_> = formatters.collect::<Result<_, _>>()?;
+        for row in 0..batch.num_rows() {
+            if self.bound.rows.is_some_and(|most| self.written + self.rows.len() as u64 >= most) {
+                self.left_out += (batch.num_rows() - row) as u64;
+                break;
+            }
+            let cells = formatters.iter().map(|formatter| {
+                let text = formatter.value(row).to_string();
+                truncate_str(&printable(&text), widest, "…").into_owned()
+            });
+            self.rows.push(cells.collect());
+            if self.rows.len() == PART {
+                self.write_part()?;
+            }
+        }
+        Ok(())
+    }
+
+    fn write_part(&mut self) -> Result<()> {
+        let rows = std::mem::take(&mut self.rows);
+        let layout = match self.layout.take() {
+            Some(layout) => layout,
+            None => {
+                let layout = layout(&self.columns, &rows, self.bound.width);
+                let names: Vec<_> = self.columns.iter().map(|column| column.name.clone()).collect();
+                self.write_line(&names, &layout)?;
+                let rules: Vec<_> = layout.iter().map(|width| "─".repeat(*width)).collect();
+                self.write_line(&rules, &layout)?;
+                layout
+            }
+        };
+        for row in &rows {
+            self.write_line(row, &layout)?;
+        }
+        self.written += rows.len() as u64;
+        self.layout = Some(layout);
+        Ok(())
+    }
+
+    fn write_line(&mut self, cells: &[String], layout: &[usize]) -> Result<()> {
+        let cells = cells.iter().zip(layout).zip(&self.columns).map(|((cell, width), column)| {
+            let side = if column.is_number { console::Alignment::Right } else { console::Alignment::Left };
+            pad_str(cell, *width, side, Some("…")).into_owned()
+        });
+        let line = cells.collect::<Vec<_>>().join(GAP);
+        Ok(writeln!(self.out, "{}", line.trim_end())?)
+    }
+}
+
+impl<W: Write> Encode for Grid<W> {
+    fn write(&mut self, batch: &RecordBatch) -> Result<()> {
+        self.take(batch)
+    }
+
+    fn finish(&mut self) -> Result<()> {
+        if self.layout.is_none() || !self.rows.is_empty() {
+            self.write_part()?;
+        }
+        if self.left_out > 0 {
+            match self.bound.total.map(|total| total.saturating_sub(self.written).max(self.left_out)) {
+                Some(1) => writeln!(self.out, "… 1 more row")?,
+                Some(more) => writeln!(self.out, "… {} more rows", grouped(more))?,
+                None => writeln!(self.out, "… more rows: --limit shows them, --count counts them")?,
+            }
+        }
+        let shown = self.layout.as_ref().map_or(0, Vec::len);
+        let hidden: Vec<_> = self.columns.iter().skip(shown).map(|column| column.name.as_str()).collect();
+        if !hidden.is_empty() {
+            let (noun, names) = (if hidden.len() == 1 { "column" } else { "columns" }, hidden.join(", "));
+            let note = format!("… {} more {noun}: {names}", hidden.len());
+            let width = self.bound.width.unwrap_or(usize::MAX);
+            writeln!(self.out, "{}", truncate_str(&note, width, "…"))?;
+        }
+        Ok(self.out.flush()?)
+    }
+}
+
+/// How wide each column is that fits. The first is there in any case.
+fn layout(columns: &[Heading], rows: &[Vec<String>], room: Option<usize>) -> Vec<usize> {
+    let widths = columns.iter().enumerate().map(|(index, column)| {
+        let cells = rows.iter().filter_map(|row| row.get(index)).map(String::as_str);
+        let widths = cells.chain(iter::once(column.name.as_str())).map(measure_text_width);
+        widths.max().unwrap_or(0)
+    });
+    let Some(room) = room else { return widths.collect() };
+    let mut layout = Vec::new();
+    let mut used = 0;
+    for width in widths {
+        let gap = if layout.is_empty() { 0 } else { GAP.len() };
+        match used + gap + width <= room {
+            true => layout.push(width),
+            false if layout.is_empty() => layout.push(room.max(1)),
+            false => break,
+        }
+        used += gap + width;
+    }
+    layout
+}
+
+/// The text without what would move the cursor, clear the terminal or begin another line.
+pub(crate) fn printable(text: &str) -> String {
+    if !text.chars().any(char::is_control) {
+        return text.to_owned();
+    }
+    let mut shown = String::with_capacity(text.len());
+    for letter in text.chars() {
+        match letter.is_control() {
+            true => shown.extend(letter.escape_default()),
+            false => shown.push(letter),
+        }
+    }
+    shown
+}
+
+/// A number with a comma after each thousand.
+pub(crate) fn grouped(number: u64) -> String {
+    let digits = number.to_string();
+    let mut text = String::new();
+    for (index, digit) in digits.chars().enumerate() {
+        if index > 0 && (digits.len() - index).is_multiple_of(3) {
+            text.push(',');
+        }
+        text.push(digit);
+    }
+    text
+}
+
+#[cfg(test)]
+mod tests {
+    use std::sync::Arc;
+
+    use arrow::array::{ArrayRef, Int64Array, StringArray};
+
+    use super::*;
+
+    fn grid(batches: &[RecordBatch], bound: Bound) -> String {
+        let mut text = Vec::new();
+        let mut grid = Grid::new(&mut text, &batches[0].schema(), bound);
+        batches.iter().for_each(|batch| grid.write(batch).unwrap());
+        grid.finish().unwrap();
+        drop(grid);
+        String::from_utf8(text).unwrap()
+    }
+
+    fn batch() -> RecordBatch {
+        let names: ArrayRef = Arc::new(StringArray::from(vec![Some("Ada"), None, Some("a\nb\u{1b}[2J")]));
+        let numbers: ArrayRef = Arc::new(Int64Array::from(vec![Some(1), Some(-20), None]));
+        let wide: ArrayRef = Arc::new(StringArray::from(vec!["ok", "更更", ""]));
+        RecordBatch::try_from_iter([("name", names), ("number", numbers), ("更", wide)]).unwrap()
+    }
+
+    #[test]
+    fn numbers_stand_to_the_right_nulls_are_visible_and_nothing_moves_the_cursor() {
+        let expected = [
+            "name           number  更",
+            "─────────────  ──────  ────",
+            "Ada                 1  ok",
+            "NULL              -20  更更",
+            "a\\nb\\u{1b}[2J    NULL",
+        ];
+        let text = grid(&[batch()], Bound::default());
+        assert_eq!(text.lines().collect::<Vec<_>>(), expected);
+    }
+
+    #[test]
+    fn rows_beyond_the_bound_are_counted_where_their_number_is_known() {
+        let known = Bound { rows: Some(2), total: Some(1_234_567), width: None };
+        assert!(grid(&[batch()], known).ends_with("… 1,234,565 more rows\n"));
+        let unknown = Bound { rows: Some(2), ..Bound::default() };
+        let text = grid(&[batch(), batch()], unknown);
+        assert!(text.ends_with("… more rows: --limit shows them, --count counts them\n"), "{text}");
+        assert_eq!(text.lines().count(), 5);
+        let exact = Bound { rows: Some(3), ..Bound::default() };
+        assert!(!grid(&[batch()], exact).contains('…'));
+    }
+
+    #[test]
+    fn columns_that_do_not_fit_are_named_below() {
+        let bound = |width| Bound { width: Some(width), ..Bound::default() };
+        let text = grid(&[batch()], bound(22));
+        assert!(text.starts_with("name           number\n"), "{text}");
+        assert!(text.ends_with("… 1 more column: 更\n"), "{text}");
+        let narrow = grid(&[batch()], bound(5));
+        assert!(narrow.starts_with("name\n─────\nAda\nNULL\na\\nb…\n"), "{narrow}");
+        assert!(narrow.lines().all(|line| measure_text_width(line) <= 5), "{narrow}");
+    }
+
+    #[test]
+    fn a_long_table_is_laid_out_in_parts_of_the_same_columns() {
+        let batches: Vec<_> = iter::repeat_n(batch(), 700).collect();
+        let text = grid(&batches, Bound::default());
+        assert_eq!(text.lines().count(), 2 + 2100);
+        assert_eq!(text.matches("name").count(), 1);
+    }
+
+    #[test]
+    fn thousands_are_grouped() {
+        assert_eq!([0, 999, 1_000, 1_234_567].map(grouped), ["0", "999", "1,000", "1,234,567"]);
+    }
+}

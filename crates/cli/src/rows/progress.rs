@@ -1,0 +1,95 @@
+//! How far the work is, on a terminal, once it has taken a second.
+
+use std::{
+    sync::{
+        Arc,
+        atomic::{AtomicU64, Ordering},
+    },
+    time::Duration,
+};
+
+use anyhow::Result;
+use indicatif::{ProgressBar, ProgressDrawTarget, ProgressStyle};
+use tokio::task::JoinHandle;
+
+use crate::table;
+
+/// Work that takes less time than this shows no progress.
+const PATIENCE: Duration = Duration::from_secs(1);
+const REDRAWN_EACH: Duration = Duration::from_millis(200);
+
+/// Shows how many rows and bytes there are so far. Dropped, it disappears.
+#[derive(Debug)]
+pub(crate) struct Progress {
+    bar: ProgressBar,
+    bytes: Arc<AtomicU64>,
+    shown: JoinHandle<()>,
+}
+
+/// Counts bytes for a progress, from any thread.
+#[derive(Clone, Debug, Default)]
+pub(super) struct ByteCount(Arc<AtomicU64>);
+
+impl ByteCount {
+    pub(super) fn add(&self, bytes: usize) {
+        self.0.fetch_add(bytes as u64, Ordering::Relaxed);
+    }
+
+    pub(super) fn get(&self) -> u64 {
+        self.0.load(Ordering::Relaxed)
+    }
+}
+
+impl Progress {
+    /// Shows the progress towards so many rows, or towards an unknown number. `hidden`: the terminal is needed for
+    /// something else.
+    pub(crate) fn new(rows: Option<u64>, hidden: bool) -> Result<Self> {
+        let bar = ProgressBar::with_draw_target(rows, ProgressDrawTarget::hidden());
+        let template = match rows {
+            Some(_) => "{bar:40} {human_pos} of {human_len} rows, {per_sec}, {msg}",
+            None => "{spinner} {human_pos} rows, {per_sec}, {msg}",
+        };
+        let rate = |state: &indicatif::ProgressState, out: &mut dyn std::fmt::Write| {
+            let _ = write!(out, "{:.0} rows/s", state.per_sec());
+        };
+        bar.set_style(ProgressStyle::with_template(template)?.with_key("per_sec", rate));
+        let bytes = Arc::<AtomicU64>::default();
+        let shown = (bar.clone(), bytes.clone());
+        let shown = tokio::spawn(async move {
+            let (bar, bytes) = shown;
+            tokio::time::sleep(PATIENCE).await;
+            if hidden {
+                return;
+            }
+            bar.set_draw_target(ProgressDrawTarget::stderr());
+            loop {
+                bar.set_message(table::bytes(bytes.load(Ordering::Relaxed)));
+                bar.tick();
+                tokio::time::sleep(REDRAWN_EACH).await;
+            }
+        });
+        Ok(Self { bar, bytes, shown })
+    }
+
+    /// So many more rows are done.
+    pub(crate) fn add_rows(&self, rows: usize) {
+        self.bar.inc(rows as u64);
+    }
+
+    /// Where bytes that are done are counted.
+    pub(super) fn byte_count(&self) -> ByteCount {
+        ByteCount(self.bytes.clone())
+    }
+
+    /// Takes it off the terminal.
+    pub(super) fn clear(&self) {
+        self.shown.abort();
+        self.bar.finish_and_clear();
+    }
+}
+
+impl Drop for Progress {
+    fn drop(&mut self) {
+        self.clear();
+    }
+}

@@ -1,0 +1,125 @@
+//! What the user may ask of a scan, and the request and the cache that are made of it.
+
+use std::{num::NonZeroUsize, str::FromStr};
+
+use anyhow::Result;
+use clap::Args;
+use stylobate_columnar::{Cache, Dictionaries, Predicate, ScanRequest, Source};
+use stylobate_server::config::available_memory;
+use stylobate_storage::{ByteSize, CacheOptions};
+
+/// Which columns and rows are read, and with what.
+#[derive(Args, Clone, Debug)]
+pub(crate) struct RequestArgs {
+    /// Only these columns, in this order; a dot reaches into a struct [default: all]
+    #[arg(long, value_name = "NAMES", value_delimiter = ',', value_parser = column)]
+    columns: Option<Vec<String>>,
+
+    /// Only rows for which this is true, as after SQL's WHERE
+    #[arg(long = "where", value_name = "SQL")]
+    filter: Option<String>,
+
+    /// Only the first so many rows
+    #[arg(long, value_name = "COUNT")]
+    pub(crate) limit: Option<u64>,
+
+    /// Which columns come out as dictionaries: auto (where values repeat), all, none, or names with commas
+    #[arg(long, value_name = "WHICH", value_parser = dictionaries)]
+    dictionary: Option<Dictionaries>,
+
+    /// An option of the store, such as region=eu-west-1 or endpoint=http://127.0.0.1:9000; may be repeated
+    #[arg(long, value_name = "KEY=VALUE", value_parser = option)]
+    option: Vec<(String, String)>,
+
+    /// Memory for pages and decoded columns [default: a quarter of what the process may use]
+    #[arg(long, value_name = "SIZE", value_parser = ByteSize::from_str)]
+    memory: Option<ByteSize>,
+
+    /// Most threads that decode at the same time [default: one for each core]
+    #[arg(long, value_name = "COUNT")]
+    threads: Option<NonZeroUsize>,
+}
+
+impl RequestArgs {
+    /// The request for what lies at these paths. `dictionary` says which columns come out as dictionaries where the
+    /// user did not.
+    pub(crate) fn request(&self, paths: &[String], dictionary: Dictionaries) -> Result<ScanRequest> {
+        let sources = paths.iter().map(|path| self.source(path));
+        let dictionary = self.dictionary.clone().unwrap_or(dictionary);
+        let mut request = ScanRequest::over(sources).with_dictionary(dictionary);
+        if let Some(columns) = &self.columns {
+            request = request.with_columns(columns);
+        }
+        if let Some(filter) = &self.filter {
+            request = request.with_filter(Predicate::parse(filter)?);
+        }
+        if let Some(limit) = self.limit {
+            request = request.with_limit(limit);
+        }
+        if let Some(threads) = self.threads {
+            request = request.with_threads(threads.get());
+        }
+        Ok(request)
+    }
+
+    fn source(&self, path: &str) -> Source {
+        Source::Url { url: path.to_owned(), options: self.option.clone() }
+    }
+
+    /// Whether rows may be left out of what the files hold.
+    pub(crate) fn is_filtered(&self) -> bool {
+        self.filter.is_some()
+    }
+
+    /// The cache that the scan reads through.
+    pub(crate) async fn cache(&self) -> Result<Cache> {
+        open_cache(self.memory).await
+    }
+}
+
+/// A cache in memory for one run of a verb.
+pub(crate) async fn open_cache(memory: Option<ByteSize>) -> Result<Cache> {
+    let memory = memory.unwrap_or_else(|| ByteSize::bytes(available_memory().as_u64() / 4));
+    Ok(Cache::open(CacheOptions::new(memory)).await?)
+}
+
+fn column(text: &str) -> Result<String, &'static str> {
+    let name = text.trim();
+    if name.is_empty() { Err("a column has a name") } else { Ok(name.to_owned()) }
+}
+
+fn dictionaries(text: &str) -> Result<Dictionaries, &'static str> {
+    Ok(match text {
+        "auto" => Dictionaries::Auto,
+        "all" => Dictionaries::All,
+        "none" => Dictionaries::None,
+        names => Dictionaries::Columns(names.split(',').map(column).collect::<Result<_, _>>()?),
+    })
+}
+
+/// An option of a store as it is typed.
+pub(crate) fn option(text: &str) -> Result<(String, String), &'static str> {
+    match text.split_once('=') {
+        Some((key, value)) if !key.is_empty() => Ok((key.to_owned(), value.to_owned())),
+        _ => Err("write KEY=VALUE"),
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn dictionaries_are_a_word_or_names() {
+        assert_eq!(dictionaries("auto"), Ok(Dictionaries::Auto));
+        assert_eq!(dictionaries("none"), Ok(Dictionaries::None));
+        assert_eq!(dictionaries("a, b.c"), Ok(Dictionaries::Columns(vec!["a".to_owned(), "b.c".to_owned()])));
+        assert!(dictionaries("a,,b").is_err());
+    }
+
+    #[test]
+    fn an_option_may_hold_an_equals_sign_in_its_value() {
+        assert_eq!(option("key=a=b"), Ok(("key".to_owned(), "a=b".to_owned())));
+        assert!(option("=a").is_err() && option("key").is_err());
+    }
+}

@@ -1,0 +1,189 @@
+//! `stylobate scan`: rows of Parquet and ORC files, as a table or for the next program.
+
+mod stats;
+
+use std::path::PathBuf;
+
+use anyhow::{Context, Result};
+use clap::{Args, ValueEnum};
+use futures::StreamExt;
+use stylobate_columnar::{Cache, Dictionaries, ScanRequest};
+
+use self::stats::Stats;
+use crate::{
+    failure::{is_closed_pipe, usage},
+    rows::{Bound, Destination, Format, Overwrite, Progress, RequestArgs, drain, until_stopped},
+};
+
+/// Rows of a table where nobody said how many.
+const TABLE_ROWS: u64 = 20;
+/// A table with more rows is printed while it is read.
+const ROWS_AT_ONCE: u64 = 1_000;
+
+const EXAMPLES: &str = "\
+Examples:
+  The first rows of a file:
+    stylobate scan lineitem.parquet
+  Some columns of some rows of a folder of files, as CSV:
+    stylobate scan lake/lineitem --columns l_shipmode,l_quantity --where \"l_quantity < 24\" --format csv
+  How many rows there are:
+    stylobate scan 's3://bucket/events/*/*.parquet' --where \"day >= '2026-01-01'\" --count --option region=eu-west-1
+  To another program, without a copy of the values in between:
+    stylobate scan a.orc --format arrow | python -c 'import sys, pyarrow as pa; \\
+      print(pa.ipc.open_stream(sys.stdin.buffer).read_all())'
+
+A PATH is a file, a folder with all its subfolders, or a pattern with *, ?, [...] and **; below s3://, gs://, az://
+and http(s):// too. In folders named name=value, the name is a column.
+
+Exit codes: 2 wrong command line, unknown column or filter; 1 anything else. A reader of the output may stop at any
+time: that is no error.";
+
+/// What the user asked of `stylobate scan`.
+#[derive(Args, Clone, Debug)]
+#[command(after_help = EXAMPLES)]
+pub(crate) struct ScanArgs {
+    /// Where the files are
+    #[arg(value_name = "PATH", required = true)]
+    paths: Vec<String>,
+
+    #[command(flatten)]
+    request: RequestArgs,
+
+    /// How rows are written; arrow is Arrow IPC, as a stream [default: what the output file's name says, else table]
+    #[arg(long, value_name = "FORMAT")]
+    format: Option<ScanFormat>,
+
+    /// Write into a file, which appears when it is whole; the name may end in .csv, .jsonl, .arrow or .arrows
+    #[arg(long, value_name = "FILE")]
+    output: Option<PathBuf>,
+
+    /// Replace the output file if it exists
+    #[arg(long, requires = "output")]
+    force: bool,
+
+    /// Print how many rows there are, and nothing else
+    #[arg(long, conflicts_with_all = ["format", "output"])]
+    count: bool,
+
+    /// Print on standard error what was read for it
+    #[arg(long)]
+    stats: bool,
+}
+
+#[derive(Clone, Copy, Debug, PartialEq, Eq, ValueEnum)]
+enum ScanFormat {
+    Table,
+    Csv,
+    Json,
+    Arrow,
+}
+
+/// Scans, until told to stop.
+///
+/// # Errors
+///
+/// If the command line is wrong, or data or storage is.
+pub(crate) async fn run(args: ScanArgs) -> Result<()> {
+    match until_stopped(scan(&args)).await {
+        Err(error) if is_closed_pipe(&error) => Ok(()),
+        done => done,
+    }
+}
+
+async fn scan(args: &ScanArgs) -> Result<()> {
+    let destination = args.destination()?;
+    let format = args.format(&destination)?;
+    if format.is_binary() && destination.is_terminal() {
+        return Err(usage("arrow is no text for a terminal: write it into a file with --output, or into a pipe"));
+    }
+    // In an Arrow file a column can have one dictionary only.
+    let dictionary = if format == Format::ArrowFile { Dictionaries::None } else { Dictionaries::Auto };
+    let request = args.request.request(&args.paths, dictionary)?;
+    let cache = args.request.cache().await?;
+    let mut stats = Stats::start();
+    if args.count {
+        let rows = count(args, request, &cache).await?;
+        stats.rows(rows);
+        print_line(&rows.to_string())?;
+    } else {
+        stats.rows(write(args, request, &cache, format, destination).await?);
+    }
+    if args.stats {
+        eprint!("{}", stats.text(&cache));
+    }
+    Ok(())
+}
+
+/// Writes the rows; says how many.
+async fn write(
+    args: &ScanArgs,
+    mut request: ScanRequest,
+    cache: &Cache,
+    format: Format,
+    destination: Destination,
+) -> Result<u64> {
+    let mut bound = Bound::default();
+    if format == Format::Table {
+        bound.width = destination.is_terminal().then(|| usize::from(console::Term::stdout().size().1));
+        bound.rows = args.request.limit.or(Some(TABLE_ROWS));
+        if args.request.limit.is_none() {
+            if !args.request.is_filtered() {
+                bound.total = Some(request.clone().plan(cache).await?.estimated_rows());
+            }
+            // One more, to know whether there are more.
+            request = request.with_limit(TABLE_ROWS + 1);
+        }
+    }
+    let scan = request.plan(cache).await?;
+    let in_the_way = bound.rows.is_none_or(|rows| rows > ROWS_AT_ONCE) && destination.is_terminal();
+    let expected = (!args.request.is_filtered()).then(|| scan.estimated_rows());
+    let progress = Progress::new(expected, in_the_way)?;
+    let rows = drain(scan.schema().clone(), scan.stream(), format, bound, destination, &progress).await?.rows;
+    Ok(rows)
+}
+
+/// How many rows there are: no column is read but those of the filter.
+async fn count(args: &ScanArgs, request: ScanRequest, cache: &Cache) -> Result<u64> {
+    let scan = request.with_columns(Vec::<String>::new()).plan(cache).await?;
+    let expected = (!args.request.is_filtered()).then(|| scan.estimated_rows());
+    let progress = Progress::new(expected, false)?;
+    let mut batches = scan.stream();
+    let mut rows = 0;
+    while let Some(batch) = batches.next().await.transpose()? {
+        rows += batch.num_rows() as u64;
+        progress.add_rows(batch.num_rows());
+    }
+    Ok(rows)
+}
+
+fn print_line(line: &str) -> Result<()> {
+    use std::io::Write;
+    writeln!(std::io::stdout(), "{line}").context("printing")
+}
+
+impl ScanArgs {
+    fn destination(&self) -> Result<Destination> {
+        let overwrite = if self.force { Overwrite::Replace } else { Overwrite::Refuse };
+        match &self.output {
+            Some(path) => Destination::at(path, overwrite),
+            None => Ok(Destination::Stdout),
+        }
+    }
+
+    fn format(&self, destination: &Destination) -> Result<Format> {
+        let named = match (&self.output, destination) {
+            (Some(path), Destination::File { .. }) => Some(Format::of(path)),
+            _ => None,
+        };
+        match self.format {
+            Some(ScanFormat::Table) => Ok(Format::Table),
+            Some(ScanFormat::Csv) => Ok(Format::Csv),
+            Some(ScanFormat::Json) => Ok(Format::Json),
+            Some(ScanFormat::Arrow) => Ok(match named {
+                Some(Ok(Format::ArrowFile)) => Format::ArrowFile,
+                _ => Format::ArrowStream,
+            }),
+            None => named.unwrap_or(Ok(Format::Table)),
+        }
+    }
+}

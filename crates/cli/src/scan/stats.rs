@@ -1,0 +1,43 @@
+//! What was read for a scan, in a few lines.
+
+use std::time::Instant;
+
+use stylobate_columnar::Cache;
+
+use crate::{
+    rows::grouped,
+    table::{self, Side},
+};
+
+/// Figures of one scan.
+#[derive(Debug)]
+pub(super) struct Stats {
+    started: Instant,
+    rows: u64,
+}
+
+impl Stats {
+    pub(super) fn start() -> Self {
+        Self { started: Instant::now(), rows: 0 }
+    }
+
+    /// So many rows came out.
+    pub(super) fn rows(&mut self, rows: u64) {
+        self.rows = rows;
+    }
+
+    pub(super) fn text(&self, cache: &Cache) -> String {
+        let seconds = self.started.elapsed().as_secs_f64();
+        let (columns, pages) = (cache.stats(), cache.page_stats());
+        let line = |name: &str, value: String| vec![name.to_owned(), value];
+        let lines = [
+            line("rows", format!("{} in {seconds:.3} s", grouped(self.rows))),
+            line("footers parsed", grouped(columns.parsed_files)),
+            line("column chunks", format!("{} decoded, {} found in memory", grouped(columns.decoded_chunks), grouped(columns.hits))),
+            line("row groups past the cache", grouped(columns.streamed_units)),
+            line("pages", format!("{} fetched, {} found in memory", grouped(pages.misses), grouped(pages.memory_hits))),
+            line("held in memory", table::bytes(columns.bytes.saturating_add(pages.memory_used))),
+        ];
+        table::align_by(&lines, &[Side::Left, Side::Left])
+    }
+}

@@ -1,0 +1,191 @@
+//! `stylobate convert` as a process: each format read back, and that there is a whole file or none.
+#![allow(missing_docs, clippy::unwrap_used, clippy::expect_used, clippy::panic, reason = "a test")]
+
+mod files;
+
+use std::{
+    fs::{self, File},
+    path::Path,
+    sync::Arc,
+    time::{Duration, Instant},
+};
+
+use arrow::{
+    array::{ArrayRef, AsArray, Int64Array, ListArray, RecordBatch, StringArray},
+    compute::{cast, concat_batches},
+    datatypes::{DataType, Int32Type, Int64Type},
+    ipc::reader::{FileReader, StreamReader},
+};
+use parquet::file::reader::{FileReader as _, SerializedFileReader};
+
+use self::files::{fails, interrupt, names, numbers, people, start, stylobate, succeeds, write_orc, write_parquet};
+
+fn folder_with_people() -> tempfile::TempDir {
+    let folder = tempfile::tempdir().unwrap();
+    write_parquet(&folder.path().join("people.parquet"), &[people()], 2);
+    folder
+}
+
+fn convert(folder: &Path, args: &[&str]) -> String {
+    succeeds(folder, &[&["convert", "--quiet"], args].concat())
+}
+
+fn read_file(path: &Path) -> RecordBatch {
+    let reader = FileReader::try_new(File::open(path).unwrap(), None).unwrap();
+    let schema = reader.schema();
+    concat_batches(&schema, &reader.map(Result::unwrap).collect::<Vec<_>>()).unwrap()
+}
+
+#[test]
+fn every_extension_gives_the_same_rows() {
+    let folder = folder_with_people();
+    let path = folder.path();
+    let destinations =
+        ["a.csv", "a.json", "a.jsonl", "a.ndjson", "a.arrow", "a.feather", "a.arrows"];
+    for destination in destinations {
+        assert_eq!(convert(path, &["people.parquet", destination]), "");
+    }
+    let csv = fs::read_to_string(path.join("a.csv")).unwrap();
+    assert_eq!(csv, "name,age,score\nAda,36,1.5\n,-1,2.0\n\"Grace, \"\"Amazing\"\"\",,-0.25\n");
+    for json in ["a.json", "a.jsonl", "a.ndjson"] {
+        let json = fs::read_to_string(path.join(json)).unwrap();
+        let last: serde_json::Value = serde_json::from_str(json.lines().last().unwrap()).unwrap();
+        assert_eq!(last, serde_json::json!({"name": "Grace, \"Amazing\"", "age": null, "score": -0.25}));
+    }
+    for arrow in ["a.arrow", "a.feather"] {
+        assert_eq!(read_file(&path.join(arrow)).columns(), people().columns());
+    }
+    let stream = StreamReader::try_new(File::open(path.join("a.arrows")).unwrap(), None).unwrap();
+    assert_eq!(stream.map(|batch| batch.unwrap().num_rows()).sum::<usize>(), 3);
+    let mut expected = destinations.map(str::to_owned).to_vec();
+    expected.push("people.parquet".to_owned());
+    expected.sort();
+    assert_eq!(names(path), expected);
+}
+
+#[test]
+fn the_summary_says_what_was_written() {
+    let folder = folder_with_people();
+    let output = stylobate(folder.path(), &["convert", "people.parquet", "a.csv"]).output().unwrap();
+    let error = String::from_utf8_lossy(&output.stderr);
+    assert!(output.status.success() && output.stdout.is_empty(), "{error}");
+    assert!(error.starts_with("a.csv: 3 rows, 70 B, in ") || error.starts_with("a.csv: 3 rows, "), "{error}");
+    assert_eq!(error.lines().count(), 1);
+}
+
+#[test]
+fn standard_output_is_a_dash_and_needs_a_format() {
+    let folder = folder_with_people();
+    let csv = convert(folder.path(), &["people.parquet", "-", "--to", "csv", "--columns", "age", "--limit", "1"]);
+    assert_eq!(csv, "age\n36\n");
+    let error = fails(folder.path(), 2, &["convert", "people.parquet", "-"]);
+    assert!(error.contains("--to"), "{error}");
+    let args = ["convert", "people.parquet", "-", "--to", "arrow"];
+    let output = stylobate(folder.path(), &args).output().unwrap();
+    let reader = FileReader::try_new(std::io::Cursor::new(output.stdout), None).unwrap();
+    assert_eq!(reader.map(|batch| batch.unwrap().num_rows()).sum::<usize>(), 3);
+}
+
+#[test]
+fn dictionaries_of_all_row_groups_become_one_in_an_arrow_file() {
+    let folder = tempfile::tempdir().unwrap();
+    let path = folder.path().join("words.parquet");
+    let words: Vec<String> = (0..5000).map(|row| format!("word {}", row / 500 * 10 + row % 3)).collect();
+    let column: ArrayRef = Arc::new(StringArray::from(words.clone()));
+    write_parquet(&path, &[RecordBatch::try_from_iter([("word", column)]).unwrap()], 1000);
+    convert(folder.path(), &["words.parquet", "dictionary.arrow", "--dictionary", "all"]);
+    convert(folder.path(), &["words.parquet", "plain.arrow"]);
+    let plain = read_file(&folder.path().join("plain.arrow"));
+    assert_eq!(plain.schema().field(0).data_type(), &DataType::Utf8);
+    let reader = FileReader::try_new(File::open(folder.path().join("dictionary.arrow")).unwrap(), None).unwrap();
+    assert!(matches!(reader.schema().field(0).data_type(), DataType::Dictionary(..)));
+    let mut row = 0;
+    for batch in reader.map(Result::unwrap) {
+        let values = cast(batch.column(0), &DataType::Utf8).unwrap();
+        for value in values.as_string::<i32>().iter() {
+            assert_eq!(value, Some(words[row].as_str()));
+            row += 1;
+        }
+    }
+    assert_eq!(row, 5000);
+}
+
+#[test]
+fn lists_are_json_in_csv() {
+    let folder = tempfile::tempdir().unwrap();
+    let lists = vec![Some(vec![Some(1), Some(2)]), None, Some(vec![])];
+    let lists: ArrayRef = Arc::new(ListArray::from_iter_primitive::<Int32Type, _, _>(lists));
+    write_parquet(&folder.path().join("a.parquet"), &[RecordBatch::try_from_iter([("x", lists)]).unwrap()], 10);
+    convert(folder.path(), &["a.parquet", "a.csv"]);
+    assert_eq!(fs::read_to_string(folder.path().join("a.csv")).unwrap(), "x\n\"[1,2]\"\n\n[]\n");
+}
+
+#[test]
+fn orc_becomes_arrow() {
+    let folder = tempfile::tempdir().unwrap();
+    write_orc(&folder.path().join("numbers.orc"), &[numbers(3000)]);
+    convert(folder.path(), &["numbers.orc", "numbers.arrow", "--where", "number >= 2990"]);
+    let read = read_file(&folder.path().join("numbers.arrow"));
+    let numbers = read.column(0).as_primitive::<Int64Type>();
+    assert_eq!(numbers, &(2990..3000).collect::<Int64Array>());
+}
+
+#[test]
+fn formats_that_cannot_be_written_and_names_that_tell_none_are_errors() {
+    let folder = folder_with_people();
+    for (destination, said) in [("a.parquet", "later version"), ("a.orc", "later version"), ("a.txt", ".txt"), ("a", "--to")] {
+        let error = fails(folder.path(), 2, &["convert", "people.parquet", destination]);
+        assert!(error.contains(said), "{error}");
+    }
+    for destination in ["no/folder/a.csv", "s3://bucket/a.csv"] {
+        fails(folder.path(), 2, &["convert", "people.parquet", destination]);
+    }
+    fs::create_dir(folder.path().join("folder.csv")).unwrap();
+    fails(folder.path(), 2, &["convert", "people.parquet", "folder.csv"]);
+    assert_eq!(names(folder.path()), ["folder.csv", "people.parquet"]);
+}
+
+#[test]
+fn a_file_that_exists_is_replaced_only_when_told_to() {
+    let folder = folder_with_people();
+    fs::write(folder.path().join("a.csv"), "before").unwrap();
+    let error = fails(folder.path(), 2, &["convert", "people.parquet", "a.csv"]);
+    assert!(error.contains("--force"), "{error}");
+    assert_eq!(fs::read_to_string(folder.path().join("a.csv")).unwrap(), "before");
+    convert(folder.path(), &["people.parquet", "a.csv", "--force", "--columns", "age"]);
+    assert_eq!(fs::read_to_string(folder.path().join("a.csv")).unwrap(), "age\n36\n-1\n\n");
+}
+
+#[test]
+fn what_fails_half_way_leaves_no_file() {
+    let folder = tempfile::tempdir().unwrap();
+    let path = folder.path().join("numbers.parquet");
+    write_parquet(&path, &[numbers(200_000)], 10_000);
+    let last = {
+        let reader = SerializedFileReader::new(File::open(&path).unwrap()).unwrap();
+        let groups = reader.metadata().row_groups();
+        groups.last().unwrap().column(0).byte_range()
+    };
+    let mut bytes = fs::read(&path).unwrap();
+    bytes[last.0 as usize..(last.0 + last.1) as usize].fill(0xff);
+    fs::write(&path, bytes).unwrap();
+    let error = fails(folder.path(), 1, &["convert", "numbers.parquet", "a.csv"]);
+    assert!(error.contains("numbers.parquet"), "{error}");
+    assert_eq!(names(folder.path()), ["numbers.parquet"]);
+}
+
+#[test]
+fn an_interrupt_leaves_no_file() {
+    let folder = tempfile::tempdir().unwrap();
+    let column: ArrayRef = Arc::new(Int64Array::from(vec![7; 1_000_000]));
+    let batch = RecordBatch::try_from_iter([("x", column)]).unwrap();
+    write_parquet(&folder.path().join("a.parquet"), &vec![batch; 60], 1_000_000);
+    let mut child = start(folder.path(), &["convert", "a.parquet", "a.csv"]);
+    let started = Instant::now();
+    while names(folder.path()).len() == 1 {
+        assert!(started.elapsed() < Duration::from_secs(20), "it did not begin");
+        std::thread::sleep(Duration::from_millis(5));
+    }
+    assert_eq!(interrupt(&mut child), Some(130));
+    assert_eq!(names(folder.path()), ["a.parquet"]);
+}

@@ -1,0 +1,170 @@
+//! `stylobate inspect` as a process: what it says of Parquet and ORC files.
+#![allow(missing_docs, clippy::unwrap_used, clippy::expect_used, clippy::panic, reason = "a test")]
+
+mod files;
+
+use std::{fs, path::Path};
+
+use parquet::{
+    basic::Compression,
+    file::{metadata::SortingColumn, properties::WriterProperties},
+};
+use serde_json::Value;
+
+use self::files::{fails, numbers, people, stylobate, succeeds, write_orc, write_parquet, write_parquet_with};
+
+fn write_numbers(path: &Path) {
+    let sorting = SortingColumn { column_idx: 0, descending: false, nulls_first: false };
+    let properties = WriterProperties::builder()
+        .set_max_row_group_row_count(Some(1000))
+        .set_compression(Compression::SNAPPY)
+        .set_column_dictionary_enabled("number".into(), false)
+        .set_column_bloom_filter_enabled("word".into(), true)
+        .set_sorting_columns(Some(vec![sorting]))
+        .set_created_by("a test".to_owned())
+        .build();
+    write_parquet_with(path, &[numbers(2500)], properties);
+}
+
+fn folder_with_numbers() -> tempfile::TempDir {
+    let folder = tempfile::tempdir().unwrap();
+    write_numbers(&folder.path().join("numbers.parquet"));
+    folder
+}
+
+fn json(folder: &Path, args: &[&str]) -> Value {
+    serde_json::from_str(&succeeds(folder, &[&["inspect", "--json"], args].concat())).unwrap()
+}
+
+/// The line that begins with these words, wherever it is indented to.
+fn line<'a>(text: &'a str, start: &str) -> &'a str {
+    let words = |line: &str| line.split_whitespace().collect::<Vec<_>>().join(" ");
+    let found = text.lines().find(|line| words(line).starts_with(start));
+    found.unwrap_or_else(|| panic!("no line {start} in\n{text}"))
+}
+
+#[test]
+fn a_parquet_file_is_shown_with_schema_storage_values_and_row_groups() {
+    let folder = folder_with_numbers();
+    let text = succeeds(folder.path(), &["inspect", "numbers.parquet"]);
+    assert!(line(&text, "format").contains("Parquet"), "{text}");
+    assert!(line(&text, "rows").contains("2,500 in 3 row groups"), "{text}");
+    assert!(line(&text, "created by").contains("a test"), "{text}");
+    assert!(line(&text, "metadata").contains("ARROW:schema = "), "{text}");
+    line(&text, "number int64");
+    line(&text, "word string as byte_array");
+    assert!(line(&text, "number snappy plain no").contains('%'), "{text}");
+    line(&text, "word snappy rle_dictionary all");
+    line(&text, "number int64 0 0 2499 yes no");
+    line(&text, "word string 0 even odd yes yes");
+    assert!(line(&text, "2 500").ends_with("number"), "{text}");
+}
+
+#[test]
+fn row_groups_are_shown_column_by_column_when_asked_for() {
+    let folder = folder_with_numbers();
+    let text = succeeds(folder.path(), &["inspect", "numbers.parquet", "--row-groups", "--columns", "number"]);
+    assert!(line(&text, "1 number plain no").ends_with("1999"), "{text}");
+    assert!(!text.contains("  word  "), "{text}");
+}
+
+#[test]
+fn json_has_numbers_as_numbers() {
+    let folder = folder_with_numbers();
+    let file = &json(folder.path(), &["numbers.parquet"])[0];
+    assert_eq!(file["format"], "parquet");
+    assert_eq!((&file["rows"], &file["parts"][2]["rows"]), (&2500.into(), &500.into()));
+    assert_eq!(file["size"], fs::metadata(folder.path().join("numbers.parquet")).unwrap().len());
+    let number = &file["columns"][0];
+    assert_eq!((&number["min"], &number["max"], &number["nulls"]), (&0.into(), &2499.into(), &0.into()));
+    assert_eq!(number["dictionary_chunks"], 0);
+    let word = &file["columns"][1];
+    assert_eq!((&word["dictionary_chunks"], &word["bloom_filter_chunks"]), (&3.into(), &3.into()));
+    assert_eq!(word["codecs"], serde_json::json!(["SNAPPY"]));
+    assert_eq!(file["parts"][0]["sorted_by"], serde_json::json!(["number"]));
+    assert!(file["parts"][0].get("columns").is_none());
+    let with_chunks = json(folder.path(), &["numbers.parquet", "--row-groups"]);
+    assert_eq!(with_chunks[0]["parts"][1]["columns"][0]["min"], 1000);
+}
+
+#[test]
+fn an_orc_file_is_shown_with_stripes_and_encodings() {
+    let folder = tempfile::tempdir().unwrap();
+    write_orc(&folder.path().join("people.orc"), &[people()]);
+    let text = succeeds(folder.path(), &["inspect", "people.orc"]);
+    assert!(line(&text, "format").contains("ORC"), "{text}");
+    assert!(line(&text, "rows").contains("3 in 1 stripe"), "{text}");
+    line(&text, "age bigint");
+    line(&text, "name none direct");
+    let file = &json(folder.path(), &["people.orc", "--row-groups"])[0];
+    assert_eq!((&file["format"], &file["rows"]), (&"orc".into(), &3.into()));
+    assert_eq!(file["parts"][0]["columns"].as_array().unwrap().len(), 3);
+}
+
+#[test]
+fn an_orc_file_of_another_writer_is_shown_with_its_statistics() {
+    let folder = Path::new(env!("CARGO_MANIFEST_DIR")).join("../../../shared/data/graphar/ldbc_sample/orc");
+    let file = "vertex/person/id/chunk0";
+    if !folder.join(file).is_file() {
+        assert!(std::env::var_os("CI").is_none(), "{} is missing", folder.display());
+        return;
+    }
+    let shown = &json(&folder, &[file, "--row-groups"])[0];
+    assert_eq!(shown["format"], "orc");
+    assert!(shown["created_by"].as_str().unwrap().starts_with("ORC C++"), "{shown:#}");
+    let id = &shown["columns"][0];
+    assert!(id["min"].as_i64() < id["max"].as_i64(), "{id:#}");
+    assert_eq!((&id["nulls"], &id["values"]), (&0.into(), &shown["rows"]));
+}
+
+#[test]
+fn several_files_are_summed_up_and_listed() {
+    let folder = tempfile::tempdir().unwrap();
+    write_numbers(&folder.path().join("lake/a.parquet"));
+    write_numbers(&folder.path().join("lake/b.parquet"));
+    write_parquet(&folder.path().join("lake/c.parquet"), &[people()], 10);
+    write_orc(&folder.path().join("lake/d.orc"), &[people()]);
+    let text = succeeds(folder.path(), &["inspect", "lake"]);
+    assert!(line(&text, "files").ends_with('4'), "{text}");
+    assert!(line(&text, "format").contains("ORC (1), Parquet (3)"), "{text}");
+    assert!(line(&text, "rows").contains("5,006 in 8 parts"), "{text}");
+    assert!(line(&text, "schemas").ends_with('3'), "{text}");
+    assert!(text.lines().last().unwrap().ends_with("lake/d.orc"), "{text}");
+    let files = json(folder.path(), &["lake/*.parquet"]);
+    assert_eq!(files.as_array().unwrap().len(), 3);
+}
+
+#[test]
+fn what_is_missing_or_broken_is_an_error_of_one_line() {
+    let folder = folder_with_numbers();
+    let path = folder.path();
+    let error = fails(path, 2, &["inspect", "numbers.parquet", "--columns", "numbr"]);
+    assert!(error.contains("did you mean number?"), "{error}");
+    fails(path, 1, &["inspect", "nothing.parquet"]);
+    fs::write(path.join("text.orc"), "no columns here").unwrap();
+    let error = fails(path, 1, &["inspect", "text.orc"]);
+    assert!(error.contains("text.orc"), "{error}");
+    let bytes = fs::read(path.join("numbers.parquet")).unwrap();
+    for cut in [4, 8, 30, 200] {
+        let mut broken = bytes.clone();
+        let end = broken.len() - cut;
+        broken[end - 20..end].fill(0xee);
+        fs::write(path.join("broken.parquet"), broken).unwrap();
+        let output = stylobate(path, &["inspect", "broken.parquet"]).output().unwrap();
+        let error = String::from_utf8_lossy(&output.stderr);
+        assert!(!error.contains("panicked") && error.lines().count() <= 1, "{error}");
+    }
+}
+
+#[test]
+fn a_broken_file_among_others_does_not_hide_them() {
+    let folder = folder_with_numbers();
+    let path = folder.path();
+    write_numbers(&path.join("more.parquet"));
+    fs::write(path.join("broken.parquet"), "no columns here").unwrap();
+    let output = stylobate(path, &["inspect", "."]).output().unwrap();
+    let (text, error) = (String::from_utf8_lossy(&output.stdout), String::from_utf8_lossy(&output.stderr));
+    assert_eq!(output.status.code(), Some(1), "{error}");
+    assert!(text.contains("numbers.parquet") && text.contains("more.parquet"), "{text}");
+    assert!(error.contains("broken.parquet") && error.contains("1 of 3 files"), "{error}");
+}

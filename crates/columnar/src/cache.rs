@@ -1,0 +1,124 @@
+//! The cache of a process: pages of bytes, decoded chunks and metadata in one memory budget, and the stores that scans
+//! read through.
+
+use std::{collections::HashMap, sync::Arc};
+
+use parking_lot::Mutex;
+use stylobate_storage::{
+    Budget, ByteSize, CacheOptions, CacheStats, ConsistencyRules, FolderReads, Origin, PageCache, ReadOptions,
+    ReadThrough,
+};
+
+use crate::{Result, chunk_cache::ChunkCache};
+
+/// What scans share: pages of bytes, decoded chunks, metadata, and the stores that were opened. Cheap to clone.
+#[derive(Clone, Debug)]
+pub struct Cache {
+    inner: Arc<Inner>,
+}
+
+#[derive(Debug)]
+struct Inner {
+    pages: PageCache,
+    chunks: ChunkCache,
+    /// What decodes under way hold.
+    working: Budget,
+    stores: Mutex<HashMap<StoreKey, ReadThrough>>,
+}
+
+/// URL and options.
+type StoreKey = (String, Vec<(String, String)>);
+
+/// What a [`Cache`] did so far.
+#[derive(Clone, Debug, Default, serde::Serialize)]
+pub struct ColumnStats {
+    /// Chunks and metadata that were found.
+    pub hits: u64,
+    /// Chunks and metadata that were not.
+    pub misses: u64,
+    /// Chunks that were decoded.
+    pub decoded_chunks: u64,
+    /// Footers that were parsed.
+    pub parsed_files: u64,
+    /// Row groups and stripes that were read past the cache, for want of memory.
+    pub streamed_units: u64,
+    /// Row groups and stripes that statistics ruled out.
+    pub pruned_units: u64,
+    /// Chunks and files held.
+    pub entries: u64,
+    /// Bytes held by them.
+    pub bytes: u64,
+    /// Bytes that they may hold.
+    pub capacity: u64,
+    /// Bytes that decodes under way hold.
+    pub working_bytes: u64,
+}
+
+impl Cache {
+    /// A cache of `options.memory()` bytes in all: a quarter for pages, the rest for what is decoded. Files of local
+    /// folders are read past the pages, since the system has a cache of its own for them.
+    pub async fn open(options: CacheOptions) -> Result<Self> {
+        let memory = options.memory().as_u64();
+        let pages = memory / 4;
+        let opened = PageCache::open(options.with_memory(ByteSize::bytes(pages))).await?;
+        Ok(Self::over(opened, ByteSize::bytes(memory - pages)))
+    }
+
+    /// A cache over pages that are there already, with `decoded` bytes for what is made of them.
+    pub fn over(pages: PageCache, decoded: ByteSize) -> Self {
+        // Decodes under way take a third.
+        let working = decoded.as_u64() / 3;
+        let inner = Inner {
+            pages,
+            chunks: ChunkCache::new(decoded.as_u64() - working),
+            working: Budget::new(ByteSize::bytes(working)),
+            stores: Mutex::default(),
+        };
+        Self { inner: Arc::new(inner) }
+    }
+
+    /// The page cache.
+    pub fn pages(&self) -> &PageCache {
+        &self.inner.pages
+    }
+
+    /// What it did so far with columns.
+    pub fn stats(&self) -> ColumnStats {
+        ColumnStats { working_bytes: self.inner.working.used(), ..self.inner.chunks.stats() }
+    }
+
+    /// What it did so far with pages.
+    pub fn page_stats(&self) -> CacheStats {
+        self.inner.pages.stats()
+    }
+
+    /// Drops all that was decoded, and all metadata.
+    pub fn clear(&self) {
+        self.inner.chunks.clear();
+    }
+
+    /// Writes to disk what only memory holds, and closes the pages.
+    pub async fn close(&self) -> Result<()> {
+        Ok(self.inner.pages.close().await?)
+    }
+
+    pub(crate) fn chunks(&self) -> &ChunkCache {
+        &self.inner.chunks
+    }
+
+    pub(crate) fn working(&self) -> &Budget {
+        &self.inner.working
+    }
+
+    /// The store at `url`, opened once for the same options.
+    pub(crate) fn store(&self, url: &str, options: &[(String, String)]) -> Result<ReadThrough> {
+        let key = (url.to_owned(), options.to_vec());
+        if let Some(store) = self.inner.stores.lock().get(&key) {
+            return Ok(store.clone());
+        }
+        let read = ReadOptions { folders: FolderReads::PastPages, ..ReadOptions::default() };
+        let origin = Origin::parse(url, options, &read.requests)?;
+        let store = ReadThrough::new(origin, self.inner.pages.clone(), ConsistencyRules::default(), read);
+        Ok(self.inner.stores.lock().entry(key).or_insert(store).clone())
+    }
+}

@@ -1,0 +1,40 @@
+//! One column of one row group or stripe, decoded: whole and unfiltered, as the dictionary that the file has for it
+//! wherever it has one.
+
+use std::sync::Arc;
+
+use arrow::array::{Array, ArrayRef};
+
+/// Rows of one segment of a dense chunk; the last may be shorter.
+pub(crate) const SEGMENT_ROWS: usize = 65_536;
+
+/// The rows of one column within one row group or stripe. Cheap to clone.
+#[derive(Clone, Debug)]
+pub(crate) enum Chunk {
+    /// One dictionary array of all rows, with the narrowest codes that its values allow.
+    Dictionary(ArrayRef),
+    /// Values one by one, in segments of [`SEGMENT_ROWS`] rows.
+    Dense(Arc<[ArrayRef]>),
+}
+
+impl Chunk {
+    /// Bytes that it holds, by the capacity of its buffers.
+    pub(crate) fn weight(&self) -> usize {
+        match self {
+            Self::Dictionary(array) => array.get_array_memory_size(),
+            Self::Dense(segments) => segments.iter().map(|segment| segment.get_array_memory_size()).sum(),
+        }
+    }
+
+    /// The rows `start..start + rows`, which lie within one segment, without a copy; `None` if they do not.
+    pub(crate) fn slice(&self, start: usize, rows: usize) -> Option<ArrayRef> {
+        let (array, start) = match self {
+            Self::Dictionary(array) => (array, start),
+            Self::Dense(segments) => (segments.get(start / SEGMENT_ROWS)?, start % SEGMENT_ROWS),
+        };
+        if start.checked_add(rows)? > array.len() {
+            return None;
+        }
+        Some(if start == 0 && rows == array.len() { array.clone() } else { array.slice(start, rows) })
+    }
+}

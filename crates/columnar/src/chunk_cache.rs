@@ -1,0 +1,211 @@
+//! What was made of files: decoded chunks and parsed metadata, weighed in bytes, each made once however many ask.
+//!
+//! Everything here is keyed by a version of an object, so that nothing is ever stale; what belongs to versions that
+//! are gone is not asked for any more, and leaves first.
+
+use std::sync::{
+    Arc,
+    atomic::{AtomicU64, Ordering},
+};
+
+use quick_cache::{
+    DefaultHashBuilder, OptionsBuilder, Weighter,
+    sync::{Cache, DefaultLifecycle, PlaceholderGuard},
+};
+use stylobate_storage::ObjectHash;
+
+use crate::{cache::ColumnStats, chunk::Chunk, format::FileMetadata, schema::Projected};
+
+/// How the rows of a chunk are held.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
+pub(crate) enum Representation {
+    /// As the file has them: a dictionary if all of the chunk is encoded with one, else dense.
+    Native,
+    /// As a dictionary, even where the file gave up on its own.
+    Dictionary,
+}
+
+/// One column of one row group or stripe of one version of an object.
+#[derive(Clone, Debug, PartialEq, Eq, Hash)]
+pub(crate) struct ChunkKey {
+    pub(crate) object: ObjectHash,
+    pub(crate) unit: u32,
+    pub(crate) column: Projected,
+    pub(crate) representation: Representation,
+}
+
+#[derive(Clone, Debug)]
+struct Weigh;
+
+/// What an entry costs besides its value.
+const ENTRY: u64 = 256;
+
+impl Weighter<ChunkKey, Chunk> for Weigh {
+    fn weight(&self, _: &ChunkKey, chunk: &Chunk) -> u64 {
+        chunk.weight() as u64 + ENTRY
+    }
+}
+
+impl Weighter<ObjectHash, Arc<FileMetadata>> for Weigh {
+    fn weight(&self, _: &ObjectHash, file: &Arc<FileMetadata>) -> u64 {
+        file.weight() as u64 + ENTRY
+    }
+}
+
+type Guard<'a> =
+    PlaceholderGuard<'a, ChunkKey, Chunk, Weigh, DefaultHashBuilder, DefaultLifecycle<ChunkKey, Chunk>>;
+
+/// The cache of chunks and metadata.
+#[derive(Debug)]
+pub(crate) struct ChunkCache {
+    chunks: Cache<ChunkKey, Chunk, Weigh>,
+    files: Cache<ObjectHash, Arc<FileMetadata>, Weigh>,
+    hits: AtomicU64,
+    misses: AtomicU64,
+    decoded_chunks: AtomicU64,
+    parsed_files: AtomicU64,
+    streamed_units: AtomicU64,
+    pruned_units: AtomicU64,
+}
+
+/// A chunk, or the duty to make it: others who want it wait until the promise is kept, or dropped.
+pub(crate) enum Found<'a> {
+    Chunk(Chunk),
+    Missing(Promise<'a>),
+}
+
+/// The duty to make a chunk.
+pub(crate) struct Promise<'a> {
+    guard: Guard<'a>,
+}
+
+impl Promise<'_> {
+    /// Hands the chunk to the cache and to all who wait.
+    pub(crate) fn keep(self, chunk: Chunk) {
+        // It fails only where the entry was removed meanwhile: then nobody wants it.
+        let _ = self.guard.insert(chunk);
+    }
+}
+
+/// The part of the capacity that metadata may take: one in so many.
+const METADATA_SHARE: u64 = 16;
+
+impl ChunkCache {
+    /// A cache of so many bytes.
+    pub(crate) fn new(capacity: u64) -> Self {
+        let files = capacity / METADATA_SHARE;
+        let zero = AtomicU64::default;
+        Self {
+            chunks: cache(capacity - files, 1 << 20),
+            files: cache(files, 16 << 10),
+            hits: zero(),
+            misses: zero(),
+            decoded_chunks: zero(),
+            parsed_files: zero(),
+            streamed_units: zero(),
+            pruned_units: zero(),
+        }
+    }
+
+    /// The chunk, if it is there.
+    pub(crate) fn get(&self, key: &ChunkKey) -> Option<Chunk> {
+        let chunk = self.chunks.get(key);
+        self.hits.fetch_add(u64::from(chunk.is_some()), Ordering::Relaxed);
+        chunk
+    }
+
+    /// The chunk, once whoever makes it has it, or the duty to make it.
+    ///
+    /// Who holds several promises takes them in the order of their columns, so that no two wait for one another.
+    pub(crate) async fn get_or_promise(&self, key: &ChunkKey) -> Found<'_> {
+        match self.chunks.get_value_or_guard_async(key).await {
+            Ok(chunk) => {
+                self.hits.fetch_add(1, Ordering::Relaxed);
+                Found::Chunk(chunk)
+            }
+            Err(guard) => {
+                self.misses.fetch_add(1, Ordering::Relaxed);
+                Found::Missing(Promise { guard })
+            }
+        }
+    }
+
+    /// The metadata of a version, made by `make` if nobody has or does.
+    pub(crate) async fn file<E>(
+        &self,
+        object: ObjectHash,
+        make: impl Future<Output = Result<FileMetadata, E>>,
+    ) -> Result<Arc<FileMetadata>, E> {
+        match self.files.get_value_or_guard_async(&object).await {
+            Ok(file) => {
+                self.hits.fetch_add(1, Ordering::Relaxed);
+                Ok(file)
+            }
+            Err(guard) => {
+                self.misses.fetch_add(1, Ordering::Relaxed);
+                let file = Arc::new(make.await?);
+                self.count_parsed();
+                let _ = guard.insert(file.clone());
+                Ok(file)
+            }
+        }
+    }
+
+    /// Counts a footer that was parsed.
+    pub(crate) fn count_parsed(&self) {
+        self.parsed_files.fetch_add(1, Ordering::Relaxed);
+    }
+
+    /// Counts a chunk that was decoded.
+    pub(crate) fn count_decoded(&self) {
+        self.decoded_chunks.fetch_add(1, Ordering::Relaxed);
+    }
+
+    /// Counts a row group or stripe that was read past the cache.
+    pub(crate) fn count_streamed(&self) {
+        self.streamed_units.fetch_add(1, Ordering::Relaxed);
+    }
+
+    /// Counts row groups or stripes that statistics ruled out.
+    pub(crate) fn count_pruned(&self, units: usize) {
+        self.pruned_units.fetch_add(units as u64, Ordering::Relaxed);
+    }
+
+    /// Drops everything.
+    pub(crate) fn clear(&self) {
+        self.chunks.clear();
+        self.files.clear();
+    }
+
+    /// The counters.
+    pub(crate) fn stats(&self) -> ColumnStats {
+        let read = |counter: &AtomicU64| counter.load(Ordering::Relaxed);
+        ColumnStats {
+            hits: read(&self.hits),
+            misses: read(&self.misses),
+            decoded_chunks: read(&self.decoded_chunks),
+            parsed_files: read(&self.parsed_files),
+            streamed_units: read(&self.streamed_units),
+            pruned_units: read(&self.pruned_units),
+            entries: (self.chunks.len() + self.files.len()) as u64,
+            bytes: self.chunks.weight() + self.files.weight(),
+            capacity: self.chunks.capacity() + self.files.capacity(),
+            working_bytes: 0,
+        }
+    }
+}
+
+fn cache<K: Eq + std::hash::Hash, V: Clone>(capacity: u64, usual_item: u64) -> Cache<K, V, Weigh>
+where
+    Weigh: Weighter<K, V> + Clone,
+{
+    // A shard must have room for chunks of tens of megabytes.
+    let shards = (capacity / (256 << 20)).next_power_of_two().clamp(1, 16) as usize;
+    let items = (capacity / usual_item).clamp(64, 1 << 20) as usize;
+    let options =
+        OptionsBuilder::new().shards(shards).estimated_items_capacity(items).weight_capacity(capacity).build();
+    match options {
+        Ok(options) => Cache::with_options(options, Weigh, DefaultHashBuilder::default(), DefaultLifecycle::default()),
+        Err(_) => Cache::with_weighter(items, capacity, Weigh),
+    }
+}

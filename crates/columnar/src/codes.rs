@@ -1,0 +1,457 @@
+//! Codes of dictionaries: unpacked from bits, checked once against the size of the dictionary, widened when asked.
+//!
+//! This is the decode kernel: the one place of this crate with `unsafe`. Eight values are unpacked at a time: a byte
+//! shuffle puts the bytes of each into a lane of 32 bits, a shift per lane and a mask leave its bits. Memory is
+//! written once, never zeroed first. Processors without AVX2 take the plain loop, which gives the same.
+
+#![expect(unsafe_code, reason = "unpacking by vectors is several times faster, and a checked array is not checked again")]
+
+use std::sync::Arc;
+
+use arrow::{
+    array::{Array, ArrayRef, ArrowPrimitiveType, AsArray, DictionaryArray, PrimitiveArray},
+    buffer::{NullBuffer, ScalarBuffer},
+    datatypes::{ArrowDictionaryKeyType, ArrowNativeType, UInt8Type, UInt16Type, UInt32Type},
+};
+
+/// What is wrong with codes; the caller knows where they are from.
+pub(crate) type Reason = &'static str;
+
+/// A type of codes.
+pub(crate) trait Code: ArrowNativeType + Ord + From<u8> {
+    /// The key type of dictionary arrays with such codes.
+    type Key: ArrowPrimitiveType<Native = Self> + ArrowDictionaryKeyType;
+    /// Bits of a code.
+    const BITS: u8;
+
+    /// Keeps the low bits.
+    fn truncate(value: u32) -> Self;
+
+    /// Unpacks as many values as whole vectors allow, and returns how many that is.
+    ///
+    /// # Safety
+    ///
+    /// The processor has AVX2; `out` has room for `count` values; `width` is from 1 to 25 and at most `Self::BITS`.
+    #[cfg(target_arch = "x86_64")]
+    unsafe fn unpack_vectors(data: &[u8], width: u8, count: usize, out: *mut Self) -> usize;
+}
+
+macro_rules! code {
+    ($native:ty, $key:ty, $bits:literal, $unpack:ident) => {
+        impl Code for $native {
+            type Key = $key;
+            const BITS: u8 = $bits;
+
+            fn truncate(value: u32) -> Self {
+                value as Self
+            }
+
+            #[cfg(target_arch = "x86_64")]
+            unsafe fn unpack_vectors(data: &[u8], width: u8, count: usize, out: *mut Self) -> usize {
+                // SAFETY: the caller keeps the same promises.
+                unsafe { avx2::$unpack(data, width, count, out) }
+            }
+        }
+    };
+}
+
+code!(u8, UInt8Type, 8, unpack_u8);
+code!(u16, UInt16Type, 16, unpack_u16);
+code!(u32, UInt32Type, 32, unpack_u32);
+
+/// The narrowest codes that a dictionary of so many values allows.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(crate) enum CodeWidth {
+    U8,
+    U16,
+    U32,
+}
+
+impl CodeWidth {
+    /// For a dictionary of `values` values.
+    pub(crate) fn of(values: usize) -> Self {
+        match values {
+            0..=256 => Self::U8,
+            257..=65_536 => Self::U16,
+            _ => Self::U32,
+        }
+    }
+}
+
+/// Appends the `count` codes that `data` holds in Parquet's hybrid of runs and packed bits. All of them are less than
+/// `values`, or it is an error and what was appended means nothing.
+pub(crate) fn append_hybrid<T: Code>(
+    mut data: &[u8],
+    width: u8,
+    count: usize,
+    values: usize,
+    out: &mut Vec<T>,
+) -> Result<(), Reason> {
+    if width > 32 {
+        return Err("codes of more than 32 bits");
+    }
+    let mut left = count;
+    while left > 0 {
+        let header = read_varint(&mut data).ok_or("a run of codes has no header")?;
+        let length = (header >> 1) as usize;
+        if header & 1 == 0 {
+            let bytes = usize::from(width).div_ceil(8);
+            let (value, rest) = data.split_at_checked(bytes).ok_or("a run of codes has no value")?;
+            data = rest;
+            let value = value.iter().rev().fold(0_u32, |value, byte| value << 8 | u32::from(*byte));
+            if length == 0 {
+                return Err("a run of no codes");
+            }
+            if value as usize >= values {
+                return Err("a code beyond the dictionary");
+            }
+            let taken = length.min(left);
+            out.resize(out.len() + taken, T::truncate(value));
+            left -= taken;
+        } else {
+            let taken = length.checked_mul(8).ok_or("a run of codes is too long")?.min(left);
+            let needed = (taken * usize::from(width)).div_ceil(8);
+            if taken == 0 || data.len() < needed {
+                return Err("packed codes end early");
+            }
+            let bytes = length.saturating_mul(usize::from(width)).min(data.len());
+            let (packed, rest) = data.split_at_checked(bytes).ok_or("packed codes end early")?;
+            data = rest;
+            append_packed(packed, width, taken, values, out)?;
+            left -= taken;
+        }
+    }
+    Ok(())
+}
+
+/// A number of seven bits a byte, the lowest first.
+pub(crate) fn read_varint(data: &mut &[u8]) -> Option<u32> {
+    let mut value = 0_u32;
+    for shift in (0..35).step_by(7) {
+        let (byte, rest) = data.split_first()?;
+        *data = rest;
+        value |= u32::from(byte & 0x7f).checked_shl(shift)?;
+        if byte & 0x80 == 0 {
+            return Some(value);
+        }
+    }
+    None
+}
+
+/// Values checked at a time, while they are still in the nearest cache.
+const BLOCK: usize = 4096;
+
+fn append_packed<T: Code>(data: &[u8], width: u8, count: usize, values: usize, out: &mut Vec<T>) -> Result<(), Reason> {
+    if width == 0 {
+        if values == 0 {
+            return Err("a code beyond the dictionary");
+        }
+        out.resize(out.len() + count, T::from(0));
+        return Ok(());
+    }
+    let always_within = width < 32 && values >= 1 << width;
+    let mut done = 0;
+    while done < count {
+        let block = BLOCK.min(count - done);
+        // Blocks hold a multiple of eight values: each begins at a byte.
+        let data = data.get(done * usize::from(width) / 8..).ok_or("packed codes end early")?;
+        let most = if width <= T::BITS {
+            unpack(data, width, block, out);
+            if always_within { 0 } else { out.get(out.len() - block..).map_or(0, |codes| max(codes).as_usize()) }
+        } else {
+            let mut wide: Vec<u32> = Vec::with_capacity(block);
+            unpack(data, width, block, &mut wide);
+            out.extend(wide.iter().map(|code| T::truncate(*code)));
+            max(&wide) as usize
+        };
+        if most >= values {
+            return Err("a code beyond the dictionary");
+        }
+        done += block;
+    }
+    Ok(())
+}
+
+#[cfg(target_arch = "x86_64")]
+fn has_avx2() -> bool {
+    std::arch::is_x86_feature_detected!("avx2")
+}
+
+/// Appends `count` values of `width` bits, at most as many as `T` has; `data` holds them all.
+fn unpack<T: Code>(data: &[u8], width: u8, count: usize, out: &mut Vec<T>) {
+    out.reserve(count);
+    #[cfg_attr(not(target_arch = "x86_64"), expect(unused_mut, reason = "nothing is unpacked by vectors there"))]
+    let mut done = 0;
+    #[cfg(target_arch = "x86_64")]
+    if width <= 25 && has_avx2() {
+        let start = out.len();
+        let spare = out.spare_capacity_mut().as_mut_ptr().cast::<T>();
+        // SAFETY: AVX2 was found, `reserve` made room for `count` values, and the width is within bounds. What is
+        // counted as done was written.
+        unsafe {
+            done = T::unpack_vectors(data, width, count, spare);
+            out.set_len(start + done);
+        }
+    }
+    out.extend((done..count).map(|index| T::truncate(one(data, width, index))));
+}
+
+/// The value at `index`; bits that are not there are 0.
+fn one(data: &[u8], width: u8, index: usize) -> u32 {
+    let bit = index * usize::from(width);
+    let mut bytes = [0; 8];
+    for (to, from) in bytes.iter_mut().zip(data.get(bit / 8..).unwrap_or_default()) {
+        *to = *from;
+    }
+    (u64::from_le_bytes(bytes) >> (bit % 8) & ((1_u64 << width) - 1)) as u32
+}
+
+fn max<T: Code>(codes: &[T]) -> T {
+    #[cfg(target_arch = "x86_64")]
+    if has_avx2() {
+        // SAFETY: AVX2 was found.
+        return unsafe { avx2::max(codes) };
+    }
+    codes.iter().copied().max().unwrap_or(T::from(0))
+}
+
+/// A dictionary array of codes. Each code of a row that is not null is less than the number of values, or it is an
+/// error.
+pub(crate) fn dictionary_array<T: Code>(
+    codes: Vec<T>,
+    nulls: Option<NullBuffer>,
+    values: ArrayRef,
+) -> Result<ArrayRef, Reason> {
+    if nulls.as_ref().is_some_and(|nulls| nulls.len() != codes.len()) {
+        return Err("as many codes as rows are needed");
+    }
+    let all_null = nulls.as_ref().map_or(codes.is_empty(), |nulls| nulls.null_count() == codes.len());
+    if !all_null && max(&codes).as_usize() >= values.len() {
+        return Err("a code beyond the dictionary");
+    }
+    let keys = PrimitiveArray::<T::Key>::new(ScalarBuffer::from(codes), nulls);
+    // SAFETY: every code is less than the number of values, or every row is null.
+    Ok(Arc::new(unsafe { DictionaryArray::new_unchecked(keys, values) }))
+}
+
+/// The same dictionary array with wider codes; itself where the codes are as wide, `None` where they are wider
+/// already or are no codes of ours.
+pub(crate) fn widened(array: &ArrayRef, width: CodeWidth) -> Option<ArrayRef> {
+    fn widen<F: Code + Into<T>, T: Code>(from: &DictionaryArray<F::Key>) -> ArrayRef {
+        let codes: Vec<T> = from.keys().values().iter().map(|code| (*code).into()).collect();
+        let keys = PrimitiveArray::<T::Key>::new(ScalarBuffer::from(codes), from.keys().nulls().cloned());
+        // SAFETY: they are the codes of an array that holds the same promise.
+        Arc::new(unsafe { DictionaryArray::new_unchecked(keys, from.values().clone()) })
+    }
+    let u8s = array.as_dictionary_opt::<UInt8Type>();
+    let u16s = array.as_dictionary_opt::<UInt16Type>();
+    let u32s = array.as_dictionary_opt::<UInt32Type>();
+    match (width, u8s, u16s, u32s) {
+        (CodeWidth::U8, Some(_), ..) | (CodeWidth::U16, _, Some(_), _) | (CodeWidth::U32, .., Some(_)) => {
+            Some(array.clone())
+        }
+        (CodeWidth::U16, Some(from), ..) => Some(widen::<u8, u16>(from)),
+        (CodeWidth::U32, Some(from), ..) => Some(widen::<u8, u32>(from)),
+        (CodeWidth::U32, _, Some(from), _) => Some(widen::<u16, u32>(from)),
+        _ => None,
+    }
+}
+
+#[cfg(target_arch = "x86_64")]
+mod avx2 {
+    use std::arch::x86_64::*;
+
+    use super::Code;
+
+    /// How eight values of one width are taken out of the bytes that begin with the first.
+    struct Layout {
+        shuffle: __m256i,
+        shift: __m256i,
+        mask: __m256i,
+        /// Where the bytes of the upper four values begin.
+        upper: usize,
+        /// Bytes of eight values.
+        step: usize,
+    }
+
+    impl Layout {
+        #[target_feature(enable = "avx2")]
+        fn new(width: u8) -> Self {
+            let width = usize::from(width);
+            let upper = width * 4 / 8;
+            let (mut shuffle, mut shift) = ([0_u8; 32], [0_u32; 8]);
+            for (value, (bytes, shift)) in shuffle.chunks_exact_mut(4).zip(&mut shift).enumerate() {
+                let bit = value * width - if value < 4 { 0 } else { upper * 8 };
+                *shift = (bit % 8) as u32;
+                for (nth, byte) in bytes.iter_mut().enumerate() {
+                    *byte = (bit / 8 + nth) as u8;
+                }
+            }
+            // SAFETY: unaligned loads of 32 bytes from arrays of 32 bytes.
+            let (shuffle, shift) = unsafe {
+                (_mm256_loadu_si256(shuffle.as_ptr().cast()), _mm256_loadu_si256(shift.as_ptr().cast()))
+            };
+            let mask = _mm256_set1_epi32(((1_u64 << width) - 1) as i32);
+            Self { shuffle, shift, mask, upper, step: width }
+        }
+
+        /// How many groups of eight values can be loaded without reading beyond `bytes`.
+        fn groups(&self, bytes: usize) -> usize {
+            match bytes.checked_sub(self.upper + 16) {
+                Some(spare) => spare / self.step + 1,
+                None => 0,
+            }
+        }
+
+        /// Eight values as lanes of 32 bits.
+        ///
+        /// # Safety
+        ///
+        /// `self.upper + 16` bytes can be read from `from`.
+        #[target_feature(enable = "avx2")]
+        #[inline]
+        unsafe fn eight(&self, from: *const u8) -> __m256i {
+            // SAFETY: promised by the caller.
+            let (low, high) =
+                unsafe { (_mm_loadu_si128(from.cast()), _mm_loadu_si128(from.add(self.upper).cast())) };
+            let bytes = _mm256_set_m128i(high, low);
+            let lanes = _mm256_shuffle_epi8(bytes, self.shuffle);
+            _mm256_and_si256(_mm256_srlv_epi32(lanes, self.shift), self.mask)
+        }
+    }
+
+    /// See [`Code::unpack_vectors`].
+    #[target_feature(enable = "avx2")]
+    pub(super) unsafe fn unpack_u32(data: &[u8], width: u8, count: usize, out: *mut u32) -> usize {
+        let layout = Layout::new(width);
+        let groups = (count / 8).min(layout.groups(data.len()));
+        for group in 0..groups {
+            // SAFETY: `groups` bounds the loads by the length of `data` and the stores by `count`.
+            unsafe {
+                let values = layout.eight(data.as_ptr().add(group * layout.step));
+                _mm256_storeu_si256(out.add(group * 8).cast(), values);
+            }
+        }
+        groups * 8
+    }
+
+    /// See [`Code::unpack_vectors`].
+    #[target_feature(enable = "avx2")]
+    pub(super) unsafe fn unpack_u16(data: &[u8], width: u8, count: usize, out: *mut u16) -> usize {
+        let layout = Layout::new(width);
+        let pairs = (count / 16).min(layout.groups(data.len()) / 2);
+        for pair in 0..pairs {
+            // SAFETY: `pairs` bounds the loads by the length of `data` and the stores by `count`.
+            unsafe {
+                let from = data.as_ptr().add(pair * 2 * layout.step);
+                let (first, second) = (layout.eight(from), layout.eight(from.add(layout.step)));
+                let packed = _mm256_permute4x64_epi64::<0b11_01_10_00>(_mm256_packus_epi32(first, second));
+                _mm256_storeu_si256(out.add(pair * 16).cast(), packed);
+            }
+        }
+        pairs * 16
+    }
+
+    /// See [`Code::unpack_vectors`].
+    #[target_feature(enable = "avx2")]
+    pub(super) unsafe fn unpack_u8(data: &[u8], width: u8, count: usize, out: *mut u8) -> usize {
+        let layout = Layout::new(width);
+        let quads = (count / 32).min(layout.groups(data.len()) / 4);
+        let order = _mm256_setr_epi32(0, 4, 1, 5, 2, 6, 3, 7);
+        for quad in 0..quads {
+            // SAFETY: `quads` bounds the loads by the length of `data` and the stores by `count`.
+            unsafe {
+                let from = data.as_ptr().add(quad * 4 * layout.step);
+                let (a, b) = (layout.eight(from), layout.eight(from.add(layout.step)));
+                let (c, d) = (layout.eight(from.add(2 * layout.step)), layout.eight(from.add(3 * layout.step)));
+                let (low, high) = (_mm256_packus_epi32(a, b), _mm256_packus_epi32(c, d));
+                let packed = _mm256_permutevar8x32_epi32(_mm256_packus_epi16(low, high), order);
+                _mm256_storeu_si256(out.add(quad * 32).cast(), packed);
+            }
+        }
+        quads * 32
+    }
+
+    /// The largest code; 0 where there is none.
+    #[target_feature(enable = "avx2")]
+    pub(super) fn max<T: Code>(codes: &[T]) -> T {
+        codes.iter().fold(T::from(0), |most, code| if *code > most { *code } else { most })
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use arrow::array::StringArray;
+    use proptest::prelude::*;
+
+    use super::*;
+
+    fn pack(values: &[u32], width: u8) -> Vec<u8> {
+        let mut bytes = vec![0; (values.len() * usize::from(width)).div_ceil(8)];
+        for (index, value) in values.iter().enumerate() {
+            for bit in 0..usize::from(width) {
+                let at = index * usize::from(width) + bit;
+                bytes[at / 8] |= ((value >> bit & 1) as u8) << (at % 8);
+            }
+        }
+        bytes
+    }
+
+    fn hybrid(values: &[u32], width: u8) -> Vec<u8> {
+        let mut header = (values.len().div_ceil(8) as u32) << 1 | 1;
+        let mut bytes = Vec::new();
+        while header >= 0x80 {
+            bytes.push(header as u8 | 0x80);
+            header >>= 7;
+        }
+        bytes.push(header as u8);
+        bytes.extend(pack(values, width));
+        bytes
+    }
+
+    fn unpacked<T: Code>(data: &[u8], width: u8, count: usize, values: usize) -> Result<Vec<u32>, Reason> {
+        let mut codes: Vec<T> = Vec::new();
+        append_hybrid(data, width, count, values, &mut codes)?;
+        Ok(codes.iter().map(|code| code.as_usize() as u32).collect())
+    }
+
+    proptest! {
+        #[test]
+        fn what_was_packed_is_unpacked(width in 1_u8..=32, values in prop::collection::vec(any::<u32>(), 1..300)) {
+            let mask = ((1_u64 << width) - 1) as u32;
+            let values: Vec<u32> = values.iter().map(|value| value & mask).collect();
+            let limit = values.iter().copied().max().unwrap_or(0) as usize + 1;
+            let data = hybrid(&values, width);
+            let count = values.len();
+            prop_assert_eq!(unpacked::<u32>(&data, width, count, limit).as_ref(), Ok(&values));
+            if limit <= 65_536 {
+                prop_assert_eq!(unpacked::<u16>(&data, width, count, limit).as_ref(), Ok(&values));
+            }
+            if limit <= 256 {
+                prop_assert_eq!(unpacked::<u8>(&data, width, count, limit).as_ref(), Ok(&values));
+            }
+            prop_assert!(unpacked::<u32>(&data, width, count, limit - 1).is_err());
+        }
+
+        #[test]
+        fn any_bytes_are_codes_or_an_error(
+            data in prop::collection::vec(any::<u8>(), 0..200), width in 0_u8..=40, count in 0_usize..5000,
+        ) {
+            if let Ok(codes) = unpacked::<u8>(&data, width, count, 200) {
+                prop_assert_eq!(codes.len(), count);
+                prop_assert!(codes.iter().all(|code| *code < 200));
+            }
+        }
+    }
+
+    #[test]
+    fn a_dictionary_is_widened_and_never_narrowed() {
+        let values: ArrayRef = Arc::new(StringArray::from(vec!["a", "b"]));
+        let narrow = dictionary_array::<u8>(vec![0, 1, 1], None, values.clone()).unwrap();
+        let wide = widened(&narrow, CodeWidth::U32).unwrap();
+        assert_eq!(wide.as_dictionary::<UInt32Type>().keys().values().as_ref(), [0, 1, 1]);
+        assert!(widened(&wide, CodeWidth::U16).is_none());
+        assert!(dictionary_array::<u8>(vec![2], None, values.clone()).is_err());
+        assert!(dictionary_array::<u8>(vec![2], Some(NullBuffer::new_null(1)), values).is_ok());
+    }
+}

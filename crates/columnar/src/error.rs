@@ -1,0 +1,141 @@
+//! What can go wrong between a file and its columns.
+
+use std::sync::Arc;
+
+use arrow::error::ArrowError;
+
+/// The result of an operation of this crate.
+pub type Result<T, E = Error> = std::result::Result<T, E>;
+
+/// An error of this crate. Cheap to clone, since all who wait for one chunk get the error of the one decode.
+#[derive(Clone, Debug, thiserror::Error)]
+#[non_exhaustive]
+pub enum Error {
+    /// Bytes of an object could not be had. The source says whether to retry.
+    #[error(transparent)]
+    Storage(#[from] stylobate_storage::Error),
+
+    /// Nothing is where the scan was to look. Correct the path or the pattern.
+    #[error("{pattern}: no file there")]
+    NoFiles {
+        /// The path, folder or pattern as given.
+        pattern: String,
+    },
+
+    /// The path or pattern cannot be understood. Correct it.
+    #[error("{pattern}: {reason}")]
+    Pattern {
+        /// The path, folder or pattern as given.
+        pattern: String,
+        /// What is wrong with it.
+        reason: String,
+    },
+
+    /// The file is neither Parquet nor ORC. Leave it out.
+    #[error("{object}: neither a Parquet nor an ORC file")]
+    Format {
+        /// The object.
+        object: String,
+    },
+
+    /// The file is encrypted; there is no key for it here.
+    #[error("{object}: the file is encrypted, and encrypted files cannot be read")]
+    Encrypted {
+        /// The object.
+        object: String,
+    },
+
+    /// Bytes of the file are not what its format says they are. Write it again from its source.
+    #[error("{object}: {}corrupt: {reason}", place(*.row_group, .column.as_deref(), *.offset))]
+    Corrupt {
+        /// The object.
+        object: String,
+        /// Row group of a Parquet file or stripe of an ORC file, from 0; `None` for the footer.
+        row_group: Option<usize>,
+        /// The column, with dots between the names of its fields.
+        column: Option<String>,
+        /// Where in the object the bytes begin.
+        offset: Option<u64>,
+        /// What is wrong with them.
+        reason: String,
+    },
+
+    /// The file is right, and uses what this crate cannot read.
+    #[error("{object}: {}{reason}", place(None, .column.as_deref(), None))]
+    Unsupported {
+        /// The object.
+        object: String,
+        /// The column.
+        column: Option<String>,
+        /// What it uses.
+        reason: String,
+    },
+
+    /// No file has such a column. Correct its name.
+    #[error("no column {column}: there are {available}")]
+    NoSuchColumn {
+        /// The column asked for.
+        column: String,
+        /// The columns there are, with commas.
+        available: String,
+    },
+
+    /// A file's column has a type that cannot become the type that other files give it. Scan them apart.
+    #[error("{object}: column {column}: {reason}")]
+    Schema {
+        /// The object.
+        object: String,
+        /// The column.
+        column: String,
+        /// Both types.
+        reason: String,
+    },
+
+    /// The filter cannot be understood, or does not fit the columns. Correct it.
+    #[error("filter: {reason}")]
+    Predicate {
+        /// What is wrong with it.
+        reason: String,
+    },
+
+    /// A value cannot be represented as asked: an arrow kernel's error.
+    #[error("{context}: {source}")]
+    Arrow {
+        /// What was being done.
+        context: String,
+        /// The kernel's error.
+        source: Arc<ArrowError>,
+    },
+
+    /// Work in the background was ended before it had an answer: the runtime is shutting down.
+    #[error("the scan was ended: {reason}")]
+    Ended {
+        /// Why.
+        reason: String,
+    },
+}
+
+impl Error {
+    /// Names what was being done when a kernel failed.
+    pub(crate) fn arrow(context: impl Into<String>) -> impl FnOnce(ArrowError) -> Self {
+        let context = context.into();
+        move |source| Self::Arrow { context, source: Arc::new(source) }
+    }
+}
+
+fn place(row_group: Option<usize>, column: Option<&str>, offset: Option<u64>) -> String {
+    let mut place = String::new();
+    if let Some(row_group) = row_group {
+        place += &format!("row group {row_group}, ");
+    }
+    if let Some(column) = column {
+        place += &format!("column {column}, ");
+    }
+    if let Some(offset) = offset {
+        place += &format!("offset {offset}, ");
+    }
+    match place.strip_suffix(", ") {
+        Some(place) => format!("{place}: "),
+        None => String::new(),
+    }
+}

@@ -1,0 +1,183 @@
+//! Files of both formats, told apart by their last bytes.
+
+use arrow::{array::{Array, ArrayRef}, datatypes::SchemaRef};
+use stylobate_storage::OpenObject;
+use tokio::runtime::Handle;
+
+use crate::{
+    Error, Result,
+    chunk::{Chunk, SEGMENT_ROWS},
+    chunk_cache::Representation,
+    orc::{self, OrcBytes, OrcFile},
+    parquet::{ParquetBytes, ParquetFile, RowGroupStatistics},
+    schema::Projected,
+    statistics::Statistics,
+};
+
+/// Bytes at the end of a file that are read first; most footers fit.
+pub(crate) const TAIL: u64 = 64 << 10;
+
+/// What is known of a file from its footer.
+#[derive(Debug)]
+pub(crate) enum FileMetadata {
+    Parquet(ParquetFile),
+    Orc(OrcFile),
+}
+
+/// The bytes of some columns of one row group or stripe. Cheap to clone.
+#[derive(Clone)]
+pub(crate) enum UnitBytes {
+    Parquet(ParquetBytes),
+    Orc(OrcBytes),
+}
+
+impl FileMetadata {
+    /// Reads the footer.
+    pub(crate) async fn open(object: &OpenObject) -> Result<Self> {
+        let size = object.meta().size;
+        let from = size.saturating_sub(TAIL);
+        let tail = object.read(std::slice::from_ref(&(from..size))).await?.pop().unwrap_or_default();
+        if tail.ends_with(b"PAR1") {
+            ParquetFile::open(object, tail).await.map(Self::Parquet)
+        } else if tail.ends_with(b"PARE") {
+            Err(Error::Encrypted { object: object.name() })
+        } else if orc::is_orc_tail(&tail) {
+            OrcFile::open(object).await.map(Self::Orc)
+        } else {
+            Err(Error::Format { object: object.name() })
+        }
+    }
+
+    /// The columns. Fields that the file was written from as dictionaries have the type of their values.
+    pub(crate) fn schema(&self) -> &SchemaRef {
+        match self {
+            Self::Parquet(file) => file.schema(),
+            Self::Orc(file) => file.schema(),
+        }
+    }
+
+    /// How many row groups or stripes there are.
+    pub(crate) fn units(&self) -> usize {
+        match self {
+            Self::Parquet(file) => file.units(),
+            Self::Orc(file) => file.units(),
+        }
+    }
+
+    /// Rows of a row group or stripe.
+    pub(crate) fn unit_rows(&self, unit: usize) -> u64 {
+        match self {
+            Self::Parquet(file) => file.unit_rows(unit),
+            Self::Orc(file) => file.unit_rows(unit),
+        }
+    }
+
+    /// Bytes in memory.
+    pub(crate) fn weight(&self) -> usize {
+        match self {
+            Self::Parquet(file) => file.weight(),
+            Self::Orc(file) => file.weight(),
+        }
+    }
+
+    /// What the footer says of the values of these row groups or stripes.
+    pub(crate) fn statistics<'a>(&'a self, units: &'a [usize]) -> Box<dyn Statistics + 'a> {
+        match self {
+            Self::Parquet(file) => Box::new(RowGroupStatistics::new(file, units)),
+            Self::Orc(file) => Box::new(file.statistics(units)),
+        }
+    }
+
+    /// Whether the values of a column repeat so that it is better read as a dictionary, as far as the footer tells.
+    pub(crate) fn repeats(&self, root: usize) -> bool {
+        match self {
+            Self::Parquet(file) => file.repeats(root),
+            Self::Orc(_) => false,
+        }
+    }
+
+    /// Whether a chunk is a dictionary as the file has it.
+    pub(crate) fn is_dictionary(&self, unit: usize, column: &Projected) -> bool {
+        match self {
+            Self::Parquet(file) => file.is_dictionary(unit, column),
+            Self::Orc(_) => false,
+        }
+    }
+
+    /// Bytes that reading and decoding these columns will hold, estimated from the footer.
+    pub(crate) fn working_bytes(&self, unit: usize, columns: &[Projected]) -> u64 {
+        match self {
+            Self::Parquet(file) => file.working_bytes(unit, columns),
+            // Streams are compressed; what they grow to is not in the footer.
+            Self::Orc(file) => file.estimated_bytes(unit, columns).saturating_mul(4),
+        }
+    }
+
+    /// Reads the bytes of these columns, near ranges together.
+    pub(crate) async fn read(&self, object: &OpenObject, unit: usize, columns: &[Projected]) -> Result<UnitBytes> {
+        match self {
+            Self::Parquet(file) => file.read(object, unit, columns).await.map(UnitBytes::Parquet),
+            Self::Orc(file) => file.read(object, unit, columns).await.map(UnitBytes::Orc),
+        }
+    }
+
+    /// Decodes one of the columns that were read, on the calling thread.
+    pub(crate) fn decode(
+        &self,
+        unit: usize,
+        column: &Projected,
+        bytes: &UnitBytes,
+        representation: Representation,
+    ) -> Result<Chunk> {
+        match (self, bytes) {
+            (Self::Parquet(file), UnitBytes::Parquet(bytes)) => file.decode(unit, column, bytes, representation),
+            (Self::Orc(file), UnitBytes::Orc(bytes)) => {
+                let batches = file.decode(unit, std::slice::from_ref(column), bytes.clone(), SEGMENT_ROWS)?;
+                let segments: Vec<ArrayRef> = batches.filter_map(first_column).collect::<Result<_>>()?;
+                Ok(Chunk::Dense(segments.into()))
+            }
+            _ => Err(Error::Ended { reason: "bytes of another format".to_owned() }),
+        }
+    }
+}
+
+/// Columns of some rows, and how many rows these are.
+pub(crate) type Rows = (Vec<ArrayRef>, usize);
+
+impl FileMetadata {
+    /// The rows of some columns, few at a time, read and decoded on the calling thread as they are asked for. Columns
+    /// are in ascending order.
+    pub(crate) fn stream(
+        &self,
+        object: &OpenObject,
+        unit: usize,
+        columns: &[Projected],
+        batch_rows: usize,
+        runtime: &Handle,
+    ) -> Result<Box<dyn Iterator<Item = Result<Rows>> + '_>> {
+        if columns.is_empty() {
+            let rows = self.unit_rows(unit) as usize;
+            let starts = (0..rows).step_by(batch_rows.max(1));
+            return Ok(Box::new(starts.map(move |start| Ok((Vec::new(), batch_rows.min(rows - start))))));
+        }
+        match self {
+            Self::Parquet(file) => Ok(Box::new(file.stream(object, unit, columns, batch_rows, runtime)?)),
+            Self::Orc(file) => {
+                let bytes = runtime.block_on(file.read(object, unit, columns))?;
+                let batches = file.decode(unit, columns, bytes, batch_rows)?;
+                Ok(Box::new(batches.map(|batch| {
+                    let batch = batch?;
+                    let rows = batch.first().map_or(0, |column| column.len());
+                    Ok((batch, rows))
+                })))
+            }
+        }
+    }
+}
+
+fn first_column(batch: Result<Vec<ArrayRef>>) -> Option<Result<ArrayRef>> {
+    match batch {
+        Ok(columns) => columns.into_iter().next().map(Ok),
+        Err(error) => Some(Err(error)),
+    }
+}

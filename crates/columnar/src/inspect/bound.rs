@@ -1,0 +1,244 @@
+//! The least and the greatest value of a column: as the file has them, to be compared, and as people read them.
+
+use std::cmp::Ordering;
+
+use arrow::{
+    array::{
+        Array, Date32Array, Time64NanosecondArray, TimestampMicrosecondArray, TimestampMillisecondArray,
+        TimestampNanosecondArray,
+    },
+    datatypes::{Decimal128Type, DecimalType, TimeUnit},
+    util::display::{ArrayFormatter, FormatOptions},
+};
+use serde::{Serialize, Serializer};
+
+/// What the bytes of a value mean.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(super) enum Meaning {
+    Boolean,
+    Signed,
+    Unsigned,
+    Float,
+    Float16,
+    Text,
+    Bytes,
+    Uuid,
+    Decimal { precision: u8, scale: i8 },
+    Date,
+    Time(TimeUnit),
+    Timestamp { unit: TimeUnit, utc: bool },
+    /// Values without an order, or with one that is not known here.
+    Unordered,
+}
+
+/// A value as it is compared.
+#[derive(Clone, Debug, PartialEq)]
+pub(super) enum Value {
+    Boolean(bool),
+    Integer(i128),
+    Float(f64),
+    Bytes(Vec<u8>),
+}
+
+/// A value that bounds a column's values, as it is shown: dates, times and decimals as text.
+#[derive(Clone, Debug, PartialEq)]
+pub enum BoundValue {
+    /// true or false.
+    Boolean(bool),
+    /// A whole number.
+    Integer(i128),
+    /// A floating-point number.
+    Float(f64),
+    /// Anything else.
+    Text(String),
+}
+
+impl Value {
+    /// How the values are ordered; `None` where they are not.
+    fn order(&self, other: &Self) -> Option<Ordering> {
+        match (self, other) {
+            (Self::Boolean(a), Self::Boolean(b)) => Some(a.cmp(b)),
+            (Self::Integer(a), Self::Integer(b)) => Some(a.cmp(b)),
+            (Self::Float(a), Self::Float(b)) => a.partial_cmp(b),
+            (Self::Bytes(a), Self::Bytes(b)) => Some(a.cmp(b)),
+            _ => None,
+        }
+    }
+
+    /// The value for people; `None` where it means nothing.
+    pub(super) fn shown(&self, meaning: Meaning) -> Option<BoundValue> {
+        Some(match (self, meaning) {
+            (Self::Boolean(value), _) => BoundValue::Boolean(*value),
+            (Self::Float(value), _) => BoundValue::Float(*value),
+            (Self::Integer(value), Meaning::Decimal { precision, scale }) => {
+                BoundValue::Text(Decimal128Type::format_decimal(*value, precision, scale))
+            }
+            (Self::Integer(value), Meaning::Date) => {
+                BoundValue::Text(formatted(&Date32Array::from(vec![i32::try_from(*value).ok()?]))?)
+            }
+            (Self::Integer(value), Meaning::Time(unit)) => {
+                let nanoseconds = value.checked_mul(nanoseconds(unit))?;
+                BoundValue::Text(formatted(&Time64NanosecondArray::from(vec![i64::try_from(nanoseconds).ok()?]))?)
+            }
+            (Self::Integer(value), Meaning::Timestamp { unit, utc }) => {
+                BoundValue::Text(timestamp(i64::try_from(*value).ok()?, unit, utc)?)
+            }
+            (Self::Integer(value), _) => BoundValue::Integer(*value),
+            (Self::Bytes(bytes), Meaning::Text) => BoundValue::Text(String::from_utf8_lossy(bytes).into_owned()),
+            (Self::Bytes(bytes), Meaning::Uuid) => BoundValue::Text(uuid(bytes)),
+            (Self::Bytes(bytes), _) => BoundValue::Text(hex(bytes)),
+        })
+    }
+}
+
+/// Least and greatest value of parts that are added one by one. Once a part does not tell, nobody knows.
+#[derive(Clone, Debug, Default)]
+pub(super) struct Bounds {
+    min: Option<Value>,
+    max: Option<Value>,
+    parts: usize,
+    unknown: bool,
+}
+
+impl Bounds {
+    /// Adds a part: its bounds, or `None` where it does not tell them.
+    pub(super) fn add(&mut self, min: Option<&Value>, max: Option<&Value>) {
+        let (Some(min), Some(max)) = (min, max) else {
+            self.unknown = true;
+            return;
+        };
+        let less = |a: &Value, b: &Option<Value>| b.as_ref().is_none_or(|b| a.order(b) == Some(Ordering::Less));
+        let more = |a: &Value, b: &Option<Value>| b.as_ref().is_none_or(|b| a.order(b) == Some(Ordering::Greater));
+        if less(min, &self.min) {
+            self.min = Some(min.clone());
+        }
+        if more(max, &self.max) {
+            self.max = Some(max.clone());
+        }
+        self.parts += 1;
+    }
+
+    /// Both bounds for people, if all parts told theirs.
+    pub(super) fn shown(&self, meaning: Meaning) -> (Option<BoundValue>, Option<BoundValue>) {
+        let shown = |value: &Option<Value>| value.as_ref().and_then(|value| value.shown(meaning));
+        if self.unknown { (None, None) } else { (shown(&self.min), shown(&self.max)) }
+    }
+}
+
+impl Serialize for BoundValue {
+    fn serialize<S: Serializer>(&self, serializer: S) -> Result<S::Ok, S::Error> {
+        match self {
+            Self::Boolean(value) => serializer.serialize_bool(*value),
+            Self::Integer(value) => match (i64::try_from(*value), u64::try_from(*value)) {
+                (Ok(value), _) => serializer.serialize_i64(value),
+                (_, Ok(value)) => serializer.serialize_u64(value),
+                _ => serializer.collect_str(value),
+            },
+            Self::Float(value) if value.is_finite() => serializer.serialize_f64(*value),
+            Self::Float(value) => serializer.collect_str(value),
+            Self::Text(value) => serializer.serialize_str(value),
+        }
+    }
+}
+
+impl std::fmt::Display for BoundValue {
+    fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
+        match self {
+            Self::Boolean(value) => value.fmt(f),
+            Self::Integer(value) => value.fmt(f),
+            Self::Float(value) => value.fmt(f),
+            Self::Text(value) => value.fmt(f),
+        }
+    }
+}
+
+fn nanoseconds(unit: TimeUnit) -> i128 {
+    match unit {
+        TimeUnit::Second => 1_000_000_000,
+        TimeUnit::Millisecond => 1_000_000,
+        TimeUnit::Microsecond => 1_000,
+        TimeUnit::Nanosecond => 1,
+    }
+}
+
+fn timestamp(value: i64, unit: TimeUnit, utc: bool) -> Option<String> {
+    let text = match unit {
+        TimeUnit::Second => formatted(&TimestampMillisecondArray::from(vec![value.checked_mul(1_000)?])),
+        TimeUnit::Millisecond => formatted(&TimestampMillisecondArray::from(vec![value])),
+        TimeUnit::Microsecond => formatted(&TimestampMicrosecondArray::from(vec![value])),
+        TimeUnit::Nanosecond => formatted(&TimestampNanosecondArray::from(vec![value])),
+    };
+    text.map(|text| if utc { text + "Z" } else { text })
+}
+
+/// The only value of the array, as arrow prints it; `None` where it is outside of what can be printed.
+fn formatted(array: &dyn Array) -> Option<String> {
+    let options = FormatOptions::new().with_display_error(false);
+    ArrayFormatter::try_new(array, &options).ok()?.value(0).try_to_string().ok()
+}
+
+fn hex(bytes: &[u8]) -> String {
+    bytes.iter().map(|byte| format!("{byte:02x}")).collect()
+}
+
+fn uuid(bytes: &[u8]) -> String {
+    let mut text = hex(bytes);
+    for at in [20, 16, 12, 8] {
+        if text.len() == 32 + [20, 16, 12, 8].iter().filter(|dash| **dash > at).count() {
+            text.insert(at, '-');
+        }
+    }
+    text
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn shown(value: Value, meaning: Meaning) -> String {
+        value.shown(meaning).unwrap().to_string()
+    }
+
+    #[test]
+    fn values_are_shown_as_what_they_mean() {
+        use Meaning::*;
+        let integer = Value::Integer;
+        assert_eq!(shown(integer(-1234), Decimal { precision: 15, scale: 2 }), "-12.34");
+        assert_eq!(shown(integer(8_035), Date), "1992-01-01");
+        assert_eq!(shown(integer(3_661_000), Time(TimeUnit::Millisecond)), "01:01:01");
+        let utc = Timestamp { unit: TimeUnit::Microsecond, utc: true };
+        assert_eq!(shown(integer(1_500_000), utc), "1970-01-01T00:00:01.500Z");
+        let plain = Timestamp { unit: TimeUnit::Second, utc: false };
+        assert_eq!(shown(integer(0), plain), "1970-01-01T00:00:00");
+        let id: Vec<u8> = (0..16).collect();
+        assert_eq!(shown(Value::Bytes(id), Uuid), "00010203-0405-0607-0809-0a0b0c0d0e0f");
+        assert_eq!(shown(Value::Bytes(vec![255, 1]), Bytes), "ff01");
+    }
+
+    #[test]
+    fn a_value_outside_of_the_calendar_is_not_shown() {
+        assert_eq!(Value::Integer(i128::from(i32::MAX)).shown(Meaning::Date), None);
+        assert_eq!(Value::Integer(i128::MAX).shown(Meaning::Time(TimeUnit::Second)), None);
+    }
+
+    #[test]
+    fn bounds_of_parts_are_those_of_all_or_unknown() {
+        let integer = |value| Value::Integer(value);
+        let mut bounds = Bounds::default();
+        bounds.add(Some(&integer(3)), Some(&integer(5)));
+        bounds.add(Some(&integer(-2)), Some(&integer(4)));
+        let both = |min, max| (Some(BoundValue::Integer(min)), Some(BoundValue::Integer(max)));
+        assert_eq!(bounds.shown(Meaning::Signed), both(-2, 5));
+        bounds.add(None, None);
+        assert_eq!(bounds.shown(Meaning::Signed), (None, None));
+    }
+
+    #[test]
+    fn numbers_are_numbers_in_json_as_far_as_it_has_them() {
+        let json = |value: BoundValue| serde_json::to_string(&value).unwrap();
+        assert_eq!(json(BoundValue::Integer(i128::from(u64::MAX))), "18446744073709551615");
+        assert_eq!(json(BoundValue::Integer(i128::MAX)), format!("\"{}\"", i128::MAX));
+        assert_eq!(json(BoundValue::Float(f64::INFINITY)), "\"inf\"");
+        assert_eq!(json(BoundValue::Float(1.5)), "1.5");
+    }
+}

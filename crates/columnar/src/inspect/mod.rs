@@ -1,0 +1,76 @@
+//! What is in files, apart from their values: schema, row groups or stripes, encodings, sizes, statistics. No value is
+//! read, only footers.
+
+mod bound;
+mod inspection;
+mod leaves;
+mod row_groups;
+mod stripes;
+
+use futures::{Stream, StreamExt, stream};
+use stylobate_storage::OpenObject;
+
+pub use self::{
+    bound::BoundValue,
+    inspection::{
+        ChunkInspection, ColumnInspection, DictionaryUse, FileFormat, Inspection, MetadataEntry, PartInspection,
+        SchemaNode,
+    },
+};
+use crate::{
+    Cache, Error, Result,
+    format::TAIL,
+    locate::{Located, locate},
+    orc::is_orc_tail,
+    scan::Source,
+};
+
+/// Files whose footers are read at the same time.
+const AT_ONCE: usize = 8;
+
+/// Describes the file at the source; the first where there are several.
+///
+/// Fails if there is none, or if it is neither Parquet nor ORC, or if its footer is corrupt.
+pub async fn inspect(source: &Source, cache: &Cache) -> Result<Inspection> {
+    let mut files = Box::pin(inspect_all(source, cache).await?);
+    match files.next().await {
+        Some((_, inspected)) => inspected,
+        None => Err(Error::NoFiles { pattern: String::new() }),
+    }
+}
+
+/// Describes all files at the source one by one, in the order of their paths: the name of each, and what is in it or
+/// why that cannot be told.
+///
+/// Fails if there is no file.
+pub async fn inspect_all(
+    source: &Source,
+    cache: &Cache,
+) -> Result<impl Stream<Item = (String, Result<Inspection>)> + Send + use<>> {
+    let files = locate(source, cache, None).await?;
+    Ok(stream::iter(files).map(inspect_file).buffered(AT_ONCE))
+}
+
+async fn inspect_file(file: Located) -> (String, Result<Inspection>) {
+    let name = format!("{}/{}", file.store.origin().name().trim_end_matches('/'), file.path);
+    let inspected = match file.store.open_object(&file.path).await {
+        Ok(object) => inspect_object(&object).await,
+        Err(error) => Err(error.into()),
+    };
+    (name, inspected)
+}
+
+async fn inspect_object(object: &OpenObject) -> Result<Inspection> {
+    let size = object.meta().size;
+    let from = size.saturating_sub(TAIL);
+    let tail = object.read(std::slice::from_ref(&(from..size))).await?.pop().unwrap_or_default();
+    if tail.ends_with(b"PAR1") {
+        row_groups::inspect(object, tail).await
+    } else if tail.ends_with(b"PARE") {
+        Err(Error::Encrypted { object: object.name() })
+    } else if is_orc_tail(&tail) {
+        stripes::inspect(object).await
+    } else {
+        Err(Error::Format { object: object.name() })
+    }
+}

@@ -1,0 +1,229 @@
+//! Parquet files: what the footer says of row groups, columns and their chunks.
+
+use std::panic::{AssertUnwindSafe, catch_unwind};
+
+use ::bytes::Bytes;
+use ::parquet::{
+    DecodeResult,
+    basic::{Encoding, PageType},
+    errors::ParquetError,
+    file::{
+        FOOTER_SIZE,
+        metadata::{
+            ColumnChunkMetaData, FooterTail, PageIndexPolicy, ParquetMetaData, ParquetMetaDataOptions,
+            ParquetMetaDataPushDecoder, RowGroupMetaData,
+        },
+    },
+};
+use stylobate_storage::OpenObject;
+
+use super::{
+    bound::{Bounds, Value},
+    inspection::{
+        ChunkInspection, ColumnInspection, DictionaryUse, FileFormat, Inspection, MetadataEntry, PartInspection,
+    },
+    leaves::{Leaf, nodes, statistics_bounds},
+};
+use crate::{Error, Result};
+
+/// Reads and describes the footer, of which `tail` is the end of the file.
+pub(super) async fn inspect(object: &OpenObject, tail: Bytes) -> Result<Inspection> {
+    let name = object.name();
+    let footer_size = tail
+        .len()
+        .checked_sub(FOOTER_SIZE)
+        .and_then(|start| tail.get(start..))
+        .and_then(|footer| FooterTail::try_from(footer).ok())
+        .map_or(0, |footer| (footer.metadata_length() + FOOTER_SIZE) as u64);
+    let metadata = read(object, tail).await?;
+    // A footer may say what no writer would have written; the crate that parsed it may not expect it.
+    guarded(|| describe(&name, object.meta().size, footer_size, &metadata))
+        .unwrap_or_else(|reason| Err(corrupt(&name, reason)))
+}
+
+async fn read(object: &OpenObject, tail: Bytes) -> Result<ParquetMetaData> {
+    let name = object.name();
+    let size = object.meta().size;
+    let wrong = |error: ParquetError| corrupt(&name, error);
+    let options = ParquetMetaDataOptions::new().with_encoding_stats_as_mask(false);
+    let decoder = ParquetMetaDataPushDecoder::try_new(size).map_err(wrong)?;
+    let decoder = decoder.with_page_index_policy(PageIndexPolicy::Skip);
+    let mut decoder = decoder.with_metadata_options(Some(options.into()));
+    decoder.push_range(size - tail.len() as u64..size, tail).map_err(wrong)?;
+    loop {
+        let decoded = guarded(|| decoder.try_decode()).map_err(|reason| corrupt(&name, reason))?;
+        match decoded.map_err(wrong)? {
+            DecodeResult::Data(metadata) => return Ok(metadata),
+            DecodeResult::NeedsData(ranges) => {
+                let bytes = object.read(&ranges).await?;
+                decoder.push_ranges(ranges, bytes).map_err(wrong)?;
+            }
+            DecodeResult::Finished => return Err(corrupt(&name, "the footer has no end")),
+        }
+    }
+}
+
+fn describe(object: &str, size: u64, footer_size: u64, metadata: &ParquetMetaData) -> Result<Inspection> {
+    let file = metadata.file_metadata();
+    let descriptor = file.schema_descr();
+    let leaves: Vec<Leaf> = descriptor.columns().iter().map(|column| Leaf::of(column)).collect();
+    let names = leaves.iter().map(|leaf| ColumnInspection::new(leaf.name.clone(), leaf.data_type.clone()));
+    let mut columns: Vec<_> = names.collect();
+    let mut bounds = vec![Bounds::default(); leaves.len()];
+    let mut parts = Vec::with_capacity(metadata.num_row_groups());
+    for (number, group) in metadata.row_groups().iter().enumerate() {
+        if group.num_columns() != leaves.len() {
+            return Err(corrupt(object, format!("row group {number} does not fit the schema")));
+        }
+        let mut chunks = Vec::with_capacity(leaves.len());
+        for (index, (chunk, leaf)) in group.columns().iter().zip(&leaves).enumerate() {
+            let (inspected, known) = describe_chunk(chunk, leaf);
+            if let Some(column) = columns.get_mut(index) {
+                column.add(&inspected);
+            }
+            let has_values = inspected.values.is_none_or(|values| inspected.nulls.is_none_or(|nulls| nulls < values));
+            if let (Some(bounds), true) = (bounds.get_mut(index), has_values) {
+                bounds.add(known.as_ref().map(|known| &known.0), known.as_ref().map(|known| &known.1));
+            }
+            chunks.push(inspected);
+        }
+        parts.push(describe_part(group, &leaves, chunks));
+    }
+    for ((column, bounds), leaf) in columns.iter_mut().zip(&bounds).zip(&leaves) {
+        (column.min, column.max) = bounds.shown(leaf.meaning);
+    }
+    let pairs = file.key_value_metadata().map_or(&[][..], Vec::as_slice);
+    let pairs = pairs.iter().map(|pair| MetadataEntry { key: pair.key.clone(), value: pair.value.clone() });
+    Ok(Inspection {
+        object: object.to_owned(),
+        format: FileFormat::Parquet,
+        format_version: format!("{}", file.version()),
+        size,
+        footer_size,
+        rows: unsigned(file.num_rows()),
+        created_by: file.created_by().map(str::to_owned),
+        metadata: pairs.collect(),
+        schema: nodes(descriptor.root_schema()),
+        columns,
+        parts,
+    })
+}
+
+fn describe_part(group: &RowGroupMetaData, leaves: &[Leaf], columns: Vec<ChunkInspection>) -> PartInspection {
+    let sorted = group.sorting_columns().map_or(&[][..], Vec::as_slice).iter().map(|sorting| {
+        let leaf = usize::try_from(sorting.column_idx).ok().and_then(|index| leaves.get(index));
+        let mut text = leaf.map_or_else(|| format!("column {}", sorting.column_idx), |leaf| leaf.name.clone());
+        if sorting.descending {
+            text += " desc";
+        }
+        if sorting.nulls_first {
+            text += " nulls first";
+        }
+        text
+    });
+    PartInspection {
+        rows: unsigned(group.num_rows()),
+        offset: group.columns().iter().filter(|chunk| chunk.file_path().is_none()).map(offset).min(),
+        compressed_size: columns.iter().fold(0, |sum, chunk| sum.saturating_add(chunk.compressed_size)),
+        uncompressed_size: Some(unsigned(group.total_byte_size())),
+        sorted_by: sorted.collect(),
+        columns,
+    }
+}
+
+/// The least and the greatest value, if the footer says them.
+type Known = Option<(Value, Value)>;
+
+fn describe_chunk(chunk: &ColumnChunkMetaData, leaf: &Leaf) -> (ChunkInspection, Known) {
+    let statistics = chunk.statistics();
+    let known = statistics.and_then(|statistics| statistics_bounds(statistics, leaf));
+    let shown = |value: Option<&Value>| value.and_then(|value| value.shown(leaf.meaning));
+    let inspected = ChunkInspection {
+        name: leaf.name.clone(),
+        encodings: encodings(chunk),
+        codec: codec(chunk),
+        dictionary: dictionary_use(chunk),
+        dictionary_values: None,
+        pages: pages(chunk).map(|pages| pages.iter().map(|(_, count)| count).sum()),
+        compressed_size: unsigned(chunk.compressed_size()),
+        uncompressed_size: Some(unsigned(chunk.uncompressed_size())),
+        values: Some(unsigned(chunk.num_values())),
+        nulls: statistics.and_then(|statistics| statistics.null_count_opt()),
+        min: shown(known.as_ref().map(|known| &known.0)),
+        max: shown(known.as_ref().map(|known| &known.1)),
+        indexed: chunk.column_index_offset().is_some() && chunk.offset_index_offset().is_some(),
+        bloom_filter: chunk.bloom_filter_offset().is_some(),
+    };
+    (inspected, known)
+}
+
+/// Where the chunk begins. Some writers say 0 for "no dictionary".
+fn offset(chunk: &ColumnChunkMetaData) -> u64 {
+    let data = unsigned(chunk.data_page_offset());
+    match chunk.dictionary_page_offset().map(unsigned) {
+        Some(dictionary) if dictionary > 0 => dictionary.min(data),
+        _ => data,
+    }
+}
+
+/// The chunk's encodings; those of values where the footer tells them from those of levels.
+fn encodings(chunk: &ColumnChunkMetaData) -> Vec<String> {
+    let mut names: Vec<String> = match pages(chunk) {
+        Some(pages) => pages.iter().map(|(encoding, _)| encoding.to_string()).collect(),
+        None => chunk.encodings().map(|encoding| encoding.to_string()).collect(),
+    };
+    names.dedup();
+    names
+}
+
+/// Data pages by encoding, if the footer counts them.
+fn pages(chunk: &ColumnChunkMetaData) -> Option<Vec<(Encoding, u64)>> {
+    let counted = chunk.page_encoding_stats()?.iter();
+    let data = counted.filter(|counted| matches!(counted.page_type, PageType::DATA_PAGE | PageType::DATA_PAGE_V2));
+    Some(data.map(|counted| (counted.encoding, u64::try_from(counted.count).unwrap_or_default())).collect())
+}
+
+fn dictionary_use(chunk: &ColumnChunkMetaData) -> DictionaryUse {
+    if let Some(pages) = pages(chunk) {
+        let has = |wanted| pages.iter().any(|(encoding, _)| is_dictionary(*encoding) == wanted);
+        return match (has(true), has(false)) {
+            (true, false) => DictionaryUse::All,
+            (true, true) => DictionaryUse::Some,
+            (false, _) => DictionaryUse::None,
+        };
+    }
+    let encodings: Vec<_> = chunk.encodings().collect();
+    #[expect(deprecated, reason = "old files have it")]
+    let levels = [Encoding::RLE, Encoding::BIT_PACKED];
+    if !encodings.iter().any(|encoding| is_dictionary(*encoding)) {
+        DictionaryUse::None
+    } else if encodings.iter().all(|encoding| *encoding == Encoding::PLAIN_DICTIONARY || levels.contains(encoding)) {
+        // Writers of this encoding use it for the dictionary itself too, so that PLAIN is that of values.
+        DictionaryUse::All
+    } else {
+        DictionaryUse::Some
+    }
+}
+
+fn is_dictionary(encoding: Encoding) -> bool {
+    matches!(encoding, Encoding::RLE_DICTIONARY | Encoding::PLAIN_DICTIONARY)
+}
+
+/// The codec without its level, which the file does not tell.
+fn codec(chunk: &ColumnChunkMetaData) -> String {
+    let name = format!("{:?}", chunk.compression());
+    name.split('(').next().unwrap_or_default().to_owned()
+}
+
+fn unsigned(number: i64) -> u64 {
+    u64::try_from(number).unwrap_or_default()
+}
+
+fn guarded<T>(work: impl FnOnce() -> T) -> std::result::Result<T, &'static str> {
+    catch_unwind(AssertUnwindSafe(work)).map_err(|_| "the footer cannot be parsed")
+}
+
+fn corrupt(object: &str, reason: impl ToString) -> Error {
+    let reason = reason.to_string();
+    Error::Corrupt { object: object.to_owned(), row_group: None, column: None, offset: None, reason }
+}

@@ -1,0 +1,253 @@
+//! ORC files: what the footers say of stripes and columns.
+
+use arrow::datatypes::TimeUnit;
+use orc_rust::proto::{self, column_encoding, r#type::Kind as TypeKind, stream};
+use stylobate_storage::OpenObject;
+
+use super::{
+    bound::{Meaning, Value},
+    inspection::{
+        ChunkInspection, ColumnInspection, DictionaryUse, FileFormat, Inspection, MetadataEntry, PartInspection,
+        SchemaNode,
+    },
+};
+use crate::{Result, orc::Messages};
+
+/// Reads and describes the footers.
+pub(super) async fn inspect(object: &OpenObject) -> Result<Inspection> {
+    let messages = Messages::read(object).await?;
+    let (footer, postscript) = (&messages.footer, &messages.postscript);
+    let columns = Column::all(&footer.types);
+    let codec = postscript.compression().as_str_name().to_owned();
+    // Statistics of the first writer's first version are wrong.
+    let trusted = footer.writer.unwrap_or_default() != 0 || postscript.writer_version.unwrap_or_default() >= 1;
+
+    let mut described: Vec<_> = columns
+        .iter()
+        .map(|column| ColumnInspection::new(column.path.clone(), type_name(&footer.types, column.id)))
+        .collect();
+    let mut parts = Vec::with_capacity(footer.stripes.len());
+    for (number, (stripe, stripe_footer)) in footer.stripes.iter().zip(&messages.stripes).enumerate() {
+        let statistics = messages.statistics.stripe_stats.get(number).map_or(&[][..], |stripe| &stripe.col_stats);
+        let known = Known { statistics: if trusted { statistics } else { &[] }, rows: stripe.number_of_rows() };
+        let chunks = columns.iter().map(|column| chunk(column, stripe_footer, &known, &codec));
+        let chunks: Vec<_> = chunks.collect();
+        described.iter_mut().zip(&chunks).for_each(|(column, chunk)| column.add(chunk));
+        let lengths = [stripe.index_length(), stripe.data_length(), stripe.footer_length()];
+        parts.push(PartInspection {
+            rows: stripe.number_of_rows(),
+            offset: Some(stripe.offset()),
+            compressed_size: lengths.iter().fold(0, |sum, length| sum.saturating_add(*length)),
+            uncompressed_size: None,
+            sorted_by: Vec::new(),
+            columns: chunks,
+        });
+    }
+    let rows = footer.stripes.iter().fold(0, |sum: u64, stripe| sum.saturating_add(stripe.number_of_rows()));
+    let whole = Known { statistics: if trusted { &footer.statistics } else { &[] }, rows };
+    for (inspected, column) in described.iter_mut().zip(&columns) {
+        (inspected.values, inspected.nulls) = whole.counts(column);
+        (inspected.min, inspected.max) = whole.bounds(column);
+    }
+    Ok(Inspection {
+        object: object.name(),
+        format: FileFormat::Orc,
+        format_version: postscript.version.iter().map(u32::to_string).collect::<Vec<_>>().join("."),
+        size: object.meta().size,
+        footer_size: messages.size,
+        rows,
+        created_by: Some(writer(footer)),
+        metadata: footer.metadata.iter().map(entry).collect(),
+        schema: columns.iter().filter(|column| column.parent.is_none()).map(|top| node(&columns, footer, top)).collect(),
+        columns: described,
+        parts,
+    })
+}
+
+/// A column, or a field within one.
+struct Column {
+    id: usize,
+    name: String,
+    path: String,
+    /// The place of what it is in among all columns; `None` at the top.
+    parent: Option<usize>,
+    /// Whether there are as many as of what it is in, rather than any number.
+    one_each: bool,
+    meaning: Meaning,
+}
+
+impl Column {
+    /// All below the root, each before what is inside of it.
+    fn all(types: &[proto::Type]) -> Vec<Self> {
+        let mut columns = Vec::new();
+        Self::add(types, 0, None, &mut columns);
+        columns
+    }
+
+    fn add(types: &[proto::Type], id: usize, parent: Option<usize>, columns: &mut Vec<Self>) {
+        let Some(data_type) = types.get(id) else { return };
+        for (index, child) in data_type.subtypes.iter().enumerate() {
+            let id = *child as usize;
+            let name = match (data_type.kind(), index) {
+                (TypeKind::Struct, _) => data_type.field_names.get(index).cloned().unwrap_or_default(),
+                (TypeKind::List, _) => "item".to_owned(),
+                (TypeKind::Map, 0) => "key".to_owned(),
+                (TypeKind::Map, _) => "value".to_owned(),
+                _ => format!("_union_{index}"),
+            };
+            let path = match parent.and_then(|parent| columns.get(parent)) {
+                Some(parent) => format!("{}.{name}", parent.path),
+                None => name.clone(),
+            };
+            let one_each = data_type.kind() == TypeKind::Struct;
+            let meaning = types.get(id).map_or(Meaning::Unordered, meaning);
+            columns.push(Self { id, name, path, parent, one_each, meaning });
+            // The types are a tree of bounded depth: who parsed the tail has checked it.
+            Self::add(types, id, Some(columns.len() - 1), columns);
+        }
+    }
+}
+
+fn node(columns: &[Column], footer: &proto::Footer, column: &Column) -> SchemaNode {
+    let place = columns.iter().position(|other| other.id == column.id);
+    let fields = columns.iter().filter(|other| other.parent.is_some() && other.parent == place);
+    SchemaNode {
+        name: column.name.clone(),
+        data_type: type_name(&footer.types, column.id),
+        physical_type: None,
+        nullable: true,
+        repeated: false,
+        fields: fields.map(|field| node(columns, footer, field)).collect(),
+    }
+}
+
+fn meaning(data_type: &proto::Type) -> Meaning {
+    match data_type.kind() {
+        TypeKind::Boolean => Meaning::Boolean,
+        TypeKind::Byte | TypeKind::Short | TypeKind::Int | TypeKind::Long => Meaning::Signed,
+        TypeKind::Float | TypeKind::Double => Meaning::Float,
+        TypeKind::String | TypeKind::Varchar | TypeKind::Char | TypeKind::Decimal => Meaning::Text,
+        TypeKind::Date => Meaning::Date,
+        TypeKind::Timestamp => Meaning::Timestamp { unit: TimeUnit::Millisecond, utc: false },
+        TypeKind::TimestampInstant => Meaning::Timestamp { unit: TimeUnit::Millisecond, utc: true },
+        TypeKind::Binary | TypeKind::List | TypeKind::Map | TypeKind::Struct | TypeKind::Union => Meaning::Unordered,
+    }
+}
+
+fn type_name(types: &[proto::Type], id: usize) -> String {
+    let Some(data_type) = types.get(id) else { return "unknown".to_owned() };
+    let name = match data_type.kind() {
+        TypeKind::Byte => "tinyint",
+        TypeKind::Short => "smallint",
+        TypeKind::Long => "bigint",
+        TypeKind::TimestampInstant => "timestamp with local time zone",
+        TypeKind::Decimal => return format!("decimal({}, {})", data_type.precision(), data_type.scale()),
+        TypeKind::Varchar => return format!("varchar({})", data_type.maximum_length()),
+        TypeKind::Char => return format!("char({})", data_type.maximum_length()),
+        other => return other.as_str_name().to_lowercase(),
+    };
+    name.to_owned()
+}
+
+/// Statistics of a stripe or of the file, and its rows.
+struct Known<'a> {
+    statistics: &'a [proto::ColumnStatistics],
+    rows: u64,
+}
+
+impl Known<'_> {
+    /// Values, nulls included, and nulls.
+    fn counts(&self, column: &Column) -> (Option<u64>, Option<u64>) {
+        // What is within something has no place of its own where that is null, and is not counted there.
+        let values = (column.parent.is_none()).then_some(self.rows);
+        let Some(statistics) = self.statistics.get(column.id) else { return (values, None) };
+        if statistics.has_null == Some(false) && column.one_each {
+            return (values.or(statistics.number_of_values), Some(0));
+        }
+        let nulls = values.zip(statistics.number_of_values).and_then(|(all, known)| all.checked_sub(known));
+        // A writer that counts nothing says that there are no values, but not that there are nulls.
+        let counted = nulls.filter(|nulls| *nulls < self.rows || *nulls == 0 || statistics.has_null == Some(true));
+        (values, counted)
+    }
+
+    fn bounds(&self, column: &Column) -> (Option<super::BoundValue>, Option<super::BoundValue>) {
+        let bounds = self.statistics.get(column.id).and_then(bounds);
+        let shown = |value: Option<&Value>| value.and_then(|value| value.shown(column.meaning));
+        (shown(bounds.as_ref().map(|bounds| &bounds.0)), shown(bounds.as_ref().map(|bounds| &bounds.1)))
+    }
+}
+
+fn bounds(statistics: &proto::ColumnStatistics) -> Option<(Value, Value)> {
+    let integers = |min: Option<i64>, max: Option<i64>| Some((Value::Integer(min?.into()), Value::Integer(max?.into())));
+    let texts = |min: Option<&String>, max: Option<&String>| {
+        Some((Value::Bytes(min?.clone().into()), Value::Bytes(max?.clone().into())))
+    };
+    if let Some(known) = &statistics.int_statistics {
+        integers(known.minimum, known.maximum)
+    } else if let Some(known) = &statistics.double_statistics {
+        Some((Value::Float(known.minimum?), Value::Float(known.maximum?)))
+    } else if let Some(known) = &statistics.string_statistics {
+        texts(known.minimum.as_ref().or(known.lower_bound.as_ref()), known.maximum.as_ref().or(known.upper_bound.as_ref()))
+    } else if let Some(known) = &statistics.decimal_statistics {
+        texts(known.minimum.as_ref(), known.maximum.as_ref())
+    } else if let Some(known) = &statistics.date_statistics {
+        integers(known.minimum.map(i64::from), known.maximum.map(i64::from))
+    } else if let Some(known) = &statistics.timestamp_statistics {
+        integers(known.minimum_utc.or(known.minimum), known.maximum_utc.or(known.maximum))
+    } else {
+        let (trues, all) = (*statistics.bucket_statistics.as_ref()?.count.first()?, statistics.number_of_values?);
+        (all > 0).then_some((Value::Boolean(trues >= all), Value::Boolean(trues > 0)))
+    }
+}
+
+fn chunk(column: &Column, footer: &proto::StripeFooter, known: &Known<'_>, codec: &str) -> ChunkInspection {
+    let encoding = footer.columns.get(column.id);
+    let kind = encoding.map(proto::ColumnEncoding::kind);
+    let is_dictionary =
+        matches!(kind, Some(column_encoding::Kind::Dictionary | column_encoding::Kind::DictionaryV2));
+    let own = footer.streams.iter().filter(|stream| stream.column() as usize == column.id);
+    let (index, data): (Vec<_>, Vec<_>) = own.partition(|stream| {
+        use stream::Kind::{BloomFilter, BloomFilterUtf8, RowIndex};
+        matches!(stream.kind(), RowIndex | BloomFilter | BloomFilterUtf8)
+    });
+    let (values, nulls) = known.counts(column);
+    let (min, max) = known.bounds(column);
+    ChunkInspection {
+        name: column.path.clone(),
+        encodings: kind.map(|kind| kind.as_str_name().to_owned()).into_iter().collect(),
+        codec: codec.to_owned(),
+        dictionary: if is_dictionary { DictionaryUse::All } else { DictionaryUse::None },
+        dictionary_values: encoding.filter(|_| is_dictionary).map(|encoding| encoding.dictionary_size().into()),
+        pages: None,
+        compressed_size: data.iter().fold(0, |sum, stream| sum.saturating_add(stream.length())),
+        uncompressed_size: None,
+        values,
+        nulls,
+        min,
+        max,
+        indexed: index.iter().any(|stream| stream.kind() == stream::Kind::RowIndex),
+        bloom_filter: index.iter().any(|stream| stream.kind() != stream::Kind::RowIndex),
+    }
+}
+
+/// The program that wrote the file: the format has numbers for those there are.
+fn writer(footer: &proto::Footer) -> String {
+    let name = match footer.writer.unwrap_or_default() {
+        0 => "ORC Java",
+        1 => "ORC C++",
+        2 => "Presto",
+        3 => "Scritchley Go",
+        4 => "Trino",
+        5 => "CUDF",
+        other => return format!("writer {other} {}", footer.software_version()).trim_end().to_owned(),
+    };
+    format!("{name} {}", footer.software_version()).trim_end().to_owned()
+}
+
+fn entry(item: &proto::UserMetadataItem) -> MetadataEntry {
+    let value = item.value.as_ref().map(|value| match std::str::from_utf8(value) {
+        Ok(text) => text.to_owned(),
+        Err(_) => value.iter().map(|byte| format!("{byte:02x}")).collect(),
+    });
+    MetadataEntry { key: item.name().to_owned(), value }
+}

@@ -1,0 +1,33 @@
+//! Columns of Parquet and ORC files: decoded once, cached as the dictionaries that they are stored as, and filtered
+//! where they are.
+//!
+//! A [`ScanRequest`] says what is wanted, [`ScanRequest::plan`] finds the files and decides what the answer looks
+//! like, and [`Scan::stream`] answers in record batches, in the order of files and rows.
+//!
+//! This crate opens no socket, and knows no storage but [`stylobate_storage`].
+
+mod cache;
+mod chunk;
+mod chunk_cache;
+mod codes;
+mod error;
+mod format;
+mod inspect;
+mod locate;
+mod orc;
+mod parquet;
+mod predicate;
+mod prune;
+mod scan;
+mod schema;
+mod statistics;
+mod table;
+
+pub use cache::{Cache, ColumnStats};
+pub use error::{Error, Result};
+pub use inspect::{
+    BoundValue, ChunkInspection, ColumnInspection, DictionaryUse, FileFormat, Inspection, MetadataEntry, PartInspection,
+    SchemaNode, inspect, inspect_all,
+};
+pub use predicate::{Column, CompareOp, Literal, Predicate, col};
+pub use scan::{Dictionaries, Scan, ScanPart, ScanRequest, ScanStream, Source};

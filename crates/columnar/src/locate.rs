@@ -1,0 +1,185 @@
+//! Finds the files of a scan: one, those of a folder, or those that a pattern names; and what their paths say.
+
+use futures::TryStreamExt;
+use glob::{MatchOptions, Pattern};
+use object_store::path::Path;
+use percent_encoding::percent_decode_str;
+use stylobate_storage::ReadThrough;
+use url::Url;
+
+use crate::{Cache, Error, Result, scan::Source};
+
+/// A file that is to be scanned.
+#[derive(Clone, Debug)]
+pub(crate) struct Located {
+    pub(crate) store: ReadThrough,
+    pub(crate) path: Path,
+    /// The values that folders named `name=value` give, in the order of the path; `None` is null.
+    pub(crate) partitions: Vec<(String, Option<String>)>,
+}
+
+/// How Hive spells null.
+const NULL: &str = "__HIVE_DEFAULT_PARTITION__";
+const ENDINGS: [&str; 5] = [".parquet", ".parq", ".pq", ".orc", ".parquet.snappy"];
+const OPTIONS: MatchOptions =
+    MatchOptions { case_sensitive: true, require_literal_separator: true, require_literal_leading_dot: true };
+
+/// A source taken apart.
+struct Place {
+    store: ReadThrough,
+    /// What was asked for, for errors.
+    given: String,
+    /// The part before the first wildcard, up to a slash.
+    base: String,
+    /// What lies below the base must match this.
+    pattern: Option<Pattern>,
+}
+
+/// The files of a source, in the order of their paths. With `only`, just that one, without a listing.
+pub(crate) async fn locate(source: &Source, cache: &Cache, only: Option<&str>) -> Result<Vec<Located>> {
+    let place = place(source, cache)?;
+    if let Some(path) = only {
+        return Ok(place.located(Path::parse(path).ok()).into_iter().collect());
+    }
+    if place.pattern.is_none() {
+        if place.given.ends_with('/') || place.base.is_empty() {
+            return place.list().await;
+        }
+        // A file if there is one of this name, a folder if not.
+        let path = place.path()?;
+        return match place.store.open_object(&path).await {
+            Ok(_) => Ok(vec![Located { store: place.store, path, partitions: Vec::new() }]),
+            Err(error) => match place.list().await {
+                Ok(files) => Ok(files),
+                Err(Error::NoFiles { pattern }) => match error {
+                    stylobate_storage::Error::NotFound { .. } => Err(Error::NoFiles { pattern }),
+                    error => Err(error.into()),
+                },
+                Err(error) => Err(error),
+            },
+        };
+    }
+    place.list().await
+}
+
+impl Place {
+    fn path(&self) -> Result<Path> {
+        Path::parse(&self.base)
+            .map_err(|error| Error::Pattern { pattern: self.given.clone(), reason: error.to_string() })
+    }
+
+    async fn list(self) -> Result<Vec<Located>> {
+        let prefix = self.path()?;
+        let listing = self.store.origin().store().list((!self.base.is_empty()).then_some(&prefix));
+        let wrong = |error| stylobate_storage::Error::from_origin(&self.given, error);
+        let metas: Vec<_> = listing.try_collect().await.map_err(wrong)?;
+        let mut paths: Vec<Path> =
+            metas.into_iter().filter(|meta| meta.size > 0).map(|meta| meta.location).collect();
+        paths.sort_unstable();
+        let mut files: Vec<Located> = paths.into_iter().filter_map(|path| self.located(Some(path))).collect();
+        let has_ending = |file: &Located| ENDINGS.iter().any(|ending| file.path.as_ref().ends_with(ending));
+        // Beside files that say what they are, the others are something else.
+        if self.pattern.is_none() && files.iter().any(has_ending) {
+            files.retain(has_ending);
+        }
+        if files.is_empty() {
+            return Err(Error::NoFiles { pattern: self.given });
+        }
+        Ok(files)
+    }
+
+    /// The file, if it lies below the base and matches the pattern. Hidden ones do not, and those of engines' logs.
+    fn located(&self, path: Option<Path>) -> Option<Located> {
+        let path = path?;
+        let below = match self.base.as_str() {
+            "" => path.as_ref(),
+            base if path.as_ref() == base => "",
+            base => path.as_ref().strip_prefix(base)?.strip_prefix('/')?,
+        };
+        let matches = match &self.pattern {
+            Some(pattern) => pattern.matches_with(below, OPTIONS),
+            None => !below.split('/').any(|part| part.starts_with(['.', '_']) && !part.contains('=')),
+        };
+        let folders = below.rsplit_once('/').map_or("", |(folders, _)| folders);
+        let partitions = folders.split('/').filter_map(partition).collect();
+        matches.then(|| Located { store: self.store.clone(), path, partitions })
+    }
+}
+
+fn partition(folder: &str) -> Option<(String, Option<String>)> {
+    let (name, value) = folder.split_once('=').filter(|(name, _)| !name.is_empty())?;
+    let decode = |text: &str| percent_decode_str(text).decode_utf8_lossy().into_owned();
+    Some((decode(name), (value != NULL).then(|| decode(value))))
+}
+
+fn place(source: &Source, cache: &Cache) -> Result<Place> {
+    match source {
+        Source::Store { store, pattern } => below(store.clone(), pattern.clone(), pattern.trim_start_matches('/')),
+        Source::Url { url, options } if url.contains("://") => {
+            let wrong = |reason: String| Error::Pattern { pattern: url.clone(), reason };
+            let parsed = Url::parse(url).map_err(|error| wrong(error.to_string()))?;
+            if parsed.scheme() == "file" {
+                let path = parsed.to_file_path().map_err(|()| wrong("not a path of this machine".to_owned()))?;
+                return local(cache, url, &path);
+            }
+            // The part before the path, whatever it is made of.
+            let authority = url.get(..url.len() - path_of(url).len()).unwrap_or(url);
+            let path = percent_decode_str(path_of(url)).decode_utf8();
+            let path = path.map_err(|_| wrong("its path is not UTF-8".to_owned()))?;
+            below(cache.store(authority, options)?, url.clone(), path.trim_start_matches('/'))
+        }
+        Source::Url { url, .. } => local(cache, url, std::path::Path::new(url)),
+    }
+}
+
+/// What follows the host of a URL, without query and fragment's meaning: `?` is a wildcard here.
+fn path_of(url: &str) -> &str {
+    let after = url.split_once("://").map_or("", |(_, rest)| rest);
+    after.find('/').and_then(|slash| after.get(slash..)).unwrap_or("")
+}
+
+fn local(cache: &Cache, given: &str, path: &std::path::Path) -> Result<Place> {
+    let wrong = |reason: String| Error::Pattern { pattern: given.to_owned(), reason };
+    let absolute = std::path::absolute(path).map_err(|error| wrong(error.to_string()))?;
+    let text = absolute.to_str().ok_or_else(|| wrong("the path is not UTF-8".to_owned()))?;
+    // `..` would mean another folder once links are followed; the system knows which.
+    let text = match absolute.components().any(|part| part == std::path::Component::ParentDir) {
+        true => {
+            let real = absolute.canonicalize().map_err(|_| Error::NoFiles { pattern: given.to_owned() })?;
+            real.to_str().ok_or_else(|| wrong("the path is not UTF-8".to_owned()))?.to_owned()
+        }
+        false => text.to_owned(),
+    };
+    let slash = if given.ends_with('/') && !text.ends_with('/') { "/" } else { "" };
+    below(cache.store("file:///", &[])?, given.to_owned(), &format!("{}{slash}", text.trim_start_matches('/')))
+}
+
+fn below(store: ReadThrough, given: String, path: &str) -> Result<Place> {
+    let wild = path.find(['*', '?', '[']);
+    let Some(wild) = wild else {
+        return Ok(Place { store, given, base: path.trim_end_matches('/').to_owned(), pattern: None });
+    };
+    let slash = path.get(..wild).and_then(|before| before.rfind('/'));
+    let (base, pattern) = match slash {
+        Some(slash) => (path.get(..slash).unwrap_or(""), path.get(slash + 1..).unwrap_or("")),
+        None => ("", path),
+    };
+    let pattern = Pattern::new(pattern)
+        .map_err(|error| Error::Pattern { pattern: given.clone(), reason: error.to_string() })?;
+    Ok(Place { store, given, base: base.to_owned(), pattern: Some(pattern) })
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn folders_of_a_path_say_the_values_of_columns() {
+        assert_eq!(partition("year=2024"), Some(("year".to_owned(), Some("2024".to_owned()))));
+        assert_eq!(partition("city=S%C3%A3o%20Paulo"), Some(("city".to_owned(), Some("São Paulo".to_owned()))));
+        assert_eq!(partition("x=__HIVE_DEFAULT_PARTITION__"), Some(("x".to_owned(), None)));
+        assert_eq!(partition("plain"), None);
+        assert_eq!(path_of("s3://bucket/a?b/*.parquet"), "/a?b/*.parquet");
+        assert_eq!(path_of("s3://bucket"), "");
+    }
+}

@@ -1,0 +1,195 @@
+//! Bytes and bits in run-length encoding, and which rows of a column have a value.
+
+use arrow::buffer::{BooleanBuffer, Buffer, MutableBuffer, NullBuffer};
+
+use crate::orc::{bytes::Streams, fault::Fault, stream::Stream, stripe::StreamKind};
+
+/// Room made for values before there are any.
+const FIRST_ROOM: usize = 64 << 10;
+
+/// A stream of bytes.
+#[derive(Debug)]
+pub(super) struct ByteRuns {
+    stream: Stream,
+    left: usize,
+    /// The byte that the run repeats; `None` where its bytes follow one by one.
+    repeated: Option<u8>,
+}
+
+impl ByteRuns {
+    pub(super) fn new(stream: Stream) -> Self {
+        Self { stream, left: 0, repeated: None }
+    }
+
+    pub(super) fn read(&mut self, len: usize) -> Result<Vec<u8>, Fault> {
+        let mut values = Vec::with_capacity(len.min(FIRST_ROOM));
+        while values.len() < len {
+            self.next_run()?;
+            let now = self.left.min(len - values.len());
+            match self.repeated {
+                Some(byte) => values.extend(std::iter::repeat_n(byte, now)),
+                None => self.stream.append_to(&mut values, now)?,
+            }
+            self.left -= now;
+        }
+        Ok(values)
+    }
+
+    fn byte(&mut self) -> Result<u8, Fault> {
+        self.next_run()?;
+        self.left -= 1;
+        match self.repeated {
+            Some(byte) => Ok(byte),
+            None => self.stream.byte(),
+        }
+    }
+
+    fn next_run(&mut self) -> Result<(), Fault> {
+        if self.left == 0 {
+            let control = self.stream.byte()? as i8;
+            (self.left, self.repeated) = match control {
+                0.. => (usize::from(control.unsigned_abs()) + 3, Some(self.stream.byte()?)),
+                _ => (usize::from(control.unsigned_abs()), None),
+            };
+        }
+        Ok(())
+    }
+}
+
+/// A stream of bits, the highest of each byte first.
+#[derive(Debug)]
+pub(super) struct Bits {
+    bytes: ByteRuns,
+    /// Bits that were read and not yet handed out: the lowest `have`.
+    bits: u16,
+    have: u32,
+}
+
+impl Bits {
+    pub(super) fn new(stream: Stream) -> Self {
+        Self { bytes: ByteRuns::new(stream), bits: 0, have: 0 }
+    }
+
+    pub(super) fn read(&mut self, len: usize) -> Result<BooleanBuffer, Fault> {
+        let mut packed = Vec::with_capacity(len.div_ceil(8).min(FIRST_ROOM));
+        let mut left = len;
+        while left > 0 {
+            let now = left.min(8) as u32;
+            if self.have < now {
+                self.bits = self.bits << 8 | u16::from(self.bytes.byte()?);
+                self.have += 8;
+            }
+            self.have -= now;
+            // Those handed out before are shifted out to the left, those that follow are cut off on the
+            // right.
+            let next = (self.bits >> self.have << (8 - now)) as u8;
+            packed.push(next.reverse_bits());
+            left -= now as usize;
+        }
+        Ok(BooleanBuffer::new(Buffer::from_vec(packed), 0, len))
+    }
+}
+
+/// Which rows of a column have a value.
+#[derive(Debug)]
+pub(super) struct Presence(Option<Bits>);
+
+/// The rows of one batch.
+#[derive(Debug)]
+pub(super) struct Rows {
+    pub(super) len: usize,
+    /// `None` where all have a value.
+    pub(super) nulls: Option<NullBuffer>,
+}
+
+impl Presence {
+    pub(super) fn of(column: u32, streams: &Streams) -> Self {
+        Self(streams.find(column, StreamKind::Present).map(Bits::new))
+    }
+
+    /// The next `len` rows. The stream says nothing of rows that the column's parent has not.
+    pub(super) fn read(&mut self, len: usize, parent: Option<&NullBuffer>) -> Result<Rows, Fault> {
+        let parent = parent.filter(|parent| parent.null_count() > 0);
+        let nulls = match (&mut self.0, parent) {
+            (None, parent) => parent.cloned(),
+            (Some(bits), None) => Some(NullBuffer::new(bits.read(len)?)),
+            (Some(bits), Some(parent)) => {
+                let own = bits.read(len - parent.null_count())?;
+                let mut merged = MutableBuffer::from_len_zeroed(len.div_ceil(8));
+                let bytes = merged.as_slice_mut();
+                for (row, present) in parent.valid_indices().zip(own.iter()) {
+                    if let Some(byte) = bytes.get_mut(row / 8) {
+                        *byte |= u8::from(present) << (row % 8);
+                    }
+                }
+                Some(NullBuffer::new(BooleanBuffer::new(merged.into(), 0, len)))
+            }
+        };
+        Ok(Rows { len, nulls: nulls.filter(|nulls| nulls.null_count() > 0) })
+    }
+}
+
+impl Rows {
+    /// How many rows have a value.
+    pub(super) fn values(&self) -> usize {
+        self.len - self.nulls.as_ref().map_or(0, NullBuffer::null_count)
+    }
+
+    /// Puts each value in its row; rows without get the default.
+    pub(super) fn spread<T: Copy + Default>(&self, values: Vec<T>) -> Vec<T> {
+        let Some(nulls) = &self.nulls else { return values };
+        let mut rows = vec![T::default(); self.len];
+        for (row, value) in nulls.valid_indices().zip(values) {
+            if let Some(row) = rows.get_mut(row) {
+                *row = value;
+            }
+        }
+        rows
+    }
+
+    pub(super) fn spread_bits(&self, values: BooleanBuffer) -> BooleanBuffer {
+        let Some(nulls) = &self.nulls else { return values };
+        let mut rows = MutableBuffer::from_len_zeroed(self.len.div_ceil(8));
+        let bytes = rows.as_slice_mut();
+        for (row, value) in nulls.valid_indices().zip(values.iter()) {
+            if let Some(byte) = bytes.get_mut(row / 8) {
+                *byte |= u8::from(value) << (row % 8);
+            }
+        }
+        BooleanBuffer::new(rows.into(), 0, self.len)
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use bytes::Bytes;
+
+    use super::*;
+
+    fn stream(bytes: &[u8]) -> Stream {
+        Stream::new(Bytes::copy_from_slice(bytes), None)
+    }
+
+    #[test]
+    fn the_examples_of_the_specification_decode_to_what_it_says() {
+        assert_eq!(ByteRuns::new(stream(&[0x61, 0])).read(100).unwrap(), [0; 100]);
+        assert_eq!(ByteRuns::new(stream(&[0xfe, 0x44, 0x45])).read(2).unwrap(), [0x44, 0x45]);
+        let bits = Bits::new(stream(&[0xff, 0x80])).read(8).unwrap();
+        assert_eq!(bits.iter().collect::<Vec<_>>(), [true, false, false, false, false, false, false, false]);
+    }
+
+    #[test]
+    fn bits_are_the_same_in_whatever_pieces_they_are_read() {
+        let bytes = [0xfb, 0b1010_0110, 0xff, 0x01, 0b0110_1001, 0x80];
+        let all: Vec<bool> = Bits::new(stream(&bytes)).read(40).unwrap().iter().collect();
+        for piece in 1..20 {
+            let mut bits = Bits::new(stream(&bytes));
+            let mut read = Vec::new();
+            while read.len() < 40 {
+                read.extend(bits.read(piece.min(40 - read.len())).unwrap().iter());
+            }
+            assert_eq!(read, all, "pieces of {piece}");
+        }
+        assert!(Bits::new(stream(&bytes)).read(41).is_err());
+    }
+}

@@ -1,0 +1,285 @@
+//! Whole numbers in either version of run-length encoding.
+
+use crate::orc::{fault::Fault, stream::Stream};
+
+/// Decoded ahead of being asked for: the longest run there is.
+const MAX_RUN: usize = 512;
+/// Room made for values before there are any.
+const FIRST_ROOM: usize = 64 << 10;
+
+/// A stream of numbers of up to 64 bits; unsigned ones above `i64::MAX` come out negative.
+#[derive(Debug)]
+pub(super) struct Ints {
+    stream: Stream,
+    signed: bool,
+    second_version: bool,
+    run: Vec<i64>,
+    /// How many of the run have been handed out.
+    used: usize,
+}
+
+impl Ints {
+    pub(super) fn new(stream: Stream, signed: bool, second_version: bool) -> Self {
+        Self { stream, signed, second_version, run: Vec::with_capacity(MAX_RUN), used: 0 }
+    }
+
+    /// The next `len` numbers.
+    pub(super) fn read(&mut self, len: usize) -> Result<Vec<i64>, Fault> {
+        let mut values = Vec::with_capacity(len.min(FIRST_ROOM));
+        while values.len() < len {
+            if self.used == self.run.len() {
+                self.run.clear();
+                self.used = 0;
+                if self.second_version { self.second_run()? } else { self.first_run()? }
+            }
+            let ready = self.run.get(self.used..).unwrap_or_default();
+            let ready = ready.get(..len - values.len()).unwrap_or(ready);
+            values.extend_from_slice(ready);
+            self.used += ready.len();
+        }
+        Ok(values)
+    }
+
+    fn varint(&mut self) -> Result<i64, Fault> {
+        let value = self.stream.varint()?;
+        Ok(if self.signed { unzigzag(value) } else { value as i64 })
+    }
+
+    /// A run or literals of the first version.
+    fn first_run(&mut self) -> Result<(), Fault> {
+        let control = self.stream.byte()? as i8;
+        if control < 0 {
+            for _ in 0..control.unsigned_abs() {
+                let literal = self.varint()?;
+                self.run.push(literal);
+            }
+        } else {
+            let delta = i64::from(self.stream.byte()? as i8);
+            let base = self.varint()?;
+            self.run
+                .extend((0..i64::from(control) + 3).map(|step| base.wrapping_add(delta.wrapping_mul(step))));
+        }
+        Ok(())
+    }
+
+    /// A run of the second version: its two highest bits say which of four kinds.
+    fn second_run(&mut self) -> Result<(), Fault> {
+        let header = self.stream.byte()?;
+        if header >> 6 == 0 {
+            return self.short_repeat(header);
+        }
+        let len = (usize::from(header & 1) << 8 | usize::from(self.stream.byte()?)) + 1;
+        let width = (header >> 1) & 0x1f;
+        match header >> 6 {
+            1 => self.direct(decoded_width(width), len),
+            2 => self.patched_base(decoded_width(width), len),
+            _ => self.delta(if width == 0 { 0 } else { decoded_width(width) }, len),
+        }
+    }
+
+    fn short_repeat(&mut self, header: u8) -> Result<(), Fault> {
+        let value = self.big_endian(usize::from(header >> 3) + 1)?;
+        let value = if self.signed { unzigzag(value) } else { value as i64 };
+        self.run.extend(std::iter::repeat_n(value, usize::from(header & 7) + 3));
+        Ok(())
+    }
+
+    fn direct(&mut self, width: u32, len: usize) -> Result<(), Fault> {
+        self.unpack(width, len)?;
+        if self.signed {
+            self.run.iter_mut().for_each(|value| *value = unzigzag(*value as u64));
+        }
+        Ok(())
+    }
+
+    /// Numbers above a base, most of them in few bits; the high bits of those few that need more follow as
+    /// patches.
+    fn patched_base(&mut self, width: u32, len: usize) -> Result<(), Fault> {
+        let (third, fourth) = (self.stream.byte()?, self.stream.byte()?);
+        let base_bytes = usize::from(third >> 5) + 1;
+        let patch_width = decoded_width(third & 0x1f);
+        let gap_width = u32::from(fourth >> 5) + 1;
+        let patches = usize::from(fourth & 0x1f);
+        if patch_width + gap_width > 64 {
+            return Err(Fault::corrupt("patches of more than 64 bits"));
+        }
+        // The highest bit is the sign, the others are the amount: whether the numbers are signed or not.
+        let base = self.big_endian(base_bytes)?;
+        let sign = 1_u64 << (base_bytes * 8 - 1);
+        let base = if base & sign == 0 { base as i64 } else { ((base & !sign) as i64).wrapping_neg() };
+
+        self.unpack(width, len)?;
+        let entries = self.packed(closest_width(patch_width + gap_width), patches)?;
+        let mut at = 0;
+        for entry in entries {
+            let entry = entry as u64;
+            at += entry.checked_shr(patch_width).unwrap_or(0) as usize;
+            let patch = if patch_width < 64 { entry & ((1 << patch_width) - 1) } else { entry };
+            // A patch of nothing only makes the way to the next one longer.
+            if patch != 0 {
+                let value =
+                    self.run.get_mut(at).ok_or_else(|| Fault::corrupt("a patch past the end of its run"))?;
+                *value |= patch.checked_shl(width).unwrap_or(0) as i64;
+            }
+        }
+        self.run.iter_mut().for_each(|value| *value = value.wrapping_add(base));
+        Ok(())
+    }
+
+    fn delta(&mut self, width: u32, len: usize) -> Result<(), Fault> {
+        let mut value = self.varint()?;
+        let first = unzigzag(self.stream.varint()?);
+        if width == 0 {
+            self.run.extend((0..len as i64).map(|step| value.wrapping_add(first.wrapping_mul(step))));
+            return Ok(());
+        }
+        let Some(more) = len.checked_sub(2) else {
+            return Err(Fault::corrupt("a run of differences with no place for them"));
+        };
+        self.unpack(width, more)?;
+        // The run is the differences for now: those after the first have no sign of their own.
+        let falls = first < 0;
+        let differences = std::mem::take(&mut self.run);
+        self.run.reserve(MAX_RUN);
+        self.run.push(value);
+        value = value.wrapping_add(first);
+        self.run.push(value);
+        for difference in differences {
+            value = if falls { value.wrapping_sub(difference) } else { value.wrapping_add(difference) };
+            self.run.push(value);
+        }
+        Ok(())
+    }
+
+    fn big_endian(&mut self, len: usize) -> Result<u64, Fault> {
+        let bytes = self.stream.take(len)?;
+        Ok(bytes.iter().fold(0, |value, byte| value << 8 | u64::from(*byte)))
+    }
+
+    fn unpack(&mut self, width: u32, len: usize) -> Result<(), Fault> {
+        let room = std::mem::take(&mut self.run);
+        self.run = self.packed_into(room, width, len)?;
+        Ok(())
+    }
+
+    fn packed(&mut self, width: u32, len: usize) -> Result<Vec<i64>, Fault> {
+        self.packed_into(Vec::new(), width, len)
+    }
+
+    /// Numbers of `width` bits each, highest bit first, the last byte filled up.
+    fn packed_into(&mut self, mut out: Vec<i64>, width: u32, len: usize) -> Result<Vec<i64>, Fault> {
+        let bytes = self.stream.take((len * width as usize).div_ceil(8))?;
+        out.reserve(len);
+        if width == 64 {
+            let words = bytes.as_chunks::<8>().0.iter().map(|word| i64::from_be_bytes(*word));
+            out.extend(words);
+            return Ok(out);
+        }
+        let (mut bits, mut have) = (0_u64, 0);
+        let mask = (1_u64 << width) - 1;
+        for byte in bytes {
+            // At most 56 bits are wanted, so that those waiting and one byte more always fit.
+            bits = bits << 8 | u64::from(byte);
+            have += 8;
+            while have >= width && out.len() < len {
+                have -= width;
+                out.push((bits >> have & mask) as i64);
+            }
+        }
+        Ok(out)
+    }
+}
+
+fn unzigzag(value: u64) -> i64 {
+    (value >> 1) as i64 ^ -((value & 1) as i64)
+}
+
+/// How many bits five bits stand for.
+fn decoded_width(code: u8) -> u32 {
+    match code {
+        0..=23 => u32::from(code) + 1,
+        24 => 26,
+        25 => 28,
+        26 => 30,
+        27 => 32,
+        28 => 40,
+        29 => 48,
+        30 => 56,
+        _ => 64,
+    }
+}
+
+/// The narrowest width there is a code for.
+fn closest_width(width: u32) -> u32 {
+    match width {
+        0..=24 => width.max(1),
+        25..=32 => width.next_multiple_of(2),
+        _ => width.next_multiple_of(8),
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use bytes::Bytes;
+
+    use super::*;
+
+    fn read(bytes: &[u8], signed: bool, second_version: bool, len: usize) -> Vec<i64> {
+        let stream = Stream::new(Bytes::copy_from_slice(bytes), None);
+        let mut ints = Ints::new(stream, signed, second_version);
+        let values = ints.read(len).unwrap();
+        assert!(ints.read(1).is_err(), "more values than expected");
+        values
+    }
+
+    #[test]
+    fn the_examples_of_the_specification_decode_to_what_it_says() {
+        assert_eq!(read(&[0x61, 0x00, 0x07], false, false, 100), [7; 100]);
+        assert_eq!(read(&[0x61, 0xff, 0x64], false, false, 100), (1..=100).rev().collect::<Vec<_>>());
+        assert_eq!(read(&[0xfb, 0x02, 0x03, 0x04, 0x07, 0x0b], false, false, 5), [2, 3, 4, 7, 11]);
+        assert_eq!(read(&[0x0a, 0x27, 0x10], false, true, 5), [10_000; 5]);
+        let direct = [0x5e, 0x03, 0x5c, 0xa1, 0xab, 0x1e, 0xde, 0xad, 0xbe, 0xef];
+        assert_eq!(read(&direct, false, true, 4), [23_713, 43_806, 57_005, 48_879]);
+        let patched = [
+            0x8e, 0x13, 0x2b, 0x21, 0x07, 0xd0, 0x1e, 0x00, 0x14, 0x70, 0x28, 0x32, 0x3c, 0x46, 0x50, 0x5a,
+            0x64, 0x6e, 0x78, 0x82, 0x8c, 0x96, 0xa0, 0xaa, 0xb4, 0xbe, 0xfc, 0xe8,
+        ];
+        let mut expected = vec![2030, 2000, 2020, 1_000_000];
+        expected.extend((2040..=2190).step_by(10));
+        assert_eq!(read(&patched, false, true, 20), expected);
+        let delta = [0xc6, 0x09, 0x02, 0x02, 0x22, 0x42, 0x42, 0x46];
+        assert_eq!(read(&delta, false, true, 10), [2, 3, 5, 7, 11, 13, 17, 19, 23, 29]);
+    }
+
+    #[test]
+    fn a_base_above_which_64_bits_overflow_wraps_as_it_did_when_it_was_written() {
+        // One value of 56 bits above a base of -(2^55), no patches.
+        let mut bytes = vec![0x80 | 30 << 1, 0, 6 << 5, 0];
+        bytes.extend([0x80 | 0x40, 0, 0, 0, 0, 0, 0]);
+        bytes.extend([0xff; 7]);
+        assert_eq!(read(&bytes, true, true, 1), [(1 << 56) - 1 - (1 << 54)]);
+    }
+
+    #[test]
+    fn differences_after_a_first_one_of_nothing_rise() {
+        // 5, then 5 + 0, then differences of 3 and 1 in two bits each.
+        assert_eq!(read(&[0xc0 | 1 << 1, 3, 10, 0, 0b1101_0000], true, true, 4), [5, 5, 8, 9]);
+    }
+
+    #[test]
+    fn runs_that_end_too_soon_are_errors() {
+        for bytes in [
+            &[][..],
+            &[0x61],
+            &[0x5e, 0x03, 0x5c],
+            &[0x8e, 0x13, 0x2b],
+            &[0xc6, 0x09, 0x02],
+            &[0xc2, 0, 1, 1],
+        ] {
+            for second_version in [false, true] {
+                let stream = Stream::new(Bytes::copy_from_slice(bytes), None);
+                assert!(Ints::new(stream, true, second_version).read(600).is_err(), "{bytes:?}");
+            }
+        }
+    }
+}

@@ -1,0 +1,224 @@
+//! Decodes the columns of a stripe, batch by batch.
+//!
+//! `orc-rust` has decoders too, and none of them is called: those of version 0.9 give wrong timestamps before
+//! 1970 where the writer is the C++ library, and after 2099 where the writer has summer time, refuse runs of
+//! numbers that overflow by design, cannot leave fields of a struct out, and allocate whatever a corrupt
+//! length claims.
+
+mod bits;
+mod ints;
+mod nested;
+mod numbers;
+mod strings;
+mod timestamps;
+
+use std::{
+    marker::PhantomData,
+    panic::{AssertUnwindSafe, catch_unwind},
+    sync::Arc,
+};
+
+use arrow::{
+    array::ArrayRef,
+    buffer::NullBuffer,
+    datatypes::{
+        BinaryType, DataType, Date32Type, Float32Type, Float64Type, Int16Type, Int32Type, Int64Type,
+        TimeUnit, TimestampMicrosecondType, TimestampNanosecondType, Utf8Type,
+    },
+};
+
+use self::{
+    bits::{Bits, ByteRuns, Presence},
+    ints::Ints,
+    nested::{Lists, Maps, Structs},
+    numbers::{Booleans, Bytes, Decimals, Floats, Integers, ShortDecimals},
+    strings::{Dictionary, Direct, Values},
+    timestamps::Timestamps,
+};
+use super::{
+    bytes::Streams,
+    fault::Fault,
+    stripe::StreamKind,
+    types::{Kind, Type},
+};
+use crate::Result;
+
+/// Makes arrays of a column's streams.
+trait Decode: Send {
+    /// The next `len` rows; those that the parent has not are null, and the streams say nothing of them.
+    fn next(&mut self, len: usize, parent: Option<&NullBuffer>) -> Result<ArrayRef, Fault>;
+}
+
+/// A column on the way, and what it is called when something is wrong with it.
+struct Column {
+    path: Arc<str>,
+    offset: Option<u64>,
+    decoder: Box<dyn Decode>,
+}
+
+/// The batches of a stripe: one array per column, in the order that they were asked for. It ends after an
+/// error.
+pub(crate) struct OrcBatches {
+    object: Arc<str>,
+    stripe: usize,
+    rows_left: u64,
+    batch_rows: usize,
+    root: Presence,
+    columns: Vec<Column>,
+}
+
+impl OrcBatches {
+    pub(super) fn new(
+        object: Arc<str>,
+        stripe: usize,
+        rows: u64,
+        batch_rows: usize,
+        columns: &[Type],
+        streams: Streams,
+    ) -> Result<Self, Fault> {
+        let columns =
+            columns.iter().map(|column| Column::new(column, &streams)).collect::<Result<Vec<_>, _>>()?;
+        let rows_left = if columns.is_empty() { 0 } else { rows };
+        let root = Presence::of(0, &streams);
+        Ok(Self { object, stripe, rows_left, batch_rows: batch_rows.max(1), root, columns })
+    }
+
+    fn batch(&mut self) -> Result<Vec<ArrayRef>, Fault> {
+        let len = self.rows_left.min(self.batch_rows as u64) as usize;
+        let rows = self.root.read(len, None)?;
+        let arrays = self.columns.iter_mut().map(|column| column.next(len, rows.nulls.as_ref()));
+        let arrays = arrays.collect::<Result<_, _>>()?;
+        self.rows_left -= len as u64;
+        Ok(arrays)
+    }
+}
+
+impl Iterator for OrcBatches {
+    type Item = Result<Vec<ArrayRef>>;
+
+    fn next(&mut self) -> Option<Self::Item> {
+        if self.rows_left == 0 {
+            return None;
+        }
+        // Nothing is known to panic; should an arrow constructor do so for bytes from outside, they are at
+        // fault.
+        let batch = catch_unwind(AssertUnwindSafe(|| self.batch()))
+            .unwrap_or_else(|_| Err(Fault::corrupt("the decoder failed")))
+            .map_err(|fault| fault.into_error(&self.object, Some(self.stripe)));
+        if batch.is_err() {
+            self.rows_left = 0;
+        }
+        Some(batch)
+    }
+}
+
+impl Column {
+    fn new(column: &Type, streams: &Streams) -> Result<Self, Fault> {
+        let offset = streams.offset(column.id);
+        let decoder = decoder(column, streams).map_err(|fault| fault.of_column(&column.path).at(offset))?;
+        Ok(Self { path: column.path.clone(), offset, decoder })
+    }
+
+    fn next(&mut self, len: usize, parent: Option<&NullBuffer>) -> Result<ArrayRef, Fault> {
+        self.decoder.next(len, parent).map_err(|fault| fault.of_column(&self.path).at(self.offset))
+    }
+}
+
+fn decoder(column: &Type, streams: &Streams) -> Result<Box<dyn Decode>, Fault> {
+    let presence = Presence::of(column.id, streams);
+    let get = |kind| streams.get(column.id, kind);
+    let encoding = streams.encoding(column.id)?;
+    let ints = |kind, signed| Ints::new(get(kind), signed, encoding.second_version);
+    Ok(match column.kind {
+        Kind::Boolean => Box::new(Booleans { presence, bits: Bits::new(get(StreamKind::Data)) }),
+        Kind::Byte => Box::new(Bytes { presence, runs: ByteRuns::new(get(StreamKind::Data)) }),
+        Kind::Short => Box::new(integers::<Int16Type>(presence, ints(StreamKind::Data, true))),
+        Kind::Int => Box::new(integers::<Int32Type>(presence, ints(StreamKind::Data, true))),
+        Kind::Long => Box::new(integers::<Int64Type>(presence, ints(StreamKind::Data, true))),
+        Kind::Date => Box::new(integers::<Date32Type>(presence, ints(StreamKind::Data, true))),
+        Kind::Float => {
+            Box::new(Floats::<Float32Type, 4> { presence, stream: get(StreamKind::Data), of: PhantomData })
+        }
+        Kind::Double => {
+            Box::new(Floats::<Float64Type, 8> { presence, stream: get(StreamKind::Data), of: PhantomData })
+        }
+        Kind::Decimal(precision, scale) => Box::new(Decimals {
+            presence,
+            digits: get(StreamKind::Data),
+            scales: ints(StreamKind::Secondary, true),
+            precision,
+            scale,
+        }),
+        Kind::ShortDecimal(precision, scale) => {
+            // These are in the second version whatever the column's encoding is.
+            let ints = Ints::new(get(StreamKind::Data), true, true);
+            Box::new(ShortDecimals { presence, ints, precision, scale })
+        }
+        Kind::String | Kind::Char => match encoding.dictionary {
+            Some(len) => Box::new(Dictionary::<Utf8Type> {
+                presence,
+                codes: ints(StreamKind::Data, false),
+                values: Values::read(len, ints(StreamKind::Length, false), get(StreamKind::DictionaryData))?,
+                of: PhantomData,
+            }),
+            None => {
+                Box::new(direct::<Utf8Type>(presence, ints(StreamKind::Length, false), get(StreamKind::Data)))
+            }
+        },
+        Kind::Binary => {
+            Box::new(direct::<BinaryType>(presence, ints(StreamKind::Length, false), get(StreamKind::Data)))
+        }
+        Kind::Timestamp(unit) | Kind::Instant(unit) => {
+            let instant = matches!(column.kind, Kind::Instant(_));
+            let zone = if instant { None } else { timestamps::zone(streams.zone())? };
+            let labelled = instant.then(|| Arc::from("UTC"));
+            let (seconds, nanoseconds) = (ints(StreamKind::Data, true), ints(StreamKind::Secondary, false));
+            if unit == TimeUnit::Microsecond {
+                let of = PhantomData::<fn() -> TimestampMicrosecondType>;
+                Box::new(Timestamps { presence, seconds, nanoseconds, zone, labelled, of })
+            } else {
+                let of = PhantomData::<fn() -> TimestampNanosecondType>;
+                Box::new(Timestamps { presence, seconds, nanoseconds, zone, labelled, of })
+            }
+        }
+        Kind::Struct => {
+            let children =
+                column.children.iter().map(|child| Column::new(child, streams)).collect::<Result<_, _>>()?;
+            let fields = column.children.iter().map(Type::field).collect();
+            Box::new(Structs { presence, fields, children })
+        }
+        Kind::List => {
+            let [item] = column.children.as_slice() else {
+                return Err(Fault::corrupt("a list without items"));
+            };
+            let lengths = ints(StreamKind::Length, false);
+            Box::new(Lists { presence, lengths, field: item.field(), item: Column::new(item, streams)? })
+        }
+        Kind::Map => {
+            let [key, value] = column.children.as_slice() else {
+                return Err(Fault::unsupported(
+                    "a map is read with both its keys and its values, or not at all",
+                ));
+            };
+            let lengths = ints(StreamKind::Length, false);
+            let entries = column.entries();
+            let DataType::Struct(fields) = entries.data_type() else {
+                return Err(Fault::corrupt("a map without entries"));
+            };
+            let (key, value) = (Column::new(key, streams)?, Column::new(value, streams)?);
+            Box::new(Maps { presence, lengths, fields: fields.clone(), entries, key, value })
+        }
+        Kind::Union => return Err(Fault::unsupported("columns of unions cannot be read")),
+        Kind::Unknown(kind) => {
+            return Err(Fault::unsupported(format!("type {kind} of ORC is not known here")));
+        }
+    })
+}
+
+fn integers<T>(presence: Presence, ints: Ints) -> Integers<T> {
+    Integers { presence, ints, of: PhantomData }
+}
+
+fn direct<T>(presence: Presence, lengths: Ints, data: super::stream::Stream) -> Direct<T> {
+    Direct { presence, lengths, data, of: PhantomData }
+}

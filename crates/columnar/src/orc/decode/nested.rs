@@ -1,0 +1,77 @@
+//! Columns that have others in them: structs, lists and maps.
+
+use std::sync::Arc;
+
+use arrow::{
+    array::{Array, ArrayRef, ListArray, MapArray, StructArray},
+    buffer::NullBuffer,
+    datatypes::{FieldRef, Fields},
+};
+
+use super::{
+    Column, Decode,
+    bits::Presence,
+    ints::Ints,
+    strings::{end, offsets},
+};
+use crate::orc::fault::Fault;
+
+pub(super) struct Structs {
+    pub(super) presence: Presence,
+    pub(super) fields: Fields,
+    pub(super) children: Vec<Column>,
+}
+
+impl Decode for Structs {
+    fn next(&mut self, len: usize, parent: Option<&NullBuffer>) -> Result<ArrayRef, Fault> {
+        let rows = self.presence.read(len, parent)?;
+        let children = self.children.iter_mut().map(|child| child.next(len, rows.nulls.as_ref()));
+        let children = children.collect::<Result<Vec<_>, _>>()?;
+        let array = StructArray::try_new_with_length(self.fields.clone(), children, rows.nulls, len);
+        Ok(Arc::new(array.map_err(|error| Fault::corrupt(error.to_string()))?))
+    }
+}
+
+pub(super) struct Lists {
+    pub(super) presence: Presence,
+    pub(super) lengths: Ints,
+    pub(super) field: FieldRef,
+    pub(super) item: Column,
+}
+
+impl Decode for Lists {
+    fn next(&mut self, len: usize, parent: Option<&NullBuffer>) -> Result<ArrayRef, Fault> {
+        let rows = self.presence.read(len, parent)?;
+        let lengths = self.lengths.read(rows.values())?;
+        let offsets = offsets(rows.spread(lengths))?;
+        let items = self.item.next(end(&offsets), None)?;
+        let array = ListArray::try_new(self.field.clone(), offsets, items, rows.nulls);
+        Ok(Arc::new(array.map_err(|error| Fault::corrupt(error.to_string()))?))
+    }
+}
+
+pub(super) struct Maps {
+    pub(super) presence: Presence,
+    pub(super) lengths: Ints,
+    pub(super) entries: FieldRef,
+    pub(super) fields: Fields,
+    pub(super) key: Column,
+    pub(super) value: Column,
+}
+
+impl Decode for Maps {
+    fn next(&mut self, len: usize, parent: Option<&NullBuffer>) -> Result<ArrayRef, Fault> {
+        let rows = self.presence.read(len, parent)?;
+        let lengths = self.lengths.read(rows.values())?;
+        let offsets = offsets(rows.spread(lengths))?;
+        let keys = self.key.next(end(&offsets), None)?;
+        if keys.null_count() > 0 {
+            return Err(Fault::unsupported("a map with a key that is null"));
+        }
+        let values = self.value.next(end(&offsets), None)?;
+        let corrupt = |error: arrow::error::ArrowError| Fault::corrupt(error.to_string());
+        let entries = StructArray::try_new(self.fields.clone(), vec![keys, values], None).map_err(corrupt)?;
+        let array = MapArray::try_new(self.entries.clone(), offsets, entries, rows.nulls, false);
+        Ok(Arc::new(array.map_err(corrupt)?))
+    }
+}

@@ -1,0 +1,188 @@
+//! Columns of booleans, whole numbers, floating-point numbers, dates and decimals.
+
+use std::{marker::PhantomData, sync::Arc};
+
+use arrow::{
+    array::{ArrayRef, ArrowPrimitiveType, BooleanArray, Decimal128Array, Int8Array, PrimitiveArray},
+    buffer::NullBuffer,
+};
+
+use super::{
+    Decode,
+    bits::{Bits, ByteRuns, Presence, Rows},
+    ints::Ints,
+};
+use crate::orc::{fault::Fault, stream::Stream};
+
+/// Ten to the power of the largest precision.
+const MAX_POWER: u32 = 38;
+
+pub(super) struct Booleans {
+    pub(super) presence: Presence,
+    pub(super) bits: Bits,
+}
+
+impl Decode for Booleans {
+    fn next(&mut self, len: usize, parent: Option<&NullBuffer>) -> Result<ArrayRef, Fault> {
+        let rows = self.presence.read(len, parent)?;
+        let values = rows.spread_bits(self.bits.read(rows.values())?);
+        Ok(Arc::new(BooleanArray::new(values, rows.nulls)))
+    }
+}
+
+pub(super) struct Bytes {
+    pub(super) presence: Presence,
+    pub(super) runs: ByteRuns,
+}
+
+impl Decode for Bytes {
+    fn next(&mut self, len: usize, parent: Option<&NullBuffer>) -> Result<ArrayRef, Fault> {
+        let rows = self.presence.read(len, parent)?;
+        let values = self.runs.read(rows.values())?.into_iter().map(|byte| byte as i8).collect();
+        Ok(Arc::new(Int8Array::new(rows.spread(values).into(), rows.nulls)))
+    }
+}
+
+/// Whole numbers and dates.
+pub(super) struct Integers<T> {
+    pub(super) presence: Presence,
+    pub(super) ints: Ints,
+    pub(super) of: PhantomData<fn() -> T>,
+}
+
+impl<T> Decode for Integers<T>
+where
+    T: ArrowPrimitiveType,
+    T::Native: TryFrom<i64>,
+{
+    fn next(&mut self, len: usize, parent: Option<&NullBuffer>) -> Result<ArrayRef, Fault> {
+        let rows = self.presence.read(len, parent)?;
+        let values = self.ints.read(rows.values())?.into_iter().map(|value| {
+            T::Native::try_from(value)
+                .map_err(|_| Fault::corrupt(format!("{value} is too large for {}", T::DATA_TYPE)))
+        });
+        let values = values.collect::<Result<Vec<_>, _>>()?;
+        Ok(Arc::new(PrimitiveArray::<T>::new(rows.spread(values).into(), rows.nulls)))
+    }
+}
+
+/// Floating-point numbers: `SIZE` bytes each, the lowest first.
+pub(super) struct Floats<T, const SIZE: usize> {
+    pub(super) presence: Presence,
+    pub(super) stream: Stream,
+    pub(super) of: PhantomData<fn() -> T>,
+}
+
+/// A number that is stored as its bytes.
+pub(super) trait FromBytes<const SIZE: usize> {
+    fn from_bytes(bytes: [u8; SIZE]) -> Self;
+}
+
+impl FromBytes<4> for f32 {
+    fn from_bytes(bytes: [u8; 4]) -> Self {
+        Self::from_le_bytes(bytes)
+    }
+}
+
+impl FromBytes<8> for f64 {
+    fn from_bytes(bytes: [u8; 8]) -> Self {
+        Self::from_le_bytes(bytes)
+    }
+}
+
+impl<T, const SIZE: usize> Decode for Floats<T, SIZE>
+where
+    T: ArrowPrimitiveType,
+    T::Native: FromBytes<SIZE>,
+{
+    fn next(&mut self, len: usize, parent: Option<&NullBuffer>) -> Result<ArrayRef, Fault> {
+        let rows = self.presence.read(len, parent)?;
+        let too_long = || Fault::corrupt("more values than there can be");
+        let bytes = self.stream.take(rows.values().checked_mul(SIZE).ok_or_else(too_long)?)?;
+        let values = bytes.as_chunks::<SIZE>().0.iter().map(|bytes| T::Native::from_bytes(*bytes)).collect();
+        Ok(Arc::new(PrimitiveArray::<T>::new(rows.spread(values).into(), rows.nulls)))
+    }
+}
+
+/// Decimals: the digits of each, and how many of them lie behind the point.
+pub(super) struct Decimals {
+    pub(super) presence: Presence,
+    pub(super) digits: Stream,
+    pub(super) scales: Ints,
+    pub(super) precision: u8,
+    pub(super) scale: i8,
+}
+
+impl Decode for Decimals {
+    fn next(&mut self, len: usize, parent: Option<&NullBuffer>) -> Result<ArrayRef, Fault> {
+        let rows = self.presence.read(len, parent)?;
+        let scales = self.scales.read(rows.values())?;
+        let mut values = Vec::with_capacity(scales.len());
+        for scale in scales {
+            let digits = self.digits.wide_varint()?;
+            let digits = (digits >> 1) as i128 ^ -((digits & 1) as i128);
+            let value = rescaled(digits, scale, i64::from(self.scale));
+            values.push(value.ok_or_else(|| {
+                let to = self.scale;
+                Fault::corrupt(format!("{digits} of scale {scale} cannot have a scale of {to}"))
+            })?);
+        }
+        decimals(rows, values, self.precision, self.scale)
+    }
+}
+
+/// Decimals of up to 18 digits, all of the column's scale.
+pub(super) struct ShortDecimals {
+    pub(super) presence: Presence,
+    pub(super) ints: Ints,
+    pub(super) precision: u8,
+    pub(super) scale: i8,
+}
+
+impl Decode for ShortDecimals {
+    fn next(&mut self, len: usize, parent: Option<&NullBuffer>) -> Result<ArrayRef, Fault> {
+        let rows = self.presence.read(len, parent)?;
+        let values = self.ints.read(rows.values())?.into_iter().map(i128::from).collect();
+        decimals(rows, values, self.precision, self.scale)
+    }
+}
+
+fn decimals(rows: Rows, values: Vec<i128>, precision: u8, scale: i8) -> Result<ArrayRef, Fault> {
+    let limit = 10_u128.pow(u32::from(precision).min(MAX_POWER));
+    if let Some(value) = values.iter().find(|value| value.unsigned_abs() >= limit) {
+        return Err(Fault::corrupt(format!("{value} has more than {precision} digits")));
+    }
+    let array = Decimal128Array::new(rows.spread(values).into(), rows.nulls);
+    let array = array.with_precision_and_scale(precision, scale);
+    Ok(Arc::new(array.map_err(|error| Fault::corrupt(error.to_string()))?))
+}
+
+/// The same number with other digits behind the point; `None` where digits would be lost.
+fn rescaled(digits: i128, from: i64, to: i64) -> Option<i128> {
+    let power = |digits: i64| 10_i128.checked_pow(u32::try_from(digits).ok()?);
+    match to.checked_sub(from)? {
+        _ if digits == 0 => Some(0),
+        0 => Some(digits),
+        more @ 1.. => digits.checked_mul(power(more)?),
+        fewer => {
+            let power = power(fewer.checked_neg()?)?;
+            (digits % power == 0).then(|| digits / power)
+        }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::rescaled;
+
+    #[test]
+    fn decimals_keep_their_value_when_their_scale_changes() {
+        assert_eq!(rescaled(15, 1, 3), Some(1500));
+        assert_eq!(rescaled(-1500, 3, 1), Some(-15));
+        assert_eq!(rescaled(1501, 3, 1), None);
+        assert_eq!(rescaled(0, i64::MIN, 38), None);
+        assert_eq!(rescaled(0, 1000, 0), Some(0));
+        assert_eq!(rescaled(1, -100, 10), None);
+        assert_eq!(rescaled(i128::MAX, 0, 1), None);
+    }
+}

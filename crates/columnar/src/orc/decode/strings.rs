@@ -1,0 +1,120 @@
+//! Columns of strings and bytes, whether their values lie one after another or in a dictionary.
+
+use std::{marker::PhantomData, sync::Arc};
+
+use arrow::{
+    array::{ArrayRef, GenericByteArray},
+    buffer::{Buffer, NullBuffer, OffsetBuffer, ScalarBuffer},
+    datatypes::ByteArrayType,
+};
+
+use super::{
+    Decode,
+    bits::{Presence, Rows},
+    ints::Ints,
+};
+use crate::orc::{fault::Fault, stream::Stream};
+
+/// Values one after another.
+pub(super) struct Direct<T> {
+    pub(super) presence: Presence,
+    pub(super) lengths: Ints,
+    pub(super) data: Stream,
+    pub(super) of: PhantomData<fn() -> T>,
+}
+
+impl<T: ByteArrayType<Offset = i32>> Decode for Direct<T> {
+    fn next(&mut self, len: usize, parent: Option<&NullBuffer>) -> Result<ArrayRef, Fault> {
+        let rows = self.presence.read(len, parent)?;
+        let lengths = self.lengths.read(rows.values())?;
+        let offsets = offsets(rows.spread(lengths))?;
+        let mut data = Vec::new();
+        self.data.append_to(&mut data, end(&offsets))?;
+        array::<T>(offsets, data, rows)
+    }
+}
+
+/// Numbers of values in a dictionary.
+pub(super) struct Dictionary<T> {
+    pub(super) presence: Presence,
+    pub(super) codes: Ints,
+    pub(super) values: Values,
+    pub(super) of: PhantomData<fn() -> T>,
+}
+
+/// The values of a dictionary.
+pub(super) struct Values {
+    data: Vec<u8>,
+    /// Where each begins, and where the last ends.
+    offsets: OffsetBuffer<i32>,
+}
+
+impl Values {
+    pub(super) fn read(len: u32, mut lengths: Ints, mut stream: Stream) -> Result<Self, Fault> {
+        let offsets = offsets(lengths.read(len as usize)?)?;
+        let mut data = Vec::new();
+        stream.append_to(&mut data, end(&offsets))?;
+        Ok(Self { data, offsets })
+    }
+
+    fn get(&self, code: i64) -> Option<&[u8]> {
+        let code = usize::try_from(code).ok()?;
+        let (start, end) = (self.offsets.get(code)?, self.offsets.get(code.checked_add(1)?)?);
+        self.data.get(*start as usize..*end as usize)
+    }
+}
+
+impl<T: ByteArrayType<Offset = i32>> Decode for Dictionary<T> {
+    fn next(&mut self, len: usize, parent: Option<&NullBuffer>) -> Result<ArrayRef, Fault> {
+        let rows = self.presence.read(len, parent)?;
+        let codes = self.codes.read(rows.values())?;
+        let no_such = |code| {
+            Fault::corrupt(format!(
+                "value {code} of a dictionary of {}",
+                self.values.offsets.len().saturating_sub(1)
+            ))
+        };
+        let value = |code: &i64| self.values.get(*code).ok_or_else(|| no_such(*code));
+        let lengths = codes.iter().map(|code| value(code).map(|value| value.len() as i64));
+        let offsets = offsets(rows.spread(lengths.collect::<Result<_, _>>()?))?;
+        let mut data = Vec::with_capacity(end(&offsets));
+        for code in &codes {
+            data.extend_from_slice(value(code)?);
+        }
+        array::<T>(offsets, data, rows)
+    }
+}
+
+fn array<T: ByteArrayType<Offset = i32>>(
+    offsets: OffsetBuffer<i32>,
+    data: Vec<u8>,
+    rows: Rows,
+) -> Result<ArrayRef, Fault> {
+    match GenericByteArray::<T>::try_new(offsets, Buffer::from_vec(data), rows.nulls) {
+        Ok(array) => Ok(Arc::new(array)),
+        Err(error) => Err(Fault::corrupt(error.to_string())),
+    }
+}
+
+/// Where each value begins, and where the last ends.
+pub(super) fn offsets(lengths: Vec<i64>) -> Result<OffsetBuffer<i32>, Fault> {
+    let mut offsets = Vec::with_capacity(lengths.len() + 1);
+    let mut end = 0_i32;
+    offsets.push(end);
+    for length in lengths {
+        let length =
+            u64::try_from(length).map_err(|_| Fault::corrupt(format!("a length of {}", length as u64)))?;
+        end = i32::try_from(length).ok().and_then(|length| end.checked_add(length)).ok_or_else(|| {
+            Fault::unsupported(
+                "the values of one batch are longer than 2 GiB, or more than 2 billion in lists",
+            )
+        })?;
+        offsets.push(end);
+    }
+    Ok(OffsetBuffer::new(ScalarBuffer::from(offsets)))
+}
+
+/// How much there is of all values together.
+pub(super) fn end(offsets: &OffsetBuffer<i32>) -> usize {
+    offsets.last().map_or(0, |end| *end as usize)
+}

@@ -1,0 +1,159 @@
+//! Columns of timestamps: seconds since the beginning of 2015, and nanoseconds.
+
+use std::{marker::PhantomData, sync::Arc};
+
+use arrow::{
+    array::{ArrayRef, PrimitiveArray, timezone::Tz},
+    buffer::NullBuffer,
+    datatypes::{ArrowTimestampType, TimeUnit},
+};
+use chrono::{DateTime, Datelike, NaiveDate, NaiveDateTime, Offset, TimeZone};
+
+use super::{Decode, bits::Presence, ints::Ints};
+use crate::orc::{fault::Fault, stripe::Zone};
+
+/// 2015-01-01T00:00:00 in UTC.
+const EPOCH: i64 = 1_420_070_400;
+/// Nanoseconds above this were cut off towards zero from seconds before 1970.
+const CUT_OFF: i64 = 999_999;
+/// The tables of zones end with this year.
+const LAST_YEAR: i32 = 2099;
+
+pub(super) struct Timestamps<T> {
+    pub(super) presence: Presence,
+    pub(super) seconds: Ints,
+    pub(super) nanoseconds: Ints,
+    /// The zone of the clock that is to be shown; `None` for UTC.
+    pub(super) zone: Option<(Tz, i64)>,
+    /// What the Arrow type says.
+    pub(super) labelled: Option<Arc<str>>,
+    pub(super) of: PhantomData<fn() -> T>,
+}
+
+/// The zone of timestamps without zone; an error where its name means nothing.
+pub(super) fn zone(zone: &Zone) -> Result<Option<(Tz, i64)>, Fault> {
+    match zone {
+        Zone::Utc => Ok(None),
+        Zone::Other(zone, epoch) => Ok(Some((*zone, *epoch))),
+        Zone::Unknown(name) => {
+            Err(Fault::unsupported(format!("the writer's time zone {name} is not known here")))
+        }
+    }
+}
+
+impl<T: ArrowTimestampType> Decode for Timestamps<T> {
+    fn next(&mut self, len: usize, parent: Option<&NullBuffer>) -> Result<ArrayRef, Fault> {
+        let rows = self.presence.read(len, parent)?;
+        let seconds = self.seconds.read(rows.values())?;
+        let nanoseconds = self.nanoseconds.read(rows.values())?;
+        let values = seconds.into_iter().zip(nanoseconds).map(|(seconds, coded)| self.value(seconds, coded));
+        let values = values.collect::<Result<Vec<_>, _>>()?;
+        let array = PrimitiveArray::<T>::new(rows.spread(values).into(), rows.nulls);
+        Ok(Arc::new(array.with_timezone_opt(self.labelled.clone())))
+    }
+}
+
+impl<T: ArrowTimestampType> Timestamps<T> {
+    fn value(&self, seconds: i64, coded: i64) -> Result<i64, Fault> {
+        let out_of_range = || Fault::corrupt(format!("{seconds} seconds since 2015 are no timestamp"));
+        let nanoseconds = nanoseconds(coded)?;
+        let epoch = self.zone.as_ref().map_or(EPOCH, |(_, epoch)| *epoch);
+        let mut since_1970 = seconds.checked_add(epoch).ok_or_else(out_of_range)?;
+        // Writers cut fractions off towards zero, but for those of less than a millisecond.
+        if since_1970 < 0 && nanoseconds > CUT_OFF {
+            since_1970 = since_1970.checked_sub(1).ok_or_else(out_of_range)?;
+        }
+        if let Some((zone, _)) = &self.zone {
+            let utc = DateTime::from_timestamp(since_1970, 0).ok_or_else(out_of_range)?;
+            let offset = zone.offset_from_utc_datetime(&ruled(utc.naive_utc())).fix().local_minus_utc();
+            since_1970 = since_1970.checked_add(i64::from(offset)).ok_or_else(out_of_range)?;
+        }
+        in_unit::<T>(since_1970, nanoseconds).ok_or_else(|| {
+            let unit = T::UNIT;
+            Fault::unsupported(format!(
+                "{since_1970} seconds and {nanoseconds} nanoseconds since 1970 are no {unit:?}s"
+            ))
+        })
+    }
+}
+
+/// A time of the same calendar in a year that the tables of zones still cover: their rules are those of
+/// weekdays in months, and the calendars of 28 years without a turn of the century are all that there are.
+fn ruled(time: NaiveDateTime) -> NaiveDateTime {
+    let calendar = |year| NaiveDate::from_yo_opt(year, 1).map(|first| (first.weekday(), first.leap_year()));
+    if time.year() <= LAST_YEAR {
+        return time;
+    }
+    let same = (LAST_YEAR - 27..=LAST_YEAR).find(|year| calendar(*year) == calendar(time.year()));
+    same.and_then(|year| time.with_year(year)).unwrap_or(time)
+}
+
+/// The last three bits say how many zeros, and one more, were left out at the end.
+fn nanoseconds(coded: i64) -> Result<i64, Fault> {
+    let zeros = (coded & 7) as u32;
+    let digits = coded >> 3;
+    let factor = if zeros == 0 { 1 } else { 10_i64.pow(zeros + 1) };
+    // Some writers leave them negative before 1970.
+    digits
+        .checked_mul(factor)
+        .filter(|nanoseconds| nanoseconds.unsigned_abs() < 1_000_000_000)
+        .ok_or_else(|| Fault::corrupt(format!("a second of {digits} nanoseconds and {zeros} zeros")))
+}
+
+/// Seconds and nanoseconds in the unit; `None` where it cannot express them exactly.
+fn in_unit<T: ArrowTimestampType>(seconds: i64, nanoseconds: i64) -> Option<i64> {
+    let (per_second, nanoseconds_each) = match T::UNIT {
+        TimeUnit::Second => (1, 1_000_000_000),
+        TimeUnit::Millisecond => (1_000, 1_000_000),
+        TimeUnit::Microsecond => (1_000_000, 1_000),
+        TimeUnit::Nanosecond => (1_000_000_000, 1),
+    };
+    if nanoseconds % nanoseconds_each != 0 {
+        return None;
+    }
+    let value = i128::from(seconds) * per_second + i128::from(nanoseconds / nanoseconds_each);
+    i64::try_from(value).ok()
+}
+
+#[cfg(test)]
+mod tests {
+    use arrow::datatypes::{TimestampMicrosecondType, TimestampNanosecondType};
+
+    use super::*;
+
+    #[test]
+    fn zeros_that_were_left_out_come_back() {
+        assert_eq!(nanoseconds(0x0a).unwrap(), 1000);
+        assert_eq!(nanoseconds(0x0c).unwrap(), 100_000);
+        assert_eq!(nanoseconds(5 << 3 | 7).unwrap(), 500_000_000);
+        assert_eq!(nanoseconds(-5 << 3 | 7).unwrap(), -500_000_000);
+        assert!(nanoseconds(i64::MAX).is_err());
+    }
+
+    #[test]
+    fn summer_time_goes_on_after_the_tables_of_zones_end() {
+        let zone: Tz = "America/Los_Angeles".parse().unwrap();
+        let offset = |year, month, day| {
+            let time = NaiveDate::from_ymd_opt(year, month, day).unwrap().and_hms_opt(12, 0, 0).unwrap();
+            zone.offset_from_utc_datetime(&ruled(time)).fix().local_minus_utc() / 3600
+        };
+        for year in [2015, 2099, 2100, 2101, 2150, 2400, 9999] {
+            assert_eq!((offset(year, 1, 15), offset(year, 7, 15)), (-8, -7), "{year}");
+        }
+        // The second Sunday in March: the 14th of 2100, the 13th of 2101.
+        assert_eq!((offset(2100, 3, 13), offset(2100, 3, 14)), (-8, -7));
+        assert_eq!((offset(2101, 3, 12), offset(2101, 3, 13)), (-8, -7));
+        assert_eq!(offset(2104, 2, 29), -8);
+    }
+
+    #[test]
+    fn what_a_unit_cannot_express_is_not_rounded() {
+        assert_eq!(in_unit::<TimestampNanosecondType>(-9_223_372_037, 145_224_192), Some(i64::MIN));
+        assert_eq!(in_unit::<TimestampNanosecondType>(-9_223_372_037, 145_224_191), None);
+        assert_eq!(
+            in_unit::<TimestampMicrosecondType>(253_402_300_799, 5_000),
+            Some(253_402_300_799_000_005)
+        );
+        assert_eq!(in_unit::<TimestampMicrosecondType>(253_402_300_799, 5_001), None);
+    }
+}

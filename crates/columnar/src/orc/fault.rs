@@ -1,0 +1,67 @@
+//! What is wrong with bytes, said by whoever reads them and placed by whoever knows where they lie.
+
+use std::sync::Arc;
+
+use crate::Error;
+
+/// A reason without its object and stripe.
+#[derive(Debug)]
+pub(super) struct Fault {
+    kind: Kind,
+    reason: String,
+    column: Option<Arc<str>>,
+    offset: Option<u64>,
+}
+
+#[derive(Clone, Copy, Debug)]
+enum Kind {
+    Corrupt,
+    Unsupported,
+    Encrypted,
+}
+
+impl Fault {
+    pub(super) fn corrupt(reason: impl Into<String>) -> Self {
+        Self { kind: Kind::Corrupt, reason: reason.into(), column: None, offset: None }
+    }
+
+    pub(super) fn unsupported(reason: impl Into<String>) -> Self {
+        Self { kind: Kind::Unsupported, reason: reason.into(), column: None, offset: None }
+    }
+
+    pub(super) fn encrypted() -> Self {
+        Self { kind: Kind::Encrypted, reason: String::new(), column: None, offset: None }
+    }
+
+    /// Names the column, unless a field of it has been named already.
+    pub(super) fn of_column(mut self, column: &Arc<str>) -> Self {
+        self.column.get_or_insert_with(|| column.clone());
+        self
+    }
+
+    /// Names the part of the file before the reason.
+    pub(super) fn prefixed(mut self, part: &str) -> Self {
+        self.reason.insert_str(0, ": ");
+        self.reason.insert_str(0, part);
+        self
+    }
+
+    /// Says where in the object the bytes begin, unless that has been said already.
+    pub(super) fn at(mut self, offset: Option<u64>) -> Self {
+        self.offset = self.offset.or(offset);
+        self
+    }
+
+    /// The error, of a stripe or of the file's tail.
+    pub(super) fn into_error(self, object: &str, stripe: Option<usize>) -> Error {
+        let object = object.to_owned();
+        let column = self.column.map(|column| column.to_string());
+        match self.kind {
+            Kind::Corrupt => {
+                Error::Corrupt { object, row_group: stripe, column, offset: self.offset, reason: self.reason }
+            }
+            Kind::Unsupported => Error::Unsupported { object, column, reason: self.reason },
+            Kind::Encrypted => Error::Encrypted { object },
+        }
+    }
+}

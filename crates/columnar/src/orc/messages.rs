@@ -1,0 +1,81 @@
+//! The messages of a file as they are in it, for who shows them: postscript, footer, statistics and the footers of all
+//! stripes.
+
+use std::ops::Range;
+
+use ::bytes::Bytes;
+use orc_rust::proto;
+use prost::Message;
+use stylobate_storage::OpenObject;
+
+use super::{
+    compression::Codec,
+    fault::Fault,
+    stream::Stream,
+    tail::{FIRST_READ, Parsed, Tail},
+};
+use crate::Result;
+
+/// A message of more bytes than this is not read.
+const MAX_MESSAGE: usize = 256 << 20;
+
+/// What the ends of a file and of its stripes say. The types are a tree, and the stripes lie within the file.
+#[derive(Debug)]
+pub(crate) struct Messages {
+    pub(crate) postscript: proto::PostScript,
+    pub(crate) footer: proto::Footer,
+    pub(crate) statistics: proto::Metadata,
+    /// One for each stripe.
+    pub(crate) stripes: Vec<proto::StripeFooter>,
+    /// Bytes of postscript, footer and statistics.
+    pub(crate) size: u64,
+}
+
+impl Messages {
+    /// Reads all of them.
+    pub(crate) async fn read(object: &OpenObject) -> Result<Self> {
+        let name = object.name();
+        let size = object.meta().size;
+        let mut len = size.min(FIRST_READ);
+        let (tail, end) = loop {
+            let range = size - len..size;
+            let end = object.read(std::slice::from_ref(&range)).await?.pop().unwrap_or_default();
+            match Tail::parse(size, &end).map_err(|fault| fault.into_error(&name, None))? {
+                Parsed::Tail(tail) => break (tail, end),
+                Parsed::Needs(needed) => len = needed,
+            }
+        };
+        let mut messages = Self::of(&tail, &end).map_err(|fault| fault.into_error(&name, None))?;
+        let ranges: Vec<_> = tail.stripes.iter().map(|stripe| stripe.footer.clone()).collect();
+        for (stripe, bytes) in object.read(&ranges).await?.into_iter().enumerate() {
+            let parsed = message(bytes, tail.codec).map_err(|fault| fault.prefixed("stripe footer"));
+            messages.stripes.push(parsed.map_err(|fault| fault.into_error(&name, Some(stripe)))?);
+        }
+        Ok(messages)
+    }
+
+    fn of(tail: &Tail, end: &Bytes) -> Result<Self, Fault> {
+        let last = end.last().map_or(0, |last| usize::from(*last));
+        let cut = |range: Range<Option<usize>>| match (range.start, range.end) {
+            (Some(start), Some(end_at)) if start <= end_at && end_at <= end.len() => {
+                Ok(end.slice(start..end_at))
+            }
+            _ => Err(Fault::corrupt("the file ends before its footer begins")),
+        };
+        let before_length = end.len().checked_sub(1);
+        let before_postscript = before_length.and_then(|at| at.checked_sub(last));
+        let postscript: proto::PostScript = message(cut(before_postscript..before_length)?, None)?;
+        let back = |at: Option<usize>, len: u64| at?.checked_sub(usize::try_from(len).ok()?);
+        let before_footer = back(before_postscript, postscript.footer_length());
+        let before_statistics = back(before_footer, postscript.metadata_length());
+        let footer = message(cut(before_footer..before_postscript)?, tail.codec)?;
+        let statistics = message(cut(before_statistics..before_footer)?, tail.codec)?;
+        let size = before_statistics.map_or(0, |start| end.len() - start) as u64;
+        Ok(Self { postscript, footer, statistics, stripes: Vec::new(), size })
+    }
+}
+
+fn message<M: Message + Default>(bytes: Bytes, codec: Option<Codec>) -> Result<M, Fault> {
+    let bytes = Stream::new(bytes, codec).read_all(MAX_MESSAGE)?;
+    M::decode(bytes).map_err(|error| Fault::corrupt(error.to_string()))
+}

@@ -1,0 +1,180 @@
+//! ORC files: their tails, what they say of their stripes, and the decoding of stripes into Arrow arrays.
+//!
+//! The messages of the tail and of the stripes' footers are those that `orc-rust` defines; the streams are
+//! decoded here, see [`decode`]. Section numbers of the specification are those of ORC v1.
+//!
+//! Nothing that a file claims is believed before its bytes have turned up: lengths are checked against the
+//! file's, and arrays grow with the values that are decoded into them.
+
+#![cfg_attr(not(test), deny(clippy::indexing_slicing))]
+
+mod bytes;
+mod compression;
+mod decode;
+mod fault;
+mod messages;
+mod statistics;
+mod stream;
+mod stripe;
+mod tail;
+#[cfg(test)]
+mod tests;
+mod types;
+
+use std::sync::{Arc, OnceLock};
+
+use ::bytes::Bytes;
+use arrow::datatypes::SchemaRef;
+use stylobate_storage::OpenObject;
+
+pub(crate) use self::{bytes::OrcBytes, messages::Messages, statistics::OrcStatistics, tail::is_orc_tail};
+use self::{
+    bytes::Wanted,
+    decode::OrcBatches,
+    fault::Fault,
+    stripe::StripeFooter,
+    tail::{FIRST_READ, Parsed, Tail},
+    types::Type,
+};
+use crate::{Result, schema::Projected};
+
+/// An ORC file: its tail, parsed once per version, and the footers of the stripes that were read.
+#[derive(Debug)]
+pub(crate) struct OrcFile {
+    name: Arc<str>,
+    tail: Tail,
+    schema: SchemaRef,
+    footers: Vec<OnceLock<Arc<StripeFooter>>>,
+}
+
+impl OrcFile {
+    /// Reads and parses postscript, footer and statistics: the last 64 KiB first, and more only where they
+    /// are longer.
+    pub(crate) async fn open(object: &OpenObject) -> Result<Self> {
+        let name = object.name();
+        let size = object.meta().size;
+        let mut len = size.min(FIRST_READ);
+        loop {
+            let range = size - len..size;
+            let end = object.read(std::slice::from_ref(&range)).await?.pop().unwrap_or_default();
+            match Tail::parse(size, &end).map_err(|fault| fault.into_error(&name, None))? {
+                Parsed::Tail(tail) => return Ok(Self::new(&name, *tail, size, &end)),
+                Parsed::Needs(needed) => len = needed,
+            }
+        }
+    }
+
+    fn new(name: &str, tail: Tail, size: u64, end: &Bytes) -> Self {
+        let footers = tail.stripes.iter().map(|_| OnceLock::new()).collect();
+        let file = Self { name: name.into(), schema: tail.root.schema(), tail, footers };
+        let end_start = size - end.len() as u64;
+        for (unit, stripe) in file.tail.stripes.iter().enumerate() {
+            // What lies in the bytes that were read anyway need not be read again; what is wrong with it will
+            // show when it is.
+            if let Some(start) = stripe.footer.start.checked_sub(end_start) {
+                let bytes = end.slice(start as usize..(stripe.footer.end - end_start) as usize);
+                let _ = file.parse_footer(unit, bytes);
+            }
+        }
+        file
+    }
+
+    /// The Arrow types of all columns, all of which may be null.
+    pub(crate) fn schema(&self) -> &SchemaRef {
+        &self.schema
+    }
+
+    /// The number of stripes.
+    pub(crate) fn units(&self) -> usize {
+        self.tail.stripes.len()
+    }
+
+    /// The rows of a stripe; 0 where there is no such stripe.
+    pub(crate) fn unit_rows(&self, unit: usize) -> u64 {
+        self.tail.stripes.get(unit).map_or(0, |stripe| stripe.rows)
+    }
+
+    /// About how many bytes of memory this takes, with the footers of all stripes.
+    pub(crate) fn weight(&self) -> usize {
+        const PER_TYPE: usize = 400;
+        const PER_STREAM: usize = 40;
+        const STREAMS: usize = 3;
+        let types = self.tail.columns * PER_TYPE;
+        let footers = self.units() * (64 + self.tail.columns * STREAMS * PER_STREAM);
+        size_of::<Self>() + types + footers + self.tail.statistics.weight()
+    }
+
+    /// What the file says of the stripes.
+    pub(crate) fn statistics(&self, units: &[usize]) -> OrcStatistics<'_> {
+        OrcStatistics::new(&self.tail, units)
+    }
+
+    /// Bytes of the object that [`read`](Self::read) would ask for; before the stripe has been read once, all
+    /// that there are in it.
+    pub(crate) fn estimated_bytes(&self, unit: usize, fields: &[Projected]) -> u64 {
+        let Some(stripe) = self.tail.stripes.get(unit) else { return 0 };
+        match (self.footers.get(unit).and_then(OnceLock::get), self.wanted_columns(fields)) {
+            (Some(footer), Ok(columns)) => {
+                let ranges = Wanted::of(footer, &columns).ranges;
+                ranges.iter().map(|range| range.end - range.start).sum()
+            }
+            _ => stripe.streams.end - stripe.streams.start,
+        }
+    }
+
+    /// Reads the streams that the columns need, near ones together, and before that the stripe's footer if
+    /// nobody has.
+    pub(crate) async fn read(
+        &self,
+        object: &OpenObject,
+        unit: usize,
+        fields: &[Projected],
+    ) -> Result<OrcBytes> {
+        let error = |fault: Fault| fault.into_error(&self.name, Some(unit));
+        let columns = self.wanted_columns(fields).map_err(error)?;
+        let footer = match self.footers.get(unit).and_then(OnceLock::get) {
+            Some(footer) => footer.clone(),
+            None => {
+                let range = self.tail.stripes.get(unit).map_or(0..0, |stripe| stripe.footer.clone());
+                let bytes = object.read(std::slice::from_ref(&range)).await?.pop().unwrap_or_default();
+                self.parse_footer(unit, bytes).map_err(error)?
+            }
+        };
+        let wanted = Wanted::of(&footer, &columns);
+        let read = object.read(&wanted.ranges).await?;
+        wanted.cut(footer, &read).map_err(error)
+    }
+
+    /// Decodes the columns, on the calling thread and as the iterator is asked: batches of `batch_rows` rows
+    /// and a last one of fewer, each with one array per field. No fields make no batches.
+    pub(crate) fn decode(
+        &self,
+        unit: usize,
+        fields: &[Projected],
+        bytes: OrcBytes,
+        batch_rows: usize,
+    ) -> Result<OrcBatches> {
+        let error = |fault: Fault| fault.into_error(&self.name, Some(unit));
+        let columns = self.wanted_columns(fields).map_err(error)?;
+        let streams = bytes::Streams::new(bytes, self.tail.codec);
+        OrcBatches::new(self.name.clone(), unit, self.unit_rows(unit), batch_rows, &columns, streams)
+            .map_err(error)
+    }
+
+    fn wanted_columns(&self, fields: &[Projected]) -> Result<Vec<Type>, Fault> {
+        let columns = &self.tail.root.children;
+        let no_such = |root| Fault::corrupt(format!("column {root} of {}", columns.len()));
+        let wanted = fields.iter().map(|field| {
+            columns.get(field.root).map(|column| column.pruned(field)).ok_or_else(|| no_such(field.root))
+        });
+        wanted.collect()
+    }
+
+    fn parse_footer(&self, unit: usize, bytes: Bytes) -> Result<Arc<StripeFooter>, Fault> {
+        let (Some(stripe), Some(known)) = (self.tail.stripes.get(unit), self.footers.get(unit)) else {
+            return Err(Fault::corrupt("there is no such stripe"));
+        };
+        let footer = StripeFooter::parse(stripe, self.tail.codec, self.tail.columns, bytes)?;
+        Ok(known.get_or_init(|| Arc::new(footer)).clone())
+    }
+}

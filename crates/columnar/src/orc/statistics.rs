@@ -1,0 +1,345 @@
+//! What a file says of the columns in its stripes, as far as its writer can be trusted with it.
+
+use std::sync::Arc;
+
+use arrow::{
+    array::{
+        Array, ArrayRef, BooleanArray, Date32Array, Decimal128Array, Float32Array, Float64Array, Int8Array,
+        Int16Array, Int32Array, Int64Array, StringArray, TimestampMicrosecondArray, TimestampNanosecondArray,
+        UInt64Array,
+    },
+    datatypes::TimeUnit,
+};
+use bytes::Bytes;
+use orc_rust::proto::{ColumnStatistics, Footer, PostScript};
+use prost::{
+    Message,
+    encoding::{DecodeContext, WireType, decode_key, decode_varint, skip_field},
+};
+
+use super::{
+    tail::Tail,
+    types::{Kind, Type},
+};
+use crate::{predicate::Column, statistics::Statistics};
+
+/// The number of the field that holds statistics, of the stripes as of their columns.
+const ENTRIES: u32 = 1;
+/// Milliseconds by which an instant may lie outside of its bounds: fractions are cut off towards zero, and
+/// those of the second before 1970 are written as if they came after.
+const INSTANT_SLACK: i64 = 2_000;
+/// The same for a timestamp without zone, since clocks were set by up to a day.
+const CLOCK_SLACK: i64 = 26 * 3_600_000;
+
+/// The statistics of all stripes, in the form that they are in the file: they are parsed for the columns that
+/// are asked for.
+#[derive(Debug)]
+pub(super) struct StripeStatistics {
+    stripes: Vec<Bytes>,
+    bytes: usize,
+    trust: Trust,
+}
+
+/// Which statistics early versions of the first writer got wrong.
+#[derive(Clone, Copy, Debug)]
+struct Trust {
+    timestamps: bool,
+    decimals: bool,
+}
+
+impl StripeStatistics {
+    pub(super) fn new(metadata: Bytes, postscript: &PostScript, footer: &Footer) -> Self {
+        let first_writer = footer.writer.unwrap_or_default() == 0;
+        let since = |version| !first_writer || postscript.writer_version.unwrap_or_default() >= version;
+        let trust = Trust { timestamps: since(6), decimals: since(7) };
+        let bytes = metadata.len();
+        let known = since(1).then(|| entries(&metadata).collect::<Option<Vec<_>>>()).flatten();
+        let stripes = known.filter(|stripes| stripes.len() == footer.stripes.len()).unwrap_or_default();
+        Self { stripes, bytes, trust }
+    }
+
+    pub(super) fn weight(&self) -> usize {
+        self.bytes + self.stripes.capacity() * size_of::<Bytes>()
+    }
+
+    fn get(&self, stripe: usize, column: u32) -> Option<ColumnStatistics> {
+        let entry = entries(self.stripes.get(stripe)?).nth(column as usize)??;
+        ColumnStatistics::decode(entry).ok()
+    }
+}
+
+/// The entries of a message that holds nothing else of interest; `None` in place of what cannot be read.
+fn entries(message: &Bytes) -> impl Iterator<Item = Option<Bytes>> {
+    let mut rest = message.clone();
+    std::iter::from_fn(move || {
+        while !rest.is_empty() {
+            let Ok((tag, wire_type)) = decode_key(&mut rest) else { return Some(end(&mut rest)) };
+            if (tag, wire_type) != (ENTRIES, WireType::LengthDelimited) {
+                if skip_field(wire_type, tag, &mut rest, DecodeContext::default()).is_err() {
+                    return Some(end(&mut rest));
+                }
+                continue;
+            }
+            return Some(match decode_varint(&mut rest) {
+                Ok(len) if len <= rest.len() as u64 => Some(rest.split_to(len as usize)),
+                _ => end(&mut rest),
+            });
+        }
+        None
+    })
+}
+
+fn end(rest: &mut Bytes) -> Option<Bytes> {
+    rest.clear();
+    None
+}
+
+/// Statistics of some stripes of a file, for columns at the top and within structs. Those of row groups
+/// within the stripes, and bloom filters, are not read.
+pub(crate) struct OrcStatistics<'a> {
+    tail: &'a Tail,
+    units: Vec<usize>,
+}
+
+#[derive(Clone, Copy, PartialEq, Eq)]
+enum Bound {
+    Lower,
+    Upper,
+}
+
+impl<'a> OrcStatistics<'a> {
+    pub(super) fn new(tail: &'a Tail, units: &[usize]) -> Self {
+        Self { tail, units: units.to_vec() }
+    }
+
+    fn rows(&self, unit: usize) -> Option<u64> {
+        Some(self.tail.stripes.get(unit)?.rows)
+    }
+
+    /// For each unit, what comes of its statistics of the column; `None` if nothing does for any.
+    fn each<T>(
+        &self,
+        column: &Type,
+        of: impl Fn(&ColumnStatistics, u64) -> Option<T>,
+    ) -> Option<Vec<Option<T>>> {
+        let each = self.units.iter().map(|&unit| {
+            let statistics = self.tail.statistics.get(unit, column.id)?;
+            of(&statistics, self.rows(unit)?)
+        });
+        let each: Vec<_> = each.collect();
+        each.iter().any(Option::is_some).then_some(each)
+    }
+
+    fn bounds(&self, column: &Column, bound: Bound) -> Option<ArrayRef> {
+        let column = find(&self.tail.root, column.name())?;
+        let trust = self.tail.statistics.trust;
+        let each = |of: &dyn Fn(&ColumnStatistics) -> Option<i64>| {
+            self.each(column, |it, _| some_values(it).and(of(it)))
+        };
+        let array: ArrayRef = match column.kind {
+            Kind::Boolean => Arc::new(BooleanArray::from(
+                self.each(column, |it, _| some_values(it).and(boolean(it, bound)))?,
+            )),
+            Kind::Byte => Arc::new(narrowed::<i8, Int8Array>(each(&|it| integer(it, bound))?)),
+            Kind::Short => Arc::new(narrowed::<i16, Int16Array>(each(&|it| integer(it, bound))?)),
+            Kind::Int => Arc::new(narrowed::<i32, Int32Array>(each(&|it| integer(it, bound))?)),
+            Kind::Long => Arc::new(Int64Array::from(each(&|it| integer(it, bound))?)),
+            Kind::Date => Arc::new(narrowed::<i32, Date32Array>(each(&|it| date(it, bound))?)),
+            Kind::Float => {
+                let single = |value: f64| Some(value as f32).filter(|it| f64::from(*it) == value);
+                let each =
+                    self.each(column, |it, _| some_values(it).and(double(it, bound)).and_then(single))?;
+                Arc::new(Float32Array::from(each))
+            }
+            Kind::Double => Arc::new(Float64Array::from(
+                self.each(column, |it, _| some_values(it).and(double(it, bound)))?,
+            )),
+            Kind::String => Arc::new(StringArray::from(
+                self.each(column, |it, _| some_values(it).and(string(it, bound)))?,
+            )),
+            Kind::Decimal(precision, scale) | Kind::ShortDecimal(precision, scale) if trust.decimals => {
+                let each = self.each(column, |it, _| some_values(it).and(decimal(it, bound, scale)))?;
+                let array = Decimal128Array::from(each).with_precision_and_scale(precision, scale);
+                Arc::new(array.ok()?)
+            }
+            Kind::Timestamp(unit) | Kind::Instant(unit) if trust.timestamps => {
+                let instant = matches!(column.kind, Kind::Instant(_));
+                let slack = if instant { INSTANT_SLACK } else { CLOCK_SLACK };
+                let zone: Option<Arc<str>> = instant.then(|| "UTC".into());
+                let nanoseconds = unit == TimeUnit::Nanosecond;
+                let factor = if nanoseconds { 1_000_000 } else { 1_000 };
+                let each = each(&|it| timestamp(it, bound, slack)?.checked_mul(factor))?;
+                match nanoseconds {
+                    true => Arc::new(TimestampNanosecondArray::from(each).with_timezone_opt(zone)),
+                    false => Arc::new(TimestampMicrosecondArray::from(each).with_timezone_opt(zone)),
+                }
+            }
+            // Strings of fixed length are padded by some and trimmed by others.
+            _ => return None,
+        };
+        (array.null_count() < array.len()).then_some(array)
+    }
+}
+
+impl Statistics for OrcStatistics<'_> {
+    fn parts(&self) -> usize {
+        self.units.len()
+    }
+
+    fn min(&self, column: &Column) -> Option<ArrayRef> {
+        self.bounds(column, Bound::Lower)
+    }
+
+    fn max(&self, column: &Column) -> Option<ArrayRef> {
+        self.bounds(column, Bound::Upper)
+    }
+
+    fn null_counts(&self, column: &Column) -> Option<UInt64Array> {
+        let column = find(&self.tail.root, column.name())?;
+        let each = self.each(column, |statistics, rows| {
+            let nulls = rows.checked_sub(statistics.number_of_values?)?;
+            // A writer that counts nothing says that there are no values, but not that there are nulls.
+            let contradicts = nulls > 0 && nulls == rows && statistics.has_null != Some(true);
+            (!contradicts).then_some(nulls)
+        });
+        each.map(UInt64Array::from)
+    }
+
+    fn row_counts(&self) -> Option<UInt64Array> {
+        Some(self.units.iter().map(|&unit| self.rows(unit)).collect())
+    }
+}
+
+/// The column of this name at the top or within structs, if there is only one.
+fn find<'a>(parent: &'a Type, name: &str) -> Option<&'a Type> {
+    let mut found = parent.children.iter().filter_map(|child| {
+        let rest = name.strip_prefix(child.name.as_str())?;
+        match rest.strip_prefix('.') {
+            _ if rest.is_empty() => Some(child),
+            Some(rest) if child.kind == Kind::Struct => find(child, rest),
+            _ => None,
+        }
+    });
+    let first = found.next();
+    first.filter(|_| found.next().is_none())
+}
+
+/// Bounds of no values are none.
+fn some_values(statistics: &ColumnStatistics) -> Option<()> {
+    (statistics.number_of_values? > 0).then_some(())
+}
+
+fn integer(statistics: &ColumnStatistics, bound: Bound) -> Option<i64> {
+    let it = statistics.int_statistics.as_ref()?;
+    ordered(it.minimum?, it.maximum?, bound)
+}
+
+fn date(statistics: &ColumnStatistics, bound: Bound) -> Option<i64> {
+    let it = statistics.date_statistics.as_ref()?;
+    ordered(it.minimum?, it.maximum?, bound).map(i64::from)
+}
+
+fn boolean(statistics: &ColumnStatistics, bound: Bound) -> Option<bool> {
+    let [trues] = statistics.bucket_statistics.as_ref()?.count.as_slice() else { return None };
+    match bound {
+        Bound::Lower => {
+            (*trues <= statistics.number_of_values()).then(|| *trues == statistics.number_of_values())
+        }
+        Bound::Upper => Some(*trues > 0),
+    }
+}
+
+fn double(statistics: &ColumnStatistics, bound: Bound) -> Option<f64> {
+    let it = statistics.double_statistics.as_ref()?;
+    let value = ordered(it.minimum?, it.maximum?, bound)?;
+    // Either zero may stand for the other.
+    match (value == 0.0, bound) {
+        (true, Bound::Lower) => Some(-0.0),
+        (true, Bound::Upper) => Some(0.0),
+        _ => Some(value),
+    }
+}
+
+fn string(statistics: &ColumnStatistics, bound: Bound) -> Option<String> {
+    let it = statistics.string_statistics.as_ref()?;
+    let (min, max) =
+        (it.minimum.as_ref().or(it.lower_bound.as_ref())?, it.maximum.as_ref().or(it.upper_bound.as_ref())?);
+    ordered(min, max, bound).cloned()
+}
+
+/// Milliseconds since 1970.
+fn timestamp(statistics: &ColumnStatistics, bound: Bound, slack: i64) -> Option<i64> {
+    let it = statistics.timestamp_statistics.as_ref()?;
+    match bound {
+        Bound::Lower => ordered(it.minimum_utc?, it.maximum_utc?, bound)?.checked_sub(slack),
+        Bound::Upper => ordered(it.minimum_utc?, it.maximum_utc?, bound)?.checked_add(slack),
+    }
+}
+
+fn decimal(statistics: &ColumnStatistics, bound: Bound, scale: i8) -> Option<i128> {
+    let it = statistics.decimal_statistics.as_ref()?;
+    let parse = |text: &Option<String>| unscaled(text.as_deref()?, usize::try_from(scale).ok()?);
+    ordered(parse(&it.minimum)?, parse(&it.maximum)?, bound)
+}
+
+/// One of the bounds; neither where they are not a minimum and a maximum, as NaN is not.
+fn ordered<T: PartialOrd>(min: T, max: T, bound: Bound) -> Option<T> {
+    (min <= max).then_some(if bound == Bound::Lower { min } else { max })
+}
+
+/// A decimal as text, in units of its last digit; `None` where it has more digits behind the point than the
+/// column.
+fn unscaled(text: &str, scale: usize) -> Option<i128> {
+    let (negative, digits) = match text.strip_prefix('-') {
+        Some(digits) => (true, digits),
+        None => (false, text),
+    };
+    let (whole, fraction) = digits.split_once('.').unwrap_or((digits, ""));
+    let all_digits = |part: &str| part.bytes().all(|byte| byte.is_ascii_digit());
+    let fraction = if fraction.len() > scale { fraction.trim_end_matches('0') } else { fraction };
+    if !all_digits(whole) || !all_digits(fraction) || digits.is_empty() {
+        return None;
+    }
+    let zeros = u32::try_from(scale.checked_sub(fraction.len())?).ok()?;
+    let value: i128 = [whole, fraction].concat().parse().ok()?;
+    let value = value.checked_mul(10_i128.checked_pow(zeros)?)?;
+    Some(if negative { -value } else { value })
+}
+
+fn narrowed<N: TryFrom<i64>, A: From<Vec<Option<N>>>>(values: Vec<Option<i64>>) -> A {
+    let narrow = values.into_iter().map(|value| value.and_then(|value| N::try_from(value).ok()));
+    A::from(narrow.collect::<Vec<_>>())
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn decimals_are_read_from_text_exactly_or_not_at_all() {
+        assert_eq!(unscaled("123.45", 2), Some(12_345));
+        assert_eq!(unscaled("-123.4", 2), Some(-12_340));
+        assert_eq!(unscaled("-0.001", 3), Some(-1));
+        assert_eq!(unscaled("7", 0), Some(7));
+        assert_eq!(unscaled("7.500", 1), Some(75));
+        for wrong in ["", "-", "1.25", "1e5", "+1", "1.2.3", &"9".repeat(40)] {
+            assert_eq!(unscaled(wrong, 1), None, "{wrong}");
+        }
+    }
+
+    #[test]
+    fn bounds_that_are_no_bounds_are_not_known() {
+        assert_eq!(ordered(f64::NAN, 1.0, Bound::Upper), None);
+        assert_eq!(ordered(2, 1, Bound::Lower), None);
+        assert_eq!(ordered(1, 2, Bound::Lower), Some(1));
+    }
+
+    #[test]
+    fn entries_of_a_message_that_is_cut_off_end_with_one_that_is_not_known() {
+        let whole = Bytes::from_static(&[0x0a, 2, 8, 1, 0x18, 5, 0x0a, 0]);
+        assert_eq!(entries(&whole).map(|it| it.map(|it| it.len())).collect::<Vec<_>>(), [Some(2), Some(0)]);
+        for len in [1, 3, 5, 7] {
+            assert_eq!(entries(&whole.slice(..len)).last(), Some(None), "{len} bytes");
+        }
+    }
+}

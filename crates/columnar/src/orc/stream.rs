@@ -1,0 +1,164 @@
+//! The bytes of one stream, decompressed chunk by chunk as far as they are asked for.
+//!
+//! No more is held than what was asked for and one chunk: a length that a corrupt file claims costs nothing
+//! before the bytes themselves turn up.
+
+use bytes::{Buf, Bytes, BytesMut};
+
+use super::{compression::Codec, fault::Fault};
+
+/// Flag and length of a chunk.
+const HEADER: usize = 3;
+
+/// A stream and how far it has been read.
+#[derive(Debug)]
+pub(super) struct Stream {
+    /// As they are in the file.
+    rest: Bytes,
+    /// Decompressed and not yet read.
+    ready: Bytes,
+    codec: Option<Codec>,
+}
+
+impl Stream {
+    pub(super) fn new(bytes: Bytes, codec: Option<Codec>) -> Self {
+        match codec {
+            None => Self { rest: Bytes::new(), ready: bytes, codec },
+            Some(_) => Self { rest: bytes, ready: Bytes::new(), codec },
+        }
+    }
+
+    /// All of it; an error if that is more than `most` bytes.
+    pub(super) fn read_all(mut self, most: usize) -> Result<Bytes, Fault> {
+        let mut all = BytesMut::new();
+        loop {
+            if all.len() + self.ready.len() > most {
+                return Err(Fault::corrupt(format!("more than {most} bytes")));
+            }
+            let ready = std::mem::take(&mut self.ready);
+            if !self.advance()? {
+                return Ok(if all.is_empty() {
+                    ready
+                } else {
+                    all.extend_from_slice(&ready);
+                    all.freeze()
+                });
+            }
+            all.extend_from_slice(&ready);
+        }
+    }
+
+    pub(super) fn byte(&mut self) -> Result<u8, Fault> {
+        while self.ready.is_empty() {
+            self.more()?;
+        }
+        Ok(self.ready.get_u8())
+    }
+
+    /// The next `len` bytes, in one piece.
+    pub(super) fn take(&mut self, len: usize) -> Result<Bytes, Fault> {
+        if self.ready.len() < len {
+            let mut joined = BytesMut::from(&self.ready[..]);
+            while joined.len() < len {
+                self.ready = Bytes::new();
+                self.more()?;
+                joined.extend_from_slice(&self.ready);
+            }
+            self.ready = joined.freeze();
+        }
+        Ok(self.ready.split_to(len))
+    }
+
+    /// Appends the next `len` bytes.
+    pub(super) fn append_to(&mut self, out: &mut Vec<u8>, mut len: usize) -> Result<(), Fault> {
+        while len > 0 {
+            if self.ready.is_empty() {
+                self.more()?;
+            }
+            let piece = self.ready.split_to(len.min(self.ready.len()));
+            out.extend_from_slice(&piece);
+            len -= piece.len();
+        }
+        Ok(())
+    }
+
+    /// A number of 7 bits a byte, lowest first; bits above the 64th are dropped.
+    pub(super) fn varint(&mut self) -> Result<u64, Fault> {
+        let (mut value, mut shift) = (0_u64, 0_u32);
+        loop {
+            let byte = self.byte()?;
+            value |= u64::from(byte & 0x7f).checked_shl(shift).unwrap_or(0);
+            if byte & 0x80 == 0 {
+                return Ok(value);
+            }
+            shift += 7;
+            if shift > 63 {
+                return Err(Fault::corrupt("a number of more than 64 bits"));
+            }
+        }
+    }
+
+    /// The same for numbers of up to 128 bits.
+    pub(super) fn wide_varint(&mut self) -> Result<u128, Fault> {
+        let (mut value, mut shift) = (0_u128, 0_u32);
+        loop {
+            let byte = self.byte()?;
+            value |= u128::from(byte & 0x7f).checked_shl(shift).unwrap_or(0);
+            if byte & 0x80 == 0 {
+                return Ok(value);
+            }
+            shift += 7;
+            if shift > 127 {
+                return Err(Fault::corrupt("a number of more than 128 bits"));
+            }
+        }
+    }
+
+    fn more(&mut self) -> Result<(), Fault> {
+        if self.advance()? { Ok(()) } else { Err(Fault::corrupt("the stream ends before its values do")) }
+    }
+
+    /// Makes the next chunk ready; false at the end.
+    fn advance(&mut self) -> Result<bool, Fault> {
+        let Some(codec) = self.codec.filter(|_| !self.rest.is_empty()) else { return Ok(false) };
+        let cut = || Fault::corrupt("the stream ends within a compressed chunk");
+        let header: [u8; HEADER] =
+            self.rest.get(..HEADER).and_then(|it| it.try_into().ok()).ok_or_else(cut)?;
+        self.rest.advance(HEADER);
+        let [low, middle, high] = header;
+        let header = u32::from_le_bytes([low, middle, high, 0]);
+        let (is_original, len) = (header & 1 == 1, (header >> 1) as usize);
+        if len > self.rest.len() {
+            return Err(cut());
+        }
+        let chunk = self.rest.split_to(len);
+        self.ready = if is_original { chunk } else { codec.decompress(&chunk)?.into() };
+        Ok(true)
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn bytes_are_taken_in_one_piece_wherever_chunks_end() {
+        use orc_rust::proto::{CompressionKind, PostScript};
+        let postscript =
+            PostScript { compression: Some(CompressionKind::Zlib as i32), ..PostScript::default() };
+        let codec = Codec::of(&postscript).unwrap();
+        // Three chunks stored as they are: 3, 0 and 4 bytes.
+        let bytes = [7, 0, 0, 1, 2, 3, 1, 0, 0, 9, 0, 0, 4, 5, 6, 7];
+        let stream = || Stream::new(Bytes::copy_from_slice(&bytes), codec);
+        let mut taken = stream();
+        assert_eq!(taken.byte().unwrap(), 1);
+        assert_eq!(taken.take(4).unwrap(), [2, 3, 4, 5][..]);
+        let mut rest = Vec::new();
+        taken.append_to(&mut rest, 2).unwrap();
+        assert_eq!(rest, [6, 7]);
+        assert!(taken.byte().is_err());
+        assert_eq!(stream().read_all(7).unwrap(), [1, 2, 3, 4, 5, 6, 7][..]);
+        assert!(stream().read_all(6).is_err());
+        assert!(stream().take(8).is_err());
+    }
+}

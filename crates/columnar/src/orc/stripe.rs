@@ -1,0 +1,152 @@
+//! The footer of a stripe: which streams it has, where they lie, and how the columns are encoded.
+
+use std::{collections::HashSet, ops::Range};
+
+use arrow::array::timezone::Tz;
+use bytes::Bytes;
+use chrono::{NaiveDate, TimeZone};
+use orc_rust::proto::{self, column_encoding::Kind as Encodings, stream::Kind as Streams};
+use prost::Message;
+
+use super::{compression::Codec, fault::Fault, stream::Stream, tail::Stripe};
+
+/// A stripe's footer of more bytes than this is not read.
+const MAX_FOOTER: usize = 256 << 20;
+
+/// What a stream holds.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
+pub(super) enum StreamKind {
+    Present,
+    Data,
+    Length,
+    DictionaryData,
+    Secondary,
+}
+
+/// One stream of one column.
+#[derive(Clone, Debug)]
+pub(super) struct StreamAt {
+    pub(super) column: u32,
+    pub(super) kind: StreamKind,
+    /// Where it lies in the object.
+    pub(super) range: Range<u64>,
+}
+
+/// How a column's values are laid out in its streams.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(super) struct Encoding {
+    /// Numbers are in the second version of run-length encoding.
+    pub(super) second_version: bool,
+    /// The number of values in the dictionary, if there is one.
+    pub(super) dictionary: Option<u32>,
+}
+
+/// The parsed footer. Streams of the index (row groups and bloom filters) are left out as long as nobody
+/// reads them.
+#[derive(Debug)]
+pub(super) struct StripeFooter {
+    pub(super) streams: Vec<StreamAt>,
+    /// By column; `None` where it is unknown.
+    pub(super) encodings: Vec<Option<Encoding>>,
+    pub(super) zone: Zone,
+}
+
+/// The clock that the writer's timestamps without zone were read off.
+#[derive(Clone, Debug)]
+pub(super) enum Zone {
+    Utc,
+    /// The zone, and its seconds since 1970 in UTC when its own clocks showed the beginning of 2015.
+    Other(Tz, i64),
+    /// A name that means nothing here.
+    Unknown(String),
+}
+
+impl StripeFooter {
+    pub(super) fn parse(
+        stripe: &Stripe,
+        codec: Option<Codec>,
+        columns: usize,
+        bytes: Bytes,
+    ) -> Result<Self, Fault> {
+        let at = |fault: Fault| fault.prefixed("stripe footer").at(Some(stripe.footer.start));
+        let bytes = Stream::new(bytes, codec).read_all(MAX_FOOTER).map_err(at)?;
+        let footer =
+            proto::StripeFooter::decode(bytes).map_err(|error| at(Fault::corrupt(error.to_string())))?;
+        if !footer.encryption.is_empty() {
+            return Err(Fault::encrypted());
+        }
+        let mut offset = stripe.streams.start;
+        let mut streams = Vec::with_capacity(footer.streams.len());
+        let mut seen = HashSet::new();
+        for stream in &footer.streams {
+            let end = offset.checked_add(stream.length()).filter(|end| *end <= stripe.streams.end);
+            let range =
+                offset..end.ok_or_else(|| at(Fault::corrupt("its streams are longer than the stripe")))?;
+            offset = range.end;
+            let column = stream.column();
+            if column as usize >= columns {
+                return Err(at(Fault::corrupt(format!("a stream of column {column}, which there is not"))));
+            }
+            let kind = match Streams::try_from(stream.kind.unwrap_or_default()) {
+                Ok(Streams::Present) => StreamKind::Present,
+                Ok(Streams::Data) => StreamKind::Data,
+                Ok(Streams::Length) => StreamKind::Length,
+                Ok(Streams::DictionaryData) => StreamKind::DictionaryData,
+                Ok(Streams::Secondary) => StreamKind::Secondary,
+                _ => continue,
+            };
+            if !seen.insert((column, kind)) {
+                return Err(at(Fault::corrupt(format!("two {kind:?} streams of column {column}"))));
+            }
+            streams.push(StreamAt { column, kind, range });
+        }
+        let encodings = footer.columns.iter().map(Encoding::of).collect();
+        let zone = Zone::of(footer.writer_timezone.as_deref().unwrap_or_default());
+        Ok(Self { streams, encodings, zone })
+    }
+}
+
+impl Encoding {
+    fn of(encoding: &proto::ColumnEncoding) -> Option<Self> {
+        let kind = Encodings::try_from(encoding.kind.unwrap_or_default()).ok()?;
+        Some(Self {
+            second_version: matches!(kind, Encodings::DirectV2 | Encodings::DictionaryV2),
+            dictionary: matches!(kind, Encodings::Dictionary | Encodings::DictionaryV2)
+                .then(|| encoding.dictionary_size()),
+        })
+    }
+}
+
+impl Zone {
+    fn of(name: &str) -> Self {
+        let offset = ["GMT", "UTC", "UT"].iter().find_map(|utc| name.strip_prefix(utc)).unwrap_or(name);
+        if matches!(offset, "" | "Z" | "0" | "+0" | "-0") || matches!(name, "Etc/UTC" | "Etc/GMT" | "Zulu") {
+            return Self::Utc;
+        }
+        let Some(zone) = [offset, name].iter().find_map(|name| name.parse::<Tz>().ok()) else {
+            return Self::Unknown(name.to_owned());
+        };
+        let epoch = NaiveDate::from_ymd_opt(2015, 1, 1).and_then(|day| day.and_hms_opt(0, 0, 0));
+        match epoch.and_then(|epoch| zone.from_local_datetime(&epoch).earliest()) {
+            Some(epoch) => Self::Other(zone, epoch.timestamp()),
+            None => Self::Unknown(name.to_owned()),
+        }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn zones_are_known_by_name_and_by_offset() {
+        for utc in ["", "UTC", "GMT", "Etc/UTC", "Z"] {
+            assert!(matches!(Zone::of(utc), Zone::Utc), "{utc}");
+        }
+        for (name, hours) in [("Europe/Berlin", 1), ("GMT+08:00", 8), ("US/Pacific", -8), ("-03:00", -3)] {
+            let Zone::Other(_, epoch) = Zone::of(name) else { panic!("{name}") };
+            assert_eq!(epoch, 1_420_070_400 - hours * 3600, "{name}");
+        }
+        assert!(matches!(Zone::of("Mars/Olympus"), Zone::Unknown(_)));
+    }
+}

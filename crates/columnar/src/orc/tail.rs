@@ -1,0 +1,145 @@
+//! The end of an ORC file: postscript, footer and the statistics of the stripes.
+//!
+//! ```text
+//! "ORC" | stripe … | statistics of stripes | footer | postscript | length of the postscript, 1 byte
+//! ```
+
+use std::ops::Range;
+
+use arrow::datatypes::TimeUnit;
+use bytes::Bytes;
+use orc_rust::proto::{ColumnStatistics, Footer, PostScript, StripeInformation};
+use prost::Message;
+
+use super::{compression::Codec, fault::Fault, statistics::StripeStatistics, stream::Stream, types::Type};
+
+/// What a file's last bytes end with, before the length of the postscript.
+const MAGIC: &[u8] = b"ORC";
+/// Read first: most tails are shorter.
+pub(super) const FIRST_READ: u64 = 64 << 10;
+/// The version of files that were written as a trial of what comes after the first.
+const NEXT_VERSION: [u32; 2] = [1, 9999];
+/// A footer, or statistics, of more bytes than this are not read.
+const MAX_SECTION: usize = 512 << 20;
+/// Milliseconds that nanoseconds in 64 bits cannot express, with a second to spare.
+const NANOSECONDS_END: i64 = i64::MAX / 1_000_000 - 1_000;
+
+/// Whether these last bytes of a file are those of an ORC file.
+pub(crate) fn is_orc_tail(tail: &[u8]) -> bool {
+    tail.split_last().is_some_and(|(&len, before)| usize::from(len) >= MAGIC.len() && before.ends_with(MAGIC))
+}
+
+/// What the tail says, but for the schema's names.
+#[derive(Debug)]
+pub(super) struct Tail {
+    pub(super) codec: Option<Codec>,
+    pub(super) root: Type,
+    /// How many types there are.
+    pub(super) columns: usize,
+    pub(super) stripes: Vec<Stripe>,
+    pub(super) statistics: StripeStatistics,
+}
+
+/// Where a stripe lies.
+#[derive(Clone, Debug)]
+pub(super) struct Stripe {
+    pub(super) rows: u64,
+    /// Streams of the index, then those of the data.
+    pub(super) streams: Range<u64>,
+    pub(super) footer: Range<u64>,
+}
+
+/// What came of the bytes read so far.
+pub(super) enum Parsed {
+    Tail(Box<Tail>),
+    /// So many bytes at the end of the file are needed.
+    Needs(u64),
+}
+
+impl Tail {
+    /// Parses the last bytes of a file of `size` bytes.
+    pub(super) fn parse(size: u64, end: &Bytes) -> Result<Parsed, Fault> {
+        let short = || Fault::corrupt("the file ends before its postscript begins");
+        let (&len, before) = end.split_last().ok_or_else(short)?;
+        let before_postscript = before.len().checked_sub(usize::from(len)).ok_or_else(short)?;
+        let postscript = before.get(before_postscript..).unwrap_or_default();
+        let postscript = PostScript::decode(postscript).map_err(|error| {
+            Fault::corrupt(format!("postscript: {error}")).at(Some(size - 1 - u64::from(len)))
+        })?;
+        let codec = Codec::of(&postscript)?;
+
+        let sections = [postscript.metadata_length(), postscript.footer_length()];
+        let needed = sections.iter().try_fold(1 + u64::from(len), |sum, section| sum.checked_add(*section));
+        let needed = needed.filter(|needed| *needed <= size).ok_or_else(|| {
+            Fault::corrupt(format!("footer and statistics of {sections:?} bytes in a file of {size}"))
+        })?;
+        if needed > end.len() as u64 {
+            return Ok(Parsed::Needs(needed));
+        }
+        // Both sections are within `end`: their lengths sum up to at most its own.
+        let [metadata, footer] = sections.map(|section| section as usize);
+        let footer_start = before_postscript - footer;
+        let section = |name, range: Range<usize>| {
+            let offset = size - end.len() as u64 + range.start as u64;
+            let bytes = Stream::new(end.slice(range), codec).read_all(MAX_SECTION);
+            bytes.map_err(|fault| fault.prefixed(name).at(Some(offset)))
+        };
+        let metadata = section("statistics", footer_start - metadata..footer_start)?;
+        let footer = section("footer", footer_start..before_postscript)?;
+        let footer = Footer::decode(footer)
+            .map_err(|error| Fault::corrupt(format!("footer: {error}")).at(Some(size - needed)))?;
+        Self::of(size - needed, codec, &postscript, &footer, metadata)
+            .map(|tail| Parsed::Tail(Box::new(tail)))
+    }
+
+    fn of(
+        content: u64,
+        codec: Option<Codec>,
+        postscript: &PostScript,
+        footer: &Footer,
+        metadata: Bytes,
+    ) -> Result<Self, Fault> {
+        if footer.encryption.is_some() {
+            return Err(Fault::encrypted());
+        }
+        let unit = |id| timestamp_unit(footer.statistics.get(id as usize));
+        let root = Type::root(&footer.types, unit, postscript.version == NEXT_VERSION)?;
+        let stripes = footer.stripes.iter().enumerate();
+        let stripes: Vec<Stripe> = stripes
+            .map(|(stripe, info)| {
+                Stripe::of(info, content)
+                    .ok_or_else(|| Fault::corrupt(format!("stripe {stripe} lies outside of the file")))
+            })
+            .collect::<Result<_, _>>()?;
+        let rows = stripes.iter().try_fold(0_u64, |sum, stripe| sum.checked_add(stripe.rows));
+        if footer.number_of_rows.is_some() && footer.number_of_rows != rows {
+            return Err(Fault::corrupt("the stripes have not as many rows as the footer says"));
+        }
+        let statistics = StripeStatistics::new(metadata, postscript, footer);
+        Ok(Self { codec, root, columns: footer.types.len(), stripes, statistics })
+    }
+}
+
+impl Stripe {
+    fn of(info: &StripeInformation, content: u64) -> Option<Self> {
+        let start = info.offset();
+        let streams_end = start.checked_add(info.index_length())?.checked_add(info.data_length())?;
+        let footer_end = streams_end.checked_add(info.footer_length())?;
+        let within = footer_end <= content;
+        within.then(|| Self {
+            rows: info.number_of_rows(),
+            streams: start..streams_end,
+            footer: streams_end..footer_end,
+        })
+    }
+}
+
+/// Nanoseconds, but where the file's statistics say that 64 bits of them cannot express what is there.
+fn timestamp_unit(statistics: Option<&ColumnStatistics>) -> TimeUnit {
+    let Some(times) = statistics.and_then(|it| it.timestamp_statistics.as_ref()) else {
+        return TimeUnit::Nanosecond;
+    };
+    let bounds = [times.minimum, times.maximum, times.minimum_utc, times.maximum_utc];
+    let fits = |bound: &i64| (-NANOSECONDS_END..=NANOSECONDS_END).contains(bound);
+    if bounds.iter().flatten().all(fits) { TimeUnit::Nanosecond } else { TimeUnit::Microsecond }
+}

@@ -1,0 +1,187 @@
+//! Files that are decoded in memory: written by another library, byte by byte, or by others long ago.
+
+mod damage;
+mod graphar;
+mod kinds;
+mod sample;
+mod stripes;
+
+use std::sync::Arc;
+
+use arrow::{
+    array::{
+        ArrayRef, BinaryArray, BooleanArray, Date32Array, Float32Array, Float64Array, Int8Array, Int16Array,
+        Int32Array, Int64Array, RecordBatch, StringArray, TimestampMillisecondArray,
+        TimestampNanosecondArray,
+    },
+    compute::concat_batches,
+    datatypes::{Schema, SchemaRef},
+};
+use bytes::Bytes;
+use orc_rust::{arrow_writer::ArrowWriterBuilder, compression::CompressionType};
+
+use super::{
+    OrcFile,
+    bytes::Wanted,
+    fault::Fault,
+    tail::{FIRST_READ, Parsed, Tail},
+};
+use crate::{Result, schema::Projected};
+
+/// What [`OrcFile::open`] does, of bytes in memory.
+fn open(file: &Bytes) -> Result<OrcFile> {
+    let size = file.len() as u64;
+    let mut len = size.min(FIRST_READ);
+    loop {
+        let end = file.slice((size - len) as usize..);
+        match Tail::parse(size, &end).map_err(|fault| fault.into_error("memory", None))? {
+            Parsed::Tail(tail) => return Ok(OrcFile::new("memory", *tail, size, &end)),
+            Parsed::Needs(needed) => len = needed,
+        }
+    }
+}
+
+/// What [`OrcFile::read`] and [`OrcFile::decode`] do, of bytes in memory and for all stripes.
+fn decode(
+    file: &Bytes,
+    opened: &OrcFile,
+    fields: &[Projected],
+    batch_rows: usize,
+) -> Result<Vec<Vec<ArrayRef>>> {
+    let mut batches = Vec::new();
+    for (unit, stripe) in opened.tail.stripes.iter().enumerate() {
+        let cut = |range: &std::ops::Range<u64>| file.slice(range.start as usize..range.end as usize);
+        let error = |fault: Fault| fault.into_error("memory", Some(unit));
+        let footer = opened.parse_footer(unit, cut(&stripe.footer)).map_err(error)?;
+        let wanted = Wanted::of(&footer, &opened.wanted_columns(fields).map_err(error)?);
+        let read: Vec<Bytes> = wanted.ranges.iter().map(cut).collect();
+        let bytes = wanted.cut(footer, &read).map_err(error)?;
+        for batch in opened.decode(unit, fields, bytes, batch_rows)? {
+            batches.push(batch?);
+        }
+    }
+    Ok(batches)
+}
+
+fn all_fields(file: &OrcFile) -> Vec<Projected> {
+    (0..file.schema().fields().len()).map(Projected::whole).collect()
+}
+
+/// All columns and rows, as one batch.
+fn read_all(file: &Bytes, batch_rows: usize) -> Result<RecordBatch> {
+    let opened = open(file)?;
+    let schema = opened.schema();
+    let batches = decode(file, &opened, &all_fields(&opened), batch_rows)?;
+    let batches = batches.into_iter().map(|arrays| RecordBatch::try_new(schema.clone(), arrays).unwrap());
+    Ok(concat_batches(schema, &batches.collect::<Vec<_>>()).unwrap())
+}
+
+/// A batch with a column of each type that the other library writes, `rows` rows, some of them null.
+fn simple_batch(rows: usize) -> RecordBatch {
+    fn some<T>(rows: usize, value: impl Fn(i64) -> T) -> Vec<Option<T>> {
+        (0..rows as i64).map(|row| (row % 5 != 3).then(|| value(row * 7919 % 1000))).collect()
+    }
+    let columns: Vec<(&str, ArrayRef)> = vec![
+        ("boolean", Arc::new(BooleanArray::from(some(rows, |it| it % 3 == 0)))),
+        ("byte", Arc::new(Int8Array::from(some(rows, |it| it as i8)))),
+        ("short", Arc::new(Int16Array::from(some(rows, |it| it as i16 - 500)))),
+        ("int", Arc::new(Int32Array::from(some(rows, |it| it as i32 * -70_000)))),
+        ("long", Arc::new(Int64Array::from((0..rows as i64).map(|it| it * it * it).collect::<Vec<_>>()))),
+        ("float", Arc::new(Float32Array::from(some(rows, |it| it as f32 / 3.0)))),
+        ("double", Arc::new(Float64Array::from(some(rows, |it| it as f64 * 1e200)))),
+        ("date", Arc::new(Date32Array::from(some(rows, |it| it as i32 * 300 - 100_000)))),
+        ("string", Arc::new(StringArray::from(some(rows, |it| "grün".repeat(it as usize % 4))))),
+        ("binary", Arc::new(BinaryArray::from_iter(some(rows, |it| vec![it as u8; it as usize % 7])))),
+        ("time", Arc::new(TimestampNanosecondArray::from(some(rows, |it| it * 1_000_000_007_000)))),
+        (
+            "instant",
+            Arc::new(TimestampMillisecondArray::from(some(rows, |it| it * 86_400_000)).with_timezone("UTC")),
+        ),
+    ];
+    RecordBatch::try_from_iter_with_nullable(columns.into_iter().map(|(name, array)| (name, array, true)))
+        .unwrap()
+}
+
+fn write(batches: &[RecordBatch], compression: Option<CompressionType>) -> Bytes {
+    let mut file = Vec::new();
+    let builder = ArrowWriterBuilder::new(&mut file, batches[0].schema());
+    let mut writer = match compression {
+        None => builder.try_build(),
+        Some(compression) => {
+            builder.with_compression(compression).with_compression_block_size(512).try_build()
+        }
+    }
+    .unwrap();
+    for batch in batches {
+        writer.write(batch).unwrap();
+        writer.flush_stripe().unwrap();
+    }
+    writer.close().unwrap();
+    file.into()
+}
+
+/// The columns of another schema, as those of ours: nanoseconds for all timestamps.
+fn cast(batch: &RecordBatch, schema: &SchemaRef) -> RecordBatch {
+    let columns = batch.columns().iter().zip(schema.fields());
+    let columns =
+        columns.map(|(array, field)| arrow::compute::cast(array, field.data_type()).unwrap()).collect();
+    RecordBatch::try_new(schema.clone(), columns).unwrap()
+}
+
+fn codecs() -> [Option<CompressionType>; 5] {
+    use CompressionType::{Lz4, Snappy, Zlib, Zstd};
+    [None, Some(Zlib), Some(Snappy), Some(Lz4), Some(Zstd)]
+}
+
+#[test]
+fn what_another_library_wrote_is_what_is_read_whatever_the_codec() {
+    let batches = [simple_batch(700), simple_batch(1), simple_batch(1300)];
+    for codec in codecs() {
+        let file = write(&batches, codec);
+        for batch_rows in [1, 7, 1000, 65_536] {
+            let read = read_all(&file, batch_rows).unwrap();
+            let expected = concat_batches(&batches[0].schema(), &batches).unwrap();
+            assert_eq!(read, cast(&expected, &read.schema()), "{codec:?}, {batch_rows} rows");
+        }
+    }
+}
+
+#[test]
+fn batches_have_as_many_rows_as_asked_for_and_the_last_of_a_stripe_the_rest() {
+    let file = write(&[simple_batch(10), simple_batch(3)], None);
+    let opened = open(&file).unwrap();
+    let batches = decode(&file, &opened, &[Projected::whole(4)], 4).unwrap();
+    assert_eq!(batches.iter().map(|arrays| arrays[0].len()).collect::<Vec<_>>(), [4, 4, 2, 3]);
+    assert_eq!(
+        (opened.units(), opened.unit_rows(0), opened.unit_rows(1), opened.unit_rows(2)),
+        (2, 10, 3, 0)
+    );
+    assert!(decode(&file, &opened, &[], 4).unwrap().is_empty());
+}
+
+#[test]
+fn columns_come_in_the_order_that_they_are_asked_for() {
+    let batch = simple_batch(100);
+    let file = write(std::slice::from_ref(&batch), Some(CompressionType::Zstd));
+    let opened = open(&file).unwrap();
+    let fields = [Projected::whole(8), Projected::whole(2), Projected::whole(8)];
+    let arrays = decode(&file, &opened, &fields, 100).unwrap().remove(0);
+    assert_eq!(arrays, [batch.column(8).clone(), batch.column(2).clone(), batch.column(8).clone()]);
+    assert!(opened.estimated_bytes(0, &fields) < opened.estimated_bytes(0, &all_fields(&opened)));
+}
+
+#[test]
+fn a_file_without_rows_or_columns_has_a_schema_and_no_batches() {
+    let empty = simple_batch(0);
+    let mut file = Vec::new();
+    ArrowWriterBuilder::new(&mut file, empty.schema()).try_build().unwrap().close().unwrap();
+    let file = Bytes::from(file);
+    let opened = open(&file).unwrap();
+    assert_eq!((opened.units(), opened.schema().fields().len()), (0, 12));
+    assert!(decode(&file, &opened, &all_fields(&opened), 10).unwrap().is_empty());
+
+    let none = sample::Sample::new(vec![sample::parent(orc_rust::proto::r#type::Kind::Struct, &[], &[])]);
+    let file = none.stripe(5, vec![]).file();
+    assert_eq!(**open(&file).unwrap().schema(), Schema::empty());
+    assert_eq!(open(&file).unwrap().unit_rows(0), 5);
+}

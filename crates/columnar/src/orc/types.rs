@@ -1,0 +1,237 @@
+//! The tree of a file's types, and the Arrow types that they are read as.
+
+use std::sync::Arc;
+
+use arrow::datatypes::{
+    DataType, Field, FieldRef, Fields, Schema, SchemaRef, TimeUnit, UnionFields, UnionMode,
+};
+use orc_rust::proto;
+
+use super::fault::Fault;
+use crate::schema::Projected;
+
+/// Deeper trees are taken for nonsense.
+const MAX_DEPTH: usize = 100;
+/// Digits that a decimal of 128 bits can have.
+const MAX_PRECISION: u32 = 38;
+/// Digits that always fit in 64 bits.
+const MAX_SHORT: u32 = 18;
+/// What a decimal without precision is, as Hive 0.11 wrote them.
+const UNBOUNDED_DECIMAL: (u8, i8) = (38, 10);
+
+/// A column: a leaf, or one that has others in it.
+#[derive(Clone, Debug)]
+pub(super) struct Type {
+    /// The number that its streams and statistics go by.
+    pub(super) id: u32,
+    /// Its own name.
+    pub(super) name: String,
+    /// All names down to it, with dots between.
+    pub(super) path: Arc<str>,
+    pub(super) kind: Kind,
+    pub(super) children: Vec<Type>,
+}
+
+/// What ORC says a column is.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(super) enum Kind {
+    Boolean,
+    Byte,
+    Short,
+    Int,
+    Long,
+    Float,
+    Double,
+    String,
+    Char,
+    Binary,
+    Date,
+    /// Precision and scale.
+    Decimal(u8, i8),
+    /// A decimal whose digits are whole numbers of 64 bits, all of the column's scale.
+    ShortDecimal(u8, i8),
+    Timestamp(TimeUnit),
+    Instant(TimeUnit),
+    List,
+    Map,
+    Struct,
+    Union,
+    Unknown(i32),
+}
+
+impl Type {
+    /// The tree below the root, which must be a struct. `unit` says what timestamps of a column are counted
+    /// in, `short_decimals` whether decimals of up to 18 digits are stored as whole numbers.
+    pub(super) fn root(
+        types: &[proto::Type],
+        unit: impl Fn(u32) -> TimeUnit,
+        short_decimals: bool,
+    ) -> Result<Self, Fault> {
+        let mut parser = Parser { types, seen: vec![false; types.len()], unit: &unit, short_decimals };
+        let root = parser.parse(0, String::new(), &Arc::from(""), 0)?;
+        match root.kind {
+            Kind::Struct => Ok(root),
+            _ => Err(Fault::unsupported("the file's root is not a struct of columns")),
+        }
+    }
+
+    /// The columns of the root as an Arrow schema.
+    pub(super) fn schema(&self) -> SchemaRef {
+        Arc::new(Schema::new(self.children.iter().map(Self::field).collect::<Fields>()))
+    }
+
+    /// The column as an Arrow field. Whatever it holds, it may be null.
+    pub(super) fn field(&self) -> FieldRef {
+        Arc::new(Field::new(&self.name, self.data_type(), true))
+    }
+
+    pub(super) fn data_type(&self) -> DataType {
+        match self.kind {
+            Kind::Boolean => DataType::Boolean,
+            Kind::Byte => DataType::Int8,
+            Kind::Short => DataType::Int16,
+            Kind::Int => DataType::Int32,
+            Kind::Long => DataType::Int64,
+            Kind::Float => DataType::Float32,
+            Kind::Double => DataType::Float64,
+            Kind::String | Kind::Char => DataType::Utf8,
+            Kind::Binary => DataType::Binary,
+            Kind::Date => DataType::Date32,
+            Kind::Decimal(precision, scale) | Kind::ShortDecimal(precision, scale) => {
+                DataType::Decimal128(precision, scale)
+            }
+            Kind::Timestamp(unit) => DataType::Timestamp(unit, None),
+            Kind::Instant(unit) => DataType::Timestamp(unit, Some("UTC".into())),
+            Kind::List => self.children.first().map_or(DataType::Null, |item| DataType::List(item.field())),
+            Kind::Map => DataType::Map(self.entries(), false),
+            Kind::Struct => DataType::Struct(self.children.iter().map(Self::field).collect()),
+            Kind::Union => {
+                let variants = self.children.iter().take(128).map(Self::field);
+                let ids = 0..=i8::MAX;
+                DataType::Union(ids.zip(variants).collect::<UnionFields>(), UnionMode::Sparse)
+            }
+            Kind::Unknown(_) => DataType::Null,
+        }
+    }
+
+    /// The struct of key and value that a map has a list of.
+    pub(super) fn entries(&self) -> FieldRef {
+        let mut fields: Vec<FieldRef> = self.children.iter().map(Self::field).collect();
+        if let Some(key) = fields.first_mut() {
+            *key = Arc::new(key.as_ref().clone().with_nullable(false));
+        }
+        Arc::new(Field::new_struct("entries", fields, false))
+    }
+
+    /// What the projection leaves of a top-level column.
+    pub(super) fn pruned(&self, projected: &Projected) -> Self {
+        match projected.leaves {
+            None => self.clone(),
+            Some(_) => self.prune(&mut 0, projected).unwrap_or_else(|| self.clone()),
+        }
+    }
+
+    fn prune(&self, next_leaf: &mut usize, projected: &Projected) -> Option<Self> {
+        match self.kind {
+            Kind::List | Kind::Map | Kind::Struct => {
+                let kept: Vec<_> =
+                    self.children.iter().filter_map(|it| it.prune(next_leaf, projected)).collect();
+                (!kept.is_empty()).then(|| Self { children: kept, ..self.clone_without_children() })
+            }
+            _ => {
+                let leaf = *next_leaf;
+                *next_leaf += 1;
+                projected.has_leaf(leaf).then(|| self.clone())
+            }
+        }
+    }
+
+    fn clone_without_children(&self) -> Self {
+        let Self { id, name, path, kind, children: _ } = self;
+        Self { id: *id, name: name.clone(), path: path.clone(), kind: *kind, children: Vec::new() }
+    }
+
+    /// Calls back with each column of the tree.
+    pub(super) fn visit(&self, each: &mut impl FnMut(&Self)) {
+        each(self);
+        self.children.iter().for_each(|child| child.visit(each));
+    }
+}
+
+struct Parser<'a, F> {
+    types: &'a [proto::Type],
+    seen: Vec<bool>,
+    unit: &'a F,
+    short_decimals: bool,
+}
+
+impl<F: Fn(u32) -> TimeUnit> Parser<'_, F> {
+    fn parse(&mut self, id: u32, name: String, parent: &Arc<str>, depth: usize) -> Result<Type, Fault> {
+        let corrupt = |reason: &str| Err(Fault::corrupt(format!("type {id}: {reason}")));
+        let (Some(ty), Some(seen)) = (self.types.get(id as usize), self.seen.get_mut(id as usize)) else {
+            return corrupt("there is no such type");
+        };
+        // A type that is its own field, or a field of two others, would be a tree without an end.
+        if std::mem::replace(seen, true) || depth > MAX_DEPTH {
+            return corrupt("the types are not a tree");
+        }
+        let kind = self.kind(id, ty)?;
+        let path: Arc<str> = match (depth, parent.is_empty()) {
+            (0, _) => Arc::from(""),
+            (_, true) => Arc::from(name.as_str()),
+            (_, false) => format!("{parent}.{name}").into(),
+        };
+        let names: Vec<String> = match kind {
+            Kind::Struct => ty.field_names.clone(),
+            Kind::List => vec!["item".to_owned()],
+            Kind::Map => vec!["key".to_owned(), "value".to_owned()],
+            Kind::Union => (0..ty.subtypes.len()).map(|variant| format!("_union_{variant}")).collect(),
+            _ => Vec::new(),
+        };
+        if names.len() != ty.subtypes.len() && !matches!(kind, Kind::Unknown(_)) {
+            return corrupt("it has not as many fields as names");
+        }
+        let children = names.into_iter().zip(&ty.subtypes);
+        let children = children
+            .map(|(name, &child)| self.parse(child, name, &path, depth + 1))
+            .collect::<Result<_, _>>()?;
+        Ok(Type { id, name, path, kind, children })
+    }
+
+    fn kind(&self, id: u32, ty: &proto::Type) -> Result<Kind, Fault> {
+        use proto::r#type::Kind as Proto;
+        let number = ty.kind.unwrap_or_default();
+        Ok(match Proto::try_from(number) {
+            Ok(Proto::Boolean) => Kind::Boolean,
+            Ok(Proto::Byte) => Kind::Byte,
+            Ok(Proto::Short) => Kind::Short,
+            Ok(Proto::Int) => Kind::Int,
+            Ok(Proto::Long) => Kind::Long,
+            Ok(Proto::Float) => Kind::Float,
+            Ok(Proto::Double) => Kind::Double,
+            Ok(Proto::String | Proto::Varchar) => Kind::String,
+            Ok(Proto::Char) => Kind::Char,
+            Ok(Proto::Binary) => Kind::Binary,
+            Ok(Proto::Date) => Kind::Date,
+            Ok(Proto::Timestamp) => Kind::Timestamp((self.unit)(id)),
+            Ok(Proto::TimestampInstant) => Kind::Instant((self.unit)(id)),
+            Ok(Proto::List) => Kind::List,
+            Ok(Proto::Map) => Kind::Map,
+            Ok(Proto::Struct) => Kind::Struct,
+            Ok(Proto::Union) => Kind::Union,
+            Ok(Proto::Decimal) => match (ty.precision.unwrap_or_default(), ty.scale.unwrap_or_default()) {
+                (0, _) => Kind::Decimal(UNBOUNDED_DECIMAL.0, UNBOUNDED_DECIMAL.1),
+                (precision @ ..=MAX_SHORT, scale) if self.short_decimals && scale <= precision => {
+                    Kind::ShortDecimal(precision as u8, scale as i8)
+                }
+                (precision, scale) if precision <= MAX_PRECISION && scale <= precision => {
+                    Kind::Decimal(precision as u8, scale as i8)
+                }
+                (precision, scale) => {
+                    return Err(Fault::corrupt(format!("type {id}: decimal({precision}, {scale})")));
+                }
+            },
+            Err(_) => Kind::Unknown(number),
+        })
+    }
+}

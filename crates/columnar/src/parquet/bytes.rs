@@ -1,0 +1,122 @@
+//! The bytes of column chunks in memory, as the parquet crate's page reader wants them.
+
+use std::{ops::Range, sync::Arc};
+
+use bytes::{Buf, Bytes, buf::Reader};
+use parquet::{
+    column::page::{Page, PageIterator, PageMetadata, PageReader},
+    errors::{ParquetError, Result},
+    file::{
+        metadata::ColumnChunkMetaData,
+        reader::{ChunkReader, Length},
+        serialized_reader::SerializedPageReader,
+    },
+};
+
+/// The bytes of some columns of one row group. Cheap to clone.
+#[derive(Clone, Debug)]
+pub(crate) struct ParquetBytes {
+    /// In the order of leaves.
+    chunks: Arc<[ChunkBytes]>,
+}
+
+#[derive(Clone, Debug)]
+struct ChunkBytes {
+    leaf: usize,
+    /// Where they begin in the file.
+    start: u64,
+    bytes: Bytes,
+}
+
+impl ParquetBytes {
+    pub(super) fn new(leaves: Vec<usize>, ranges: Vec<Range<u64>>, read: Vec<Bytes>) -> Self {
+        let chunks = leaves.into_iter().zip(ranges).zip(read);
+        Self { chunks: chunks.map(|((leaf, range), bytes)| ChunkBytes { leaf, start: range.start, bytes }).collect() }
+    }
+
+    /// The pages of a leaf.
+    pub(super) fn pages(
+        &self,
+        leaf: usize,
+        chunk: &ColumnChunkMetaData,
+        rows: usize,
+    ) -> Result<impl PageReader + 'static> {
+        let at = self.chunks.binary_search_by_key(&leaf, |chunk| chunk.leaf);
+        let bytes = at.ok().and_then(|at| self.chunks.get(at));
+        let bytes = bytes.ok_or_else(|| ParquetError::General(format!("column {leaf} was not read")))?;
+        SerializedPageReader::new(Arc::new(bytes.clone()), chunk, rows, None)
+    }
+}
+
+impl ChunkBytes {
+    fn from(&self, start: u64) -> Result<Bytes> {
+        let at = start.checked_sub(self.start).map(|at| at as usize).filter(|at| *at <= self.bytes.len());
+        let at = at.ok_or_else(|| ParquetError::EOF("a page outside its column chunk".to_owned()))?;
+        Ok(self.bytes.slice(at..))
+    }
+}
+
+impl Length for ChunkBytes {
+    fn len(&self) -> u64 {
+        self.start + self.bytes.len() as u64
+    }
+}
+
+impl ChunkReader for ChunkBytes {
+    type T = Reader<Bytes>;
+
+    fn get_read(&self, start: u64) -> Result<Self::T> {
+        Ok(self.from(start)?.reader())
+    }
+
+    fn get_bytes(&self, start: u64, length: usize) -> Result<Bytes> {
+        let mut bytes = self.from(start)?;
+        if length > bytes.len() {
+            return Err(ParquetError::EOF("a page that ends outside its column chunk".to_owned()));
+        }
+        Ok(bytes.split_to(length))
+    }
+}
+
+/// One column's pages as an iterator over row groups, of which there is one.
+pub(super) struct OneChunk(pub(super) Option<Box<dyn PageReader>>);
+
+impl Iterator for OneChunk {
+    type Item = Result<Box<dyn PageReader>>;
+
+    fn next(&mut self) -> Option<Self::Item> {
+        self.0.take().map(Ok)
+    }
+}
+
+impl PageIterator for OneChunk {}
+
+/// Pages that are in memory already.
+pub(super) struct ReadyPages(pub(super) std::vec::IntoIter<Page>);
+
+impl Iterator for ReadyPages {
+    type Item = Result<Page>;
+
+    fn next(&mut self) -> Option<Self::Item> {
+        self.0.next().map(Ok)
+    }
+}
+
+impl PageReader for ReadyPages {
+    fn get_next_page(&mut self) -> Result<Option<Page>> {
+        Ok(self.0.next())
+    }
+
+    fn peek_next_page(&mut self) -> Result<Option<PageMetadata>> {
+        Ok(self.0.as_slice().first().map(|page| PageMetadata {
+            num_rows: None,
+            num_levels: Some(page.num_values() as usize),
+            is_dict: matches!(page, Page::DictionaryPage { .. }),
+        }))
+    }
+
+    fn skip_next_page(&mut self) -> Result<()> {
+        self.0.next();
+        Ok(())
+    }
+}

@@ -1,0 +1,136 @@
+//! Values of pages that gave up on the dictionary, looked up in it, and added where they are new.
+//!
+//! Hashes of many values are computed before the first is looked up, so that the waits for memory overlap.
+
+use std::hash::BuildHasher;
+
+use bytes::Bytes;
+use hashbrown::{DefaultHashBuilder, HashTable};
+use parquet::{basic::Type as PhysicalType, schema::types::ColumnDescPtr};
+
+use super::dictionary::PlainValues;
+
+/// Values looked up together.
+const BATCH: usize = 256;
+
+/// The distinct values of a chunk, each with its code: its place in the order of arrival.
+pub(super) struct Distinct {
+    /// The values in the encoding PLAIN.
+    bytes: Vec<u8>,
+    /// Where each value begins, without the length before it, and how long it is.
+    places: Vec<(u32, u32)>,
+    table: HashTable<Entry>,
+    hasher: DefaultHashBuilder,
+    layout: Layout,
+}
+
+#[derive(Clone, Copy)]
+struct Entry {
+    hash: u64,
+    code: u32,
+}
+
+#[derive(Clone, Copy)]
+enum Layout {
+    /// Four bytes of length before each value.
+    Prefixed,
+    /// So many bytes each.
+    Fixed(usize),
+}
+
+impl Layout {
+    /// The first value and what lies behind it.
+    fn split(self, bytes: &[u8]) -> Option<(&[u8], &[u8])> {
+        match self {
+            Self::Prefixed => {
+                let (length, rest) = bytes.split_first_chunk::<4>()?;
+                rest.split_at_checked(u32::from_le_bytes(*length) as usize)
+            }
+            Self::Fixed(length) => bytes.split_at_checked(length),
+        }
+    }
+}
+
+impl Distinct {
+    /// The values of a dictionary, whose codes stay what they are, even where it has a value twice.
+    pub(super) fn new(descriptor: &ColumnDescPtr, dictionary: &PlainValues) -> Result<Self, String> {
+        let layout = match descriptor.physical_type() {
+            PhysicalType::BYTE_ARRAY => Layout::Prefixed,
+            PhysicalType::INT32 | PhysicalType::FLOAT => Layout::Fixed(4),
+            PhysicalType::INT64 | PhysicalType::DOUBLE => Layout::Fixed(8),
+            PhysicalType::INT96 => Layout::Fixed(12),
+            PhysicalType::FIXED_LEN_BYTE_ARRAY => Layout::Fixed(descriptor.type_length().max(0) as usize),
+            PhysicalType::BOOLEAN => return Err("booleans have no dictionary".to_owned()),
+        };
+        let mut distinct = Self {
+            bytes: Vec::with_capacity(dictionary.bytes.len()),
+            places: Vec::with_capacity(dictionary.count.min(1 << 20)),
+            table: HashTable::new(),
+            hasher: DefaultHashBuilder::default(),
+            layout,
+        };
+        let mut rest = dictionary.bytes.as_ref();
+        for _ in 0..dictionary.count {
+            let (value, behind) = layout.split(rest).ok_or("the dictionary ends early")?;
+            rest = behind;
+            let hash = distinct.hasher.hash_one(value);
+            distinct.add(value, hash)?;
+        }
+        Ok(distinct)
+    }
+
+    /// Number of values.
+    pub(super) fn len(&self) -> usize {
+        self.places.len()
+    }
+
+    /// Hands out the codes of the `count` values in `page`, in order.
+    pub(super) fn append(&mut self, page: &Bytes, count: usize, mut code: impl FnMut(u32)) -> Result<(), String> {
+        let mut rest = page.as_ref();
+        let mut left = count;
+        let mut batch: Vec<(&[u8], u64)> = Vec::with_capacity(BATCH);
+        while left > 0 {
+            batch.clear();
+            for _ in 0..left.min(BATCH) {
+                let (value, behind) = self.layout.split(rest).ok_or("a page of values ends early")?;
+                rest = behind;
+                batch.push((value, self.hasher.hash_one(value)));
+            }
+            left -= batch.len();
+            for (value, hash) in &batch {
+                code(match self.find(value, *hash) {
+                    Some(code) => code,
+                    None => self.add(value, *hash)?,
+                });
+            }
+        }
+        Ok(())
+    }
+
+    fn find(&self, value: &[u8], hash: u64) -> Option<u32> {
+        let same = |entry: &Entry| entry.hash == hash && self.value(entry.code) == Some(value);
+        self.table.find(hash, same).map(|entry| entry.code)
+    }
+
+    fn value(&self, code: u32) -> Option<&[u8]> {
+        let (start, length) = *self.places.get(code as usize)?;
+        self.bytes.get(start as usize..start as usize + length as usize)
+    }
+
+    fn add(&mut self, value: &[u8], hash: u64) -> Result<u32, String> {
+        let code = u32::try_from(self.places.len()).map_err(|_| "more values than a dictionary can have")?;
+        if matches!(self.layout, Layout::Prefixed) {
+            self.bytes.extend_from_slice(&(value.len() as u32).to_le_bytes());
+        }
+        let start = u32::try_from(self.bytes.len()).map_err(|_| "more bytes than a dictionary can have")?;
+        self.bytes.extend_from_slice(value);
+        self.places.push((start, value.len() as u32));
+        self.table.insert_unique(hash, Entry { hash, code }, |entry| entry.hash);
+        Ok(code)
+    }
+
+    /// The values in the order of their codes.
+    pub(super) fn into_plain(self) -> PlainValues {
+        PlainValues { count: self.places.len(), bytes: Bytes::from(self.bytes) }
+    }
+}

@@ -1,0 +1,113 @@
+//! What a footer says, checked before it is believed, and what follows from it.
+
+use std::{ops::Range, sync::Arc};
+
+use arrow::datatypes::{DataType, Field};
+use parquet::{
+    basic::{Encoding, PageType},
+    file::metadata::{ColumnChunkMetaData, ParquetMetaData},
+};
+
+use crate::{Error, Result};
+
+/// The bytes of a column chunk; within the file, if [`check`] passed.
+pub(super) fn range(chunk: &ColumnChunkMetaData) -> Range<u64> {
+    let start = match chunk.dictionary_page_offset() {
+        // Some writers say 0 for "none".
+        Some(offset) if offset > 0 && offset < chunk.data_page_offset() => offset,
+        _ => chunk.data_page_offset(),
+    };
+    let start = start.max(0) as u64;
+    start..start.saturating_add(chunk.compressed_size().max(0) as u64)
+}
+
+/// No chunk lies outside the file, and every row group has the columns of the schema.
+pub(super) fn check(object: &str, metadata: &ParquetMetaData, size: u64) -> Result<()> {
+    let columns = metadata.file_metadata().schema_descr().num_columns();
+    for (unit, group) in metadata.row_groups().iter().enumerate() {
+        if group.num_rows() < 0 || group.num_columns() != columns {
+            return Err(corrupt(object, format!("row group {unit} does not fit the schema")));
+        }
+        for chunk in group.columns() {
+            let (object, column) = (object.to_owned(), Some(chunk.column_path().string()));
+            if chunk.file_path().is_some() {
+                return Err(Error::Unsupported { object, column, reason: "its data is in another file".to_owned() });
+            }
+            if chunk.data_page_offset() < 0 || chunk.compressed_size() < 0 || range(chunk).end > size {
+                let reason = "its bytes lie outside the file".to_owned();
+                return Err(Error::Corrupt { object, row_group: Some(unit), column, offset: None, reason });
+            }
+        }
+    }
+    Ok(())
+}
+
+pub(super) fn is_dictionary_encoding(encoding: Encoding) -> bool {
+    #[expect(deprecated, reason = "old files have it")]
+    let old = Encoding::PLAIN_DICTIONARY;
+    encoding == Encoding::RLE_DICTIONARY || encoding == old
+}
+
+/// Whether every data page of the chunk is encoded with its dictionary; `None` if the footer does not say.
+pub(super) fn is_all_dictionary(chunk: &ColumnChunkMetaData) -> Option<bool> {
+    if !chunk.encodings().any(is_dictionary_encoding) {
+        return Some(false);
+    }
+    if let Some(mask) = chunk.page_encoding_stats_mask() {
+        return Some(mask.encodings().all(is_dictionary_encoding));
+    }
+    let is_data = |page: PageType| matches!(page, PageType::DATA_PAGE | PageType::DATA_PAGE_V2);
+    let mut data = chunk.page_encoding_stats()?.iter().filter(|stats| is_data(stats.page_type));
+    Some(data.all(|stats| is_dictionary_encoding(stats.encoding)))
+}
+
+/// How many values the dictionary has, estimated from sizes in the footer. The number itself is in the header of the
+/// dictionary's page: reading that would cost a request for each chunk before it is known whether any is wanted.
+pub(super) fn estimated_values(chunk: &ColumnChunkMetaData) -> Option<u64> {
+    let dictionary = chunk.dictionary_page_offset().filter(|offset| *offset > 0)?;
+    let compressed = (chunk.data_page_offset() - dictionary).max(0) as f64;
+    let ratio = chunk.uncompressed_size().max(0) as f64 / chunk.compressed_size().max(1) as f64;
+    let width = match (chunk.unencoded_byte_array_data_bytes(), chunk.statistics()) {
+        (Some(bytes), _) => bytes.max(0) as f64 / chunk.num_values().max(1) as f64,
+        (None, Some(statistics)) => {
+            let min = statistics.min_bytes_opt().map_or(0, <[u8]>::len);
+            let max = statistics.max_bytes_opt().map_or(min, <[u8]>::len);
+            (min + max) as f64 / 2.0
+        }
+        (None, None) => 1.0,
+    };
+    Some((compressed * ratio.max(1.0) / (width + 4.0)) as u64)
+}
+
+/// Bytes that reading and decoding the chunk will hold.
+pub(super) fn working_bytes(chunk: &ColumnChunkMetaData, rows: u64, dictionary: bool) -> u64 {
+    let read = chunk.compressed_size().max(0) as u64;
+    let plain = chunk.uncompressed_size().max(0) as u64;
+    // Codes of four bytes at most beside the values; or each value with its offset, dictionaries expanded.
+    let expanded = chunk.unencoded_byte_array_data_bytes().map_or(0, |bytes| bytes.max(0) as u64);
+    let dense = plain.max(expanded).saturating_add(rows.saturating_mul(16));
+    let codes = plain.saturating_add(rows.saturating_mul(4));
+    read.saturating_add(if dictionary { codes } else { dense })
+}
+
+/// The field as its values are, at every depth.
+pub(super) fn without_dictionaries(field: &Field) -> Field {
+    let inner = |field: &Field| Arc::new(without_dictionaries(field));
+    let data_type = match field.data_type() {
+        DataType::Dictionary(_, values) => values.as_ref().clone(),
+        DataType::RunEndEncoded(_, values) => values.data_type().clone(),
+        DataType::Struct(fields) => DataType::Struct(fields.iter().map(|field| inner(field)).collect()),
+        DataType::List(item) | DataType::ListView(item) => DataType::List(inner(item)),
+        DataType::LargeList(item) | DataType::LargeListView(item) => DataType::LargeList(inner(item)),
+        DataType::FixedSizeList(item, len) => DataType::FixedSizeList(inner(item), *len),
+        DataType::Map(entries, sorted) => DataType::Map(inner(entries), *sorted),
+        other => other.clone(),
+    };
+    field.clone().with_data_type(data_type)
+}
+
+/// The error of a footer that is none.
+pub(super) fn corrupt(object: &str, reason: impl ToString) -> Error {
+    let reason = reason.to_string();
+    Error::Corrupt { object: object.to_owned(), row_group: None, column: None, offset: None, reason }
+}

@@ -1,0 +1,246 @@
+//! Parquet files: what the footer says, which bytes hold a column, and how they become chunks.
+
+mod bytes;
+mod dense;
+mod dictionary;
+mod distinct;
+mod footer;
+mod levels;
+mod statistics;
+mod stream;
+
+use std::{ops::Range, sync::Arc};
+
+use ::bytes::Bytes;
+use arrow::datatypes::{Schema, SchemaRef};
+use parquet::{
+    DecodeResult,
+    arrow::arrow_reader::{ArrowReaderMetadata, ArrowReaderOptions},
+    basic::Type as PhysicalType,
+    errors::ParquetError,
+    file::metadata::{ColumnChunkMetaData, PageIndexPolicy, ParquetMetaData, ParquetMetaDataPushDecoder},
+    schema::types::ColumnDescPtr,
+};
+use stylobate_storage::OpenObject;
+
+pub(crate) use self::{bytes::ParquetBytes, statistics::RowGroupStatistics};
+use crate::{
+    Error, Result,
+    chunk::Chunk,
+    chunk_cache::Representation,
+    schema::{Projected, leaf_count},
+};
+
+/// A dictionary is worth keeping where it has at most one value for so many rows.
+const ROWS_PER_VALUE: u64 = 8;
+/// A dictionary of more values than these makes grouping downstream slower.
+const MOST_VALUES: u64 = 65_536;
+
+/// A Parquet file, as its footer describes it.
+#[derive(Debug)]
+pub(crate) struct ParquetFile {
+    object: String,
+    metadata: Arc<ParquetMetaData>,
+    schema: SchemaRef,
+    /// The leaves of each top-level column.
+    leaves: Vec<Range<usize>>,
+}
+
+impl ParquetFile {
+    /// Reads the rest of the footer, of which `tail` is the end of the file.
+    pub(crate) async fn open(object: &OpenObject, tail: Bytes) -> Result<Self> {
+        let name = object.name();
+        let size = object.meta().size;
+        let wrong = |error: ParquetError| footer::corrupt(&name, error);
+        let decoder = ParquetMetaDataPushDecoder::try_new(size).map_err(wrong)?;
+        let mut decoder = decoder.with_page_index_policy(PageIndexPolicy::Skip);
+        decoder.push_range(size - tail.len() as u64..size, tail).map_err(wrong)?;
+        let metadata = loop {
+            let decoded = guarded(|| decoder.try_decode()).map_err(|reason| footer::corrupt(&name, reason))?;
+            match decoded.map_err(wrong)? {
+                DecodeResult::Data(metadata) => break metadata,
+                DecodeResult::NeedsData(ranges) => {
+                    if ranges.iter().any(|range| range.start > range.end || range.end > size) {
+                        return Err(footer::corrupt(&name, "the footer lies outside the file"));
+                    }
+                    let buffers = object.read(&ranges).await?;
+                    decoder.push_ranges(ranges, buffers).map_err(wrong)?;
+                }
+                DecodeResult::Finished => return Err(footer::corrupt(&name, "there is no footer")),
+            }
+        };
+        Self::new(name, metadata, size)
+    }
+
+    fn new(object: String, metadata: ParquetMetaData, size: u64) -> Result<Self> {
+        let metadata = Arc::new(metadata);
+        footer::check(&object, &metadata, size)?;
+        let reader = guarded(|| ArrowReaderMetadata::try_new(metadata.clone(), ArrowReaderOptions::new()))
+            .map_err(|reason| footer::corrupt(&object, reason))?
+            .map_err(|error| footer::corrupt(&object, error))?;
+        let fields = reader.schema().fields().iter().map(|field| footer::without_dictionaries(field));
+        let schema = Arc::new(Schema::new(fields.collect::<Vec<_>>()));
+        let mut leaves = Vec::with_capacity(schema.fields().len());
+        let mut next = 0;
+        for field in schema.fields() {
+            let count = leaf_count(field.data_type());
+            leaves.push(next..next + count);
+            next += count;
+        }
+        if next != metadata.file_metadata().schema_descr().num_columns() {
+            return Err(footer::corrupt(&object, "the schema has fields without columns"));
+        }
+        Ok(Self { object, metadata, schema, leaves })
+    }
+
+    /// See [`crate::format::FileMetadata::schema`].
+    pub(crate) fn schema(&self) -> &SchemaRef {
+        &self.schema
+    }
+
+    /// Number of row groups.
+    pub(crate) fn units(&self) -> usize {
+        self.metadata.num_row_groups()
+    }
+
+    /// Rows of a row group.
+    pub(crate) fn unit_rows(&self, unit: usize) -> u64 {
+        self.metadata.row_groups().get(unit).map_or(0, |group| group.num_rows().max(0) as u64)
+    }
+
+    /// Bytes in memory.
+    pub(crate) fn weight(&self) -> usize {
+        self.metadata.memory_size() + self.leaves.len() * 128 + self.object.len()
+    }
+
+    /// What the footer says.
+    pub(crate) fn metadata(&self) -> &Arc<ParquetMetaData> {
+        &self.metadata
+    }
+
+    fn column_chunk(&self, unit: usize, leaf: usize) -> Result<&ColumnChunkMetaData> {
+        let chunk = self.metadata.row_groups().get(unit).and_then(|group| group.columns().get(leaf));
+        chunk.ok_or_else(|| footer::corrupt(&self.object, format!("row group {unit} has no column {leaf}")))
+    }
+
+    /// The leaves that are wanted of a top-level column, counted from the first of the file.
+    fn wanted(&self, column: &Projected) -> impl Iterator<Item = usize> {
+        let range = self.leaves.get(column.root).cloned().unwrap_or(0..0);
+        let first = range.start;
+        range.filter(move |leaf| column.has_leaf(leaf - first))
+    }
+
+    /// The one leaf of a top-level column that is neither nested nor repeated: such a one may be a dictionary.
+    fn flat(&self, root: usize) -> Option<(usize, ColumnDescPtr)> {
+        let leaves = self.leaves.get(root)?;
+        let leaf = self.metadata.file_metadata().schema_descr().columns().get(leaves.start)?;
+        let flat = leaves.len() == 1
+            && leaf.max_rep_level() == 0
+            && leaf.max_def_level() <= 1
+            && leaf.path().parts().len() == 1
+            && leaf.physical_type() != PhysicalType::BOOLEAN;
+        flat.then(|| (leaves.start, leaf.clone()))
+    }
+
+    /// See [`crate::format::FileMetadata::is_dictionary`].
+    pub(crate) fn is_dictionary(&self, unit: usize, column: &Projected) -> bool {
+        let chunk = self.flat(column.root).and_then(|(leaf, _)| self.column_chunk(unit, leaf).ok());
+        chunk.is_some_and(|chunk| footer::is_all_dictionary(chunk) == Some(true))
+    }
+
+    /// See [`crate::format::FileMetadata::repeats`]: all row groups that have rows must say so.
+    pub(crate) fn repeats(&self, root: usize) -> bool {
+        let Some((leaf, descriptor)) = self.flat(root) else { return false };
+        if descriptor.physical_type() != PhysicalType::BYTE_ARRAY {
+            return false;
+        }
+        let mut groups = self.metadata.row_groups().iter().filter(|group| group.num_rows() > 0).peekable();
+        groups.peek().is_some()
+            && groups.all(|group| {
+                let Some(chunk) = group.columns().get(leaf) else { return false };
+                let few = |values: u64| {
+                    values <= MOST_VALUES && values.saturating_mul(ROWS_PER_VALUE) <= group.num_rows() as u64
+                };
+                footer::is_all_dictionary(chunk) == Some(true) && footer::estimated_values(chunk).is_some_and(few)
+            })
+    }
+
+    /// See [`crate::format::FileMetadata::working_bytes`].
+    pub(crate) fn working_bytes(&self, unit: usize, columns: &[Projected]) -> u64 {
+        let rows = self.unit_rows(unit);
+        let mut bytes = 0_u64;
+        for column in columns {
+            let dictionary = self.is_dictionary(unit, column);
+            for leaf in self.wanted(column) {
+                let Ok(chunk) = self.column_chunk(unit, leaf) else { continue };
+                bytes = bytes.saturating_add(footer::working_bytes(chunk, rows, dictionary));
+            }
+        }
+        bytes
+    }
+
+    /// See [`crate::format::FileMetadata::read`].
+    pub(crate) async fn read(&self, object: &OpenObject, unit: usize, columns: &[Projected]) -> Result<ParquetBytes> {
+        let mut leaves: Vec<usize> = columns.iter().flat_map(|column| self.wanted(column)).collect();
+        leaves.sort_unstable();
+        leaves.dedup();
+        let ranges = leaves.iter().map(|leaf| Ok(footer::range(self.column_chunk(unit, *leaf)?)));
+        let ranges: Vec<Range<u64>> = ranges.collect::<Result<_>>()?;
+        let read = object.read(&ranges).await?;
+        Ok(ParquetBytes::new(leaves, ranges, read))
+    }
+
+    /// See [`crate::format::FileMetadata::decode`].
+    pub(crate) fn decode(
+        &self,
+        unit: usize,
+        column: &Projected,
+        bytes: &ParquetBytes,
+        representation: Representation,
+    ) -> Result<Chunk> {
+        let decoded = guarded(|| self.decode_unguarded(unit, column, bytes, representation));
+        decoded.unwrap_or_else(|reason| Err(self.corrupt(unit, column, reason)))
+    }
+
+    fn decode_unguarded(
+        &self,
+        unit: usize,
+        column: &Projected,
+        bytes: &ParquetBytes,
+        representation: Representation,
+    ) -> Result<Chunk> {
+        if let Some((leaf, descriptor)) = self.flat(column.root) {
+            let chunk = self.column_chunk(unit, leaf)?;
+            let insist = representation == Representation::Dictionary;
+            if insist || footer::is_all_dictionary(chunk) != Some(false) {
+                let flat = dictionary::Flat { file: self, unit, column, leaf, descriptor: &descriptor, chunk };
+                if let Some(array) = flat.decode(bytes, insist)? {
+                    return Ok(Chunk::Dictionary(array));
+                }
+            }
+        }
+        dense::decode(self, unit, column, bytes, representation)
+    }
+
+    /// The error of bytes that are not a column.
+    fn corrupt(&self, unit: usize, column: &Projected, reason: impl ToString) -> Error {
+        let leaf = self.wanted(column).next();
+        let chunk = leaf.and_then(|leaf| self.column_chunk(unit, leaf).ok());
+        Error::Corrupt {
+            object: self.object.clone(),
+            row_group: Some(unit),
+            column: self.schema.fields().get(column.root).map(|field| field.name().clone()),
+            offset: chunk.map(|chunk| footer::range(chunk).start),
+            reason: reason.to_string(),
+        }
+    }
+}
+
+/// What a decoder returns; a panic over bytes that it did not expect is an error like any other.
+fn guarded<T>(decode: impl FnOnce() -> T) -> Result<T, String> {
+    std::panic::catch_unwind(std::panic::AssertUnwindSafe(decode)).map_err(|panic| {
+        let said = panic.downcast_ref::<String>().map(String::as_str);
+        let said = said.or_else(|| panic.downcast_ref::<&str>().copied());
+        format!("the decoder gave up: {}", said.unwrap_or("no reason given"))
+    })
+}

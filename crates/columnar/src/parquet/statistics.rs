@@ -1,0 +1,119 @@
+//! What a footer says of the values in its row groups.
+
+use arrow::{
+    array::{Array, ArrayRef, AsArray, BooleanArray, UInt64Array},
+    compute::nullif,
+    datatypes::{DataType, Field, FieldRef, Float16Type, Float32Type, Float64Type},
+};
+use parquet::{
+    arrow::arrow_reader::statistics::StatisticsConverter,
+    file::metadata::{ColumnChunkMetaData, RowGroupMetaData},
+};
+
+use super::ParquetFile;
+use crate::{predicate::Column, schema::leaf_count, statistics::Statistics};
+
+/// Statistics of some row groups.
+pub(crate) struct RowGroupStatistics<'a> {
+    file: &'a ParquetFile,
+    groups: Vec<&'a RowGroupMetaData>,
+}
+
+impl<'a> RowGroupStatistics<'a> {
+    pub(crate) fn new(file: &'a ParquetFile, units: &[usize]) -> Self {
+        let groups = units.iter().filter_map(|unit| file.metadata.row_groups().get(*unit)).collect();
+        Self { file, groups }
+    }
+
+    /// The leaf that the column is, reached through structs only.
+    fn leaf(&self, column: &Column) -> Option<(usize, &'a Field)> {
+        let mut fields = self.file.schema.fields();
+        let mut name = column.name();
+        let mut leaf = 0;
+        loop {
+            let (at, rest) = best_match(fields, name)?;
+            leaf += fields.iter().take(at).map(|field| leaf_count(field.data_type())).sum::<usize>();
+            let field: &'a FieldRef = fields.get(at)?;
+            match (field.data_type(), rest) {
+                (DataType::Struct(inner), Some(rest)) => {
+                    fields = inner;
+                    name = rest;
+                }
+                (data_type, None) if !data_type.is_nested() => return Some((leaf, field.as_ref())),
+                _ => return None,
+            }
+        }
+    }
+
+    fn converter(&self, column: &Column) -> Option<StatisticsConverter<'a>> {
+        let (leaf, field) = self.leaf(column)?;
+        let schema = self.file.metadata.file_metadata().schema_descr();
+        let converter = StatisticsConverter::from_column_index(leaf, field, schema).ok()?;
+        Some(converter.with_missing_null_counts_as_zero(false))
+    }
+
+    fn chunks(&self, column: &Column) -> Option<Vec<&'a ColumnChunkMetaData>> {
+        let (leaf, _) = self.leaf(column)?;
+        self.groups.iter().map(|group| group.columns().get(leaf)).collect()
+    }
+
+    /// The bounds that can be relied on; the others are not known.
+    fn reliable(&self, column: &Column, bounds: ArrayRef) -> Option<ArrayRef> {
+        // Old writers compared bytes as if they were signed, whatever the type.
+        let old = |chunk: &&ColumnChunkMetaData| {
+            chunk.statistics().is_some_and(|statistics| statistics.is_min_max_deprecated())
+        };
+        let signed = bounds.data_type().is_signed_integer() || bounds.data_type().is_floating();
+        let wrong = self.chunks(column)?.iter().map(|chunk| old(chunk) && !signed).collect::<Vec<bool>>();
+        let not_a_number = (0..bounds.len()).map(|row| is_nan(&bounds, row));
+        let mask: BooleanArray = wrong.iter().zip(not_a_number).map(|(wrong, nan)| Some(*wrong || nan)).collect();
+        nullif(&bounds, &mask).ok()
+    }
+}
+
+/// The field that the name, or the part of it before a dot, is; and what lies behind the dot.
+fn best_match<'n>(fields: &arrow::datatypes::Fields, name: &'n str) -> Option<(usize, Option<&'n str>)> {
+    if let Some((at, _)) = fields.find(name) {
+        return Some((at, None));
+    }
+    name.match_indices('.').find_map(|(dot, _)| {
+        let (at, _) = fields.find(name.get(..dot)?)?;
+        Some((at, Some(name.get(dot + 1..)?)))
+    })
+}
+
+fn is_nan(bounds: &ArrayRef, row: usize) -> bool {
+    if bounds.is_null(row) {
+        return false;
+    }
+    match bounds.data_type() {
+        DataType::Float16 => bounds.as_primitive::<Float16Type>().value(row).is_nan(),
+        DataType::Float32 => bounds.as_primitive::<Float32Type>().value(row).is_nan(),
+        DataType::Float64 => bounds.as_primitive::<Float64Type>().value(row).is_nan(),
+        _ => false,
+    }
+}
+
+impl Statistics for RowGroupStatistics<'_> {
+    fn parts(&self) -> usize {
+        self.groups.len()
+    }
+
+    fn min(&self, column: &Column) -> Option<ArrayRef> {
+        let bounds = self.converter(column)?.row_group_mins(self.groups.iter().copied()).ok()?;
+        self.reliable(column, bounds)
+    }
+
+    fn max(&self, column: &Column) -> Option<ArrayRef> {
+        let bounds = self.converter(column)?.row_group_maxes(self.groups.iter().copied()).ok()?;
+        self.reliable(column, bounds)
+    }
+
+    fn null_counts(&self, column: &Column) -> Option<UInt64Array> {
+        self.converter(column)?.row_group_null_counts(self.groups.iter().copied()).ok()
+    }
+
+    fn row_counts(&self) -> Option<UInt64Array> {
+        Some(self.groups.iter().map(|group| group.num_rows().max(0) as u64).collect::<Vec<_>>().into())
+    }
+}

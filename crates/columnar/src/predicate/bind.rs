@@ -1,0 +1,344 @@
+//! A filter bound to a schema: its columns found, its literals typed, its NOTs moved down to the leaves.
+//!
+//! Below no NOT, "true of a row" is all that matters: an AND is true where all of its parts are true, and an OR where
+//! one of them is, whatever the others are. So unknown needs no bit of its own.
+
+use std::sync::Arc;
+
+use arrow::datatypes::{DataType, Field, Fields, Schema};
+
+use super::{
+    Class, Column, CompareOp, Evaluator, Leaf, Predicate, Test,
+    columns::ColumnPair,
+    tokens::refuse,
+    typing::{Outcome, Target},
+};
+use crate::{Error, Result};
+
+/// How deep a predicate may nest.
+const MAX_DEPTH: usize = 256;
+
+/// A predicate bound to a schema. Cheap to clone.
+#[derive(Clone, Debug)]
+pub(crate) struct Bound {
+    columns: Arc<[BoundColumn]>,
+    roots: Arc<[Root]>,
+    node: Arc<Node>,
+}
+
+/// A top-level column that a filter needs.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub(crate) struct Root {
+    /// Which of the schema's fields.
+    pub(crate) index: usize,
+    pub(crate) name: String,
+}
+
+/// A column that a filter is about.
+#[derive(Clone, Debug, PartialEq)]
+pub(crate) struct BoundColumn {
+    /// As the predicate names it.
+    pub(crate) column: Column,
+    /// Which of the roots it is, or lies in.
+    pub(crate) root: usize,
+    /// The names of the fields that lead from the root down to it.
+    pub(crate) path: Vec<String>,
+    /// The type of its values: of a dictionary, its values'.
+    pub(crate) data_type: DataType,
+}
+
+/// What is true of the rows that pass.
+#[derive(Clone, Debug, PartialEq)]
+pub(crate) enum Node {
+    /// Of all rows, or of none.
+    Constant(bool),
+    Leaf(Leaf),
+    Columns(ColumnPair),
+    And(Vec<Node>),
+    Or(Vec<Node>),
+}
+
+impl Predicate {
+    /// Finds the columns in a schema and types the literals.
+    ///
+    /// # Errors
+    ///
+    /// [`Error::NoSuchColumn`], and [`Error::Predicate`] where a column's type is not comparable with what it is
+    /// compared with.
+    pub(crate) fn bind(&self, schema: &Schema) -> Result<Bound> {
+        let mut binder = Binder { schema, columns: Vec::new() };
+        let mut node = binder.node(self, false, 0)?;
+        let Binder { columns: found, .. } = binder;
+        let mut numbering = Numbering { found: &found, columns: Vec::new(), kept: Vec::new(), leaves: 0 };
+        numbering.visit(&mut node);
+        let mut columns = numbering.columns;
+        let mut roots: Vec<Root> = Vec::new();
+        for column in &mut columns {
+            let index = column.root;
+            column.root = roots.iter().position(|root| root.index == index).unwrap_or(roots.len());
+            if column.root == roots.len() {
+                roots.push(Root { index, name: schema.field(index).name().clone() });
+            }
+        }
+        Ok(Bound { columns: columns.into(), roots: roots.into(), node: Arc::new(node) })
+    }
+}
+
+impl Bound {
+    /// The top-level columns whose arrays [`Evaluator::evaluate`] is to be given, in this order.
+    pub(crate) fn roots(&self) -> &[Root] {
+        &self.roots
+    }
+
+    /// The columns that it is about, nested ones too.
+    pub(crate) fn columns(&self) -> &[BoundColumn] {
+        &self.columns
+    }
+
+    pub(crate) fn node(&self) -> &Node {
+        &self.node
+    }
+
+    /// Whether all rows or none pass, where that is known without looking at them.
+    #[cfg(test)]
+    pub(crate) fn constant(&self) -> Option<bool> {
+        match self.node.as_ref() {
+            Node::Constant(value) => Some(*value),
+            _ => None,
+        }
+    }
+
+    /// What finds the rows that pass. Keep it over batches: it remembers what it knows of dictionaries.
+    pub(crate) fn evaluator(&self) -> Evaluator {
+        Evaluator::new(self.clone())
+    }
+}
+
+struct Binder<'a> {
+    schema: &'a Schema,
+    /// All that were named; `root` is the index of the schema's field.
+    columns: Vec<BoundColumn>,
+}
+
+impl Binder<'_> {
+    fn node(&mut self, predicate: &Predicate, negate: bool, depth: usize) -> Result<Node> {
+        if depth > MAX_DEPTH {
+            return Err(refuse(format!("it nests deeper than {MAX_DEPTH} levels")));
+        }
+        match predicate {
+            Predicate::Constant(value) => Ok(Node::Constant(*value != negate)),
+            Predicate::Compare(column, op, literal) => {
+                self.outcome(column, |target| Ok(target.compare(*op, literal)?.negated_if(negate)))
+            }
+            Predicate::In(column, literals) if literals.is_empty() => {
+                self.column(column)?;
+                Ok(Node::Constant(negate))
+            }
+            Predicate::In(column, literals) => self.outcome(column, |target| target.is_in(literals, negate)),
+            Predicate::Like { column, pattern, ignore_case } => {
+                self.outcome(column, |target| Ok(target.like(pattern, *ignore_case)?.negated_if(negate)))
+            }
+            Predicate::StartsWith(column, prefix) => {
+                self.outcome(column, |target| Ok(target.starts_with(prefix)?.negated_if(negate)))
+            }
+            Predicate::Contains(column, text) => {
+                self.outcome(column, |target| Ok(target.contains(text)?.negated_if(negate)))
+            }
+            Predicate::IsNull(column) => {
+                let column = self.column(column)?;
+                Ok(leaf(column, if negate { Test::NotNull } else { Test::Null }))
+            }
+            Predicate::CompareColumns(left, op, right) => self.pair(left, *op, right, negate),
+            Predicate::Not(predicate) => self.node(predicate, !negate, depth + 1),
+            Predicate::And(all) | Predicate::Or(all) => {
+                let nodes = all.iter().map(|predicate| self.node(predicate, negate, depth + 1));
+                let nodes = nodes.collect::<Result<Vec<_>>>()?;
+                // By De Morgan, a negated OR is an AND of what is negated in turn.
+                let is_and = matches!(predicate, Predicate::And(_)) != negate;
+                Ok(if is_and { join_and(nodes) } else { join_or(nodes) })
+            }
+        }
+    }
+
+    fn outcome(&mut self, column: &Column, of: impl FnOnce(&Target<'_>) -> Result<Outcome>) -> Result<Node> {
+        let index = self.column(column)?;
+        let Some(bound) = self.columns.get(index) else { return Ok(Node::Constant(false)) };
+        Ok(match of(&Target::new(column.name(), &bound.data_type))? {
+            Outcome::Never | Outcome::Unknown => Node::Constant(false),
+            Outcome::Always => leaf(index, Test::NotNull),
+            Outcome::Holds { check, negated } => leaf(index, Test::Holds { check, negated }),
+        })
+    }
+
+    fn pair(&mut self, left: &Column, op: CompareOp, right: &Column, negated: bool) -> Result<Node> {
+        let (left_index, right_index) = (self.column(left)?, self.column(right)?);
+        let (Some(left_column), Some(right_column)) =
+            (self.columns.get(left_index), self.columns.get(right_index))
+        else {
+            return Ok(Node::Constant(false));
+        };
+        let (left_type, right_type) = (&left_column.data_type, &right_column.data_type);
+        if Class::of(left_type) == Class::Null || Class::of(right_type) == Class::Null {
+            return Ok(Node::Constant(false));
+        }
+        let comparable = ColumnPair::is_comparable(left_type, right_type);
+        comparable
+            .then_some(Node::Columns(ColumnPair { left: left_index, op, right: right_index, negated }))
+            .ok_or_else(|| {
+                refuse(format!(
+                    "{left} is {left_type}, {right} is {right_type}: not comparable with each other"
+                ))
+            })
+    }
+
+    /// The index of a column among those that were named.
+    fn column(&mut self, column: &Column) -> Result<usize> {
+        if let Some(index) = self.columns.iter().position(|bound| bound.column == *column) {
+            return Ok(index);
+        }
+        let mut path = Vec::new();
+        let Some((root, field)) = find(self.schema.fields(), column.name(), &mut path) else {
+            return Err(Error::NoSuchColumn {
+                column: column.name().to_owned(),
+                available: available(self.schema.fields(), column.name()),
+            });
+        };
+        let data_type = match field.data_type() {
+            DataType::Dictionary(_, values) => values.as_ref().clone(),
+            data_type => data_type.clone(),
+        };
+        self.columns.push(BoundColumn { column: column.clone(), root, path, data_type });
+        Ok(self.columns.len() - 1)
+    }
+}
+
+/// The field of a dotted name, and which of `fields` it is or lies in. A name with a dot in it goes before a nested
+/// field.
+fn find<'a>(fields: &'a Fields, name: &str, path: &mut Vec<String>) -> Option<(usize, &'a Field)> {
+    if let Some((index, field)) = fields.find(name) {
+        return Some((index, field));
+    }
+    for (dot, _) in name.rmatch_indices('.') {
+        let (parent, child) = (name.get(..dot)?, name.get(dot + 1..)?);
+        let Some((index, field)) = fields.find(parent) else { continue };
+        let DataType::Struct(children) = field.data_type() else { continue };
+        let depth = path.len();
+        if let Some((child_index, found)) = find(children, child, path) {
+            path.insert(depth, children.get(child_index)?.name().clone());
+            return Some((index, found));
+        }
+        path.truncate(depth);
+    }
+    None
+}
+
+/// The columns there are, or the fields of the column that a dotted name begins with.
+fn available(fields: &Fields, name: &str) -> String {
+    let parent = name.split_once('.').and_then(|(parent, _)| fields.find(parent));
+    let names: Vec<String> = match parent.map(|(_, field)| (field.name(), field.data_type())) {
+        Some((parent, DataType::Struct(children))) => {
+            children.iter().map(|child| format!("{parent}.{}", child.name())).collect()
+        }
+        _ => fields.iter().map(|field| field.name().clone()).collect(),
+    };
+    names.join(", ")
+}
+
+fn leaf(column: usize, test: Test) -> Node {
+    Node::Leaf(Leaf { id: 0, column, test })
+}
+
+fn join_and(nodes: Vec<Node>) -> Node {
+    let mut rest: Vec<Node> = Vec::new();
+    for node in nodes.into_iter().flat_map(|node| if let Node::And(all) = node { all } else { vec![node] }) {
+        match node {
+            Node::Constant(true) => {}
+            Node::Constant(false) => return node,
+            node => rest.push(node),
+        }
+    }
+    let merged = merge(rest, Test::all);
+    match merged {
+        None => Node::Constant(false),
+        Some(nodes) if nodes.is_empty() => Node::Constant(true),
+        Some(mut nodes) if nodes.len() == 1 => nodes.swap_remove(0),
+        Some(nodes) => Node::And(nodes),
+    }
+}
+
+fn join_or(nodes: Vec<Node>) -> Node {
+    let mut rest: Vec<Node> = Vec::new();
+    for node in nodes.into_iter().flat_map(|node| if let Node::Or(any) = node { any } else { vec![node] }) {
+        match node {
+            Node::Constant(false) => {}
+            Node::Constant(true) => return node,
+            node => rest.push(node),
+        }
+    }
+    let mut nodes = merge(rest, |tests| Some(Test::any(tests))).unwrap_or_default();
+    match nodes.len() {
+        0 => Node::Constant(false),
+        1 => nodes.swap_remove(0),
+        _ => Node::Or(nodes),
+    }
+}
+
+/// Makes one leaf of all that are about the same column, where the first of them was. `None` if one of them cannot be
+/// true.
+fn merge(nodes: Vec<Node>, join: impl Fn(Vec<Test>) -> Option<Test>) -> Option<Vec<Node>> {
+    let mut of_column: Vec<(usize, Vec<Test>)> = Vec::new();
+    let mut others = Vec::new();
+    for node in nodes {
+        match node {
+            Node::Leaf(Leaf { column, test, .. }) => {
+                match of_column.iter_mut().find(|(own, _)| *own == column) {
+                    Some((_, tests)) => tests.push(test),
+                    None => of_column.push((column, vec![test])),
+                }
+            }
+            node => others.push(node),
+        }
+    }
+    let mut merged = Vec::with_capacity(of_column.len() + others.len());
+    for (column, tests) in of_column {
+        merged.push(leaf(column, join(tests)?));
+    }
+    merged.append(&mut others);
+    Some(merged)
+}
+
+/// Numbers the columns that are still needed, and the leaves.
+struct Numbering<'a> {
+    found: &'a [BoundColumn],
+    columns: Vec<BoundColumn>,
+    /// Which of those found each of the columns was.
+    kept: Vec<usize>,
+    leaves: usize,
+}
+
+impl Numbering<'_> {
+    fn visit(&mut self, node: &mut Node) {
+        match node {
+            Node::Constant(_) => {}
+            Node::Leaf(leaf) => {
+                leaf.id = self.leaves;
+                self.leaves += 1;
+                self.keep(&mut leaf.column);
+            }
+            Node::Columns(pair) => {
+                self.keep(&mut pair.left);
+                self.keep(&mut pair.right);
+            }
+            Node::And(nodes) | Node::Or(nodes) => nodes.iter_mut().for_each(|node| self.visit(node)),
+        }
+    }
+
+    fn keep(&mut self, column: &mut usize) {
+        let found = *column;
+        *column = self.kept.iter().position(|kept| *kept == found).unwrap_or(self.kept.len());
+        if *column == self.kept.len() {
+            self.kept.push(found);
+            self.columns.extend(self.found.get(found).cloned());
+        }
+    }
+}

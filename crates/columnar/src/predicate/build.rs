@@ -1,0 +1,178 @@
+//! Predicates and literals from Rust: `col("a").lt(24).and(col("b").is_not_null())`.
+
+use std::ops::{BitAnd, BitOr, Not};
+
+use super::{Column, CompareOp, Literal, Predicate};
+
+impl Column {
+    /// The column compared with a literal.
+    pub fn compare(self, op: CompareOp, literal: impl Into<Literal>) -> Predicate {
+        Predicate::Compare(self, op, literal.into())
+    }
+
+    /// The column compared with another column of the same row.
+    pub fn compare_column(self, op: CompareOp, other: Column) -> Predicate {
+        Predicate::CompareColumns(self, op, other)
+    }
+
+    /// `column = literal`
+    pub fn eq(self, literal: impl Into<Literal>) -> Predicate {
+        self.compare(CompareOp::Equal, literal)
+    }
+
+    /// `column <> literal`
+    pub fn not_eq(self, literal: impl Into<Literal>) -> Predicate {
+        self.compare(CompareOp::NotEqual, literal)
+    }
+
+    /// `column < literal`
+    pub fn lt(self, literal: impl Into<Literal>) -> Predicate {
+        self.compare(CompareOp::Less, literal)
+    }
+
+    /// `column <= literal`
+    pub fn lt_eq(self, literal: impl Into<Literal>) -> Predicate {
+        self.compare(CompareOp::LessOrEqual, literal)
+    }
+
+    /// `column > literal`
+    pub fn gt(self, literal: impl Into<Literal>) -> Predicate {
+        self.compare(CompareOp::Greater, literal)
+    }
+
+    /// `column >= literal`
+    pub fn gt_eq(self, literal: impl Into<Literal>) -> Predicate {
+        self.compare(CompareOp::GreaterOrEqual, literal)
+    }
+
+    /// `column BETWEEN low AND high`; both ends are within.
+    pub fn between(self, low: impl Into<Literal>, high: impl Into<Literal>) -> Predicate {
+        Predicate::And(vec![self.clone().gt_eq(low), self.lt_eq(high)])
+    }
+
+    /// `column IN (literals)`
+    pub fn is_in<L: Into<Literal>>(self, literals: impl IntoIterator<Item = L>) -> Predicate {
+        Predicate::In(self, literals.into_iter().map(Into::into).collect())
+    }
+
+    /// `column IS NULL`
+    pub fn is_null(self) -> Predicate {
+        Predicate::IsNull(self)
+    }
+
+    /// `column IS NOT NULL`
+    pub fn is_not_null(self) -> Predicate {
+        Predicate::IsNull(self).negate()
+    }
+
+    /// `column LIKE pattern`: `%` stands for any text, `_` for one character, the backslash escapes.
+    pub fn like(self, pattern: impl Into<String>) -> Predicate {
+        Predicate::Like { column: self, pattern: pattern.into(), ignore_case: false }
+    }
+
+    /// `column ILIKE pattern`: as [`Column::like`], whatever the case of letters.
+    pub fn ilike(self, pattern: impl Into<String>) -> Predicate {
+        Predicate::Like { column: self, pattern: pattern.into(), ignore_case: true }
+    }
+
+    /// The string or binary begins with this.
+    pub fn starts_with(self, prefix: impl Into<String>) -> Predicate {
+        Predicate::StartsWith(self, prefix.into())
+    }
+
+    /// The string contains this.
+    pub fn contains(self, text: impl Into<String>) -> Predicate {
+        Predicate::Contains(self, text.into())
+    }
+}
+
+impl Predicate {
+    /// Both hold.
+    pub fn and(self, other: Predicate) -> Self {
+        match self {
+            Self::And(mut all) => {
+                all.push(other);
+                Self::And(all)
+            }
+            first => Self::And(vec![first, other]),
+        }
+    }
+
+    /// At least one holds.
+    pub fn or(self, other: Predicate) -> Self {
+        match self {
+            Self::Or(mut any) => {
+                any.push(other);
+                Self::Or(any)
+            }
+            first => Self::Or(vec![first, other]),
+        }
+    }
+
+    /// Does not hold; unknown stays unknown.
+    pub fn negate(self) -> Self {
+        match self {
+            Self::Not(predicate) => *predicate,
+            predicate => Self::Not(Box::new(predicate)),
+        }
+    }
+}
+
+impl Not for Predicate {
+    type Output = Self;
+
+    fn not(self) -> Self {
+        self.negate()
+    }
+}
+
+impl BitAnd for Predicate {
+    type Output = Self;
+
+    fn bitand(self, other: Self) -> Self {
+        self.and(other)
+    }
+}
+
+impl BitOr for Predicate {
+    type Output = Self;
+
+    fn bitor(self, other: Self) -> Self {
+        self.or(other)
+    }
+}
+
+macro_rules! literal_from {
+    ($variant:ident: $($type:ty),+) => {
+        $(impl From<$type> for Literal {
+            fn from(value: $type) -> Self {
+                Self::$variant(value.into())
+            }
+        })+
+    };
+}
+
+literal_from!(Boolean: bool);
+literal_from!(Integer: i8, i16, i32, i64, i128, u8, u16, u32, u64);
+literal_from!(Float: f32, f64);
+literal_from!(String: &str, String);
+literal_from!(Binary: Vec<u8>, &[u8]);
+
+impl From<usize> for Literal {
+    fn from(value: usize) -> Self {
+        Self::Integer(value as i128)
+    }
+}
+
+impl From<isize> for Literal {
+    fn from(value: isize) -> Self {
+        Self::Integer(value as i128)
+    }
+}
+
+impl<T: Into<Literal>> From<Option<T>> for Literal {
+    /// NULL for `None`.
+    fn from(value: Option<T>) -> Self {
+        value.map_or(Self::Null, Into::into)
+    }
+}

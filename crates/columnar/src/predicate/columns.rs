@@ -1,0 +1,180 @@
+//! Two columns of a row compared with each other.
+
+use std::cmp::Ordering;
+
+use arrow::{
+    array::{Array, ArrayRef, AsArray, new_null_array},
+    buffer::ScalarBuffer,
+    compute::{cast, kernels::cmp, take},
+    datatypes::{ArrowNativeType, DataType, Float64Type, i256},
+};
+
+use super::{
+    Class, CompareOp,
+    classes::{Whole, WithWhole, with_whole},
+    evaluate::{Input, unfit},
+    typing::float_order,
+    words::{keep_rows, keep_valid},
+};
+use crate::{Error, Result};
+
+/// Two columns and the operator between them.
+#[derive(Clone, Debug, PartialEq)]
+pub(crate) struct ColumnPair {
+    /// Which of the bound columns.
+    pub(crate) left: usize,
+    pub(crate) op: CompareOp,
+    /// Which of the bound columns.
+    pub(crate) right: usize,
+    /// Whether the rows pass of which it is false.
+    pub(crate) negated: bool,
+}
+
+impl ColumnPair {
+    /// Whether every value of the one type has a place among those of the other.
+    pub(super) fn is_comparable(left: &DataType, right: &DataType) -> bool {
+        match (Class::of(left), Class::of(right)) {
+            (Class::Other, _) | (_, Class::Other) => false,
+            (Class::Integer, Class::Decimal { .. } | Class::Float) => true,
+            (Class::Decimal { .. } | Class::Float, Class::Integer) => true,
+            (Class::Decimal { .. }, Class::Decimal { .. }) => true,
+            (Class::Date { .. } | Class::Timestamp { .. }, Class::Date { .. } | Class::Timestamp { .. }) => {
+                true
+            }
+            (Class::Time { .. }, Class::Time { .. }) => true,
+            (left, right) => left == right,
+        }
+    }
+
+    /// Clears the rows of which it is not true.
+    pub(super) fn keep(&self, left: &Input, right: &Input, words: &mut [u64]) -> Result<()> {
+        keep_valid(words, left.nulls.as_ref());
+        keep_valid(words, right.nulls.as_ref());
+        let (left, right) = (dense(&left.array)?, dense(&right.array)?);
+        if left.data_type() == &DataType::Null || right.data_type() == &DataType::Null {
+            words.fill(0);
+            return Ok(());
+        }
+        keep_valid(words, left.logical_nulls().as_ref());
+        keep_valid(words, right.logical_nulls().as_ref());
+        let passes = |order: Option<Ordering>| match order {
+            Some(order) => self.op.holds(order) != self.negated,
+            // NaN equals nothing, not even itself.
+            None => (self.op == CompareOp::NotEqual) != self.negated,
+        };
+        match (Class::of(left.data_type()), Class::of(right.data_type())) {
+            (Class::Float, Class::Float) => {
+                let (left, right) = (floats(&left)?, floats(&right)?);
+                keep_rows(words, |row| passes(at(&left, row).partial_cmp(&at(&right, row))));
+            }
+            (Class::Float, _) => {
+                let (left, right) = (floats(&left)?, wholes(&right)?);
+                let order =
+                    |row| float_order(at(&right, row).as_i128(), at(&left, row)).map(Ordering::reverse);
+                keep_rows(words, |row| passes(order(row)));
+            }
+            (_, Class::Float) => {
+                let (left, right) = (wholes(&left)?, floats(&right)?);
+                keep_rows(words, |row| passes(float_order(at(&left, row).as_i128(), at(&right, row))));
+            }
+            _ if left.data_type() == right.data_type() => self.keep_equal_types(&left, &right, words)?,
+            (Class::Text | Class::Bytes, _) => {
+                let to = DataType::LargeBinary;
+                let context = || Error::arrow("comparing two columns");
+                let left = cast(&left, &to).map_err(context())?;
+                let right = cast(&right, &to).map_err(context())?;
+                self.keep_equal_types(&left, &right, words)?;
+            }
+            (left_class, right_class) => {
+                let (left_factor, right_factor) = factors(left_class, right_class);
+                let (left, right) = (wholes(&left)?, wholes(&right)?);
+                let order = |row| scaled_order(at(&left, row), left_factor, at(&right, row), right_factor);
+                keep_rows(words, |row| passes(Some(order(row))));
+            }
+        }
+        Ok(())
+    }
+
+    fn keep_equal_types(&self, left: &ArrayRef, right: &ArrayRef, words: &mut [u64]) -> Result<()> {
+        let compare = match self.op {
+            CompareOp::Equal => cmp::eq,
+            CompareOp::NotEqual => cmp::neq,
+            CompareOp::Less => cmp::lt,
+            CompareOp::LessOrEqual => cmp::lt_eq,
+            CompareOp::Greater => cmp::gt,
+            CompareOp::GreaterOrEqual => cmp::gt_eq,
+        };
+        let passing = compare(left, right).map_err(Error::arrow("comparing two columns"))?;
+        let flip = if self.negated { u64::MAX } else { 0 };
+        for (word, bits) in words.iter_mut().zip(passing.values().bit_chunks().iter_padded()) {
+            *word &= bits ^ flip;
+        }
+        Ok(())
+    }
+}
+
+/// The values row by row.
+fn dense(array: &ArrayRef) -> Result<ArrayRef> {
+    match array.as_any_dictionary_opt() {
+        None => Ok(array.clone()),
+        Some(dictionary) if dictionary.values().is_empty() => {
+            Ok(new_null_array(dictionary.values().data_type(), array.len()))
+        }
+        Some(dictionary) => {
+            take(dictionary.values(), dictionary.keys(), None).map_err(Error::arrow("reading a dictionary"))
+        }
+    }
+}
+
+fn floats(array: &ArrayRef) -> Result<ScalarBuffer<f64>> {
+    let array = cast(array, &DataType::Float64).map_err(Error::arrow("comparing two columns"))?;
+    array.as_primitive_opt::<Float64Type>().map(|array| array.values().clone()).ok_or_else(|| unfit(&array))
+}
+
+fn wholes(array: &ArrayRef) -> Result<Vec<i256>> {
+    struct Widen;
+    impl WithWhole for Widen {
+        type Output = Vec<i256>;
+
+        fn with<T: Whole + ArrowNativeType>(self, values: &ScalarBuffer<T>) -> Vec<i256> {
+            values.iter().map(|value| value.wide()).collect()
+        }
+    }
+    with_whole(array, Widen).ok_or_else(|| unfit(array))
+}
+
+fn at<T: Copy + Default>(values: &[T], row: usize) -> T {
+    values.get(row).copied().unwrap_or_default()
+}
+
+/// What makes the units of two classes one.
+fn factors(left: Class, right: Class) -> (i256, i256) {
+    let power = |exponent: i16| {
+        let exponent = u32::try_from(exponent).unwrap_or(0);
+        i256::from_i128(10).checked_pow(exponent).unwrap_or(i256::MAX)
+    };
+    let scale = |class| match class {
+        Class::Decimal { scale } => i16::from(scale),
+        _ => 0,
+    };
+    match (left, right) {
+        (
+            Class::Date { nanos: left } | Class::Time { nanos: left } | Class::Timestamp { nanos: left },
+            Class::Date { nanos: right } | Class::Time { nanos: right } | Class::Timestamp { nanos: right },
+        ) => (i256::from_i128(left), i256::from_i128(right)),
+        _ => {
+            let (left, right) = (scale(left), scale(right));
+            (power(right - left), power(left - right))
+        }
+    }
+}
+
+/// The order of two products.
+fn scaled_order(left: i256, left_factor: i256, right: i256, right_factor: i256) -> Ordering {
+    match (left.checked_mul(left_factor), right.checked_mul(right_factor)) {
+        (Some(left), Some(right)) => left.cmp(&right),
+        // At most one factor is not 1: the product without room is the larger in magnitude, so its sign decides.
+        (None, _) => left.cmp(&i256::ZERO),
+        (_, None) => i256::ZERO.cmp(&right),
+    }
+}

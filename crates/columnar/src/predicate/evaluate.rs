@@ -1,0 +1,203 @@
+//! Finds the rows of which a filter is true.
+//!
+//! A condition on a column that arrives as a dictionary is asked once of each of its values; then a row costs a look
+//! into a table. What a dictionary came to is remembered as long as the same dictionary arrives again.
+
+use std::sync::Arc;
+
+use arrow::{
+    array::{Array, ArrayRef, AsArray},
+    buffer::{BooleanBuffer, Buffer, NullBuffer},
+    datatypes::DataType,
+};
+
+use super::{
+    Bound, BoundColumn, Class, Leaf, Node,
+    gather::Table,
+    tokens::refuse,
+    words::{self, keep_any, keep_null, keep_valid},
+};
+use crate::{Error, Result};
+
+/// What a row of a dictionary costs, whatever is asked of it.
+const GATHER_COST: u32 = 1;
+/// What a row costs where two columns are compared.
+const PAIR_COST: u32 = 10;
+
+/// Finds the rows that pass, batch by batch.
+#[derive(Debug)]
+pub(crate) struct Evaluator {
+    bound: Bound,
+    /// By leaf, what is known of the dictionary that it saw last.
+    memos: Vec<Option<Memo>>,
+}
+
+#[derive(Debug)]
+struct Memo {
+    /// Kept alive, so that no other dictionary can come to lie at its address.
+    values: ArrayRef,
+    keys: DataType,
+    table: Table,
+}
+
+/// A column of a batch.
+pub(super) struct Input {
+    pub(super) array: ArrayRef,
+    /// Rows that are null in it or in a struct around it.
+    pub(super) nulls: Option<NullBuffer>,
+}
+
+impl Evaluator {
+    pub(super) fn new(bound: Bound) -> Self {
+        Self { bound, memos: Vec::new() }
+    }
+
+    /// The rows of which the predicate is true. The arrays are those of [`Bound::roots`], as they are or as
+    /// dictionaries, and have so many rows.
+    ///
+    /// # Errors
+    ///
+    /// [`Error::Predicate`] if an array is not of the type that the predicate was bound to.
+    pub(crate) fn evaluate(&mut self, columns: &[ArrayRef], rows: usize) -> Result<BooleanBuffer> {
+        let bound = self.bound.clone();
+        let mut inputs = Vec::with_capacity(bound.columns().len());
+        for column in bound.columns() {
+            inputs.push(column.input(columns, rows)?);
+        }
+        let mut words = words::all(rows);
+        self.keep(bound.node(), &inputs, &mut words)?;
+        Ok(BooleanBuffer::new(Buffer::from_vec(words), 0, rows))
+    }
+
+    /// Clears the rows of which the node is not true.
+    fn keep(&mut self, node: &Node, inputs: &[Input], words: &mut [u64]) -> Result<()> {
+        match node {
+            Node::Constant(true) => Ok(()),
+            Node::Constant(false) => {
+                words.fill(0);
+                Ok(())
+            }
+            Node::Leaf(leaf) => self.keep_leaf(leaf, input(inputs, leaf.column)?, words),
+            Node::Columns(pair) => pair.keep(input(inputs, pair.left)?, input(inputs, pair.right)?, words),
+            Node::And(nodes) => {
+                for node in self.cheapest_first(nodes, inputs) {
+                    if words::is_empty(words) {
+                        break;
+                    }
+                    self.keep(node, inputs, words)?;
+                }
+                Ok(())
+            }
+            Node::Or(nodes) => {
+                let nodes = self.cheapest_first(nodes, inputs);
+                keep_any(words, nodes, |node, words| self.keep(node, inputs, words))
+            }
+        }
+    }
+
+    fn cheapest_first<'a>(&self, nodes: &'a [Node], inputs: &[Input]) -> Vec<&'a Node> {
+        let mut nodes: Vec<(u32, &Node)> = nodes.iter().map(|node| (cost(node, inputs), node)).collect();
+        nodes.sort_by_key(|(cost, _)| *cost);
+        nodes.into_iter().map(|(_, node)| node).collect()
+    }
+
+    fn keep_leaf(&mut self, leaf: &Leaf, input: &Input, words: &mut [u64]) -> Result<()> {
+        let kept = match input.array.as_any_dictionary_opt() {
+            None => leaf.test.keep(&input.array, input.nulls.as_ref(), words),
+            Some(dictionary) => {
+                let keys = dictionary.keys();
+                let table = self.table(leaf, dictionary.values(), keys.data_type());
+                table.and_then(|table| {
+                    keep_codes(table, leaf.test.on_null(), keys, input.nulls.as_ref(), words)
+                })
+            }
+        };
+        kept.ok_or_else(|| unfit(&input.array))
+    }
+
+    fn table(&mut self, leaf: &Leaf, values: &ArrayRef, keys: &DataType) -> Option<&Table> {
+        if self.memos.len() <= leaf.id {
+            self.memos.resize_with(leaf.id + 1, || None);
+        }
+        let memo = self.memos.get_mut(leaf.id)?;
+        if !memo.as_ref().is_some_and(|memo| memo.keys == *keys && is_same(&memo.values, values)) {
+            let mut passing = words::all(values.len());
+            leaf.test.keep(values, values.logical_nulls().as_ref(), &mut passing)?;
+            *memo =
+                Some(Memo { values: values.clone(), keys: keys.clone(), table: Table::new(passing, keys) });
+        }
+        memo.as_ref().map(|memo| &memo.table)
+    }
+}
+
+/// Whether two arrays are one, or views of the very same memory.
+fn is_same(left: &ArrayRef, right: &ArrayRef) -> bool {
+    Arc::ptr_eq(left, right) || left.to_data().ptr_eq(&right.to_data())
+}
+
+fn keep_codes(
+    table: &Table,
+    on_null: bool,
+    keys: &dyn Array,
+    nulls: Option<&NullBuffer>,
+    words: &mut [u64],
+) -> Option<()> {
+    let mut passing_nulls = Vec::new();
+    if on_null && nulls.is_some() {
+        passing_nulls.extend_from_slice(words);
+        keep_null(&mut passing_nulls, nulls);
+    }
+    keep_valid(words, nulls);
+    table.keep(keys, words)?;
+    for (word, null) in words.iter_mut().zip(passing_nulls) {
+        *word |= null;
+    }
+    Some(())
+}
+
+fn cost(node: &Node, inputs: &[Input]) -> u32 {
+    match node {
+        Node::Constant(_) => 0,
+        Node::Leaf(leaf) => match inputs.get(leaf.column) {
+            Some(input) if input.array.as_any_dictionary_opt().is_some() => GATHER_COST,
+            _ => leaf.test.cost(),
+        },
+        Node::Columns(_) => PAIR_COST,
+        Node::And(nodes) | Node::Or(nodes) => nodes.iter().map(|node| cost(node, inputs)).sum(),
+    }
+}
+
+fn input(inputs: &[Input], index: usize) -> Result<&Input> {
+    inputs.get(index).ok_or_else(|| refuse("a column of the filter is missing"))
+}
+
+pub(super) fn unfit(array: &ArrayRef) -> Error {
+    refuse(format!("it is not bound to a column of {}", array.data_type()))
+}
+
+impl BoundColumn {
+    /// The column of a batch, down from its root.
+    fn input(&self, columns: &[ArrayRef], rows: usize) -> Result<Input> {
+        let missing = || refuse(format!("column {} is missing", self.column));
+        let root = columns.get(self.root).ok_or_else(missing)?;
+        if root.len() != rows {
+            return Err(refuse(format!("column {} has {} rows of {rows}", self.column, root.len())));
+        }
+        let mut array = root.clone();
+        let mut nulls = None;
+        for name in &self.path {
+            let parent = array.as_struct_opt().ok_or_else(missing)?;
+            nulls = NullBuffer::union(nulls.as_ref(), parent.nulls());
+            let child = parent.column_by_name(name).ok_or_else(missing)?.clone();
+            array = child;
+        }
+        let own = match array.as_any_dictionary_opt() {
+            Some(dictionary) => dictionary.keys().nulls().cloned(),
+            None => array.logical_nulls(),
+        };
+        let nulls = NullBuffer::union(nulls.as_ref(), own.as_ref());
+        let (class, own_class) = (Class::of(&self.data_type), Class::of(array.data_type()));
+        let fits = class == own_class || own_class == Class::Null || class == Class::Null;
+        if fits { Ok(Input { array, nulls }) } else { Err(unfit(&array)) }
+    }
+}

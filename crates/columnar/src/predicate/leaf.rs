@@ -1,0 +1,125 @@
+//! All that a filter asks of one column, so that it is asked once of each value of a dictionary.
+
+use arrow::{array::Array, buffer::NullBuffer, datatypes::i256};
+
+use super::{
+    Check, CompareOp,
+    words::{keep_any, keep_null, keep_valid},
+};
+
+/// A condition on one column.
+#[derive(Clone, Debug, PartialEq)]
+pub(crate) struct Leaf {
+    /// Which of the leaves it is.
+    pub(crate) id: usize,
+    /// Which of the bound columns it is about.
+    pub(crate) column: usize,
+    pub(crate) test: Test,
+}
+
+/// Whether a condition is true of a row; false and unknown are one here, since no NOT is above it any more.
+#[derive(Clone, Debug, PartialEq)]
+pub(crate) enum Test {
+    Null,
+    NotNull,
+    /// A value that passes the check, or fails it where it is negated; never a null.
+    Holds {
+        check: Check,
+        negated: bool,
+    },
+    And(Vec<Test>),
+    Or(Vec<Test>),
+}
+
+impl Test {
+    /// Whether it is true of a null.
+    pub(crate) fn on_null(&self) -> bool {
+        match self {
+            Self::Null => true,
+            Self::NotNull | Self::Holds { .. } => false,
+            Self::And(all) => all.iter().all(Self::on_null),
+            Self::Or(any) => any.iter().any(Self::on_null),
+        }
+    }
+
+    /// Clears the rows of which it is not true. `None` if the array holds other values than the test is for.
+    pub(crate) fn keep(
+        &self,
+        array: &dyn Array,
+        nulls: Option<&NullBuffer>,
+        words: &mut [u64],
+    ) -> Option<()> {
+        match self {
+            Self::Null => keep_null(words, nulls),
+            Self::NotNull => keep_valid(words, nulls),
+            Self::Holds { check, negated } => {
+                keep_valid(words, nulls);
+                check.keep(*negated, array, words)?;
+            }
+            Self::And(all) => all.iter().try_for_each(|test| test.keep(array, nulls, words))?,
+            Self::Or(any) => {
+                keep_any(words, any, |test, words| test.keep(array, nulls, words).ok_or(())).ok()?;
+            }
+        }
+        Some(())
+    }
+
+    /// How long one value takes, compared with others.
+    pub(crate) fn cost(&self) -> u32 {
+        match self {
+            Self::Null | Self::NotNull => 0,
+            Self::Holds { check, .. } => check.cost(),
+            Self::And(tests) | Self::Or(tests) => tests.iter().map(Self::cost).sum(),
+        }
+    }
+
+    /// All of several; `None` if no value can pass, since two ranges have nothing in common.
+    pub(super) fn all(tests: Vec<Self>) -> Option<Self> {
+        let mut rest = Vec::new();
+        let mut range: Option<(i256, i256)> = None;
+        for test in
+            tests.into_iter().flat_map(|test| if let Self::And(all) = test { all } else { vec![test] })
+        {
+            match (test, range) {
+                (Self::Holds { check: Check::Range { low, high }, negated: false }, found) => {
+                    let (least, most) = found.unwrap_or((low, high));
+                    range = Some((least.max(low), most.min(high)));
+                }
+                (test, _) => rest.push(test),
+            }
+        }
+        if let Some((low, high)) = range {
+            if low > high {
+                return None;
+            }
+            rest.push(Self::Holds { check: Check::Range { low, high }, negated: false });
+        }
+        rest.sort_by_key(Self::cost);
+        Some(if rest.len() == 1 { rest.swap_remove(0) } else { Self::And(rest) })
+    }
+
+    /// At least one of several: all that are equalities become one set.
+    pub(super) fn any(tests: Vec<Self>) -> Self {
+        let (mut rest, mut wholes, mut strings) = (Vec::new(), Vec::new(), Vec::new());
+        for test in tests.into_iter().flat_map(|test| if let Self::Or(any) = test { any } else { vec![test] })
+        {
+            match test {
+                Self::Holds { check: Check::Range { low, high }, negated: false } if low == high => {
+                    wholes.push(low)
+                }
+                Self::Holds { check: Check::Set(set), negated: false } => wholes.extend(set),
+                Self::Holds { check: Check::Bytes { op: CompareOp::Equal, value }, negated: false } => {
+                    strings.push(value);
+                }
+                Self::Holds { check: Check::BytesSet(set), negated: false } => {
+                    strings.extend(set.into_sorted())
+                }
+                test => rest.push(test),
+            }
+        }
+        rest.extend(Check::among(wholes).map(|check| Self::Holds { check, negated: false }));
+        rest.extend(Check::among_bytes(strings).map(|check| Self::Holds { check, negated: false }));
+        rest.sort_by_key(Self::cost);
+        if rest.len() == 1 { rest.swap_remove(0) } else { Self::Or(rest) }
+    }
+}

@@ -1,0 +1,213 @@
+//! `LIKE` patterns, taken apart once: most are no patterns at all but an equality, a prefix or a substring.
+//!
+//! Between two `%` lies a segment of fixed length in characters. The first is anchored at the text's start and the last
+//! at its end; each between them may take the leftmost place it finds, since that leaves most to those behind it.
+
+use super::tokens::{quoted, refuse};
+use crate::Result;
+
+/// What a pattern asks.
+pub(super) enum Pattern {
+    Anything,
+    Equal(String),
+    Prefix(String),
+    Contains(String),
+    Like(Like),
+}
+
+/// A pattern that needs to be matched step by step.
+#[derive(Clone, Debug, PartialEq)]
+pub(crate) struct Like {
+    first: Segment,
+    /// Empty where the pattern has no `%`: then `first` is all of it.
+    rest: Vec<Segment>,
+    ignore_case: bool,
+}
+
+#[derive(Clone, Debug, Default, PartialEq)]
+struct Segment(Vec<Piece>);
+
+#[derive(Clone, Debug, PartialEq)]
+enum Piece {
+    Text(String),
+    /// So many characters of any kind.
+    Any(usize),
+}
+
+impl Like {
+    pub(super) fn compile(pattern: &str, ignore_case: bool) -> Pattern {
+        let mut segments = segments(pattern, ignore_case);
+        let first = if segments.is_empty() { Segment::default() } else { segments.remove(0) };
+        let like = Self { first, rest: segments, ignore_case };
+        like.simple().unwrap_or(Pattern::Like(like))
+    }
+
+    fn simple(&self) -> Option<Pattern> {
+        if self.rest.iter().chain([&self.first]).all(|segment| segment.0.is_empty()) && !self.rest.is_empty()
+        {
+            return Some(Pattern::Anything);
+        }
+        let first = self.first.as_text()?;
+        match self.rest.as_slice() {
+            _ if self.ignore_case => None,
+            [] => Some(Pattern::Equal(first.to_owned())),
+            [last] if last.0.is_empty() => Some(Pattern::Prefix(first.to_owned())),
+            [middle, last] if first.is_empty() && last.0.is_empty() => {
+                Some(Pattern::Contains(middle.as_text()?.to_owned()))
+            }
+            _ => None,
+        }
+    }
+
+    /// What every match begins with.
+    pub(crate) fn prefix(&self) -> Option<&str> {
+        match self.first.0.first() {
+            Some(Piece::Text(text)) if !self.ignore_case => Some(text),
+            _ => None,
+        }
+    }
+
+    pub(crate) fn matches(&self, text: &str) -> bool {
+        if self.ignore_case { self.matches_exactly(&folded(text)) } else { self.matches_exactly(text) }
+    }
+
+    fn matches_exactly(&self, text: &str) -> bool {
+        let Some(mut text) = self.first.strip_from(text) else { return false };
+        let Some((last, middle)) = self.rest.split_last() else { return text.is_empty() };
+        for segment in middle {
+            match segment.find_in(text) {
+                Some(rest) => text = rest,
+                None => return false,
+            }
+        }
+        last.ends(text)
+    }
+}
+
+impl Segment {
+    /// The text that it is, if no character of it is open.
+    fn as_text(&self) -> Option<&str> {
+        match self.0.as_slice() {
+            [] => Some(""),
+            [Piece::Text(text)] => Some(text),
+            _ => None,
+        }
+    }
+
+    /// What is left of a text that begins with it.
+    fn strip_from<'a>(&self, text: &'a str) -> Option<&'a str> {
+        self.0.iter().try_fold(text, |text, piece| match piece {
+            Piece::Text(wanted) => text.strip_prefix(wanted.as_str()),
+            Piece::Any(count) => {
+                let mut characters = text.chars();
+                characters.nth(count - 1)?;
+                Some(characters.as_str())
+            }
+        })
+    }
+
+    /// What is left behind its leftmost occurrence.
+    fn find_in<'a>(&self, mut text: &'a str) -> Option<&'a str> {
+        loop {
+            if let Some(Piece::Text(wanted)) = self.0.first() {
+                text = text.get(text.find(wanted.as_str())?..)?;
+            }
+            if let Some(rest) = self.strip_from(text) {
+                return Some(rest);
+            }
+            let mut characters = text.chars();
+            characters.next()?;
+            text = characters.as_str();
+        }
+    }
+
+    /// Whether a text ends with it.
+    fn ends(&self, text: &str) -> bool {
+        if let Some(wanted) = self.as_text() {
+            return text.ends_with(wanted);
+        }
+        let length = self.0.iter().map(|piece| match piece {
+            Piece::Text(text) => text.chars().count(),
+            Piece::Any(count) => *count,
+        });
+        let start = text.char_indices().rev().nth(length.sum::<usize>().saturating_sub(1));
+        let tail = start.and_then(|(start, _)| text.get(start..));
+        tail.and_then(|tail| self.strip_from(tail)).is_some_and(str::is_empty)
+    }
+}
+
+/// What lies between the `%`s: one more segment than there are of them.
+fn segments(pattern: &str, ignore_case: bool) -> Vec<Segment> {
+    let mut segments = Vec::new();
+    let mut pieces: Vec<Piece> = Vec::new();
+    let mut letters = pattern.chars();
+    while let Some(letter) = letters.next() {
+        let literal = match letter {
+            '%' => {
+                // A run of them is one.
+                if segments.is_empty() || !pieces.is_empty() {
+                    segments.push(Segment(std::mem::take(&mut pieces)));
+                }
+                continue;
+            }
+            '_' => {
+                match pieces.last_mut() {
+                    Some(Piece::Any(count)) => *count += 1,
+                    _ => pieces.push(Piece::Any(1)),
+                }
+                continue;
+            }
+            '\\' => letters.next().unwrap_or('\\'),
+            letter => letter,
+        };
+        let literal = if ignore_case { fold(literal) } else { literal };
+        match pieces.last_mut() {
+            Some(Piece::Text(text)) => text.push(literal),
+            _ => pieces.push(Piece::Text(literal.to_string())),
+        }
+    }
+    segments.push(Segment(pieces));
+    segments
+}
+
+fn folded(text: &str) -> String {
+    if text.is_ascii() { text.to_ascii_lowercase() } else { text.chars().map(fold).collect() }
+}
+
+/// One character for all that differ in case only: `ς`, `σ` and `Σ` are one letter. Characters whose other case is
+/// several characters stay themselves.
+fn fold(letter: char) -> char {
+    fn only(mut letters: impl Iterator<Item = char>) -> Option<char> {
+        let first = letters.next();
+        if letters.next().is_none() { first } else { None }
+    }
+    let upper = only(letter.to_uppercase()).unwrap_or(letter);
+    only(upper.to_lowercase()).unwrap_or(upper)
+}
+
+/// The pattern with the backslash as its escape.
+pub(super) fn with_backslashes(pattern: &str, escape: &str) -> Result<String> {
+    let mut escapes = escape.chars();
+    let (escape, None) = (escapes.next(), escapes.next()) else {
+        return Err(refuse(format!("ESCAPE {}: should be one character", quoted(escape))));
+    };
+    let mut result = String::with_capacity(pattern.len());
+    let mut letters = pattern.chars();
+    while let Some(letter) = letters.next() {
+        if Some(letter) == escape {
+            let Some(escaped) = letters.next() else {
+                return Err(refuse(format!("{} ends with its escape", quoted(pattern))));
+            };
+            if matches!(escaped, '%' | '_' | '\\') {
+                result.push('\\');
+            }
+            result.push(escaped);
+        } else {
+            if letter == '\\' {
+                result.push('\\');
+            }
+            result.push(letter);
+        }
+    }
+    Ok(result)
+}

@@ -1,0 +1,230 @@
+//! What a filter says: comparisons of columns with literals, joined by and, or, not, in SQL's three-valued logic.
+//!
+//! ```text
+//! SQL --parse--> Predicate --bind(schema)--> Bound --evaluator--> Evaluator --evaluate(arrays)--> rows
+//!                                              |
+//!                                              +--prune(statistics)--> which parts need no look
+//! ```
+//!
+//! Binding decides all that rests on types, once: literals become values of the column's own representation, NOT
+//! moves down to the leaves. Evaluation only compares.
+
+mod bind;
+mod build;
+mod check;
+mod civil;
+mod classes;
+mod columns;
+mod display;
+mod evaluate;
+mod gather;
+mod leaf;
+mod like;
+mod literals;
+mod parse;
+#[cfg(test)]
+pub(crate) mod tests;
+mod tokens;
+mod typing;
+mod words;
+
+use std::fmt;
+
+pub(crate) use self::{
+    bind::{Bound, BoundColumn, Node},
+    check::Check,
+    classes::{Class, Whole, WithWhole, with_whole},
+    columns::ColumnPair,
+    evaluate::Evaluator,
+    leaf::{Leaf, Test},
+};
+use crate::Result;
+
+/// A column by name, with dots between the names of nested fields.
+#[derive(Clone, Debug, PartialEq, Eq, Hash)]
+pub struct Column(String);
+
+impl Column {
+    /// The column of this name.
+    pub fn new(name: impl Into<String>) -> Self {
+        Self(name.into())
+    }
+
+    /// The name, with dots between the names of nested fields.
+    pub fn name(&self) -> &str {
+        &self.0
+    }
+}
+
+/// The column of this name, to build a [`Predicate`] from.
+pub fn col(name: impl Into<String>) -> Column {
+    Column::new(name)
+}
+
+impl fmt::Display for Column {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.write_str(&self.0)
+    }
+}
+
+/// A constant of a filter. It takes the type of the column that it is compared with; where it has none of the column's
+/// values exactly, the comparison is still right.
+///
+/// Two kinds meet halfway, as a writer of `0.1` means them to: against a column of floating-point numbers a
+/// [`Literal::Decimal`] is the nearest number that the column can hold, and against a column of decimals a
+/// [`Literal::Float`] is the shortest decimal number that reads as it.
+#[derive(Clone, Debug, PartialEq)]
+#[non_exhaustive]
+pub enum Literal {
+    /// SQL's NULL: no comparison with it holds.
+    Null,
+    /// true or false.
+    Boolean(bool),
+    /// A whole number.
+    Integer(i128),
+    /// A decimal number exactly as it was written: `unscaled` divided by ten to the power of `scale`.
+    Decimal {
+        /// The digits, without the point.
+        unscaled: i128,
+        /// How many of them lie behind the point.
+        scale: u8,
+    },
+    /// A binary floating-point number.
+    Float(f64),
+    /// Text. Compared with a date, time or timestamp it is read as one in ISO 8601.
+    String(String),
+    /// Bytes.
+    Binary(Vec<u8>),
+    /// Days since 1970-01-01.
+    Date(i32),
+    /// Nanoseconds since midnight.
+    Time(i64),
+    /// Nanoseconds since 1970-01-01T00:00:00, in UTC where the column has a time zone.
+    Timestamp(i128),
+}
+
+/// How two values are compared.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
+pub enum CompareOp {
+    /// `=`
+    Equal,
+    /// `<>`
+    NotEqual,
+    /// `<`
+    Less,
+    /// `<=`
+    LessOrEqual,
+    /// `>`
+    Greater,
+    /// `>=`
+    GreaterOrEqual,
+}
+
+impl CompareOp {
+    /// The operator that says the same with its sides exchanged.
+    pub(crate) fn flipped(self) -> Self {
+        match self {
+            Self::Equal => Self::Equal,
+            Self::NotEqual => Self::NotEqual,
+            Self::Less => Self::Greater,
+            Self::LessOrEqual => Self::GreaterOrEqual,
+            Self::Greater => Self::Less,
+            Self::GreaterOrEqual => Self::LessOrEqual,
+        }
+    }
+
+    /// Whether it holds for two values in this order.
+    pub(crate) fn holds(self, order: std::cmp::Ordering) -> bool {
+        match self {
+            Self::Equal => order.is_eq(),
+            Self::NotEqual => order.is_ne(),
+            Self::Less => order.is_lt(),
+            Self::LessOrEqual => order.is_le(),
+            Self::Greater => order.is_gt(),
+            Self::GreaterOrEqual => order.is_ge(),
+        }
+    }
+}
+
+/// What rows must fulfil.
+///
+/// A row passes where the predicate is true: neither where it is false, nor where a null makes it unknown. A comparison
+/// with NaN is false, and `<>` is true.
+///
+/// `Display` writes the predicate as SQL that [`Predicate::parse`] reads as the same predicate.
+#[derive(Clone, Debug, PartialEq)]
+#[non_exhaustive]
+pub enum Predicate {
+    /// Holds always or never.
+    Constant(bool),
+    /// `column op literal`
+    Compare(Column, CompareOp, Literal),
+    /// `column op column`
+    CompareColumns(Column, CompareOp, Column),
+    /// `column IN (…)`; no row is in an empty list.
+    In(Column, Vec<Literal>),
+    /// `column IS NULL`
+    IsNull(Column),
+    /// `column LIKE pattern`; the backslash escapes.
+    Like {
+        /// A column of strings.
+        column: Column,
+        /// `%` stands for any text, `_` for one character.
+        pattern: String,
+        /// `ILIKE`.
+        ignore_case: bool,
+    },
+    /// The string or binary begins with these bytes.
+    StartsWith(Column, String),
+    /// The string contains this text.
+    Contains(Column, String),
+    /// All hold.
+    And(Vec<Predicate>),
+    /// At least one holds.
+    Or(Vec<Predicate>),
+    /// Does not hold; unknown stays unknown.
+    Not(Box<Predicate>),
+}
+
+impl Predicate {
+    /// Reads the condition of a SQL `WHERE`, such as `price < 24.5 AND mode IN ('AIR', 'MAIL')`.
+    ///
+    /// Names are case-sensitive, quoted or not; dots lead into nested fields. Literals are what [`Literal`] lists, with
+    /// `CAST` of a literal and `DATE '…' - INTERVAL '…' DAY`. A column alone is a column of booleans.
+    ///
+    /// # Errors
+    ///
+    /// [`Error::Predicate`](crate::Error::Predicate), quoting what cannot be understood.
+    pub fn parse(sql: &str) -> Result<Self> {
+        parse::parse(sql)
+    }
+
+    /// The distinct columns that it names, in order of appearance.
+    pub fn columns(&self) -> Vec<Column> {
+        let mut columns = Vec::new();
+        self.visit_columns(&mut |column| {
+            if !columns.contains(column) {
+                columns.push(column.clone());
+            }
+        });
+        columns
+    }
+
+    fn visit_columns(&self, visit: &mut dyn FnMut(&Column)) {
+        match self {
+            Self::Constant(_) => {}
+            Self::Compare(column, ..)
+            | Self::In(column, _)
+            | Self::IsNull(column)
+            | Self::Like { column, .. }
+            | Self::StartsWith(column, _)
+            | Self::Contains(column, _) => visit(column),
+            Self::CompareColumns(left, _, right) => {
+                visit(left);
+                visit(right);
+            }
+            Self::And(all) | Self::Or(all) => all.iter().for_each(|predicate| predicate.visit_columns(visit)),
+            Self::Not(predicate) => predicate.visit_columns(visit),
+        }
+    }
+}

@@ -1,0 +1,157 @@
+//! What literals come to against columns of each type.
+
+use std::sync::Arc;
+
+use arrow::{
+    array::{
+        ArrayRef, Decimal128Array, Float32Array, Float64Array, Int64Array, StringArray, TimestampSecondArray,
+    },
+    datatypes::{DataType, Field, IntervalUnit, Schema, TimeUnit},
+};
+
+use crate::{Error, Predicate, Result};
+
+fn schema(data_type: DataType) -> Schema {
+    Schema::new(vec![Field::new("a", data_type, true)])
+}
+
+/// The rows of a column for which SQL is true.
+fn rows(sql: &str, array: impl arrow::array::Array + 'static) -> Vec<usize> {
+    let bound = Predicate::parse(sql).unwrap().bind(&schema(array.data_type().clone())).unwrap();
+    let array: ArrayRef = Arc::new(array);
+    let columns: Vec<ArrayRef> = bound.roots().iter().map(|_| array.clone()).collect();
+    bound.evaluator().evaluate(&columns, array.len()).unwrap().set_indices().collect()
+}
+
+fn bind(sql: &str, data_type: DataType) -> Result<Option<bool>> {
+    Predicate::parse(sql)?.bind(&schema(data_type)).map(|bound| bound.constant())
+}
+
+#[test]
+fn whole_numbers_are_compared_with_fractions_exactly() {
+    let array = || Int64Array::from(vec![Some(2), Some(3), None, Some(-3), Some(-2)]);
+    assert_eq!(rows("a < 2.5", array()), [0, 3, 4]);
+    assert_eq!(rows("a >= -2.5", array()), [0, 1, 4]);
+    assert_eq!(rows("a <> 2.5", array()), [0, 1, 3, 4]);
+    assert_eq!(rows("a = 2.0", array()), [0]);
+    assert_eq!(rows("a < 25e-1", array()), [0, 3, 4]);
+}
+
+#[test]
+fn large_integers_are_not_rounded_to_floats() {
+    let array = || Int64Array::from(vec![(1 << 53) + 1, 1 << 53]);
+    assert_eq!(rows("a > 9007199254740992e0", array()), [0]);
+    assert_eq!(rows("a = 9007199254740992e0", array()), [1]);
+    let array = || Float64Array::from(vec![9_007_199_254_740_992.0, 9_007_199_254_740_994.0]);
+    assert_eq!(rows("a < 9007199254740993", array()), [0]);
+    assert_eq!(rows("a >= 9007199254740993", array()), [1]);
+    assert!(rows("a = 9007199254740993", array()).is_empty());
+}
+
+#[test]
+fn a_float_is_its_shortest_decimal_against_decimals() {
+    let array = || Decimal128Array::from(vec![4, 5, 6]).with_precision_and_scale(15, 2).unwrap();
+    assert_eq!(rows("a = 5e-2", array()), [1]);
+    assert_eq!(rows("a <= 5e-2", array()), [0, 1]);
+    assert_eq!(rows("a < 0.0501", array()), [0, 1]);
+    assert_eq!(rows("a < 1e300", array()), [0, 1, 2]);
+    assert_eq!(rows("a > 1e-300", array()), [0, 1, 2]);
+}
+
+#[test]
+fn a_decimal_is_the_nearest_float_against_floats() {
+    assert_eq!(rows("a = 0.1", Float32Array::from(vec![0.1, 0.2])), [0]);
+    assert_eq!(rows("a = 0.1", Float64Array::from(vec![0.1, f64::from(0.1_f32)])), [0]);
+    assert!(rows("a = 1e-1", Float32Array::from(vec![0.1])).is_empty());
+}
+
+#[test]
+fn comparisons_with_nan_are_false_and_differences_true() {
+    let array = || Float64Array::from(vec![Some(f64::NAN), Some(1.0), None]);
+    assert_eq!(rows("a <> 1", array()), [0]);
+    assert_eq!(rows("NOT a < 5", array()), [0]);
+    assert_eq!(rows("a NOT IN (1, 2)", array()), [0]);
+    assert_eq!(rows("a <> CAST('NaN' AS DOUBLE)", array()), [0, 1]);
+    assert!(rows("a IN (CAST('NaN' AS DOUBLE), 2)", array()).is_empty());
+}
+
+#[test]
+fn what_no_value_can_be_is_known_without_looking() {
+    assert_eq!(bind("a > 255", DataType::UInt8).unwrap(), Some(false));
+    assert_eq!(bind("a = -1 OR a = 1e300", DataType::UInt64).unwrap(), Some(false));
+    assert_eq!(bind("a = 0.5", DataType::Int32).unwrap(), Some(false));
+    assert_eq!(bind("a < 3 AND a > 5", DataType::Int32).unwrap(), Some(false));
+    assert_eq!(bind("a = NULL OR NOT a <> NULL", DataType::Int32).unwrap(), Some(false));
+    assert_eq!(bind("a IS NULL OR a IS NOT NULL OR TRUE", DataType::Int32).unwrap(), Some(true));
+}
+
+#[test]
+fn what_every_value_is_still_excludes_nulls() {
+    assert_eq!(rows("a < 1e30", Int64Array::from(vec![Some(1), None])), [0]);
+    assert_eq!(rows("a LIKE '%'", StringArray::from(vec![Some(""), None])), [0]);
+}
+
+#[test]
+fn a_null_in_a_list_leaves_the_rest_unknown() {
+    let array = || Int64Array::from(vec![Some(1), Some(2), None]);
+    assert_eq!(rows("a IN (1, NULL)", array()), [0]);
+    assert!(rows("a NOT IN (1, NULL)", array()).is_empty());
+    assert_eq!(rows("NOT a IN (1)", array()), [1]);
+    assert_eq!(rows("NOT a IN ()", array()), [0, 1, 2]);
+}
+
+#[test]
+fn timestamps_take_dates_strings_and_offsets() {
+    let array = || TimestampSecondArray::from(vec![0, 1, 86_400]).with_timezone("+05:00");
+    assert_eq!(rows("a < DATE '1970-01-02'", array()), [0, 1]);
+    assert_eq!(rows("a < '1970-01-01T01:00:01+01:00'", array()), [0]);
+    assert_eq!(rows("a <= TIMESTAMP '1970-01-01 00:00:00.999'", array()), [0]);
+}
+
+#[test]
+fn types_that_do_not_fit_are_named() {
+    let error = |sql: &str, data_type: DataType| match bind(sql, data_type) {
+        Err(Error::Predicate { reason }) => reason,
+        other => panic!("{sql}: {other:?}"),
+    };
+    assert_eq!(error("a < 5", DataType::Utf8), "column a is Utf8: not comparable with `5`");
+    error("a = 'x'", DataType::Int32);
+    error("a = TRUE", DataType::Int32);
+    error("a = 1", DataType::Boolean);
+    error("a = '2024-13-01'", DataType::Date32);
+    error("a = TIME '12:00'", DataType::Timestamp(TimeUnit::Second, None));
+    error("a = X'00'", DataType::Utf8);
+    error("a LIKE 'x'", DataType::Binary);
+    error("starts_with(a, 'x')", DataType::Date32);
+    error("a = 1", DataType::Duration(TimeUnit::Second));
+    error("a = NULL", DataType::Interval(IntervalUnit::DayTime));
+    error("a = 1", DataType::List(Arc::new(Field::new("item", DataType::Int32, true))));
+    error("a < a", DataType::Interval(IntervalUnit::DayTime));
+}
+
+#[test]
+fn an_unknown_column_is_told_with_those_there_are() {
+    let point = DataType::Struct(vec![Field::new("x", DataType::Int32, true)].into());
+    let schema = Schema::new(vec![Field::new("a", DataType::Int32, true), Field::new("p", point, true)]);
+    let error = |sql: &str| match Predicate::parse(sql).unwrap().bind(&schema) {
+        Err(Error::NoSuchColumn { available, .. }) => available,
+        other => panic!("{sql}: {other:?}"),
+    };
+    assert_eq!(error("A = 1"), "a, p");
+    assert_eq!(error("p.y = 1"), "p.x");
+    assert_eq!(error("a.x IS NULL"), "a, p");
+}
+
+#[test]
+fn a_name_with_a_dot_goes_before_a_nested_field() {
+    let inner = DataType::Struct(vec![Field::new("b.c", DataType::Int32, true)].into());
+    let schema = Schema::new(vec![Field::new("a", inner, true), Field::new("a.b", DataType::Utf8, true)]);
+    let bound = Predicate::parse("a.b = 'x' AND a.b.c = 1").unwrap().bind(&schema).unwrap();
+    assert!(bound.columns()[0].path.is_empty());
+    assert_eq!(bound.columns()[1].path, ["b.c"]);
+}
+
+#[test]
+fn columns_of_nothing_but_nulls_fit_any_literal() {
+    assert_eq!(bind("a = 1 OR a = 'x' OR a LIKE 'x'", DataType::Null).unwrap(), Some(false));
+}

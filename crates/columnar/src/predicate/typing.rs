@@ -1,0 +1,340 @@
+//! Literals become values of a column's own representation, exactly: `a < 2.5` of whole numbers is `a <= 2`.
+
+use std::cmp::Ordering;
+
+use arrow::datatypes::{ArrowPrimitiveType, DataType, Float16Type, i256};
+
+use super::{
+    Check, Class, CompareOp, Literal,
+    civil::{NANOS_PER_DAY, parse_date, parse_time, parse_timestamp},
+    classes::whole_range,
+    like::{Like, Pattern},
+    tokens::{quoted, refuse},
+};
+use crate::{Error, Result};
+
+/// What a comparison comes to for the rows that are not null.
+#[derive(Clone, Debug)]
+pub(super) enum Outcome {
+    Never,
+    Always,
+    /// Neither true nor false, and its negation neither: a NULL is compared.
+    Unknown,
+    Holds {
+        check: Check,
+        negated: bool,
+    },
+}
+
+impl Outcome {
+    fn holds(check: Check) -> Self {
+        Self::Holds { check, negated: false }
+    }
+
+    pub(super) fn negated_if(self, negate: bool) -> Self {
+        match self {
+            Self::Never if negate => Self::Always,
+            Self::Always if negate => Self::Never,
+            Self::Holds { check, negated } => Self::Holds { check, negated: negated != negate },
+            other => other,
+        }
+    }
+}
+
+/// The column that literals are compared with.
+pub(super) struct Target<'a> {
+    name: &'a str,
+    data_type: &'a DataType,
+    class: Class,
+}
+
+/// Where a literal lies among a column's whole numbers.
+#[derive(Clone, Copy, Debug)]
+enum Place {
+    /// Below all of them.
+    Below,
+    /// At `floor`, or between it and the next where it is not exact.
+    At { floor: i256, exact: bool },
+    /// Above all of them.
+    Above,
+    /// Nowhere.
+    Nan,
+}
+
+impl<'a> Target<'a> {
+    pub(super) fn new(name: &'a str, data_type: &'a DataType) -> Self {
+        Self { name, data_type, class: Class::of(data_type) }
+    }
+
+    fn mismatch(&self, what: impl ToString) -> Error {
+        refuse(format!("column {} is {}: not comparable with {}", self.name, self.data_type, quoted(what)))
+    }
+
+    pub(super) fn compare(&self, op: CompareOp, literal: &Literal) -> Result<Outcome> {
+        if self.class == Class::Other {
+            return Err(self.mismatch(literal));
+        }
+        if *literal == Literal::Null || self.class == Class::Null {
+            return Ok(Outcome::Unknown);
+        }
+        let (op, negate) = match op {
+            CompareOp::NotEqual => (CompareOp::Equal, true),
+            op => (op, false),
+        };
+        let outcome = match self.class {
+            Class::Float => self.compare_float(op, literal)?,
+            Class::Text | Class::Bytes => {
+                Outcome::holds(Check::Bytes { op, value: self.bytes(literal)?.into() })
+            }
+            _ => self.range(op, self.place(literal)?),
+        };
+        Ok(outcome.negated_if(negate))
+    }
+
+    /// Whether the column's value is one of several; no row is in a list of none.
+    pub(super) fn is_in(&self, literals: &[Literal], negate: bool) -> Result<Outcome> {
+        let (mut wholes, mut floats, mut bytes) = (Vec::new(), Vec::new(), Vec::new());
+        let mut has_unknown = false;
+        for literal in literals {
+            match self.compare(CompareOp::Equal, literal)? {
+                Outcome::Holds { check: Check::Range { low, .. }, .. } => wholes.push(low),
+                Outcome::Holds { check: Check::Float { value, .. }, .. } => floats.push(value),
+                Outcome::Holds { check: Check::Bytes { value, .. }, .. } => bytes.push(value),
+                Outcome::Always => wholes.extend(whole_range(self.data_type).map(|(low, _)| low)),
+                Outcome::Unknown => has_unknown = true,
+                Outcome::Never | Outcome::Holds { .. } => {}
+            }
+        }
+        if negate && has_unknown {
+            return Ok(Outcome::Never);
+        }
+        let check = Check::among(wholes).or_else(|| Check::among_floats(floats));
+        let outcome = match check.or_else(|| Check::among_bytes(bytes)) {
+            Some(check) => Outcome::holds(check),
+            None if has_unknown => Outcome::Unknown,
+            None => Outcome::Never,
+        };
+        Ok(outcome.negated_if(negate))
+    }
+
+    pub(super) fn like(&self, pattern: &str, ignore_case: bool) -> Result<Outcome> {
+        if self.is_null_or_text(|| format!("LIKE '{pattern}'"))? {
+            return Ok(Outcome::Unknown);
+        }
+        let equal = |value: String| Check::Bytes { op: CompareOp::Equal, value: value.into_bytes().into() };
+        Ok(match Like::compile(pattern, ignore_case) {
+            Pattern::Anything => Outcome::Always,
+            Pattern::Equal(value) => Outcome::holds(equal(value)),
+            Pattern::Prefix(value) => Outcome::holds(Check::Prefix(value.into_bytes().into())),
+            Pattern::Contains(value) => Outcome::holds(Check::Contains(value)),
+            Pattern::Like(like) => Outcome::holds(Check::Like(like)),
+        })
+    }
+
+    pub(super) fn starts_with(&self, prefix: &str) -> Result<Outcome> {
+        match self.class {
+            Class::Null => Ok(Outcome::Unknown),
+            Class::Text | Class::Bytes if prefix.is_empty() => Ok(Outcome::Always),
+            Class::Text | Class::Bytes => Ok(Outcome::holds(Check::Prefix(prefix.as_bytes().into()))),
+            _ => Err(self.mismatch(format!("starts_with '{prefix}'"))),
+        }
+    }
+
+    pub(super) fn contains(&self, text: &str) -> Result<Outcome> {
+        if self.is_null_or_text(|| format!("contains '{text}'"))? {
+            return Ok(Outcome::Unknown);
+        }
+        Ok(if text.is_empty() { Outcome::Always } else { Outcome::holds(Check::Contains(text.to_owned())) })
+    }
+
+    /// True of a column of nothing but nulls, false of one of strings.
+    fn is_null_or_text(&self, what: impl FnOnce() -> String) -> Result<bool> {
+        match self.class {
+            Class::Null => Ok(true),
+            Class::Text => Ok(false),
+            _ => Err(self.mismatch(what())),
+        }
+    }
+
+    fn bytes(&self, literal: &Literal) -> Result<Vec<u8>> {
+        match (self.class, literal) {
+            (_, Literal::String(text)) => Ok(text.clone().into_bytes()),
+            (Class::Bytes, Literal::Binary(bytes)) => Ok(bytes.clone()),
+            _ => Err(self.mismatch(literal)),
+        }
+    }
+
+    /// Where the literal lies, in the column's own units.
+    fn place(&self, literal: &Literal) -> Result<Place> {
+        let wrong = || self.mismatch(literal);
+        Ok(match (self.class, literal) {
+            (Class::Boolean, Literal::Boolean(value)) => exactly(i128::from(*value)),
+            (Class::Integer, Literal::Integer(value)) => exactly(*value),
+            (Class::Integer, Literal::Decimal { unscaled, scale }) => scaled(*unscaled, -i64::from(*scale)),
+            (Class::Integer, Literal::Float(value)) => floor(*value),
+            (Class::Decimal { scale }, Literal::Integer(value)) => scaled(*value, i64::from(scale)),
+            (Class::Decimal { scale }, Literal::Decimal { unscaled, scale: own }) => {
+                scaled(*unscaled, i64::from(scale) - i64::from(*own))
+            }
+            (Class::Decimal { scale }, Literal::Float(value)) => shortest(*value, scale),
+            (Class::Time { nanos }, Literal::Time(time)) => divided(i128::from(*time), nanos),
+            (Class::Time { nanos }, Literal::String(text)) => {
+                divided(parse_time(text).map(i128::from).ok_or_else(wrong)?, nanos)
+            }
+            (Class::Date { nanos }, Literal::String(text)) => {
+                let moment = match parse_date(text) {
+                    Some(days) => days.checked_mul(NANOS_PER_DAY),
+                    None => parse_timestamp(text),
+                };
+                divided(moment.ok_or_else(wrong)?, nanos)
+            }
+            (Class::Date { nanos } | Class::Timestamp { nanos }, Literal::Date(days)) => {
+                divided(i128::from(*days) * NANOS_PER_DAY, nanos)
+            }
+            (Class::Date { nanos } | Class::Timestamp { nanos }, Literal::Timestamp(moment)) => {
+                divided(*moment, nanos)
+            }
+            (Class::Timestamp { nanos }, Literal::String(text)) => {
+                divided(parse_timestamp(text).ok_or_else(wrong)?, nanos)
+            }
+            _ => return Err(wrong()),
+        })
+    }
+
+    /// The column's values for which `value op literal` holds.
+    fn range(&self, op: CompareOp, place: Place) -> Outcome {
+        let Some((lowest, highest)) = whole_range(self.data_type) else { return Outcome::Never };
+        let is_upper_bound = matches!(op, CompareOp::Less | CompareOp::LessOrEqual);
+        let is_lower_bound = matches!(op, CompareOp::Greater | CompareOp::GreaterOrEqual);
+        let range = match place {
+            Place::Below if is_lower_bound => Some((lowest, highest)),
+            Place::Above if is_upper_bound => Some((lowest, highest)),
+            Place::Below | Place::Above | Place::Nan => None,
+            Place::At { floor, exact } => match op {
+                CompareOp::Less if exact => floor.checked_sub(i256::ONE).map(|high| (lowest, high)),
+                CompareOp::Less | CompareOp::LessOrEqual => Some((lowest, floor)),
+                CompareOp::GreaterOrEqual if exact => Some((floor, highest)),
+                CompareOp::Greater | CompareOp::GreaterOrEqual => {
+                    floor.checked_add(i256::ONE).map(|low| (low, highest))
+                }
+                CompareOp::Equal | CompareOp::NotEqual => exact.then_some((floor, floor)),
+            },
+        };
+        match range.map(|(low, high)| (low.max(lowest), high.min(highest))) {
+            Some((low, high)) if low > high => Outcome::Never,
+            Some((low, high)) if low == lowest && high == highest => Outcome::Always,
+            Some((low, high)) => Outcome::holds(Check::Range { low, high }),
+            None => Outcome::Never,
+        }
+    }
+
+    fn compare_float(&self, op: CompareOp, literal: &Literal) -> Result<Outcome> {
+        let (value, exact) = match literal {
+            Literal::Integer(value) => float_floor(*value),
+            Literal::Decimal { unscaled, scale } => {
+                let nearest = self.nearest(&format!("{unscaled}e-{scale}"));
+                (nearest.ok_or_else(|| self.mismatch(literal))?, true)
+            }
+            Literal::Float(value) if value.is_nan() => return Ok(Outcome::Never),
+            Literal::Float(value) => (*value, true),
+            _ => return Err(self.mismatch(literal)),
+        };
+        let op = match op {
+            CompareOp::Equal | CompareOp::NotEqual if !exact => return Ok(Outcome::Never),
+            CompareOp::Less if !exact => CompareOp::LessOrEqual,
+            CompareOp::GreaterOrEqual if !exact => CompareOp::Greater,
+            op => op,
+        };
+        // Plus zero turns minus zero into zero.
+        Ok(Outcome::holds(Check::Float { op, value: value + 0.0 }))
+    }
+
+    /// The column's number nearest to a decimal one.
+    fn nearest(&self, text: &str) -> Option<f64> {
+        match self.data_type {
+            DataType::Float16 => {
+                let nearest: f64 = text.parse().ok()?;
+                Some(<Float16Type as ArrowPrimitiveType>::Native::from_f64(nearest).to_f64())
+            }
+            DataType::Float32 => text.parse().ok().map(|nearest: f32| f64::from(nearest)),
+            _ => text.parse().ok(),
+        }
+    }
+}
+
+fn exactly(value: i128) -> Place {
+    Place::At { floor: i256::from_i128(value), exact: true }
+}
+
+fn divided(value: i128, unit: i128) -> Place {
+    Place::At { floor: i256::from_i128(value.div_euclid(unit)), exact: value.rem_euclid(unit) == 0 }
+}
+
+/// `digits` times ten to the power of `exponent`.
+fn scaled(digits: i128, exponent: i64) -> Place {
+    let beyond = if digits < 0 { Place::Below } else { Place::Above };
+    let power = u32::try_from(exponent.unsigned_abs()).unwrap_or(u32::MAX);
+    match (digits.cmp(&0), exponent) {
+        (Ordering::Equal, _) => exactly(0),
+        (_, 0..) => {
+            // Ten to the power of 77 has no room in 256 bits.
+            let factor = if power < 77 { i256::from_i128(10).checked_pow(power) } else { None };
+            match factor.and_then(|factor| factor.checked_mul(i256::from_i128(digits))) {
+                Some(floor) => Place::At { floor, exact: true },
+                None => beyond,
+            }
+        }
+        (sign, _) => match 10_i128.checked_pow(power) {
+            Some(divisor) => divided(digits, divisor),
+            None => Place::At { floor: i256::from_i128(-i128::from(sign.is_lt())), exact: false },
+        },
+    }
+}
+
+fn floor(value: f64) -> Place {
+    const LIMIT: f64 = (1_u128 << 127) as f64;
+    match value {
+        _ if value.is_nan() => Place::Nan,
+        _ if value >= LIMIT => Place::Above,
+        _ if value < -LIMIT => Place::Below,
+        _ => Place::At { floor: i256::from_i128(value.floor() as i128), exact: value.floor() == value },
+    }
+}
+
+/// The place among decimals of the shortest decimal number that reads as this one.
+fn shortest(value: f64, scale: i8) -> Place {
+    if value.is_nan() {
+        return Place::Nan;
+    }
+    let beyond = if value < 0.0 { Place::Below } else { Place::Above };
+    let text = format!("{value:e}");
+    let Some((mantissa, exponent)) = text.split_once('e') else { return beyond };
+    let (whole, fraction) = mantissa.split_once('.').unwrap_or((mantissa, ""));
+    match (format!("{whole}{fraction}").parse(), exponent.parse::<i64>()) {
+        (Ok(digits), Ok(exponent)) => scaled(digits, exponent - fraction.len() as i64 + i64::from(scale)),
+        _ => beyond,
+    }
+}
+
+/// The largest floating-point number that is not above a whole one, and whether it is equal.
+fn float_floor(value: i128) -> (f64, bool) {
+    let nearest = value as f64;
+    match float_order(value, nearest) {
+        Some(Ordering::Equal) => (nearest, true),
+        Some(Ordering::Less) => (nearest.next_down(), false),
+        _ => (nearest, false),
+    }
+}
+
+/// The order of a whole and a floating-point number, exactly; `None` for NaN.
+pub(super) fn float_order(whole: i128, float: f64) -> Option<Ordering> {
+    match floor(float) {
+        Place::Nan => None,
+        Place::Above => Some(Ordering::Less),
+        Place::Below => Some(Ordering::Greater),
+        Place::At { floor, exact } => {
+            let order = i256::from_i128(whole).cmp(&floor);
+            Some(if exact { order } else { order.then(Ordering::Less) })
+        }
+    }
+}

@@ -1,0 +1,97 @@
+//! What is true of all values between two bounds.
+//!
+//! A bound that is not known is as wide as can be.
+
+use std::{borrow::Borrow, cmp::Ordering};
+
+use super::Verdict;
+use crate::predicate::{Check, CompareOp};
+
+/// Whether values between the bounds lie from `low` to `high`.
+pub(super) fn within<T: PartialOrd + ?Sized>(min: Option<&T>, max: Option<&T>, low: &T, high: &T) -> Verdict {
+    let beyond = min.is_some_and(|min| min > high) || max.is_some_and(|max| max < low);
+    let inside = min.is_some_and(|min| min >= low) && max.is_some_and(|max| max <= high);
+    Verdict::between(!beyond, !inside)
+}
+
+/// Whether values between the bounds are among those of an ascending list.
+pub(super) fn among<T, S>(min: Option<&T>, max: Option<&T>, set: &[S]) -> Verdict
+where
+    T: PartialOrd + ?Sized,
+    S: Borrow<T>,
+{
+    let start = min.map_or(0, |min| set.partition_point(|value| value.borrow() < min));
+    let candidate = set.get(start).filter(|candidate| max.is_none_or(|max| (*candidate).borrow() <= max));
+    let only = min.is_some() && min == max;
+    Verdict::between(candidate.is_some(), !only)
+}
+
+/// Whether values between the bounds compare with a value as wanted.
+pub(super) fn compared<T: PartialOrd + ?Sized>(
+    min: Option<&T>,
+    max: Option<&T>,
+    op: CompareOp,
+    value: &T,
+) -> Verdict {
+    let orders = |bound: Option<&T>| bound.and_then(|bound| bound.partial_cmp(value));
+    let (min, max) = (orders(min), orders(max));
+    let possible = |order: Ordering| match order {
+        Ordering::Less => min.is_none_or(Ordering::is_lt),
+        Ordering::Equal => min.is_none_or(Ordering::is_le) && max.is_none_or(Ordering::is_ge),
+        Ordering::Greater => max.is_none_or(Ordering::is_gt),
+    };
+    of_orders(possible, |order| op.holds(order))
+}
+
+/// Whether values of one column compare with those of another as wanted.
+pub(super) fn orders<T: PartialOrd + ?Sized>(
+    left_min: Option<&T>,
+    left_max: Option<&T>,
+    right_min: Option<&T>,
+    right_max: Option<&T>,
+    holds: impl Fn(Ordering) -> bool,
+) -> Verdict {
+    let order = |left: Option<&T>, right: Option<&T>| left?.partial_cmp(right?);
+    let (least, most) = (order(left_min, right_max), order(left_max, right_min));
+    let possible = |wanted: Ordering| match wanted {
+        Ordering::Less => least.is_none_or(Ordering::is_lt),
+        Ordering::Equal => least.is_none_or(Ordering::is_le) && most.is_none_or(Ordering::is_ge),
+        Ordering::Greater => most.is_none_or(Ordering::is_gt),
+    };
+    of_orders(possible, holds)
+}
+
+fn of_orders(possible: impl Fn(Ordering) -> bool, holds: impl Fn(Ordering) -> bool) -> Verdict {
+    let orders =
+        [Ordering::Less, Ordering::Equal, Ordering::Greater].map(|order| (possible(order), holds(order)));
+    Verdict::between(orders.contains(&(true, true)), orders.contains(&(true, false)))
+}
+
+/// Whether strings or binaries between the bounds pass.
+pub(super) fn bytes(check: &Check, min: Option<&[u8]>, max: Option<&[u8]>) -> Verdict {
+    let begins = |prefix: &[u8]| {
+        let head = |bound: &[u8]| bound.get(..prefix.len()).unwrap_or(bound).cmp(prefix);
+        let beyond = min.is_some_and(|min| head(min).is_gt()) || max.is_some_and(|max| head(max).is_lt());
+        let inside = [min, max].iter().all(|bound| bound.is_some_and(|bound| bound.starts_with(prefix)));
+        Verdict::between(!beyond, !inside)
+    };
+    let only = min.filter(|_| min == max);
+    let text = only.and_then(|only| std::str::from_utf8(only).ok());
+    match check {
+        Check::Bytes { op, value } => compared(min, max, *op, value),
+        Check::BytesSet(set) => among(min, max, set.sorted()),
+        Check::Prefix(prefix) => begins(prefix),
+        Check::Contains(wanted) => text.map_or(Verdict::Some, |text| of_one(text.contains(wanted.as_str()))),
+        Check::Like(like) => match (text, like.prefix()) {
+            (Some(text), _) => of_one(like.matches(text)),
+            (None, Some(prefix)) if begins(prefix.as_bytes()) == Verdict::None => Verdict::None,
+            _ => Verdict::Some,
+        },
+        _ => Verdict::Some,
+    }
+}
+
+/// Of a value that is the only one.
+fn of_one(passes: bool) -> Verdict {
+    Verdict::between(passes, !passes)
+}

@@ -1,0 +1,158 @@
+//! Batches as they come out: rows that pass the filter, in the types that were promised.
+
+use std::sync::Arc;
+
+use arrow::{
+    array::{
+        Array, ArrayRef, AsArray, DictionaryArray, PrimitiveArray, RecordBatch, RecordBatchOptions, UInt32Array,
+        new_null_array,
+    },
+    buffer::{BooleanBuffer, NullBuffer, ScalarBuffer},
+    compute::{cast_with_options, filter, take},
+    datatypes::{DataType, SchemaRef, UInt8Type, UInt16Type, UInt32Type},
+};
+
+use crate::{
+    Error, Result,
+    codes::{self, CodeWidth},
+    table::{EXACT, Output},
+};
+
+/// A batch of the rows of `columns` that `keep` has, all if there is none.
+pub(super) fn batch(
+    schema: &SchemaRef,
+    outputs: &[Output],
+    columns: &[ArrayRef],
+    rows: usize,
+    keep: Option<&BooleanBuffer>,
+) -> Result<RecordBatch> {
+    let kept = keep.map_or(rows, BooleanBuffer::count_set_bits);
+    let mask = keep.filter(|_| kept < rows).map(|keep| keep.clone().into());
+    let arrays = columns.iter().zip(outputs).map(|(column, output)| {
+        let context = || format!("column {}", output.field.name());
+        let column = match &mask {
+            None => column.clone(),
+            Some(mask) => filter(column, mask).map_err(Error::arrow(context()))?,
+        };
+        as_type(column, output.field.data_type()).map_err(|error| match error {
+            Error::Arrow { source, .. } => Error::Arrow { context: context(), source },
+            other => other,
+        })
+    });
+    let arrays: Vec<ArrayRef> = arrays.collect::<Result<_>>()?;
+    let options = RecordBatchOptions::new().with_row_count(Some(kept));
+    RecordBatch::try_new_with_options(schema.clone(), arrays, &options).map_err(Error::arrow("a batch"))
+}
+
+/// As many rows of one value.
+pub(super) fn repeated(value: &ArrayRef, rows: usize, target: &DataType) -> Result<ArrayRef> {
+    if value.is_null(0) {
+        return Ok(new_null_array(target, rows));
+    }
+    if let DataType::Dictionary(key, _) = target
+        && **key == DataType::UInt16
+    {
+        let codes = vec![0_u16; rows];
+        return codes::dictionary_array(codes, None, value.clone())
+            .map_err(|reason| Error::Ended { reason: reason.to_owned() });
+    }
+    let zeros = UInt32Array::from(vec![0_u32; rows]);
+    as_type(take(value, &zeros, None).map_err(Error::arrow("a value of a path"))?, target)
+}
+
+/// The rows in another type: with wider codes, with fewer values than codes can tell apart, or without a dictionary.
+fn as_type(array: ArrayRef, target: &DataType) -> Result<ArrayRef> {
+    if array.data_type() == target {
+        return Ok(array);
+    }
+    if let (DataType::Dictionary(_, from), DataType::Dictionary(key, to)) = (array.data_type(), target)
+        && from == to
+    {
+        let width = match key.as_ref() {
+            DataType::UInt8 => Some(CodeWidth::U8),
+            DataType::UInt16 => Some(CodeWidth::U16),
+            DataType::UInt32 => Some(CodeWidth::U32),
+            _ => None,
+        };
+        if let Some(wide) = width.and_then(|width| codes::widened(&array, width)) {
+            return Ok(wide);
+        }
+        if let Some(codes) = array.as_dictionary_opt::<UInt32Type>().filter(|_| width == Some(CodeWidth::U16)) {
+            return compact(codes);
+        }
+    }
+    if let (DataType::Dictionary(_, from), false) = (array.data_type(), matches!(target, DataType::Dictionary(..)))
+        && **from == *target
+    {
+        return expand(&array);
+    }
+    cast_with_options(&array, target, &EXACT).map_err(Error::arrow("a cast"))
+}
+
+/// The values one by one.
+fn expand(array: &ArrayRef) -> Result<ArrayRef> {
+    let expanded = if let Some(array) = array.as_dictionary_opt::<UInt8Type>() {
+        take(array.values(), array.keys(), None)
+    } else if let Some(array) = array.as_dictionary_opt::<UInt16Type>() {
+        take(array.values(), array.keys(), None)
+    } else if let Some(array) = array.as_dictionary_opt::<UInt32Type>() {
+        take(array.values(), array.keys(), None)
+    } else {
+        let target = crate::table::value_type(array.data_type());
+        return cast_with_options(array, target, &EXACT).map_err(Error::arrow("a dictionary"));
+    };
+    expanded.map_err(Error::arrow("a dictionary"))
+}
+
+/// The same rows over a dictionary of those values only that occur in them: at most as many as there are rows, which
+/// two bytes tell apart.
+fn compact(array: &DictionaryArray<UInt32Type>) -> Result<ArrayRef> {
+    const ABSENT: u32 = u32::MAX;
+    let keys = array.keys();
+    let mut place = vec![ABSENT; array.values().len()];
+    let mut occurring: Vec<u32> = Vec::new();
+    let compact = keys.values().iter().enumerate().map(|(row, code)| {
+        let Some(place) = place.get_mut(*code as usize).filter(|_| keys.is_valid(row)) else { return 0 };
+        if *place == ABSENT {
+            *place = occurring.len() as u32;
+            occurring.push(*code);
+        }
+        *place as u16
+    });
+    let compact: Vec<u16> = compact.collect();
+    let nulls: Option<NullBuffer> = keys.nulls().cloned();
+    let values = take(array.values(), &UInt32Array::from(occurring), None).map_err(Error::arrow("a dictionary"))?;
+    if compact.is_empty() {
+        let keys = PrimitiveArray::<UInt16Type>::new(ScalarBuffer::from(compact), nulls);
+        return Ok(Arc::new(DictionaryArray::<UInt16Type>::new(keys, values)));
+    }
+    codes::dictionary_array(compact, nulls, values).map_err(|reason| Error::Ended { reason: reason.to_owned() })
+}
+
+#[cfg(test)]
+mod tests {
+    use arrow::{array::StringArray, compute::cast};
+
+    use super::*;
+
+    #[test]
+    fn a_large_dictionary_is_compacted_to_what_a_batch_holds() {
+        let values: ArrayRef = Arc::new((0..100_000).map(|i| Some(format!("v{i}"))).collect::<StringArray>());
+        let codes = vec![99_999_u32, 7, 7, 0, 70_000];
+        let nulls = NullBuffer::from(vec![true, true, true, false, true]);
+        let wide = codes::dictionary_array(codes, Some(nulls), values).unwrap();
+        let key = DataType::Dictionary(Box::new(DataType::UInt16), Box::new(DataType::Utf8));
+        let narrow = as_type(wide.clone(), &key).unwrap();
+        assert_eq!(narrow.as_dictionary::<UInt16Type>().values().len(), 3);
+        assert_eq!(&cast(&narrow, &DataType::Utf8).unwrap(), &cast(&wide, &DataType::Utf8).unwrap());
+    }
+
+    #[test]
+    fn one_value_is_repeated_as_a_dictionary() {
+        let value: ArrayRef = Arc::new(StringArray::from(vec!["x"]));
+        let key = DataType::Dictionary(Box::new(DataType::UInt16), Box::new(DataType::Utf8));
+        let rows = repeated(&value, 3, &key).unwrap();
+        assert_eq!((rows.len(), rows.as_dictionary::<UInt16Type>().values().len()), (3, 1));
+        assert_eq!(repeated(&new_null_array(&DataType::Utf8, 1), 2, &key).unwrap().null_count(), 2);
+    }
+}

@@ -1,0 +1,107 @@
+//! Gets the chunks of a row group: from the cache, or decoded, each by one scan however many want it.
+
+use std::sync::Arc;
+
+use stylobate_storage::{ObjectHash, Reservation};
+use tokio::sync::Semaphore;
+
+use super::plan::{Planned, PlannedFile};
+use crate::{
+    Error, Result,
+    chunk::Chunk,
+    chunk_cache::{ChunkKey, Found, Promise, Representation},
+    format::UnitBytes,
+    schema::Projected,
+};
+
+/// A column that is to be loaded, and how its rows are to be held.
+pub(super) type Wanted = (Projected, Representation);
+
+/// Chunks of one row group, and the memory that those hold which were decoded for it.
+pub(super) struct Loaded {
+    chunks: Vec<(Wanted, Chunk)>,
+    _working: Option<Reservation>,
+}
+
+impl Loaded {
+    /// The chunk of a column that was asked for.
+    pub(super) fn chunk(&self, wanted: &Wanted) -> Option<&Chunk> {
+        self.chunks.iter().find(|(column, _)| column == wanted).map(|(_, chunk)| chunk)
+    }
+}
+
+/// Loads columns, or nothing where there is no memory to decode them into.
+pub(super) async fn load(
+    planned: &Planned,
+    cpu: &Arc<Semaphore>,
+    file: usize,
+    unit: usize,
+    mut wanted: Vec<Wanted>,
+) -> Result<Option<Loaded>> {
+    let Some(of) = planned.files.get(file) else { return Ok(None) };
+    // All scans take their promises in this order: none waits for one that waits for it.
+    wanted.sort_by(|(a, _), (b, _)| a.cmp(b));
+    wanted.dedup();
+    let mut chunks = Vec::with_capacity(wanted.len());
+    let mut missing: Vec<(Wanted, Option<Promise<'_>>)> = Vec::new();
+    match of.object.version() {
+        None => missing.extend(wanted.into_iter().map(|wanted| (wanted, None))),
+        Some(object) => {
+            for wanted in wanted {
+                match planned.cache.chunks().get_or_promise(&key(object, unit, &wanted)).await {
+                    Found::Chunk(chunk) => chunks.push((wanted, chunk)),
+                    Found::Missing(promise) => missing.push((wanted, Some(promise))),
+                }
+            }
+        }
+    }
+    if missing.is_empty() {
+        return Ok(Some(Loaded { chunks, _working: None }));
+    }
+    let mut columns: Vec<Projected> = missing.iter().map(|((column, _), _)| column.clone()).collect();
+    columns.dedup();
+    let bytes = of.metadata.working_bytes(unit, &columns);
+    let Some(working) = planned.cache.working().try_reserve(bytes) else { return Ok(None) };
+    let read = of.metadata.read(&of.object, unit, &columns).await?;
+    let decodes = missing.iter().map(|(wanted, _)| decode(planned, cpu, of, unit, wanted.clone(), read.clone()));
+    let decoded = futures::future::try_join_all(decodes).await?;
+    for ((wanted, promise), chunk) in missing.into_iter().zip(decoded) {
+        if let Some(promise) = promise {
+            promise.keep(chunk.clone());
+        }
+        chunks.push((wanted, chunk));
+    }
+    Ok(Some(Loaded { chunks, _working: Some(working) }))
+}
+
+fn key(object: ObjectHash, unit: usize, (column, representation): &Wanted) -> ChunkKey {
+    ChunkKey { object, unit: unit as u32, column: column.clone(), representation: *representation }
+}
+
+async fn decode(
+    planned: &Planned,
+    cpu: &Arc<Semaphore>,
+    file: &PlannedFile,
+    unit: usize,
+    (column, representation): Wanted,
+    bytes: UnitBytes,
+) -> Result<Chunk> {
+    let metadata = file.metadata.clone();
+    let chunk = on_thread(cpu, move || metadata.decode(unit, &column, &bytes, representation)).await?;
+    planned.cache.chunks().count_decoded();
+    chunk
+}
+
+/// Runs work on a thread that may be kept busy, as soon as the scan may use one more.
+pub(super) async fn on_thread<T: Send + 'static>(
+    cpu: &Arc<Semaphore>,
+    work: impl FnOnce() -> T + Send + 'static,
+) -> Result<T> {
+    let permit = cpu.clone().acquire_owned().await;
+    let permit = permit.map_err(|_| Error::Ended { reason: "it was dropped".to_owned() })?;
+    let work = move || {
+        let _until_done = permit;
+        work()
+    };
+    tokio::task::spawn_blocking(work).await.map_err(|error| Error::Ended { reason: error.to_string() })
+}

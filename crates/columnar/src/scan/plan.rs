@@ -1,0 +1,291 @@
+//! The plan of a scan: which files and row groups are read, and what comes out.
+
+use std::{ops::Range, sync::Arc};
+
+use arrow::{
+    array::RecordBatch,
+    datatypes::{FieldRef, Schema, SchemaRef},
+};
+use futures::{StreamExt, TryStreamExt};
+use serde::{Deserialize, Serialize};
+use stylobate_storage::OpenObject;
+
+use super::{ScanRequest, ScanStream, Source, stream};
+use crate::{
+    Cache, Error, Predicate, Result,
+    format::FileMetadata,
+    locate::{Located, locate},
+    predicate::Bound,
+    prune::{Verdict, prune},
+    table::{FileColumn, Output, Table},
+};
+
+/// Footers that are read at the same time.
+const OPENS_AT_ONCE: usize = 16;
+
+/// A scan that was planned. It can be run any number of times; each time it reads the versions that it was planned
+/// over. Cheap to clone.
+#[derive(Clone, Debug)]
+pub struct Scan {
+    pub(super) inner: Arc<Planned>,
+}
+
+#[derive(Debug)]
+pub(super) struct Planned {
+    pub(super) cache: Cache,
+    /// What comes out.
+    pub(super) schema: SchemaRef,
+    pub(super) outputs: Vec<Output>,
+    pub(super) filter: Option<Bound>,
+    /// The columns that the filter looks at.
+    pub(super) filtered: Vec<FieldRef>,
+    table: Schema,
+    pub(super) files: Vec<PlannedFile>,
+    pub(super) units: Vec<PlannedUnit>,
+    pub(super) limit: Option<u64>,
+    pub(super) batch_rows: usize,
+    pub(super) threads: usize,
+}
+
+/// A file of a scan.
+#[derive(Debug)]
+pub(super) struct PlannedFile {
+    /// Which source it was found by.
+    source: usize,
+    pub(super) object: OpenObject,
+    pub(super) metadata: Arc<FileMetadata>,
+    /// Where each column that comes out is from.
+    pub(super) outputs: Vec<FileColumn>,
+    /// Where each column that the filter looks at is from.
+    pub(super) filtered: Vec<FileColumn>,
+}
+
+/// A row group or stripe of a scan.
+#[derive(Clone, Copy, Debug)]
+pub(super) struct PlannedUnit {
+    pub(super) file: usize,
+    pub(super) unit: usize,
+    pub(super) rows: u64,
+    /// Whether all rows are known to pass the filter.
+    pub(super) all_pass: bool,
+}
+
+/// A part of a scan that can be run elsewhere: it says all that the whole plan decided.
+#[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
+pub struct ScanPart {
+    table: Schema,
+    schema: Schema,
+    pieces: Vec<Piece>,
+}
+
+/// Some row groups or stripes of one version of a file.
+#[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
+struct Piece {
+    source: usize,
+    path: String,
+    version: String,
+    units: Range<usize>,
+}
+
+impl Scan {
+    /// The columns that come out.
+    pub fn schema(&self) -> &SchemaRef {
+        &self.inner.schema
+    }
+
+    /// The files, by name.
+    pub fn files(&self) -> Vec<String> {
+        self.inner.files.iter().map(|file| file.object.name()).collect()
+    }
+
+    /// The rows that are looked at, before the filter and the limit.
+    pub fn estimated_rows(&self) -> u64 {
+        self.inner.units.iter().map(|unit| unit.rows).sum()
+    }
+
+    /// The number of row groups and stripes that are looked at.
+    pub fn units(&self) -> usize {
+        self.inner.units.len()
+    }
+
+    /// The scan in at most so many parts, in order and of about the same number of rows. [`ScanRequest::with_part`]
+    /// runs one. A limit holds for each part alone.
+    pub fn parts(&self, most: usize) -> Vec<ScanPart> {
+        let share = self.estimated_rows().div_ceil(most.max(1) as u64).max(1);
+        let mut parts: Vec<Vec<Piece>> = Vec::new();
+        let mut full = share;
+        for unit in &self.inner.units {
+            if full >= share {
+                parts.push(Vec::new());
+                full = 0;
+            }
+            full += unit.rows;
+            let (Some(part), Some(file)) = (parts.last_mut(), self.inner.files.get(unit.file)) else { continue };
+            let path = file.object.meta().location.as_ref();
+            match part.last_mut() {
+                Some(piece) if piece.source == file.source && piece.path == path && piece.units.end == unit.unit => {
+                    piece.units.end += 1;
+                }
+                _ => part.push(Piece {
+                    source: file.source,
+                    path: path.to_owned(),
+                    version: version(&file.object),
+                    units: unit.unit..unit.unit + 1,
+                }),
+            }
+        }
+        let (table, schema) = (self.inner.table.clone(), self.inner.schema.as_ref().clone());
+        let part = |pieces| ScanPart { table: table.clone(), schema: schema.clone(), pieces };
+        parts.into_iter().map(part).collect()
+    }
+
+    /// The batches, in the order of files and rows. Work begins when the first is asked for and stays a few batches
+    /// ahead; it ends when the stream is dropped. Must be polled within a tokio runtime.
+    pub fn stream(&self) -> ScanStream {
+        stream::start(self.clone())
+    }
+
+    /// All batches.
+    pub async fn collect(&self) -> Result<Vec<RecordBatch>> {
+        self.stream().try_collect().await
+    }
+}
+
+/// What tells a version of an object from others, for parts that come back.
+fn version(object: &OpenObject) -> String {
+    let meta = object.meta();
+    format!("{} {} {}", meta.size, meta.e_tag.as_deref().unwrap_or(""), meta.version.as_deref().unwrap_or(""))
+}
+
+/// See [`ScanRequest::plan`].
+pub(super) async fn plan(request: ScanRequest, cache: Cache) -> Result<Scan> {
+    let opened = match &request.part {
+        None => open_all(&request.sources, &cache).await?,
+        Some(part) => open_part(&request.sources, part, &cache).await?,
+    };
+    let located: Vec<(&Located, &FileMetadata)> = opened.iter().map(|file| (&file.located, &*file.metadata)).collect();
+    let table = match &request.part {
+        None => Table::of(&located)?,
+        Some(part) => Table::given(part.table.clone()),
+    };
+    let outputs = table.outputs(request.columns.as_deref(), &request.dictionary, &located)?;
+    let fixed = request.schema.or_else(|| request.part.as_ref().map(|part| Arc::new(part.schema.clone())));
+    let outputs = match &fixed {
+        None => outputs,
+        Some(schema) => Output::with_types_of(outputs, schema)?,
+    };
+    let schema = Arc::new(Schema::new(outputs.iter().map(|output| output.field.clone()).collect::<Vec<_>>()));
+    let filter = request.filter.as_ref().map(|filter| filter.bind(table.schema())).transpose()?;
+    let roots = filter.iter().flat_map(Bound::roots);
+    let mut planned = Planned {
+        schema,
+        filtered: roots.map(|root| Arc::new(table.schema().field(root.index).clone())).collect(),
+        filter,
+        table: table.relevant(&outputs, request.filter.as_ref().map(Predicate::columns).unwrap_or_default()),
+        outputs,
+        files: Vec::with_capacity(opened.len()),
+        units: Vec::new(),
+        limit: request.limit,
+        batch_rows: request.batch_rows,
+        threads: request.threads,
+        cache,
+    };
+    for opened in opened {
+        planned.add(opened, &table)?;
+    }
+    planned.keep_to_limit();
+    Ok(Scan { inner: Arc::new(planned) })
+}
+
+/// A file whose footer was read, and which of its units are wanted.
+struct Opened {
+    source: usize,
+    located: Located,
+    object: OpenObject,
+    metadata: Arc<FileMetadata>,
+    units: Range<usize>,
+}
+
+async fn open_all(sources: &[Source], cache: &Cache) -> Result<Vec<Opened>> {
+    let mut found = Vec::new();
+    for (at, source) in sources.iter().enumerate() {
+        found.extend(locate(source, cache, None).await?.into_iter().map(|located| (at, located)));
+    }
+    if found.is_empty() {
+        return Err(Error::NoFiles { pattern: "no path was given".to_owned() });
+    }
+    let opens = found.into_iter().map(|(source, located)| open(source, located, cache));
+    futures::stream::iter(opens).buffered(OPENS_AT_ONCE).try_collect().await
+}
+
+async fn open_part(sources: &[Source], part: &ScanPart, cache: &Cache) -> Result<Vec<Opened>> {
+    let mut opened = Vec::with_capacity(part.pieces.len());
+    for piece in &part.pieces {
+        let gone = || stylobate_storage::Error::NotFound { path: piece.path.clone() };
+        let source = sources.get(piece.source).ok_or_else(gone)?;
+        let located = locate(source, cache, Some(&piece.path)).await?.pop().ok_or_else(gone)?;
+        let mut file = open(piece.source, located, cache).await?;
+        if version(&file.object) != piece.version {
+            return Err(stylobate_storage::Error::Changed { path: piece.path.clone() }.into());
+        }
+        file.units = piece.units.start..piece.units.end.min(file.units.end);
+        opened.push(file);
+    }
+    Ok(opened)
+}
+
+async fn open(source: usize, located: Located, cache: &Cache) -> Result<Opened> {
+    let object = located.store.open_object(&located.path).await?;
+    let metadata = match object.version() {
+        Some(version) => cache.chunks().file(version, FileMetadata::open(&object)).await?,
+        None => {
+            cache.chunks().count_parsed();
+            Arc::new(FileMetadata::open(&object).await?)
+        }
+    };
+    let units = 0..metadata.units();
+    Ok(Opened { source, located, object, metadata, units })
+}
+
+impl Planned {
+    /// Adds a file, less the row groups that the filter rules out.
+    fn add(&mut self, opened: Opened, table: &Table) -> Result<()> {
+        let Opened { source, located, object, metadata, units } = opened;
+        let name = object.name();
+        let output = |output: &Output| table.column_of_file(&output.projected, &output.values, &located, &metadata, &name);
+        let outputs = self.outputs.iter().map(output).collect::<Result<_>>()?;
+        let filtered = match &self.filter {
+            None => Vec::new(),
+            Some(filter) => {
+                filter.roots().iter().map(|root| table.root_of_file(root.index, &located, &metadata, &name)).collect::<Result<_>>()?
+            }
+        };
+        let at = self.files.len();
+        let wanted: Vec<usize> = units.filter(|unit| metadata.unit_rows(*unit) > 0).collect();
+        let verdicts = match &self.filter {
+            None => vec![Verdict::All; wanted.len()],
+            Some(filter) => prune(filter, &*table.statistics(&located, &metadata, &wanted)),
+        };
+        for (unit, verdict) in wanted.into_iter().zip(verdicts) {
+            if verdict == Verdict::None {
+                self.cache.chunks().count_pruned(1);
+                continue;
+            }
+            let rows = metadata.unit_rows(unit);
+            self.units.push(PlannedUnit { file: at, unit, rows, all_pass: verdict == Verdict::All });
+        }
+        self.files.push(PlannedFile { source, object, metadata, outputs, filtered });
+        Ok(())
+    }
+
+    /// Leaves out what lies beyond the limit, where that is known before anything is read.
+    fn keep_to_limit(&mut self) {
+        let Some(limit) = self.limit else { return };
+        let mut certain = 0_u64;
+        self.units.retain(|unit| {
+            let wanted = certain < limit;
+            certain = certain.saturating_add(if unit.all_pass { unit.rows } else { 0 });
+            wanted
+        });
+    }
+}

@@ -1,0 +1,150 @@
+//! What a scan is to read, and what is to come out.
+
+use arrow::datatypes::SchemaRef;
+use stylobate_storage::ReadThrough;
+
+use super::plan::{Scan, ScanPart, plan};
+use crate::{Cache, Predicate, Result};
+
+const DEFAULT_BATCH_ROWS: usize = 65_536;
+
+/// Where files are looked for. Both forms take a file, a folder, or a pattern with `*`, `?`, `[…]` and `**`; a folder
+/// is read with all its subfolders, and `name=value` in its paths become columns.
+#[derive(Clone, Debug)]
+#[non_exhaustive]
+pub enum Source {
+    /// A local path or a URL.
+    Url {
+        /// `DIR`, `file://`, `s3://`, `gs://`, `az://`, `http(s)://`.
+        url: String,
+        /// Keys of the object_store crate, such as `endpoint` and `region`.
+        options: Vec<(String, String)>,
+    },
+    /// A path or pattern within a store that is open already.
+    Store {
+        /// The store.
+        store: ReadThrough,
+        /// The path or pattern.
+        pattern: String,
+    },
+}
+
+/// Which columns come out as dictionaries.
+#[derive(Clone, Debug, Default, PartialEq, Eq, serde::Serialize, serde::Deserialize)]
+pub enum Dictionaries {
+    /// Columns of strings or bytes whose values repeat, as far as the files' footers tell.
+    #[default]
+    Auto,
+    /// All columns of strings or bytes.
+    All,
+    /// None but those that paths give.
+    None,
+    /// These, whatever their type.
+    Columns(Vec<String>),
+}
+
+/// What to scan, and how.
+///
+/// ```no_run
+/// # use stylobate_columnar::{Cache, Dictionaries, Predicate, ScanRequest};
+/// # async fn scan(cache: Cache) -> stylobate_columnar::Result<()> {
+/// let scan = ScanRequest::new("lake/lineitem/*.parquet")
+///     .with_columns(["l_shipmode", "l_quantity"])
+///     .with_filter(Predicate::parse("l_quantity < 24 AND l_shipmode IN ('AIR', 'MAIL')")?)
+///     .plan(&cache)
+///     .await?;
+/// for batch in scan.collect().await? {
+///     println!("{} rows", batch.num_rows());
+/// }
+/// # Ok(())
+/// # }
+/// ```
+#[derive(Clone, Debug)]
+pub struct ScanRequest {
+    pub(super) sources: Vec<Source>,
+    pub(super) columns: Option<Vec<String>>,
+    pub(super) filter: Option<Predicate>,
+    pub(super) dictionary: Dictionaries,
+    pub(super) limit: Option<u64>,
+    pub(super) batch_rows: usize,
+    pub(super) threads: usize,
+    pub(super) schema: Option<SchemaRef>,
+    pub(super) part: Option<ScanPart>,
+}
+
+impl ScanRequest {
+    /// Scans all columns and rows of what is at a local path or URL.
+    pub fn new(url: impl Into<String>) -> Self {
+        Self::over([Source::Url { url: url.into(), options: Vec::new() }])
+    }
+
+    /// Scans all columns and rows of several sources, one after another.
+    pub fn over(sources: impl IntoIterator<Item = Source>) -> Self {
+        Self {
+            sources: sources.into_iter().collect(),
+            columns: None,
+            filter: None,
+            dictionary: Dictionaries::default(),
+            limit: None,
+            batch_rows: DEFAULT_BATCH_ROWS,
+            threads: std::thread::available_parallelism().map_or(1, usize::from),
+            schema: None,
+            part: None,
+        }
+    }
+
+    /// Only these columns, in this order; a dot reaches into a struct. Default: all.
+    pub fn with_columns(mut self, columns: impl IntoIterator<Item = impl Into<String>>) -> Self {
+        self.columns = Some(columns.into_iter().map(Into::into).collect());
+        self
+    }
+
+    /// Only rows for which this is true. Default: all.
+    pub fn with_filter(mut self, filter: Predicate) -> Self {
+        self.filter = Some(filter);
+        self
+    }
+
+    /// Which columns come out as dictionaries. Default: [`Dictionaries::Auto`].
+    pub fn with_dictionary(mut self, dictionary: Dictionaries) -> Self {
+        self.dictionary = dictionary;
+        self
+    }
+
+    /// Only the first so many rows. Default: all.
+    pub fn with_limit(mut self, limit: u64) -> Self {
+        self.limit = Some(limit);
+        self
+    }
+
+    /// Most rows of a batch, from 1 to 65,536. Default: 65,536.
+    pub fn with_batch_rows(mut self, batch_rows: usize) -> Self {
+        self.batch_rows = batch_rows.clamp(1, DEFAULT_BATCH_ROWS);
+        self
+    }
+
+    /// Most threads that decode and filter at the same time. Default: one for each core.
+    pub fn with_threads(mut self, threads: usize) -> Self {
+        self.threads = threads.max(1);
+        self
+    }
+
+    /// What comes out has this schema, which a plan of the same request gave. Default: worked out from the files.
+    pub fn with_schema(mut self, schema: SchemaRef) -> Self {
+        self.schema = Some(schema);
+        self
+    }
+
+    /// Only this part, which a plan of the same request gave.
+    pub fn with_part(mut self, part: ScanPart) -> Self {
+        self.part = Some(part);
+        self
+    }
+
+    /// Finds the files, reads their footers, leaves out what the filter rules out, and decides the schema.
+    ///
+    /// Fails if there is no file, a column is unknown, the filter does not fit, or types of files do not go together.
+    pub async fn plan(self, cache: &Cache) -> Result<Scan> {
+        plan(self, cache.clone()).await
+    }
+}

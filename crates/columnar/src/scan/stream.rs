@@ -1,0 +1,124 @@
+//! The batches of a scan, in order: a few row groups are read at a time, and none before the reader is near it.
+
+use std::{
+    collections::VecDeque,
+    fmt,
+    pin::Pin,
+    sync::Arc,
+    task::{Context, Poll},
+};
+
+use arrow::{array::RecordBatch, datatypes::SchemaRef};
+use futures::{Stream, StreamExt, stream::BoxStream};
+use tokio::{
+    sync::{Semaphore, mpsc},
+    task::JoinHandle,
+};
+
+use super::{Scan, plan::PlannedUnit, units};
+use crate::{Error, Result};
+
+/// Groups of batches that wait for the reader, for each row group under way.
+const READY: usize = 1;
+
+/// The batches of a scan, in the order of files and rows. Dropping it ends the work.
+pub struct ScanStream {
+    schema: SchemaRef,
+    batches: BoxStream<'static, Result<RecordBatch>>,
+}
+
+impl ScanStream {
+    /// The columns of every batch.
+    pub fn schema(&self) -> &SchemaRef {
+        &self.schema
+    }
+}
+
+impl Stream for ScanStream {
+    type Item = Result<RecordBatch>;
+
+    fn poll_next(mut self: Pin<&mut Self>, context: &mut Context<'_>) -> Poll<Option<Self::Item>> {
+        self.batches.poll_next_unpin(context)
+    }
+}
+
+impl fmt::Debug for ScanStream {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.debug_struct("ScanStream").field("schema", &self.schema).finish_non_exhaustive()
+    }
+}
+
+/// A row group that is being read.
+struct UnderWay {
+    batches: mpsc::Receiver<Result<Vec<RecordBatch>>>,
+    task: JoinHandle<()>,
+}
+
+impl Drop for UnderWay {
+    fn drop(&mut self) {
+        self.task.abort();
+    }
+}
+
+struct Running {
+    scan: Scan,
+    cpu: Arc<Semaphore>,
+    waiting: std::vec::IntoIter<PlannedUnit>,
+    under_way: VecDeque<UnderWay>,
+    ready: VecDeque<RecordBatch>,
+    /// Rows that may still come out.
+    left: u64,
+}
+
+/// See [`Scan::stream`].
+pub(super) fn start(scan: Scan) -> ScanStream {
+    let running = Running {
+        cpu: Arc::new(Semaphore::new(scan.inner.threads)),
+        waiting: scan.inner.units.clone().into_iter(),
+        under_way: VecDeque::new(),
+        ready: VecDeque::new(),
+        left: scan.inner.limit.unwrap_or(u64::MAX),
+        scan: scan.clone(),
+    };
+    let batches = futures::stream::try_unfold(running, |mut running| async move {
+        Ok(running.next().await?.map(|batch| (batch, running)))
+    });
+    ScanStream { schema: scan.inner.schema.clone(), batches: batches.fuse().boxed() }
+}
+
+impl Running {
+    async fn next(&mut self) -> Result<Option<RecordBatch>> {
+        loop {
+            if self.left == 0 {
+                return Ok(None);
+            }
+            if let Some(batch) = self.ready.pop_front() {
+                let rows = batch.num_rows() as u64;
+                let batch = if rows > self.left { batch.slice(0, self.left as usize) } else { batch };
+                self.left -= batch.num_rows() as u64;
+                return Ok(Some(batch));
+            }
+            self.begin();
+            let Some(first) = self.under_way.front_mut() else { return Ok(None) };
+            match first.batches.recv().await {
+                Some(batches) => self.ready.extend(batches?),
+                None => {
+                    let ended = (&mut first.task).await;
+                    ended.map_err(|error| Error::Ended { reason: error.to_string() })?;
+                    self.under_way.pop_front();
+                }
+            }
+        }
+    }
+
+    /// Keeps as many row groups under way as there are threads. Under a limit it is one, unless that gave too little.
+    fn begin(&mut self) {
+        let at_once = if self.left < u64::MAX { 1 } else { self.scan.inner.threads };
+        while self.under_way.len() < at_once {
+            let Some(unit) = self.waiting.next() else { return };
+            let (sender, batches) = mpsc::channel(READY);
+            let task = tokio::spawn(units::run(self.scan.inner.clone(), self.cpu.clone(), unit, sender));
+            self.under_way.push_back(UnderWay { batches, task });
+        }
+    }
+}

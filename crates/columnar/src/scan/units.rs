@@ -1,0 +1,222 @@
+//! Reads one row group or stripe: the columns of the filter first, and the others only where rows pass it.
+
+use std::{ops::Range, sync::Arc};
+
+use arrow::{
+    array::{Array, ArrayRef, RecordBatch},
+    buffer::BooleanBuffer,
+    compute::cast_with_options,
+};
+use tokio::sync::{Semaphore, mpsc};
+
+use super::{
+    batches,
+    load::{Loaded, Wanted, load, on_thread},
+    plan::{Planned, PlannedFile, PlannedUnit},
+};
+use crate::{
+    Error, Result,
+    chunk::SEGMENT_ROWS,
+    chunk_cache::Representation,
+    predicate::{Bound, Evaluator},
+    table::{EXACT, FileColumn, Output, value_type},
+};
+
+/// Where batches go; they wait for whoever reads.
+pub(super) type Batches = mpsc::Sender<Result<Vec<RecordBatch>>>;
+
+/// Rows that are handed over together, before the filter.
+const ROWS_AT_ONCE: usize = 4 * SEGMENT_ROWS;
+/// Rows of a batch where there is no memory for whole columns.
+const STREAMED_ROWS: usize = 8192;
+
+/// Reads a unit, and sends its batches; an error is the last that is sent.
+pub(super) async fn run(planned: Arc<Planned>, cpu: Arc<Semaphore>, unit: PlannedUnit, batches: Batches) {
+    if let Err(error) = read(planned, cpu, unit, &batches).await {
+        // Nobody is told where nobody reads any more.
+        let _ = batches.send(Err(error)).await;
+    }
+}
+
+async fn read(planned: Arc<Planned>, cpu: Arc<Semaphore>, unit: PlannedUnit, batches: &Batches) -> Result<()> {
+    let Some(file) = planned.files.get(unit.file) else { return Ok(()) };
+    let filter = planned.filter.as_ref().filter(|_| !unit.all_pass);
+    let mut keep = None;
+    if let Some(filter) = filter {
+        let wanted = wanted_by_filter(&planned, file);
+        let Some(loaded) = load(&planned, &cpu, unit.file, unit.unit, wanted).await? else {
+            return stream(planned, cpu, unit, batches).await;
+        };
+        let passing = {
+            let (planned, mut evaluator) = (planned.clone(), filter.evaluator());
+            on_thread(&cpu, move || passing(&planned, unit, &loaded, &mut evaluator)).await??
+        };
+        if passing.iter().all(|segment| segment.count_set_bits() == 0) {
+            return Ok(());
+        }
+        keep = Some(Arc::new(passing));
+    }
+    let wanted = planned.outputs.iter().zip(&file.outputs).filter_map(|(output, column)| wanted(output, column));
+    let Some(loaded) = load(&planned, &cpu, unit.file, unit.unit, wanted.collect()).await? else {
+        return stream(planned, cpu, unit, batches).await;
+    };
+    let loaded = Arc::new(loaded);
+    let rows = unit.rows as usize;
+    for start in (0..rows).step_by(ROWS_AT_ONCE) {
+        let (planned, loaded, keep) = (planned.clone(), loaded.clone(), keep.clone());
+        let range = start..rows.min(start + ROWS_AT_ONCE);
+        let built = on_thread(&cpu, move || build(&planned, unit, &loaded, keep.as_deref(), range)).await??;
+        if !built.is_empty() && batches.send(Ok(built)).await.is_err() {
+            return Ok(());
+        }
+    }
+    Ok(())
+}
+
+fn wanted(output: &Output, column: &FileColumn) -> Option<Wanted> {
+    let FileColumn::Read(projected) = column else { return None };
+    let representation = if output.insist { Representation::Dictionary } else { Representation::Native };
+    Some((projected.clone(), representation))
+}
+
+/// A column of the filter is shared with one that comes out, if there is such a one.
+fn wanted_by_filter(planned: &Planned, file: &PlannedFile) -> Vec<Wanted> {
+    let shared = |column: &FileColumn| {
+        let FileColumn::Read(projected) = column else { return None };
+        let outputs = planned.outputs.iter().zip(&file.outputs).filter_map(|(output, column)| wanted(output, column));
+        let mut same = outputs.filter(|(output, _)| output == projected);
+        Some(same.next().unwrap_or_else(|| (projected.clone(), Representation::Native)))
+    };
+    file.filtered.iter().filter_map(shared).collect()
+}
+
+/// The rows that pass the filter, segment by segment.
+fn passing(
+    planned: &Planned,
+    unit: PlannedUnit,
+    loaded: &Loaded,
+    evaluator: &mut Evaluator,
+) -> Result<Vec<BooleanBuffer>> {
+    let Some(file) = planned.files.get(unit.file) else { return Ok(Vec::new()) };
+    let mut wanted = wanted_by_filter(planned, file).into_iter();
+    let wanted: Vec<Option<Wanted>> = file
+        .filtered
+        .iter()
+        .map(|column| if matches!(column, FileColumn::Read(_)) { wanted.next() } else { None })
+        .collect();
+    let rows = unit.rows as usize;
+    let segments = (0..rows).step_by(SEGMENT_ROWS).map(|start| {
+        let count = SEGMENT_ROWS.min(rows - start);
+        let columns = file.filtered.iter().zip(&wanted).zip(&planned.filtered).map(|((column, wanted), field)| {
+            let target = value_type(field.data_type());
+            match (column, wanted) {
+                (FileColumn::Value(value), _) => batches::repeated(value, count, field.data_type()),
+                (FileColumn::Read(_), Some(wanted)) => {
+                    let slice = loaded.chunk(wanted).and_then(|chunk| chunk.slice(start, count));
+                    let slice = slice.ok_or_else(lost)?;
+                    if value_type(slice.data_type()) == target {
+                        return Ok(slice);
+                    }
+                    cast_with_options(&slice, target, &EXACT).map_err(Error::arrow(format!("column {}", field.name())))
+                }
+                (FileColumn::Read(_), None) => Err(lost()),
+            }
+        });
+        let columns: Vec<ArrayRef> = columns.collect::<Result<_>>()?;
+        evaluator.evaluate(&columns, count)
+    });
+    segments.collect()
+}
+
+fn lost() -> Error {
+    Error::Ended { reason: "a column is not what its footer says".to_owned() }
+}
+
+/// The batches of some rows.
+fn build(
+    planned: &Planned,
+    unit: PlannedUnit,
+    loaded: &Loaded,
+    keep: Option<&Vec<BooleanBuffer>>,
+    rows: Range<usize>,
+) -> Result<Vec<RecordBatch>> {
+    let Some(file) = planned.files.get(unit.file) else { return Ok(Vec::new()) };
+    let mut built = Vec::new();
+    let mut start = rows.start;
+    while start < rows.end {
+        let in_segment = start % SEGMENT_ROWS;
+        let count = planned.batch_rows.min(SEGMENT_ROWS - in_segment).min(rows.end - start);
+        let keep = keep.and_then(|keep| keep.get(start / SEGMENT_ROWS)).map(|keep| keep.slice(in_segment, count));
+        if keep.as_ref().is_none_or(|keep| keep.count_set_bits() > 0) {
+            let columns = planned.outputs.iter().zip(&file.outputs).map(|(output, column)| match column {
+                FileColumn::Value(value) => batches::repeated(value, count, output.field.data_type()),
+                FileColumn::Read(_) => {
+                    let chunk = wanted(output, column).and_then(|wanted| loaded.chunk(&wanted));
+                    chunk.and_then(|chunk| chunk.slice(start, count)).ok_or_else(lost)
+                }
+            });
+            let columns: Vec<ArrayRef> = columns.collect::<Result<_>>()?;
+            built.push(batches::batch(&planned.schema, &planned.outputs, &columns, count, keep.as_ref())?);
+        }
+        start += count;
+    }
+    Ok(built)
+}
+
+/// Reads a unit batch by batch, holding no whole column: slower, and in little memory.
+async fn stream(planned: Arc<Planned>, cpu: Arc<Semaphore>, unit: PlannedUnit, batches: &Batches) -> Result<()> {
+    planned.cache.chunks().count_streamed();
+    let runtime = tokio::runtime::Handle::current();
+    let batches = batches.clone();
+    on_thread(&cpu, move || {
+        let Some(file) = planned.files.get(unit.file) else { return Ok(()) };
+        let filter = planned.filter.as_ref().filter(|_| !unit.all_pass);
+        let mut evaluator = filter.map(Bound::evaluator);
+        let mut columns: Vec<_> = file.outputs.iter().chain(filter.iter().flat_map(|_| &file.filtered)).filter_map(read_column).collect();
+        columns.sort();
+        columns.dedup();
+        let rows = STREAMED_ROWS.min(planned.batch_rows);
+        for read in file.metadata.stream(&file.object, unit.unit, &columns, rows, &runtime)? {
+            let (read, count) = read?;
+            let find = |column: &FileColumn, field: &arrow::datatypes::Field| match column {
+                FileColumn::Value(value) => batches::repeated(value, count, field.data_type()),
+                FileColumn::Read(projected) => {
+                    let at = columns.binary_search(projected).ok();
+                    at.and_then(|at| read.get(at)).cloned().ok_or_else(lost)
+                }
+            };
+            let keep = match &mut evaluator {
+                Some(evaluator) => {
+                    let arrays = file.filtered.iter().zip(&planned.filtered).map(|(column, field)| {
+                        let array = find(column, field)?;
+                        let target = value_type(field.data_type());
+                        if value_type(array.data_type()) == target {
+                            return Ok(array);
+                        }
+                        cast_with_options(&array, target, &EXACT).map_err(Error::arrow(format!("column {}", field.name())))
+                    });
+                    Some(evaluator.evaluate(&arrays.collect::<Result<Vec<_>>>()?, count)?)
+                }
+                None => None,
+            };
+            if keep.as_ref().is_some_and(|keep| keep.count_set_bits() == 0) {
+                continue;
+            }
+            let arrays = planned.outputs.iter().zip(&file.outputs).map(|(output, column)| find(column, &output.field));
+            let arrays: Vec<ArrayRef> = arrays.collect::<Result<_>>()?;
+            let batch = batches::batch(&planned.schema, &planned.outputs, &arrays, count, keep.as_ref())?;
+            if batches.blocking_send(Ok(vec![batch])).is_err() {
+                return Ok(());
+            }
+        }
+        Ok(())
+    })
+    .await?
+}
+
+fn read_column(column: &FileColumn) -> Option<crate::schema::Projected> {
+    match column {
+        FileColumn::Read(projected) => Some(projected.clone()),
+        FileColumn::Value(_) => None,
+    }
+}

@@ -1,0 +1,395 @@
+//! The table that files make together: its columns, which of them come out, and where each is in each file.
+
+use std::collections::BTreeSet;
+use std::sync::Arc;
+
+use arrow::{
+    array::{Array, ArrayRef, BooleanArray, StringArray, UInt64Array, new_null_array},
+    compute::{CastOptions, cast_with_options, concat},
+    datatypes::{DataType, Field, FieldRef, Schema},
+};
+
+use crate::{
+    Error, Result,
+    format::FileMetadata,
+    locate::Located,
+    predicate::{Column, Literal},
+    scan::Dictionaries,
+    schema::{Projected, leaves_below, widened},
+    statistics::Statistics,
+};
+
+/// How values become another type: one that does not fit is an error, never null.
+pub(crate) const EXACT: CastOptions<'static> = CastOptions { safe: false, format_options: FORMAT };
+const FORMAT: arrow::util::display::FormatOptions<'static> = arrow::util::display::FormatOptions::new();
+
+/// The columns of all files, and those that their paths give.
+#[derive(Debug)]
+pub(crate) struct Table {
+    schema: Schema,
+}
+
+/// A column that comes out.
+#[derive(Clone, Debug)]
+pub(crate) struct Output {
+    /// Its name and type as it comes out.
+    pub(crate) field: FieldRef,
+    /// Which column of the table it is, and which leaves of it.
+    pub(crate) projected: Projected,
+    /// The type of its values: that of the field, less the dictionary.
+    pub(crate) values: DataType,
+    /// Whether it is read as a dictionary even where the file has none.
+    pub(crate) insist: bool,
+}
+
+/// Where a file has a column.
+#[derive(Clone, Debug)]
+pub(crate) enum FileColumn {
+    /// It is read.
+    Read(Projected),
+    /// All rows have this one value: its path's, or null where the file has no such column.
+    Value(ArrayRef),
+}
+
+/// The key type of dictionaries that paths give.
+fn partition_type(values: DataType) -> DataType {
+    DataType::Dictionary(Box::new(DataType::UInt16), Box::new(values))
+}
+
+impl Table {
+    /// The table of these files: all columns of all of them, in the order in which they appear.
+    pub(crate) fn of(files: &[(&Located, &FileMetadata)]) -> Result<Self> {
+        let mut fields: Vec<Field> = Vec::new();
+        let mut metadata = None;
+        for (located, file) in files {
+            let schema = file.schema();
+            metadata.get_or_insert_with(|| schema.metadata().clone());
+            for field in schema.fields() {
+                let Some(known) = fields.iter_mut().find(|known| known.name() == field.name()) else {
+                    fields.push(field.as_ref().clone().with_nullable(true));
+                    continue;
+                };
+                let data_type = widened(known.data_type(), field.data_type()).ok_or_else(|| Error::Schema {
+                    object: located.path.to_string(),
+                    column: field.name().clone(),
+                    reason: format!("it is {} here and {} in files before", field.data_type(), known.data_type()),
+                })?;
+                *known = known.clone().with_data_type(data_type);
+            }
+        }
+        add_partitions(files, &mut fields);
+        let nullable = |field: Field| {
+            // A column is without nulls only where each file has it so.
+            let always = files.iter().all(|(_, file)| {
+                file.schema().field_with_name(field.name()).is_ok_and(|of_file| !of_file.is_nullable())
+            });
+            field.with_nullable(!always)
+        };
+        let fields: Vec<Field> = fields.into_iter().map(nullable).collect();
+        Ok(Self { schema: Schema::new_with_metadata(fields, metadata.unwrap_or_default()) })
+    }
+
+    /// A table whose columns were worked out before.
+    pub(crate) fn given(schema: Schema) -> Self {
+        Self { schema }
+    }
+
+    /// All columns.
+    pub(crate) fn schema(&self) -> &Schema {
+        &self.schema
+    }
+
+    /// The columns that come out, or that the filter looks at.
+    pub(crate) fn relevant(&self, outputs: &[Output], filtered: Vec<Column>) -> Schema {
+        let mut roots: BTreeSet<usize> = outputs.iter().map(|output| output.projected.root).collect();
+        roots.extend(filtered.iter().filter_map(|column| self.resolve(column.name()).map(|(root, _)| root)));
+        Schema::new(roots.iter().map(|root| self.schema.field(*root).clone()).collect::<Vec<_>>())
+    }
+
+    /// The top-level column that a name begins with, and the names of the fields below it.
+    fn resolve<'n>(&self, name: &'n str) -> Option<(usize, Vec<&'n str>)> {
+        if let Ok(root) = self.schema.index_of(name) {
+            return Some((root, Vec::new()));
+        }
+        name.match_indices('.').find_map(|(dot, _)| {
+            let root = self.schema.index_of(name.get(..dot)?).ok()?;
+            Some((root, name.get(dot + 1..)?.split('.').collect()))
+        })
+    }
+
+    fn no_such_column(&self, column: &str) -> Error {
+        let names: Vec<&str> = self.schema.fields().iter().map(|field| field.name().as_str()).collect();
+        Error::NoSuchColumn { column: column.to_owned(), available: names.join(", ") }
+    }
+
+    /// The columns that were asked for, in that order; several fields of one struct are one column.
+    pub(crate) fn outputs(
+        &self,
+        columns: Option<&[String]>,
+        dictionaries: &Dictionaries,
+        files: &[(&Located, &FileMetadata)],
+    ) -> Result<Vec<Output>> {
+        let mut wanted: Vec<(usize, Vec<Vec<&str>>)> = Vec::new();
+        match columns {
+            None => wanted.extend((0..self.schema.fields().len()).map(|root| (root, vec![Vec::new()]))),
+            Some(columns) => {
+                for column in columns {
+                    let (root, path) = self.resolve(column).ok_or_else(|| self.no_such_column(column))?;
+                    match wanted.iter_mut().find(|(known, _)| *known == root) {
+                        Some((_, paths)) => paths.push(path),
+                        None => wanted.push((root, vec![path])),
+                    }
+                }
+            }
+        }
+        if let Dictionaries::Columns(names) = dictionaries
+            && let Some(unknown) = names.iter().find(|name| self.schema.index_of(name).is_err())
+        {
+            return Err(self.no_such_column(unknown));
+        }
+        let output = |(root, paths): (usize, Vec<Vec<&str>>)| {
+            let field = Arc::new(self.schema.field(root).clone());
+            let leaves = leaves_below(&field, &paths).ok_or_else(|| {
+                let path = paths.iter().map(|path| path.join(".")).collect::<Vec<_>>().join(", ");
+                self.no_such_column(&format!("{}.{path}", field.name()))
+            })?;
+            let projected = Projected { root, leaves };
+            let field = projected.field(&field);
+            Ok(as_output(field, projected, dictionaries, files))
+        };
+        wanted.into_iter().map(output).collect()
+    }
+
+    /// Where a file has a column that comes out.
+    pub(crate) fn column_of_file(
+        &self,
+        projected: &Projected,
+        values: &DataType,
+        located: &Located,
+        file: &FileMetadata,
+        object: &str,
+    ) -> Result<FileColumn> {
+        let name = self.schema.field(projected.root).name();
+        if let Ok(root) = file.schema().index_of(name) {
+            let own = file.schema().field(root);
+            let table = self.schema.field(projected.root);
+            if projected.leaves.is_some() && !same_layout(own.data_type(), table.data_type()) {
+                let reason = "its fields differ from those of other files: ask for the whole column".to_owned();
+                return Err(Error::Schema { object: object.to_owned(), column: name.clone(), reason });
+            }
+            return Ok(FileColumn::Read(Projected { root, leaves: projected.leaves.clone() }));
+        }
+        let value = located.partitions.iter().find(|(partition, _)| partition == name);
+        let value = match value {
+            Some((_, Some(text))) => {
+                let text: ArrayRef = Arc::new(StringArray::from(vec![text.as_str()]));
+                cast_with_options(&text, values, &EXACT).map_err(Error::arrow(format!("{object}: {name}")))?
+            }
+            _ => new_null_array(values, 1),
+        };
+        Ok(FileColumn::Value(value))
+    }
+
+    /// Where a file has a column that the filter looks at.
+    pub(crate) fn root_of_file(
+        &self,
+        root: usize,
+        located: &Located,
+        file: &FileMetadata,
+        object: &str,
+    ) -> Result<FileColumn> {
+        let values = value_type(self.schema.field(root).data_type()).clone();
+        self.column_of_file(&Projected::whole(root), &values, located, file, object)
+    }
+
+    /// What is known of the values in some row groups or stripes of a file.
+    pub(crate) fn statistics<'a>(
+        &'a self,
+        located: &'a Located,
+        file: &'a FileMetadata,
+        units: &'a [usize],
+    ) -> Box<dyn Statistics + 'a> {
+        Box::new(OfFile { table: self, located, file, inner: file.statistics(units) })
+    }
+}
+
+impl Output {
+    /// The outputs with the types that another plan decided.
+    pub(crate) fn with_types_of(outputs: Vec<Self>, schema: &Schema) -> Result<Vec<Self>> {
+        if outputs.len() != schema.fields().len() {
+            let reason = format!("{} columns come out, not {}", outputs.len(), schema.fields().len());
+            return Err(Error::Schema { object: "the schema given".to_owned(), column: String::new(), reason });
+        }
+        let retyped = outputs.into_iter().zip(schema.fields()).map(|(output, field)| {
+            let values = value_type(field.data_type()).clone();
+            let insist = output.insist || matches!(field.data_type(), DataType::Dictionary(..));
+            Self { field: field.clone(), values, insist, ..output }
+        });
+        Ok(retyped.collect())
+    }
+}
+
+fn as_output(
+    field: FieldRef,
+    projected: Projected,
+    dictionaries: &Dictionaries,
+    files: &[(&Located, &FileMetadata)],
+) -> Output {
+    let values = value_type(field.data_type()).clone();
+    let is_partition = matches!(field.data_type(), DataType::Dictionary(..));
+    let is_text = matches!(
+        values,
+        DataType::Utf8 | DataType::LargeUtf8 | DataType::Utf8View | DataType::Binary | DataType::LargeBinary | DataType::BinaryView
+    );
+    let insist = match dictionaries {
+        Dictionaries::All => is_text,
+        Dictionaries::Columns(names) => !values.is_nested() && names.iter().any(|name| name == field.name()),
+        Dictionaries::Auto | Dictionaries::None => false,
+    };
+    let repeats = || {
+        let with_it: Vec<bool> = files
+            .iter()
+            .filter(|(_, file)| file.units() > 0)
+            .filter_map(|(_, file)| Some(file.repeats(file.schema().index_of(field.name()).ok()?)))
+            .collect();
+        !with_it.is_empty() && with_it.iter().all(|repeats| *repeats)
+    };
+    let automatic = *dictionaries == Dictionaries::Auto && is_text && repeats();
+    let field = if is_partition || !(insist || automatic) {
+        field
+    } else {
+        // A batch of 65,536 rows has no more values than two bytes tell apart; who insists may have any number.
+        let key = if insist { DataType::UInt32 } else { DataType::UInt16 };
+        Arc::new(field.as_ref().clone().with_data_type(DataType::Dictionary(Box::new(key), Box::new(values.clone()))))
+    };
+    Output { field, projected, values, insist }
+}
+
+/// The type of the values, without the dictionary that they may come as.
+pub(crate) fn value_type(data_type: &DataType) -> &DataType {
+    match data_type {
+        DataType::Dictionary(_, values) => values,
+        other => other,
+    }
+}
+
+/// Whether two nested types have the same fields at the same places, whatever the types of these.
+fn same_layout(a: &DataType, b: &DataType) -> bool {
+    match (a, b) {
+        (DataType::Struct(a), DataType::Struct(b)) => {
+            a.len() == b.len()
+                && a.iter().zip(b).all(|(a, b)| a.name() == b.name() && same_layout(a.data_type(), b.data_type()))
+        }
+        (DataType::List(a), DataType::List(b)) => same_layout(a.data_type(), b.data_type()),
+        (a, b) => a == b || (!a.is_nested() && !b.is_nested()),
+    }
+}
+
+/// Adds the columns that paths give, unless files have columns of these names: whole numbers where all values are,
+/// else text.
+fn add_partitions(files: &[(&Located, &FileMetadata)], fields: &mut Vec<Field>) {
+    let mut names: Vec<&str> = Vec::new();
+    for (located, _) in files {
+        for (name, _) in &located.partitions {
+            if !names.contains(&name.as_str()) {
+                names.push(name);
+            }
+        }
+    }
+    for name in names {
+        if fields.iter().any(|field| field.name() == name) {
+            continue;
+        }
+        let values = files.iter().flat_map(|(located, _)| &located.partitions);
+        let mut values = values.filter(|(known, _)| known == name).filter_map(|(_, value)| value.as_deref());
+        // What is written in another way, such as 007, is a name and not a number.
+        let whole = values.all(|value| value.parse::<i64>().is_ok_and(|number| number.to_string() == value));
+        let data_type = if whole { DataType::Int64 } else { DataType::Utf8 };
+        fields.push(Field::new(name, partition_type(data_type), true));
+    }
+}
+
+/// Statistics of parts of a file as the table sees them: widened types, missing columns, and what the path says.
+struct OfFile<'a> {
+    table: &'a Table,
+    located: &'a Located,
+    file: &'a FileMetadata,
+    inner: Box<dyn Statistics + 'a>,
+}
+
+impl OfFile<'_> {
+    /// The type of the column in the table, if the file has it.
+    fn target(&self, column: &Column) -> Option<Option<DataType>> {
+        let (root, path) = self.table.resolve(column.name())?;
+        let field = self.table.schema.field(root);
+        if self.file.schema().index_of(field.name()).is_err() {
+            return Some(None);
+        }
+        let mut data_type = field.data_type();
+        for name in path {
+            let DataType::Struct(fields) = data_type else { return None };
+            data_type = fields.find(name)?.1.data_type();
+        }
+        Some(Some(value_type(data_type).clone()))
+    }
+
+    /// The one value of a column that the file does not have: `Some(None)` is null.
+    fn value(&self, column: &Column) -> Option<Option<ArrayRef>> {
+        let (root, path) = self.table.resolve(column.name())?;
+        if !path.is_empty() {
+            return Some(None);
+        }
+        match self.table.root_of_file(root, self.located, self.file, "").ok()? {
+            FileColumn::Value(value) if value.is_null(0) => Some(None),
+            FileColumn::Value(value) => Some(Some(value)),
+            FileColumn::Read(_) => None,
+        }
+    }
+
+    fn bound(&self, column: &Column, inner: Option<ArrayRef>) -> Option<ArrayRef> {
+        match self.target(column)? {
+            Some(data_type) => {
+                let inner = inner?;
+                // What does not fit the wider type is no bound.
+                if *inner.data_type() == data_type { Some(inner) } else { arrow::compute::cast(&inner, &data_type).ok() }
+            }
+            None => {
+                let value = self.value(column)??;
+                concat(&vec![value.as_ref() as &dyn Array; self.parts().max(1)]).ok().filter(|_| self.parts() > 0)
+            }
+        }
+    }
+}
+
+impl Statistics for OfFile<'_> {
+    fn parts(&self) -> usize {
+        self.inner.parts()
+    }
+
+    fn min(&self, column: &Column) -> Option<ArrayRef> {
+        self.bound(column, self.inner.min(column))
+    }
+
+    fn max(&self, column: &Column) -> Option<ArrayRef> {
+        self.bound(column, self.inner.max(column))
+    }
+
+    fn null_counts(&self, column: &Column) -> Option<UInt64Array> {
+        match self.target(column)? {
+            Some(_) => self.inner.null_counts(column),
+            None => match self.value(column)? {
+                Some(_) => Some(vec![0_u64; self.parts()].into()),
+                None => self.inner.row_counts(),
+            },
+        }
+    }
+
+    fn row_counts(&self) -> Option<UInt64Array> {
+        self.inner.row_counts()
+    }
+
+    fn may_contain(&self, column: &Column, literals: &[Literal]) -> Option<BooleanArray> {
+        self.target(column)??;
+        self.inner.may_contain(column, literals)
+    }
+}

@@ -1,0 +1,197 @@
+//! Scans over files that the parquet crate wrote, against what was put in.
+
+mod support;
+
+use std::sync::Arc;
+
+use arrow::{
+    array::{Array, ArrayRef, Int32Array, Int64Array, RecordBatch, StringArray},
+    compute::{cast, concat_batches},
+    datatypes::{DataType, Field, Schema},
+};
+use parquet::file::properties::{EnabledStatistics, WriterProperties, WriterVersion};
+use stylobate_columnar::{Dictionaries, Error, Predicate, ScanRequest, col};
+use support::{Folder, cache, collect, strings};
+
+/// Rows with few distinct strings, and one string per row; some are null.
+fn table(rows: usize) -> RecordBatch {
+    let schema = Schema::new(vec![
+        Field::new("id", DataType::Int64, false),
+        Field::new("kind", DataType::Utf8, true),
+        Field::new("name", DataType::Utf8, true),
+        Field::new("size", DataType::Int32, true),
+    ]);
+    let kind = |i: usize| (i % 11 != 0).then(|| format!("kind {}", i % 7));
+    let name = |i: usize| (i % 13 != 0).then(|| format!("name of row {i}"));
+    let columns: Vec<ArrayRef> = vec![
+        Arc::new((0..rows as i64).collect::<Int64Array>()),
+        Arc::new((0..rows).map(kind).collect::<StringArray>()),
+        Arc::new((0..rows).map(name).collect::<StringArray>()),
+        Arc::new((0..rows).map(|i| (i % 5 != 0).then_some((i % 1000) as i32)).collect::<Int32Array>()),
+    ];
+    RecordBatch::try_new(Arc::new(schema), columns).unwrap()
+}
+
+#[tokio::test(flavor = "multi_thread")]
+async fn what_was_written_is_read() {
+    let folder = Folder::new();
+    for version in [WriterVersion::PARQUET_1_0, WriterVersion::PARQUET_2_0] {
+        let properties = WriterProperties::builder()
+            .set_writer_version(version)
+            .set_max_row_group_row_count(Some(70_000))
+            .set_data_page_row_count_limit(9_000)
+            .build();
+        let written = table(200_000);
+        let path = folder.parquet("t.parquet", &written, properties);
+        for dictionary in [Dictionaries::Auto, Dictionaries::All, Dictionaries::None] {
+            for memory in [0, 1 << 30] {
+                let cache = cache(memory).await;
+                let request = ScanRequest::new(&path).with_dictionary(dictionary.clone());
+                let read = collect(request, &cache).await.unwrap();
+                assert_eq!(read.num_rows(), written.num_rows());
+                for (column, expected) in read.columns().iter().zip(written.columns()) {
+                    assert_eq!(&cast(column, expected.data_type()).unwrap(), expected);
+                }
+                let kind = read.schema().field(1).data_type().clone();
+                assert_eq!(matches!(kind, DataType::Dictionary(..)), dictionary != Dictionaries::None, "{kind}");
+                let name = read.schema().field(2).data_type().clone();
+                assert_eq!(matches!(name, DataType::Dictionary(..)), dictionary == Dictionaries::All, "{name}");
+            }
+        }
+    }
+}
+
+#[tokio::test(flavor = "multi_thread")]
+async fn a_filter_gives_exactly_the_rows_that_match() {
+    let folder = Folder::new();
+    let written = table(150_000);
+    let properties = WriterProperties::builder().set_max_row_group_row_count(Some(40_000)).build();
+    let path = folder.parquet("t.parquet", &written, properties);
+    for memory in [0, 1 << 30] {
+        let cache = cache(memory).await;
+        let filter = col("kind").eq("kind 3").and(col("size").lt(10)).and(col("id").gt_eq(50_000));
+        let request = ScanRequest::new(&path).with_columns(["name", "id"]).with_filter(filter);
+        let read = collect(request, &cache).await.unwrap();
+        let expected: Vec<i64> = (50_000..150_000_i64)
+            .filter(|i| i % 11 != 0 && i % 7 == 3 && i % 5 != 0 && i % 1000 < 10)
+            .collect();
+        let ids = read.column(1).as_any().downcast_ref::<Int64Array>().unwrap();
+        assert_eq!(ids.values().as_ref(), expected);
+        let first = format!("name of row {}", expected[0]);
+        assert_eq!(strings(read.column(0))[0].as_deref(), (expected[0] % 13 != 0).then_some(first.as_str()));
+    }
+}
+
+#[tokio::test(flavor = "multi_thread")]
+async fn a_limit_ends_the_scan_early() {
+    let folder = Folder::new();
+    let path = folder.parquet("t.parquet", &table(100_000), WriterProperties::default());
+    let cache = cache(1 << 28).await;
+    let read = collect(ScanRequest::new(&path).with_limit(7).with_batch_rows(3), &cache).await.unwrap();
+    assert_eq!(read.num_rows(), 7);
+    let none = collect(ScanRequest::new(&path).with_limit(0), &cache).await.unwrap();
+    assert_eq!(none.num_rows(), 0);
+}
+
+#[tokio::test(flavor = "multi_thread")]
+async fn parts_together_are_the_whole() {
+    let folder = Folder::new();
+    let written = table(100_000);
+    let properties = WriterProperties::builder().set_max_row_group_row_count(Some(9_000)).build();
+    folder.parquet("t/a=1/x.parquet", &written.slice(0, 60_000), properties.clone());
+    folder.parquet("t/a=x/y.parquet", &written.slice(60_000, 40_000), properties);
+    let cache = cache(1 << 28).await;
+    let request = ScanRequest::new(folder.path("t")).with_columns(["id", "a"]).with_filter(col("kind").is_not_null());
+    let scan = request.clone().plan(&cache).await.unwrap();
+    let whole = scan.collect().await.unwrap();
+    let parts = scan.parts(5);
+    assert!(parts.len() <= 5 && parts.len() > 2, "{}", parts.len());
+    let mut together = Vec::new();
+    for part in parts {
+        let text = serde_json::to_string(&part).unwrap();
+        let request = request.clone().with_part(serde_json::from_str(&text).unwrap());
+        together.extend(request.plan(&cache).await.unwrap().collect().await.unwrap());
+    }
+    let plain = |batches: &[RecordBatch]| {
+        let batch = concat_batches(scan.schema(), batches).unwrap();
+        (batch.column(0).clone(), strings(batch.column(1)))
+    };
+    assert_eq!(plain(&whole), plain(&together));
+}
+
+#[tokio::test(flavor = "multi_thread")]
+async fn folders_named_like_values_become_columns() {
+    let folder = Folder::new();
+    let written = table(10);
+    for year in [2023, 2024] {
+        for city in ["Berlin", "S%C3%A3o%20Paulo", "__HIVE_DEFAULT_PARTITION__"] {
+            folder.parquet(&format!("t/year={year}/city={city}/x.parquet"), &written, WriterProperties::default());
+        }
+    }
+    std::fs::write(folder.path("t/_SUCCESS"), "x").unwrap();
+    let cache = cache(1 << 28).await;
+    let all = collect(ScanRequest::new(folder.path("t")), &cache).await.unwrap();
+    assert_eq!(all.num_rows(), 60);
+    let filter = Predicate::parse("year = 2024 AND city = 'São Paulo'").unwrap();
+    let request = ScanRequest::new(folder.path("t")).with_filter(filter).with_columns(["city", "year"]);
+    let scan = request.plan(&cache).await.unwrap();
+    assert_eq!(scan.units(), 1, "folders rule out the other files");
+    let batch = scan.collect().await.unwrap().remove(0);
+    assert_eq!(strings(batch.column(0)), vec![Some("São Paulo".to_owned()); 10]);
+    let null = ScanRequest::new(folder.path("t/**/*.parquet")).with_filter(col("city").is_null());
+    assert_eq!(collect(null, &cache).await.unwrap().num_rows(), 20);
+}
+
+#[tokio::test(flavor = "multi_thread")]
+async fn files_with_other_columns_and_narrower_types_go_together() {
+    let folder = Folder::new();
+    let a = RecordBatch::try_from_iter([
+        ("x", Arc::new(Int32Array::from(vec![1, 2])) as ArrayRef),
+        ("only_a", Arc::new(StringArray::from(vec!["p", "q"]))),
+    ]);
+    let b = RecordBatch::try_from_iter([("x", Arc::new(Int64Array::from(vec![1_i64 << 40])) as ArrayRef)]);
+    folder.parquet("t/a.parquet", &a.unwrap(), WriterProperties::default());
+    folder.parquet("t/b.parquet", &b.unwrap(), WriterProperties::default());
+    let cache = cache(1 << 28).await;
+    let read = collect(ScanRequest::new(folder.path("t")), &cache).await.unwrap();
+    assert_eq!(read.column(0).as_ref(), &Int64Array::from(vec![1, 2, 1 << 40]) as &dyn Array);
+    assert_eq!(strings(read.column(1)), [Some("p".to_owned()), Some("q".to_owned()), None]);
+    let large = ScanRequest::new(folder.path("t")).with_filter(col("x").gt(5_000_000_000_i64)).plan(&cache).await.unwrap();
+    assert_eq!(large.units(), 1, "bounds of a narrower column rule it out");
+    let wrong = RecordBatch::try_from_iter([("x", Arc::new(StringArray::from(vec!["z"])) as ArrayRef)]);
+    folder.parquet("t/c.parquet", &wrong.unwrap(), WriterProperties::default());
+    let error = collect(ScanRequest::new(folder.path("t")), &cache).await.unwrap_err();
+    assert!(matches!(&error, Error::Schema { object, column, .. } if object.contains("c.parquet") && column == "x"), "{error}");
+}
+
+#[tokio::test(flavor = "multi_thread")]
+async fn statistics_rule_out_row_groups() {
+    let folder = Folder::new();
+    let properties = WriterProperties::builder()
+        .set_max_row_group_row_count(Some(10_000))
+        .set_statistics_enabled(EnabledStatistics::Chunk)
+        .build();
+    let path = folder.parquet("t.parquet", &table(100_000), properties);
+    let cache = cache(1 << 28).await;
+    let scan = ScanRequest::new(&path).with_filter(col("id").between(25_000, 34_999)).plan(&cache).await.unwrap();
+    assert_eq!(scan.units(), 2);
+    assert_eq!(scan.collect().await.unwrap().iter().map(RecordBatch::num_rows).sum::<usize>(), 10_000);
+    assert_eq!(cache.stats().pruned_units, 8);
+}
+
+#[tokio::test(flavor = "multi_thread")]
+async fn errors_name_what_is_wrong() {
+    let folder = Folder::new();
+    let path = folder.parquet("t.parquet", &table(1000), WriterProperties::default());
+    let cache = cache(1 << 28).await;
+    let error = ScanRequest::new(&path).with_columns(["nmae"]).plan(&cache).await.unwrap_err();
+    assert!(error.to_string().contains("nmae") && error.to_string().contains("name"), "{error}");
+    let error = ScanRequest::new(folder.path("no.parquet")).plan(&cache).await.unwrap_err();
+    assert!(matches!(error, Error::NoFiles { .. }), "{error}");
+    std::fs::write(folder.path("x.parquet"), "this is text and no file of columns").unwrap();
+    let error = ScanRequest::new(folder.path("x.parquet")).plan(&cache).await.unwrap_err();
+    assert!(matches!(error, Error::Format { .. }), "{error}");
+    let whole = std::fs::read(&path).unwrap();
+    std::fs::write(folder.path("cut.parquet"), &whole[..whole.len() / 2]).unwrap();
+    assert!(ScanRequest::new(folder.path("cut.parquet")).plan(&cache).await.is_err());
+}

@@ -1,0 +1,74 @@
+//! What a client can have done: warming, evicting, statistics, a sign of life.
+
+use arrow_flight::{Action as Request, ActionType};
+use serde::{Deserialize, Serialize};
+use serde_json::json;
+use tonic::{Code, Status};
+
+use super::{
+    error::{from_storage, invalid, status},
+    place::Place,
+};
+use crate::{
+    Action, Node,
+    admin::{statistics_of, warm},
+};
+
+const LONGEST: usize = 4 << 10;
+const ACTIONS: [(&str, &str); 4] = [
+    ("warm", "Loads what begins with a prefix into the cache: {\"path\": \"bucket/prefix\"}"),
+    ("evict", "Drops what is cached of what begins with a prefix: {\"path\": \"bucket/prefix\"}"),
+    ("stats", "What the node did and holds, as JSON"),
+    ("healthcheck", "Answers {\"status\": \"ok\"}"),
+];
+
+/// What an action is about.
+#[derive(Deserialize)]
+#[serde(deny_unknown_fields)]
+struct Target {
+    /// A bucket, or a bucket and what keys in it begin with.
+    path: String,
+}
+
+/// The actions that there are.
+pub(super) fn actions() -> impl Iterator<Item = ActionType> {
+    ACTIONS.into_iter().map(|(name, does)| ActionType { r#type: name.to_owned(), description: does.to_owned() })
+}
+
+/// Carries out an action, and tells in JSON what was done. Each asks for the rights that it needs at the admin door.
+pub(super) async fn act(node: &Node, caller: Option<&str>, request: &Request) -> Result<Vec<u8>, Status> {
+    match request.r#type.as_str() {
+        "warm" => {
+            let target = target(request)?;
+            let place = Place::parse(&target.path)?;
+            let bucket = place.open(node, caller, Action::Write)?;
+            let warmed = warm(&bucket.reader, place.within).await;
+            let (objects, bytes, failed) = (warmed.objects, warmed.bytes, warmed.failed);
+            tracing::info!(bucket = place.bucket, prefix = place.within, objects, bytes, failed, "warmed");
+            json(&warmed)
+        }
+        "evict" => {
+            let target = target(request)?;
+            let place = Place::parse(&target.path)?;
+            let bucket = place.open(node, caller, Action::Write)?;
+            let objects = bucket.reader.evict(place.within).await.map_err(|error| from_storage(&error))?;
+            tracing::info!(bucket = place.bucket, prefix = place.within, objects, "evicted");
+            json(&json!({ "objects": objects }))
+        }
+        "stats" if node.keys().sees_all(caller) => json(&statistics_of(node)),
+        "stats" => Err(status(Code::PermissionDenied, "statistics are for tokens that open all buckets")),
+        "healthcheck" => json(&json!({ "status": "ok" })),
+        _ => Err(invalid("no such action: there are warm, evict, stats and healthcheck")),
+    }
+}
+
+fn target(request: &Request) -> Result<Target, Status> {
+    if request.body.len() > LONGEST {
+        return Err(invalid(format!("action: longer than {LONGEST} bytes")));
+    }
+    serde_json::from_slice(&request.body).map_err(|error| invalid(format!("action: {error}")))
+}
+
+fn json(value: &impl Serialize) -> Result<Vec<u8>, Status> {
+    serde_json::to_vec(value).map_err(|_| status(Code::Internal, "the answer cannot be written"))
+}

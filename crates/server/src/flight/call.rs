@@ -1,0 +1,96 @@
+//! A call and its count: when it is answered, when its stream ends, or when its client goes away.
+
+use std::{
+    pin::Pin,
+    sync::Arc,
+    task::{Context, Poll},
+};
+
+use arrow_flight::FlightData;
+use futures::{Stream, TryStreamExt, stream};
+use stylobate_columnar::Scan;
+use tonic::{Code, Status};
+
+use super::{
+    encode::{Encoder, Message},
+    error::{from_scan, name, status},
+};
+use crate::{InFlightGuard, Node};
+
+/// A call under way. Unless it says how it ended, it was cancelled.
+pub(super) struct Call {
+    node: Arc<Node>,
+    method: &'static str,
+    code: Code,
+}
+
+impl Call {
+    pub(super) fn begin(node: &Arc<Node>, method: &'static str) -> Self {
+        Self { node: node.clone(), method, code: Code::Cancelled }
+    }
+
+    /// The call is over, and this is its answer.
+    pub(super) fn end<T>(mut self, answer: Result<T, Status>) -> Result<T, Status> {
+        self.code = answer.as_ref().err().map_or(Code::Ok, Status::code);
+        answer
+    }
+}
+
+impl Drop for Call {
+    fn drop(&mut self) {
+        self.node.metrics().flight().call(self.method, name(self.code));
+    }
+}
+
+/// The batches of a scan on their way to a client. Dropping it ends the scan.
+pub(super) struct Batches {
+    messages: Pin<Box<dyn Stream<Item = Result<Message, Status>> + Send>>,
+    call: Call,
+    _active: InFlightGuard,
+}
+
+impl Batches {
+    pub(super) fn new(scan: &Scan, call: Call) -> Self {
+        let active = call.node.metrics().flight().stream();
+        let state = (Encoder::new(scan.schema()), scan.stream());
+        let messages = stream::try_unfold(state, |(mut encoder, mut batches)| async move {
+            loop {
+                let message = encoder.next().map_err(|error| {
+                    tracing::warn!(%error, "a batch cannot be written");
+                    status(Code::Internal, "a batch cannot be written as a message")
+                })?;
+                if let Some(message) = message {
+                    return Ok(Some((message, (encoder, batches))));
+                }
+                match batches.try_next().await.map_err(|error| from_scan(&error))? {
+                    Some(batch) => encoder.push(batch),
+                    None => return Ok(None),
+                }
+            }
+        });
+        Self { messages: Box::pin(messages), call, _active: active }
+    }
+}
+
+impl Stream for Batches {
+    type Item = Result<FlightData, Status>;
+
+    fn poll_next(mut self: Pin<&mut Self>, cx: &mut Context<'_>) -> Poll<Option<Self::Item>> {
+        let message = std::task::ready!(self.messages.as_mut().poll_next(cx));
+        Poll::Ready(match message {
+            Some(Ok(Message { data, rows })) => {
+                let bytes = data.data_header.len() + data.data_body.len();
+                self.call.node.metrics().flight().sent(rows, bytes as u64);
+                Some(Ok(data))
+            }
+            Some(Err(error)) => {
+                self.call.code = error.code();
+                Some(Err(error))
+            }
+            None => {
+                self.call.code = Code::Ok;
+                None
+            }
+        })
+    }
+}

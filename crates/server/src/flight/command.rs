@@ -1,0 +1,239 @@
+//! What a client asks for: a JSON command, or a path.
+//!
+//! ```json
+//! {"version": 1, "path": "lake/lineitem/*.parquet", "columns": ["l_shipmode", "l_quantity"],
+//!  "where": "l_quantity < 24", "dictionary": "auto", "limit": 1000, "batch_rows": 65536}
+//! ```
+//!
+//! `path` is a bucket and a file, folder or pattern in it; what else is left out has the default of a
+//! [`ScanRequest`]. `dictionary` is `"auto"`, true, false or a list of columns.
+
+use arrow_flight::{FlightDescriptor, flight_descriptor::DescriptorType};
+use serde::{Deserialize, Serialize};
+use serde_json::Value;
+use stylobate_columnar::{Dictionaries, Predicate, ScanRequest, Source};
+use tonic::Status;
+
+use super::{
+    error::{from_scan, invalid},
+    place::Place,
+};
+use crate::Bucket;
+
+/// The version of commands that this node understands.
+const VERSION: u64 = 1;
+/// The longest command, in bytes.
+const LONGEST: usize = 64 << 10;
+const MOST_BATCH_ROWS: u64 = 65_536;
+
+/// A scan as a client asks for it.
+#[derive(Clone, Debug, Default, PartialEq, Eq, Deserialize, Serialize)]
+#[serde(deny_unknown_fields)]
+pub(super) struct Command {
+    version: u64,
+    pub(super) path: String,
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    columns: Option<Vec<String>>,
+    #[serde(default, rename = "where", skip_serializing_if = "Option::is_none")]
+    filter: Option<String>,
+    #[serde(default, skip_serializing_if = "Dictionary::is_default")]
+    dictionary: Dictionary,
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub(super) limit: Option<u64>,
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    batch_rows: Option<u64>,
+}
+
+/// `"auto"`, true, false or a list of columns.
+#[derive(Clone, Debug, Default, PartialEq, Eq, Deserialize, Serialize)]
+#[serde(try_from = "Value", into = "Value")]
+struct Dictionary(Dictionaries);
+
+impl Dictionary {
+    fn is_default(&self) -> bool {
+        self.0 == Dictionaries::default()
+    }
+}
+
+impl TryFrom<Value> for Dictionary {
+    type Error = &'static str;
+
+    fn try_from(value: Value) -> Result<Self, Self::Error> {
+        let columns = |values: Vec<Value>| {
+            let names = values.into_iter().map(|value| match value {
+                Value::String(name) => Some(name),
+                _ => None,
+            });
+            names.collect::<Option<Vec<_>>>()
+        };
+        Ok(Self(match value {
+            Value::Bool(true) => Dictionaries::All,
+            Value::Bool(false) => Dictionaries::None,
+            Value::String(text) if text == "auto" => Dictionaries::Auto,
+            Value::Array(values) => {
+                Dictionaries::Columns(columns(values).ok_or("dictionary: must be a list of names of columns")?)
+            }
+            _ => return Err("dictionary: must be \"auto\", true, false or a list of columns"),
+        }))
+    }
+}
+
+impl From<Dictionary> for Value {
+    fn from(Dictionary(dictionary): Dictionary) -> Self {
+        match dictionary {
+            Dictionaries::Auto => Self::from("auto"),
+            Dictionaries::All => Self::from(true),
+            Dictionaries::None => Self::from(false),
+            Dictionaries::Columns(columns) => Self::from(columns),
+        }
+    }
+}
+
+impl Command {
+    /// What a descriptor asks for: a command, or a path whose first element is the bucket.
+    pub(super) fn of(descriptor: &FlightDescriptor) -> Result<Self, Status> {
+        match descriptor.r#type() {
+            DescriptorType::Cmd => Self::parse(&descriptor.cmd),
+            DescriptorType::Path => {
+                let command = Self { version: VERSION, path: descriptor.path.join("/"), ..Self::default() };
+                command.check()
+            }
+            DescriptorType::Unknown => Err(invalid("descriptor: give a command or a path")),
+        }
+    }
+
+    fn parse(json: &[u8]) -> Result<Self, Status> {
+        /// What all versions have.
+        #[derive(Deserialize)]
+        struct Versioned {
+            version: Option<u64>,
+        }
+        if json.len() > LONGEST {
+            return Err(invalid(format!("command: longer than {LONGEST} bytes")));
+        }
+        let wrong = |error: serde_json::Error| invalid(format!("command: {error}"));
+        match serde_json::from_slice::<Versioned>(json).map_err(wrong)?.version {
+            Some(VERSION) => serde_json::from_slice::<Self>(json).map_err(wrong)?.check(),
+            Some(other) => {
+                Err(invalid(format!("command: version {other} is not known here: write \"version\": {VERSION}")))
+            }
+            None => Err(invalid(format!("command: write \"version\": {VERSION}"))),
+        }
+    }
+
+    fn check(self) -> Result<Self, Status> {
+        self.place()?;
+        match self.batch_rows {
+            Some(rows) if !(1..=MOST_BATCH_ROWS).contains(&rows) => {
+                Err(invalid(format!("batch_rows: must be 1 to {MOST_BATCH_ROWS}")))
+            }
+            _ => Ok(self),
+        }
+    }
+
+    /// Where the files are.
+    pub(super) fn place(&self) -> Result<Place<'_>, Status> {
+        Place::parse(&self.path)
+    }
+
+    /// Whether it asks for all rows, so that their number is known before any is read.
+    pub(super) fn has_filter(&self) -> bool {
+        self.filter.is_some()
+    }
+
+    /// The scan of the bucket's files that it asks for.
+    pub(super) fn request(&self, bucket: &Bucket) -> Result<ScanRequest, Status> {
+        let pattern = self.place()?.within.to_owned();
+        let source = Source::Store { store: bucket.reader.clone(), pattern };
+        let mut request = ScanRequest::over([source]).with_dictionary(self.dictionary.0.clone());
+        if let Some(columns) = &self.columns {
+            request = request.with_columns(columns);
+        }
+        if let Some(sql) = &self.filter {
+            request = request.with_filter(Predicate::parse(sql).map_err(|error| from_scan(&error))?);
+        }
+        if let Some(limit) = self.limit {
+            request = request.with_limit(limit);
+        }
+        if let Some(rows) = self.batch_rows {
+            request = request.with_batch_rows(usize::try_from(rows).unwrap_or(usize::MAX));
+        }
+        Ok(request)
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use serde_json::json;
+    use tonic::Code;
+
+    use super::*;
+
+    fn parse(json: Value) -> Result<Command, Status> {
+        Command::of(&FlightDescriptor::new_cmd(json.to_string()))
+    }
+
+    fn refusal(json: Value) -> String {
+        let status = parse(json).unwrap_err();
+        assert_eq!(status.code(), Code::InvalidArgument);
+        status.message().to_owned()
+    }
+
+    #[test]
+    fn a_command_is_written_as_it_was_read() {
+        for json in [
+            json!({"version": 1, "path": "lake/a.parquet"}),
+            json!({"version": 1, "path": "lake", "columns": ["a", "b.c"], "where": "a < 1", "dictionary": true,
+                   "limit": 0, "batch_rows": 1}),
+            json!({"version": 1, "path": "lake", "dictionary": ["a"]}),
+            json!({"version": 1, "path": "lake", "dictionary": false, "columns": []}),
+        ] {
+            assert_eq!(serde_json::to_value(parse(json.clone()).unwrap()).unwrap(), json);
+        }
+        let plain = parse(json!({"version": 1, "path": "lake", "columns": null, "dictionary": "auto"})).unwrap();
+        assert_eq!(plain, parse(json!({"version": 1, "path": "lake"})).unwrap());
+    }
+
+    #[test]
+    fn a_path_says_the_same_as_a_command() {
+        let path = |elements: &[&str]| {
+            Command::of(&FlightDescriptor::new_path(elements.iter().map(|&e| e.to_owned()).collect()))
+        };
+        let command = parse(json!({"version": 1, "path": "lake/lineitem"})).unwrap();
+        assert_eq!(path(&["lake", "lineitem"]).unwrap(), command);
+        assert_eq!(path(&["lake/lineitem"]).unwrap(), command);
+        for refused in [&[][..], &[""], &["lake", "", "x"], &["lake", "..", "x"], &["", "lake"], &["lake", "/x"]] {
+            assert!(path(refused).is_err(), "{refused:?}");
+        }
+        assert!(Command::of(&FlightDescriptor::default()).is_err());
+    }
+
+    #[test]
+    fn other_versions_and_unknown_keys_are_refused_by_name() {
+        assert!(refusal(json!({"version": 2, "path": "lake", "fork": 1})).contains("version 2"));
+        assert!(refusal(json!({"path": "lake"})).contains("\"version\": 1"));
+        assert!(refusal(json!({"version": 1, "path": "lake", "colums": []})).contains("unknown field `colums`"));
+        assert!(refusal(json!({"version": 1})).contains("missing field `path`"));
+        assert!(refusal(json!({"version": 1, "path": "lake", "batch_rows": 0})).contains("batch_rows"));
+        assert!(refusal(json!({"version": 1, "path": "lake", "batch_rows": 65537})).contains("batch_rows"));
+        assert!(refusal(json!({"version": 1, "path": "lake", "limit": -1})).contains("-1"));
+        for dictionary in [json!("some"), json!(1), json!([1]), json!({}), json!(null)] {
+            let message = refusal(json!({"version": 1, "path": "lake", "dictionary": dictionary}));
+            assert!(message.contains("dictionary: must be"), "{message}");
+        }
+    }
+
+    #[test]
+    fn what_is_hostile_is_refused() {
+        let long = format!("{{\"version\":1,\"path\":\"{}\"}}", "a".repeat(LONGEST));
+        let deep = format!("{{\"version\":1,\"path\":{}", "[".repeat(LONGEST - 100));
+        let deep_elsewhere = format!("{{\"x\":{}", "{\"x\":".repeat(10_000));
+        let twice = "{\"version\":1,\"path\":\"lake\",\"path\":\"pond\"}".to_owned();
+        for text in [long, deep, deep_elsewhere, twice, String::new(), "lake".into(), "[1]".into(), "1e999".into()] {
+            let refused = Command::of(&FlightDescriptor::new_cmd(text)).unwrap_err();
+            assert_eq!(refused.code(), Code::InvalidArgument);
+        }
+        let bytes: Vec<u8> = (0..=255).collect();
+        assert!(Command::of(&FlightDescriptor::new_cmd(bytes)).is_err());
+    }
+}

@@ -1,0 +1,137 @@
+//! Errors as gRPC statuses, without a word of what an origin said.
+
+use stylobate_columnar::Error;
+use stylobate_storage::Error as StorageError;
+use tonic::{Code, Status};
+
+use crate::config::scrubbed;
+
+/// A status travels in a header, and clients take headers of a few KiB only.
+const LONGEST_MESSAGE: usize = 600;
+
+/// A status whose message is short enough to arrive.
+pub(super) fn status(code: Code, message: impl Into<String>) -> Status {
+    let mut message = message.into();
+    if let Some((end, _)) = message.char_indices().nth(LONGEST_MESSAGE) {
+        message.truncate(end);
+        message.push('…');
+    }
+    Status::new(code, message)
+}
+
+/// What the client asked for cannot be understood.
+pub(super) fn invalid(message: impl Into<String>) -> Status {
+    status(Code::InvalidArgument, message)
+}
+
+/// The status that tells a client about an error of a scan.
+pub(super) fn from_scan(error: &Error) -> Status {
+    let code = match error {
+        Error::Storage(error) => return from_storage(error),
+        Error::NoFiles { .. } => Code::NotFound,
+        Error::NoSuchColumn { .. }
+        | Error::Predicate { .. }
+        | Error::Pattern { .. }
+        | Error::Format { .. } => Code::InvalidArgument,
+        Error::Corrupt { .. } => Code::DataLoss,
+        Error::Encrypted { .. } | Error::Schema { .. } | Error::Unsupported { .. } => Code::FailedPrecondition,
+        Error::Ended { .. } => Code::Unavailable,
+        _ => {
+            tracing::warn!(error = scrubbed(&error.to_string()), "a scan failed");
+            return status(Code::Internal, "the scan failed");
+        }
+    };
+    status(code, scrubbed(&error.to_string()))
+}
+
+/// The status that tells a client about an error of the storage crate.
+pub(super) fn from_storage(error: &StorageError) -> Status {
+    let (code, message) = match error {
+        StorageError::NotFound { path } => return status(Code::NotFound, format!("{path}: no such object")),
+        StorageError::Changed { path } => {
+            return status(Code::Aborted, format!("{path}: the object changed: ask for the flight again"));
+        }
+        StorageError::ImpossiblePath { .. } => {
+            return status(Code::InvalidArgument, "the bucket's origin cannot hold such a path");
+        }
+        StorageError::Deadline { .. } => (Code::Unavailable, "the origin did not answer in time"),
+        StorageError::Truncated { .. } => (Code::Unavailable, "the origin's answer was cut off"),
+        StorageError::Origin { source, .. } => match **source {
+            object_store::Error::PermissionDenied { .. } | object_store::Error::Unauthenticated { .. } => {
+                (Code::Internal, "the bucket's origin denied the node access")
+            }
+            _ => (Code::Internal, "the bucket's origin failed"),
+        },
+        _ => (Code::Internal, "the object cannot be read"),
+    };
+    tracing::warn!(error = scrubbed(&error.to_string()), "origin failed");
+    status(code, message)
+}
+
+/// What a code is called in the specification.
+pub(super) fn name(code: Code) -> &'static str {
+    match code {
+        Code::Ok => "OK",
+        Code::Cancelled => "CANCELLED",
+        Code::Unknown => "UNKNOWN",
+        Code::InvalidArgument => "INVALID_ARGUMENT",
+        Code::DeadlineExceeded => "DEADLINE_EXCEEDED",
+        Code::NotFound => "NOT_FOUND",
+        Code::AlreadyExists => "ALREADY_EXISTS",
+        Code::PermissionDenied => "PERMISSION_DENIED",
+        Code::ResourceExhausted => "RESOURCE_EXHAUSTED",
+        Code::FailedPrecondition => "FAILED_PRECONDITION",
+        Code::Aborted => "ABORTED",
+        Code::OutOfRange => "OUT_OF_RANGE",
+        Code::Unimplemented => "UNIMPLEMENTED",
+        Code::Internal => "INTERNAL",
+        Code::Unavailable => "UNAVAILABLE",
+        Code::DataLoss => "DATA_LOSS",
+        Code::Unauthenticated => "UNAUTHENTICATED",
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use std::sync::Arc;
+
+    use super::*;
+
+    fn origin(source: object_store::Error) -> Error {
+        StorageError::Origin { path: "a".into(), source: Arc::new(source) }.into()
+    }
+
+    #[test]
+    fn every_kind_of_error_has_a_code() {
+        let text = || "a".to_owned();
+        for (error, code) in [
+            (Error::NoFiles { pattern: text() }, Code::NotFound),
+            (StorageError::NotFound { path: text() }.into(), Code::NotFound),
+            (Error::NoSuchColumn { column: text(), available: text() }, Code::InvalidArgument),
+            (Error::Predicate { reason: text() }, Code::InvalidArgument),
+            (Error::Pattern { pattern: text(), reason: text() }, Code::InvalidArgument),
+            (Error::Format { object: text() }, Code::InvalidArgument),
+            (Error::Encrypted { object: text() }, Code::FailedPrecondition),
+            (Error::Unsupported { object: text(), column: None, reason: text() }, Code::FailedPrecondition),
+            (Error::Schema { object: text(), column: text(), reason: text() }, Code::FailedPrecondition),
+            (StorageError::Changed { path: text() }.into(), Code::Aborted),
+            (StorageError::Deadline { path: text(), deadline_ms: 1 }.into(), Code::Unavailable),
+        ] {
+            assert_eq!(from_scan(&error).code(), code, "{error}");
+        }
+    }
+
+    #[test]
+    fn nothing_that_an_origin_says_reaches_the_client() {
+        let source = "GET https://b.s3.amazonaws.com/a?X-Amz-Signature=abc failed".into();
+        let status = from_scan(&origin(object_store::Error::Generic { store: "S3", source }));
+        assert_eq!(status.code(), Code::Internal);
+        assert!(!format!("{status:?}").contains("abc") && !format!("{status:?}").contains("amazonaws"));
+    }
+
+    #[test]
+    fn a_message_is_short_enough_for_a_header() {
+        assert!(invalid("é".repeat(70_000)).message().len() < 2_000);
+        assert_eq!(invalid("short").message(), "short");
+    }
+}

@@ -1,0 +1,117 @@
+//! What there is to scan: files and folders at the top of a bucket or below a prefix.
+
+use arrow_flight::{FlightDescriptor, FlightInfo};
+use futures::{StreamExt, TryStreamExt, stream};
+use serde::Deserialize;
+use stylobate_storage::{ListRequest, ReadThrough};
+use tonic::Status;
+
+use super::{
+    error::{from_storage, invalid},
+    place::Place,
+};
+use crate::{Action, Node};
+
+/// Most flights of one answer; who wants others names a prefix.
+const MOST: usize = 1_000;
+/// Keys that are looked at to see whether a folder has files that can be scanned.
+const GLIMPSE: usize = 1_000;
+/// Folders that are looked into at the same time.
+const CONCURRENCY: usize = 8;
+const LONGEST: usize = 4 << 10;
+
+/// Which flights a client wants to see.
+#[derive(Deserialize)]
+#[serde(deny_unknown_fields)]
+struct Criteria {
+    /// A bucket, or a bucket and what keys in it begin with.
+    path: String,
+}
+
+/// The flights that the caller may see: a thousand at most, without their schemas, which only `GetFlightInfo` reads.
+pub(super) async fn list(node: &Node, caller: Option<&str>, criteria: &[u8]) -> Result<Vec<FlightInfo>, Status> {
+    let mut flights = Vec::new();
+    if criteria.is_empty() {
+        for bucket in node.buckets().filter(|b| node.keys().allows(caller, &b.name, Action::Read)) {
+            top(&bucket.name, &bucket.reader, "", &mut flights).await?;
+        }
+        return Ok(flights);
+    }
+    if criteria.len() > LONGEST {
+        return Err(invalid(format!("criteria: longer than {LONGEST} bytes")));
+    }
+    let Criteria { path } =
+        serde_json::from_slice(criteria).map_err(|error| invalid(format!("criteria: {error}")))?;
+    let place = Place::parse(&path)?;
+    let bucket = place.open(node, caller, Action::Read)?;
+    top(&bucket.name, &bucket.reader, place.within, &mut flights).await?;
+    Ok(flights)
+}
+
+/// Adds the files and folders that begin with `prefix` and lie at the same level.
+async fn top(
+    bucket: &str,
+    reader: &ReadThrough,
+    prefix: &str,
+    flights: &mut Vec<FlightInfo>,
+) -> Result<(), Status> {
+    let mut token = None;
+    loop {
+        let request = ListRequest {
+            prefix: prefix.to_owned(),
+            delimiter: true,
+            start_after: None,
+            token: token.take(),
+            max_keys: MOST,
+        };
+        let page = reader.list_page(request).await.map_err(|error| from_storage(&error))?;
+        let folders = page.prefixes.into_iter().map(|folder| async move {
+            let scannable = has_files(reader, &folder).await?;
+            Ok::<_, Status>(scannable.then(|| folder.trim_end_matches('/').to_owned()))
+        });
+        let folders: Vec<_> = stream::iter(folders).buffered(CONCURRENCY).try_collect().await?;
+        let files = page.objects.iter().map(|object| object.location.as_ref()).filter(|key| is_file(key));
+        let mut keys: Vec<String> = folders.into_iter().flatten().chain(files.map(str::to_owned)).collect();
+        keys.sort_unstable();
+        for key in keys {
+            if flights.len() == MOST {
+                return Ok(());
+            }
+            let path = [bucket].into_iter().chain(key.split('/')).map(str::to_owned).collect();
+            flights.push(FlightInfo::new().with_descriptor(FlightDescriptor::new_path(path)));
+        }
+        token = page.next_token;
+        if token.is_none() || flights.len() == MOST {
+            return Ok(());
+        }
+    }
+}
+
+/// Whether a folder has a file that can be scanned among its first keys.
+async fn has_files(reader: &ReadThrough, folder: &str) -> Result<bool, Status> {
+    let request = ListRequest { prefix: folder.to_owned(), max_keys: GLIMPSE, ..ListRequest::default() };
+    let page = reader.list_page(request).await.map_err(|error| from_storage(&error))?;
+    Ok(page.objects.iter().any(|object| is_file(object.location.as_ref())))
+}
+
+/// Whether the key is that of a Parquet or ORC file. What begins with a dot or an underscore is hidden, as in Hive.
+fn is_file(key: &str) -> bool {
+    let hidden = key.split('/').any(|segment| segment.starts_with(['.', '_']) && !segment.contains('='));
+    let key = key.to_ascii_lowercase();
+    !hidden && (key.ends_with(".parquet") || key.ends_with(".orc"))
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn files_are_told_by_their_names() {
+        for key in ["a.parquet", "A.ORC", "a/b/c.snappy.parquet", "_year=2024/a.parquet"] {
+            assert!(is_file(key), "{key}");
+        }
+        for key in ["a", "a.csv", "parquet", "_delta_log/a.parquet", ".tmp.parquet", "a/_temporary/b.orc"] {
+            assert!(!is_file(key), "{key}");
+        }
+    }
+}

@@ -1,0 +1,85 @@
+//! Where a client points to: a bucket, and a path, pattern or prefix within it.
+
+use stylobate_storage::is_reserved_key;
+use tonic::{Code, Status};
+
+use super::error::{invalid, status};
+use crate::{Action, Bucket, Node};
+
+/// The longest path, in bytes of UTF-8, as of keys.
+const LONGEST: usize = 1024;
+
+/// A bucket's name, and what lies within it: nothing for the whole bucket.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(super) struct Place<'a> {
+    pub(super) bucket: &'a str,
+    pub(super) within: &'a str,
+}
+
+impl<'a> Place<'a> {
+    /// `bucket`, `bucket/path` or `bucket/folder/`. Nothing is repaired: a path with a `..` is no path at all.
+    pub(super) fn parse(path: &'a str) -> Result<Self, Status> {
+        let (bucket, within) = path.split_once('/').unwrap_or((path, ""));
+        let segments = within.strip_suffix('/').unwrap_or(within);
+        let odd = |segment: &str| matches!(segment, "" | "." | "..");
+        let refused = bucket.is_empty()
+            || path.len() > LONGEST
+            || path.contains('\\')
+            || path.chars().any(char::is_control)
+            || !within.is_empty() && segments.split('/').any(odd)
+            || is_reserved_key(within)
+            || begins_with_hidden_pattern(within);
+        match refused {
+            true => Err(invalid(
+                "path: write bucket/path, without a leading slash, empty segments, '.' and '..' as segments, \
+                 backslashes and control characters",
+            )),
+            false => Ok(Self { bucket, within }),
+        }
+    }
+
+    /// The bucket, if the caller may do this to it. Whoever may not is not told whether it exists.
+    pub(super) fn open(self, node: &'a Node, caller: Option<&str>, action: Action) -> Result<&'a Bucket, Status> {
+        if !node.keys().allows(caller, self.bucket, action) {
+            return Err(status(Code::PermissionDenied, "this token does not allow it"));
+        }
+        node.bucket(self.bucket).ok_or_else(|| status(Code::NotFound, "no such bucket"))
+    }
+}
+
+/// Whether a pattern could name what the node keeps for itself: that begins with a dot.
+fn begins_with_hidden_pattern(within: &str) -> bool {
+    let first = within.split('/').next().unwrap_or_default();
+    within.starts_with('.') && first.contains(['*', '?', '['])
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn the_first_segment_is_the_bucket() {
+        for (path, bucket, within) in [
+            ("lake", "lake", ""),
+            ("lake/", "lake", ""),
+            ("lake/a/b.parquet", "lake", "a/b.parquet"),
+            ("lake/a/*.parquet", "lake", "a/*.parquet"),
+            ("lake/day=1/", "lake", "day=1/"),
+            ("lake/a b/%2e%2e/ключ", "lake", "a b/%2e%2e/ключ"),
+        ] {
+            assert_eq!(Place::parse(path).unwrap(), Place { bucket, within }, "{path}");
+        }
+    }
+
+    #[test]
+    fn a_path_that_would_have_to_be_repaired_is_refused() {
+        let long = format!("lake/{}", "a".repeat(1024));
+        for path in [
+            "", "/", "/lake", "lake//", "lake//a", "lake/a//b", "lake/..", "lake/../b", "lake/a/../../b", "lake/.",
+            "lake/./a", "lake/a\\b", "lake/a\0", "lake/a\nb", "s3://lake/a", "lake/.stylobate-uploads/a",
+            "lake/.stylobate-upload?/a", &long,
+        ] {
+            assert_eq!(Place::parse(path).unwrap_err().code(), Code::InvalidArgument, "{path:?}");
+        }
+    }
+}

@@ -1,0 +1,237 @@
+//! The calls of Arrow Flight, each checked, answered and counted.
+
+use std::{
+    num::NonZero,
+    sync::Arc,
+    thread::available_parallelism,
+    time::{SystemTime, UNIX_EPOCH},
+};
+
+use arrow_flight::{
+    Action as ActionRequest, ActionType, Criteria, Empty, FlightData, FlightDescriptor, FlightEndpoint, FlightInfo,
+    HandshakeRequest, HandshakeResponse, PollInfo, PutResult, Result as ActionResult, SchemaAsIpc, SchemaResult,
+    Ticket as TicketBytes,
+    flight_service_server::{FlightService, FlightServiceServer},
+};
+use async_trait::async_trait;
+use bytes::Bytes;
+use futures::{
+    StreamExt, TryFutureExt,
+    stream::{self, BoxStream},
+};
+use prost_types::Timestamp;
+use stylobate_columnar::Scan;
+use tonic::{Code, Request, Response, Status, Streaming, metadata::MetadataMap};
+
+use super::{
+    action,
+    call::{Batches, Call},
+    caller::caller,
+    command::Command,
+    encode::ipc_options,
+    error::{from_scan, status},
+    list,
+    ticket::{Ticket, Tickets, Work},
+};
+use crate::{Action, Node, config::FlightConfig};
+
+/// Most endpoints of a flight.
+const MOST_ENDPOINTS: usize = 64;
+/// Most bytes that the tickets of one flight add up to: flights of very wide tables have fewer endpoints.
+const MOST_TICKET_BYTES: usize = 2 << 20;
+
+/// The door of a node.
+struct FlightDoor {
+    node: Arc<Node>,
+    tickets: Tickets,
+}
+
+/// The Flight door of a node: a service for connections of HTTP/2. Cheap to clone.
+pub(crate) fn service(node: Arc<Node>, config: &FlightConfig) -> FlightServiceServer<impl FlightService> {
+    FlightServiceServer::new(FlightDoor { node, tickets: Tickets::new(config) })
+}
+
+type Answer<T> = Result<Response<T>, Status>;
+
+impl FlightDoor {
+    fn caller(&self, metadata: &MetadataMap) -> Result<Option<&str>, Status> {
+        caller(self.node.keys(), metadata)
+    }
+
+    /// Answers a call, and counts it.
+    async fn counted<T>(
+        &self,
+        method: &'static str,
+        answer: impl Future<Output = Result<T, Status>>,
+    ) -> Answer<T> {
+        let call = Call::begin(&self.node, method);
+        call.end(answer.await.map(Response::new))
+    }
+
+    /// Refuses a call that the door does not know, and counts it.
+    fn refused<T>(&self, method: &'static str, why: &'static str) -> Answer<T> {
+        Call::begin(&self.node, method).end(Err(status(Code::Unimplemented, why)))
+    }
+
+    /// The scan that a command asks for, if the caller may read the bucket.
+    async fn plan(&self, caller: Option<&str>, command: &Command) -> Result<Scan, Status> {
+        let bucket = command.place()?.open(&self.node, caller, Action::Read)?;
+        let request = command.request(bucket)?;
+        request.plan(self.node.columns()).map_err(|error| from_scan(&error)).await
+    }
+
+    async fn flight_info(&self, metadata: &MetadataMap, descriptor: FlightDescriptor) -> Result<FlightInfo, Status> {
+        let caller = self.caller(metadata)?;
+        let command = Command::of(&descriptor)?;
+        let scan = self.plan(caller, &command).await?;
+        let endpoints = self.endpoints(&scan, &command, caller)?;
+        let records = match command.has_filter() {
+            true => -1,
+            false => {
+                let rows = command.limit.unwrap_or(u64::MAX).min(scan.estimated_rows());
+                i64::try_from(rows).unwrap_or(-1)
+            }
+        };
+        let info = FlightInfo::new()
+            .with_descriptor(descriptor)
+            .with_endpoints(endpoints)
+            .with_total_records(records)
+            .with_ordered(true);
+        info.try_with_schema(scan.schema())
+            .map_err(|_| status(Code::Internal, "the schema cannot be written"))
+    }
+
+    /// One endpoint for each part of the scan; a single one where rows are limited, or where nothing is left.
+    fn endpoints(
+        &self,
+        scan: &Scan,
+        command: &Command,
+        caller: Option<&str>,
+    ) -> Result<Vec<FlightEndpoint>, Status> {
+        let now = SystemTime::now();
+        let expires = self.tickets.expiry(now);
+        let seal = |work: Work| {
+            let ticket = Ticket { command: command.clone(), work };
+            self.tickets.seal(&ticket, caller, expires)
+        };
+        let mut most = match command.limit {
+            Some(_) => 0,
+            None => MOST_ENDPOINTS.min(2 * threads()),
+        };
+        let mut tickets = Vec::new();
+        while most > 0 {
+            let parts = scan.parts(most).into_iter();
+            tickets = parts.map(|part| seal(Work::Part(Box::new(part)))).collect::<Result<_, _>>()?;
+            if most == 1 || tickets.iter().map(Bytes::len).sum::<usize>() <= MOST_TICKET_BYTES {
+                break;
+            }
+            most /= 2;
+        }
+        if tickets.is_empty() {
+            tickets.push(seal(Work::Whole(scan.schema().clone()))?);
+        }
+        let endpoint = |ticket| FlightEndpoint {
+            ticket: Some(TicketBytes { ticket }),
+            expiration_time: Some(timestamp(expires)),
+            ..FlightEndpoint::default()
+        };
+        Ok(tickets.into_iter().map(endpoint).collect())
+    }
+
+    async fn scan_of(&self, metadata: &MetadataMap, ticket: &[u8]) -> Result<Scan, Status> {
+        let caller = self.caller(metadata)?;
+        let Ticket { command, work } = self.tickets.open(ticket, caller, SystemTime::now())?;
+        let bucket = command.place()?.open(&self.node, caller, Action::Read)?;
+        let request = match work {
+            Work::Part(part) => command.request(bucket)?.with_part(*part),
+            Work::Whole(schema) => command.request(bucket)?.with_schema(schema),
+        };
+        request.plan(self.node.columns()).map_err(|error| from_scan(&error)).await
+    }
+}
+
+fn threads() -> usize {
+    available_parallelism().map_or(1, NonZero::get)
+}
+
+fn timestamp(time: SystemTime) -> Timestamp {
+    let since = time.duration_since(UNIX_EPOCH).unwrap_or_default();
+    let seconds = i64::try_from(since.as_secs()).unwrap_or(i64::MAX);
+    Timestamp { seconds, nanos: since.subsec_nanos().cast_signed() }
+}
+
+#[async_trait]
+impl FlightService for FlightDoor {
+    type HandshakeStream = BoxStream<'static, Result<HandshakeResponse, Status>>;
+    type ListFlightsStream = BoxStream<'static, Result<FlightInfo, Status>>;
+    type DoGetStream = Batches;
+    type DoPutStream = BoxStream<'static, Result<PutResult, Status>>;
+    type DoActionStream = BoxStream<'static, Result<ActionResult, Status>>;
+    type ListActionsStream = BoxStream<'static, Result<ActionType, Status>>;
+    type DoExchangeStream = BoxStream<'static, Result<FlightData, Status>>;
+
+    async fn handshake(&self, _: Request<Streaming<HandshakeRequest>>) -> Answer<Self::HandshakeStream> {
+        self.refused("Handshake", "no handshake is needed: send the header authorization: Bearer TOKEN")
+    }
+
+    async fn list_flights(&self, request: Request<Criteria>) -> Answer<Self::ListFlightsStream> {
+        self.counted("ListFlights", async {
+            let caller = self.caller(request.metadata())?;
+            let flights = list::list(&self.node, caller, &request.get_ref().expression).await?;
+            Ok(stream::iter(flights.into_iter().map(Ok)).boxed())
+        })
+        .await
+    }
+
+    async fn get_flight_info(&self, request: Request<FlightDescriptor>) -> Answer<FlightInfo> {
+        let (metadata, _, descriptor) = request.into_parts();
+        self.counted("GetFlightInfo", self.flight_info(&metadata, descriptor)).await
+    }
+
+    async fn poll_flight_info(&self, _: Request<FlightDescriptor>) -> Answer<PollInfo> {
+        self.refused("PollFlightInfo", "a flight is ready at once: call GetFlightInfo")
+    }
+
+    async fn get_schema(&self, request: Request<FlightDescriptor>) -> Answer<SchemaResult> {
+        self.counted("GetSchema", async {
+            let caller = self.caller(request.metadata())?;
+            let scan = self.plan(caller, &Command::of(request.get_ref())?).await?;
+            let schema = SchemaResult::try_from(SchemaAsIpc::new(scan.schema(), &ipc_options()));
+            schema.map_err(|_| status(Code::Internal, "the schema cannot be written"))
+        })
+        .await
+    }
+
+    async fn do_get(&self, request: Request<TicketBytes>) -> Answer<Self::DoGetStream> {
+        let call = Call::begin(&self.node, "DoGet");
+        match self.scan_of(request.metadata(), &request.get_ref().ticket).await {
+            Ok(scan) => Ok(Response::new(Batches::new(&scan, call))),
+            Err(refused) => call.end(Err(refused)),
+        }
+    }
+
+    async fn do_put(&self, _: Request<Streaming<FlightData>>) -> Answer<Self::DoPutStream> {
+        self.refused("DoPut", "nothing is written here: put files through the S3 door")
+    }
+
+    async fn do_exchange(&self, _: Request<Streaming<FlightData>>) -> Answer<Self::DoExchangeStream> {
+        self.refused("DoExchange", "there is nothing to exchange: use GetFlightInfo and DoGet")
+    }
+
+    async fn do_action(&self, request: Request<ActionRequest>) -> Answer<Self::DoActionStream> {
+        self.counted("DoAction", async {
+            let caller = self.caller(request.metadata())?;
+            let body = action::act(&self.node, caller, request.get_ref()).await?;
+            Ok(stream::iter([Ok(ActionResult { body: body.into() })]).boxed())
+        })
+        .await
+    }
+
+    async fn list_actions(&self, request: Request<Empty>) -> Answer<Self::ListActionsStream> {
+        self.counted("ListActions", async {
+            self.caller(request.metadata())?;
+            Ok(stream::iter(action::actions().map(Ok).collect::<Vec<_>>()).boxed())
+        })
+        .await
+    }
+}

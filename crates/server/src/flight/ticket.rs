@@ -1,0 +1,246 @@
+//! Tickets: what `GetFlightInfo` gives, and `DoGet` takes.
+//!
+//! ```text
+//! version (1 byte) │ keyed BLAKE3 of version and content (32 bytes) │ content (JSON)
+//! ```
+//!
+//! A ticket says all that is needed to send its batches, so that any node with the same secret can. It opens nothing
+//! by itself: whoever shows it must be who it was issued to, and must still be allowed to read the bucket.
+
+use std::{
+    sync::Arc,
+    time::{Duration, SystemTime, UNIX_EPOCH},
+};
+
+use arrow::datatypes::{Schema, SchemaRef};
+use arrow_flight::{IpcMessage, SchemaAsIpc};
+use base64::{Engine, prelude::BASE64_STANDARD};
+use bytes::Bytes;
+use serde::{Deserialize, Serialize};
+use stylobate_columnar::ScanPart;
+use tonic::{Code, Status};
+
+use super::{
+    command::Command,
+    encode::ipc_options,
+    error::{invalid, status},
+};
+use crate::config::FlightConfig;
+
+const VERSION: u8 = 1;
+const MAC: usize = blake3::OUT_LEN;
+/// Says which key is derived from the secret of the configuration.
+const CONTEXT: &str = "stylobate 2026 key of flight tickets, version 1";
+
+/// Signs tickets, and knows its own again.
+pub(super) struct Tickets {
+    key: [u8; blake3::KEY_LEN],
+    lifetime: Duration,
+}
+
+/// What a ticket says.
+#[derive(Clone, Debug)]
+pub(super) struct Ticket {
+    pub(super) command: Command,
+    pub(super) work: Work,
+}
+
+/// How much of the command's scan it opens.
+#[derive(Clone, Debug)]
+pub(super) enum Work {
+    /// A part, which knows what it comes out as.
+    Part(Box<ScanPart>),
+    /// All of it, coming out as this.
+    Whole(SchemaRef),
+}
+
+/// The content as it is written.
+#[derive(Deserialize, Serialize)]
+struct Content {
+    command: Command,
+    work: WrittenWork,
+    /// The id of the access key that it was issued to, if the node has keys.
+    owner: Option<String>,
+    /// Milliseconds since 1970.
+    expires: u64,
+}
+
+#[derive(Deserialize, Serialize)]
+#[serde(rename_all = "snake_case")]
+enum WrittenWork {
+    Part(Box<ScanPart>),
+    /// The schema as an IPC message, in base64.
+    Whole(String),
+}
+
+impl Tickets {
+    /// Signs with a key made from the secret of the configuration, or else with one that nobody else has.
+    pub(super) fn new(config: &FlightConfig) -> Self {
+        let key = match &config.ticket_secret {
+            Some(secret) => blake3::derive_key(CONTEXT, secret.expose().as_bytes()),
+            None => rand::random(),
+        };
+        Self { key, lifetime: config.ticket_lifetime }
+    }
+
+    /// When a ticket that is issued now expires.
+    pub(super) fn expiry(&self, now: SystemTime) -> SystemTime {
+        now.checked_add(self.lifetime).unwrap_or(now)
+    }
+
+    /// The ticket as bytes, for `owner` until `expires`.
+    pub(super) fn seal(&self, ticket: &Ticket, owner: Option<&str>, expires: SystemTime) -> Result<Bytes, Status> {
+        let unwritable = || status(Code::Internal, "the ticket cannot be written");
+        let work = match &ticket.work {
+            Work::Part(part) => WrittenWork::Part(part.clone()),
+            Work::Whole(schema) => {
+                let schema = IpcMessage::try_from(SchemaAsIpc::new(schema, &ipc_options()));
+                WrittenWork::Whole(BASE64_STANDARD.encode(schema.map_err(|_| unwritable())?.0))
+            }
+        };
+        let content = Content {
+            command: ticket.command.clone(),
+            work,
+            owner: owner.map(str::to_owned),
+            expires: milliseconds(expires),
+        };
+        let content = serde_json::to_vec(&content).map_err(|_| unwritable())?;
+        Ok([&[VERSION], self.mac(&content).as_bytes().as_slice(), &content].concat().into())
+    }
+
+    /// What a ticket says, if it was signed here, was issued to the caller, and has not expired.
+    pub(super) fn open(&self, bytes: &[u8], caller: Option<&str>, now: SystemTime) -> Result<Ticket, Status> {
+        let (version, rest) = bytes.split_first().ok_or_else(|| invalid("ticket: empty"))?;
+        let (mac, content) = rest.split_at_checked(MAC).ok_or_else(|| invalid("ticket: too short"))?;
+        if *version != VERSION {
+            return Err(invalid("ticket: of a version that is not known here: ask for the flight again"));
+        }
+        let genuine = blake3::Hash::from_slice(mac).is_ok_and(|mac| mac == self.mac(content));
+        if !genuine {
+            return Err(denied("ticket: not one of this node, or changed: ask for the flight again"));
+        }
+        let unreadable = || invalid("ticket: of another version of this software: ask for the flight again");
+        let content: Content = serde_json::from_slice(content).map_err(|_| unreadable())?;
+        if content.owner.as_deref() != caller {
+            return Err(denied("ticket: issued to another token"));
+        }
+        if content.expires <= milliseconds(now) {
+            return Err(denied("ticket: expired: ask for the flight again"));
+        }
+        let work = match content.work {
+            WrittenWork::Part(part) => Work::Part(part),
+            WrittenWork::Whole(schema) => {
+                let schema = BASE64_STANDARD.decode(schema).map_err(|_| unreadable())?;
+                let schema = Schema::try_from(IpcMessage(schema.into())).map_err(|_| unreadable())?;
+                Work::Whole(Arc::new(schema))
+            }
+        };
+        Ok(Ticket { command: content.command, work })
+    }
+
+    fn mac(&self, content: &[u8]) -> blake3::Hash {
+        // Compared with `==`, which takes as long for one hash as for another.
+        blake3::Hasher::new_keyed(&self.key).update(&[VERSION]).update(content).finalize()
+    }
+}
+
+fn denied(message: &'static str) -> Status {
+    status(Code::PermissionDenied, message)
+}
+
+fn milliseconds(time: SystemTime) -> u64 {
+    let since = time.duration_since(UNIX_EPOCH).unwrap_or_default();
+    u64::try_from(since.as_millis()).unwrap_or(u64::MAX)
+}
+
+#[cfg(test)]
+mod tests {
+    use arrow::datatypes::{DataType, Field};
+    use arrow_flight::FlightDescriptor;
+
+    use super::*;
+    use crate::config::Secret;
+
+    fn shared(secret: &str) -> Tickets {
+        Tickets::new(&FlightConfig { ticket_secret: Some(Secret::new(secret)), ..FlightConfig::default() })
+    }
+
+    fn ticket() -> Ticket {
+        let command = r#"{"version":1,"path":"lake/a","where":"a < 1","limit":5}"#;
+        let name = DataType::Dictionary(DataType::UInt8.into(), DataType::Utf8.into());
+        let fields = vec![Field::new("a", DataType::Int64, true), Field::new("name", name, false)];
+        let schema = Schema::new(fields).with_metadata([("k".to_owned(), "v".to_owned())].into());
+        let command = Command::of(&FlightDescriptor::new_cmd(command)).unwrap();
+        Ticket { command, work: Work::Whole(Arc::new(schema)) }
+    }
+
+    fn code(opened: Result<Ticket, Status>) -> Code {
+        opened.unwrap_err().code()
+    }
+
+    #[test]
+    fn a_ticket_says_what_was_sealed_in_it() {
+        let (tickets, now) = (shared("a secret of many nodes"), SystemTime::now());
+        let sealed = tickets.seal(&ticket(), Some("me"), tickets.expiry(now)).unwrap();
+        for node in [tickets, shared("a secret of many nodes")] {
+            let opened = node.open(&sealed, Some("me"), now).unwrap();
+            assert_eq!(opened.command, ticket().command);
+            let (Work::Whole(opened), Work::Whole(sealed)) = (opened.work, ticket().work) else { panic!() };
+            assert_eq!(opened, sealed);
+        }
+    }
+
+    #[test]
+    fn a_ticket_with_any_bit_changed_or_any_byte_missing_is_refused() {
+        let (tickets, now) = (shared("a secret of many nodes"), SystemTime::now());
+        let sealed = tickets.seal(&ticket(), None, tickets.expiry(now)).unwrap();
+        for bit in 0..sealed.len() * 8 {
+            let mut changed = sealed.to_vec();
+            changed[bit / 8] ^= 1 << (bit % 8);
+            let code = code(tickets.open(&changed, None, now));
+            assert!(matches!(code, Code::PermissionDenied | Code::InvalidArgument), "bit {bit}: {code:?}");
+        }
+        for len in 0..sealed.len() {
+            assert!(tickets.open(&sealed[..len], None, now).is_err(), "{len} bytes");
+        }
+        assert!(tickets.open(&[&sealed[..], b" "].concat(), None, now).is_err());
+    }
+
+    #[test]
+    fn a_ticket_expires() {
+        let config = FlightConfig { ticket_lifetime: Duration::from_secs(10), ..FlightConfig::default() };
+        let (tickets, now) = (Tickets::new(&config), SystemTime::now());
+        let sealed = tickets.seal(&ticket(), None, tickets.expiry(now)).unwrap();
+        assert!(tickets.open(&sealed, None, now + Duration::from_secs(9)).is_ok());
+        assert_eq!(code(tickets.open(&sealed, None, now + Duration::from_secs(10))), Code::PermissionDenied);
+    }
+
+    #[test]
+    fn a_ticket_is_for_whom_it_was_issued_to() {
+        let (tickets, now) = (shared("a secret of many nodes"), SystemTime::now());
+        let of = |owner| tickets.seal(&ticket(), owner, tickets.expiry(now)).unwrap();
+        for (owner, caller) in [(Some("me"), Some("you")), (Some("me"), None), (None, Some("me"))] {
+            assert_eq!(code(tickets.open(&of(owner), caller, now)), Code::PermissionDenied);
+        }
+    }
+
+    #[test]
+    fn another_nodes_ticket_is_refused_unless_both_share_the_secret() {
+        let now = SystemTime::now();
+        let own = Tickets::new(&FlightConfig::default());
+        let sealed = own.seal(&ticket(), None, own.expiry(now)).unwrap();
+        for stranger in [Tickets::new(&FlightConfig::default()), shared("another secret")] {
+            assert_eq!(code(stranger.open(&sealed, None, now)), Code::PermissionDenied);
+        }
+    }
+
+    #[test]
+    fn noise_is_refused() {
+        let tickets = Tickets::new(&FlightConfig::default());
+        for len in [0, 1, 32, 33, 34, 100, 5_000] {
+            let noise: Vec<u8> = (0..len).map(|_| rand::random()).collect();
+            let code = code(tickets.open(&noise, None, SystemTime::now()));
+            assert!(matches!(code, Code::PermissionDenied | Code::InvalidArgument));
+        }
+    }
+}

@@ -1,0 +1,49 @@
+//! Continuation tokens of listings: what the storage layer goes on from, in a form that tells our own from others.
+//!
+//! The form is base64url of a checksum and the text. It keeps nothing secret: who lists may name any place to go on
+//! from. It keeps a token that nobody gave out from reaching an origin, which would fail on it in a way of its own.
+
+use base64::{Engine as _, engine::general_purpose::URL_SAFE_NO_PAD};
+use s3s::{
+    S3Result,
+    crypto::{Checksum as _, Crc32},
+    s3_error,
+};
+
+/// The token for a client.
+pub(super) fn seal(inner: &str) -> String {
+    let sum = Crc32::checksum(inner.as_bytes());
+    URL_SAFE_NO_PAD.encode([&sum[..], inner.as_bytes()].concat())
+}
+
+/// What the client's token says.
+pub(super) fn open(token: &str) -> S3Result<String> {
+    let refused = || s3_error!(InvalidArgument, "The continuation token provided is incorrect");
+    let bytes = URL_SAFE_NO_PAD.decode(token).map_err(|_| refused())?;
+    let (sum, inner) = bytes.split_at_checked(4).ok_or_else(refused)?;
+    if inner.is_empty() || Crc32::checksum(inner) != sum {
+        return Err(refused());
+    }
+    std::str::from_utf8(inner).map(str::to_owned).map_err(|_| refused())
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn a_token_comes_back_as_what_it_was_made_of() {
+        for inner in ["a", "b/\u{fc} +%&", "\0"] {
+            let token = seal(inner);
+            assert!(token.bytes().all(|b| b.is_ascii_alphanumeric() || b"-_".contains(&b)), "{token}");
+            assert_eq!(open(&token).unwrap(), inner);
+        }
+    }
+
+    #[test]
+    fn a_token_that_nobody_gave_out_is_refused() {
+        for token in ["", "\0", "a", "AAAA", "AAAAAA", "b/2", &seal("a").to_lowercase(), &seal("a")[1..]] {
+            assert!(open(token).is_err(), "{token:?}");
+        }
+    }
+}

@@ -1,0 +1,157 @@
+//! Uploads that are not yet complete: ListMultipartUploads, and ListParts of one of them.
+//!
+//! What this node staged, it can tell. Of an origin's own uploads the object_store crate tells nothing.
+
+use s3s::{
+    S3Error, S3Response, S3Result,
+    dto::{
+        ListMultipartUploadsInput, ListMultipartUploadsOutput, ListPartsInput, ListPartsOutput,
+        MultipartUpload, Part,
+    },
+    s3_error,
+};
+use stylobate_storage::{UnfinishedUpload, UploadedPart};
+
+use super::{
+    conditions::timestamp,
+    door::Door,
+    error, etag,
+    list::{Encoding, encoding},
+    read,
+    write::writable_path,
+};
+
+/// Most parts or uploads of one answer, as in S3.
+const MOST: i32 = 1000;
+
+pub(super) async fn list_parts(door: &Door, input: ListPartsInput) -> S3Result<S3Response<ListPartsOutput>> {
+    let bucket = door.readable(&input.bucket)?;
+    read::refuse_customer_key(input.sse_customer_algorithm.as_deref())?;
+    let path = writable_path(&input.key)?;
+    let most = most("max-parts", input.max_parts)?;
+    let after = number("part-number-marker", input.part_number_marker)?.unwrap_or_default();
+    let parts = bucket.reader.list_parts(&path, &input.upload_id).await;
+    let parts = parts.map_err(|failed| error::from_storage(&failed))?.ok_or_else(unknown)?;
+    let mut parts: Vec<_> =
+        parts.into_iter().filter(|part| i64::from(part.number) > i64::from(after)).collect();
+    let truncated = most > 0 && parts.len() > most as usize;
+    parts.truncate(most as usize);
+    let last = parts.last().map(|part| part.number as i32);
+    Ok(S3Response::new(ListPartsOutput {
+        bucket: Some(input.bucket),
+        key: Some(input.key),
+        upload_id: Some(input.upload_id),
+        max_parts: Some(most),
+        part_number_marker: Some(after),
+        next_part_number_marker: last.filter(|_| truncated),
+        is_truncated: Some(truncated),
+        parts: Some(parts.into_iter().map(part).collect()),
+        ..Default::default()
+    }))
+}
+
+fn part(part: UploadedPart) -> Part {
+    Part {
+        part_number: Some(part.number as i32),
+        size: Some(part.size as i64),
+        e_tag: part.e_tag.as_deref().map(etag::from_origin),
+        last_modified: Some(timestamp(part.last_modified)),
+        ..Default::default()
+    }
+}
+
+pub(super) async fn list_uploads(
+    door: &Door,
+    input: ListMultipartUploadsInput,
+) -> S3Result<S3Response<ListMultipartUploadsOutput>> {
+    let bucket = door.readable(&input.bucket)?;
+    if input.delimiter.as_deref().is_some_and(|delimiter| !delimiter.is_empty()) {
+        return Err(s3_error!(NotImplemented, "uploads are listed without a delimiter"));
+    }
+    let most = most("max-uploads", input.max_uploads)?;
+    let encoding = encoding(input.encoding_type.as_ref())?;
+    let uploads = bucket.reader.list_uploads().await;
+    let mut uploads = uploads.map_err(|failed| error::from_storage(&failed))?.ok_or_else(unknown)?;
+    let prefix = input.prefix.as_deref().unwrap_or_default();
+    let (key, id) = (input.key_marker.as_deref(), input.upload_id_marker.as_deref());
+    uploads.retain(|upload| upload.path.starts_with(prefix) && is_after(upload, key, id));
+    let truncated = most > 0 && uploads.len() > most as usize;
+    uploads.truncate(most as usize);
+    let next =
+        uploads.last().filter(|_| truncated).map(|last| (encoding.apply(last.path.clone()), last.id.clone()));
+    let (next_key_marker, next_upload_id_marker) = next.unzip();
+    let encoded = |text: Option<String>| text.map(|text| encoding.apply(text));
+    Ok(S3Response::new(ListMultipartUploadsOutput {
+        bucket: Some(input.bucket),
+        prefix: encoded(input.prefix),
+        key_marker: encoded(input.key_marker),
+        upload_id_marker: input.upload_id_marker,
+        next_key_marker,
+        next_upload_id_marker,
+        max_uploads: Some(most),
+        is_truncated: Some(truncated),
+        encoding_type: input.encoding_type,
+        uploads: Some(uploads.into_iter().map(|found| upload(found, encoding)).collect()),
+        ..Default::default()
+    }))
+}
+
+fn upload(upload: UnfinishedUpload, encoding: Encoding) -> MultipartUpload {
+    MultipartUpload {
+        key: Some(encoding.apply(upload.path)),
+        upload_id: Some(upload.id),
+        initiated: Some(timestamp(upload.initiated)),
+        ..Default::default()
+    }
+}
+
+/// Whether a listing that goes on behind these markers shows the upload: a key alone stands for all its uploads.
+fn is_after(upload: &UnfinishedUpload, key: Option<&str>, id: Option<&str>) -> bool {
+    match (key.filter(|key| !key.is_empty()), id.filter(|id| !id.is_empty())) {
+        (None, _) => true,
+        (Some(key), None) => upload.path.as_str() > key,
+        (Some(key), Some(id)) => (upload.path.as_str(), upload.id.as_str()) > (key, id),
+    }
+}
+
+fn unknown() -> S3Error {
+    s3_error!(NotImplemented, "the uploads of this bucket are the origin's own: ask the origin for them")
+}
+
+fn most(name: &str, asked: Option<i32>) -> S3Result<i32> {
+    Ok(number(name, asked)?.unwrap_or(MOST).min(MOST))
+}
+
+fn number(name: &str, asked: Option<i32>) -> S3Result<Option<i32>> {
+    match asked {
+        Some(number) if number < 0 => Err(s3_error!(InvalidArgument, "{name} must not be negative")),
+        asked => Ok(asked),
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn a_marker_of_a_key_stands_for_all_its_uploads_and_one_of_an_upload_for_itself() {
+        let upload = |path: &str, id: &str| UnfinishedUpload {
+            path: path.into(),
+            id: id.into(),
+            initiated: chrono::DateTime::default(),
+        };
+        let b2 = upload("b", "2");
+        for (key, id, shown) in [
+            (None, None, true),
+            (None, Some("9"), true),
+            (Some("a"), None, true),
+            (Some("a"), Some("9"), true),
+            (Some("b"), None, false),
+            (Some("b"), Some("1"), true),
+            (Some("b"), Some("2"), false),
+            (Some("c"), Some("1"), false),
+        ] {
+            assert_eq!(is_after(&b2, key, id), shown, "{key:?} {id:?}");
+        }
+    }
+}

@@ -1,0 +1,87 @@
+//! One connection, in the version of HTTP that its door speaks.
+
+use std::{error::Error as StdError, io, time::Duration};
+
+use http::{Request, Response};
+use hyper::{
+    body::{Body, Incoming},
+    server::conn::{http1, http2},
+    service::Service,
+};
+use hyper_util::{
+    rt::{TokioExecutor, TokioIo, TokioTimer},
+    server::graceful::Watcher,
+};
+use tokio::{
+    io::{AsyncReadExt, join},
+    net::TcpStream,
+    time::timeout,
+};
+use tokio_util::sync::CancellationToken;
+
+/// A connection that sends no complete request head within this time is closed: a slow one, or an idle one.
+const HEAD_PATIENCE: Duration = Duration::from_secs(60);
+/// Bytes of an answer that wait for the client before its body is asked for more.
+const WRITE_BUFFER: usize = 1 << 20;
+/// Bytes of a stream that wait for the client, beside the message that is being written.
+const STREAM_BUFFER: usize = 256 << 10;
+/// After this long without a word from the client it is asked whether it is still there.
+const SILENCE: Duration = Duration::from_secs(60);
+/// What a client of HTTP/2 sends first (RFC 9113, section 3.4).
+const PREFACE: [u8; 24] = *b"PRI * HTTP/2.0\r\n\r\nSM\r\n\r\n";
+
+/// What ends a connection early.
+pub(super) type Ended = Box<dyn StdError + Send + Sync>;
+
+/// Serves a connection of HTTP/1.1 until it ends, or as long as the watcher lets it.
+pub(super) async fn serve_http1<S, B>(stream: TcpStream, service: S, watcher: Watcher) -> Result<(), Ended>
+where
+    S: Service<Request<Incoming>, Response = Response<B>>,
+    S::Error: Into<Ended>,
+    B: Body + 'static,
+    B::Error: Into<Ended>,
+{
+    let mut http = http1::Builder::new();
+    http.timer(TokioTimer::new())
+        .header_read_timeout(HEAD_PATIENCE)
+        .keep_alive(true)
+        .half_close(false)
+        .writev(true)
+        .max_buf_size(WRITE_BUFFER);
+    Ok(watcher.watch(http.serve_connection(TokioIo::new(stream), service)).await?)
+}
+
+/// Serves a connection of HTTP/2, whose client knows that it is, until it ends, or as long as the watcher lets it.
+/// One that has not said anything yet is over with `stop`.
+pub(super) async fn serve_http2<S, B>(
+    stream: TcpStream,
+    service: S,
+    watcher: Watcher,
+    stop: CancellationToken,
+) -> Result<(), Ended>
+where
+    S: Service<Request<Incoming>, Response = Response<B>>,
+    S::Future: Send + 'static,
+    S::Error: Into<Ended>,
+    B: Body + Send + 'static,
+    B::Data: Send,
+    B::Error: Into<Ended>,
+{
+    let (mut read, write) = stream.into_split();
+    let mut preface = [0; PREFACE.len()];
+    let said = timeout(HEAD_PATIENCE, read.read_exact(&mut preface));
+    match stop.run_until_cancelled(said).await {
+        Some(said) => said??,
+        None => return Ok(()),
+    };
+    if preface != PREFACE {
+        return Err(io::Error::new(io::ErrorKind::InvalidData, "the client does not speak HTTP/2").into());
+    }
+    let stream = join(io::Cursor::new(PREFACE).chain(read), write);
+    let mut http = http2::Builder::new(TokioExecutor::new());
+    http.timer(TokioTimer::new())
+        .keep_alive_interval(SILENCE)
+        .keep_alive_timeout(SILENCE)
+        .max_send_buf_size(STREAM_BUFFER);
+    Ok(watcher.watch(http.serve_connection(TokioIo::new(stream), service)).await?)
+}

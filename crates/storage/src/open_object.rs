@@ -1,0 +1,223 @@
+//! One version of one object, opened: whatever is read of it, now or later, belongs to that version.
+
+use std::{ops::Range, sync::Arc};
+
+use bytes::{Bytes, BytesMut};
+use futures::{StreamExt, TryStreamExt};
+use object_store::{GetResultPayload, ObjectMeta, path::Path};
+
+use crate::{
+    ByteRange, Error, ObjectHash, ReadThrough, Result, paged::Paged, read_through::FolderReads,
+    reader::Reader, versions::Known,
+};
+
+/// Ranges of one object that are read at the same time.
+const READS_AT_ONCE: usize = 16;
+/// Bytes nobody asked for that a read past the page cache may bring along between two ranges.
+const MERGE_GAP: u64 = 64 << 10;
+
+/// An object that was opened by [`ReadThrough::open_object`]. Cheap to clone.
+#[derive(Clone, Debug)]
+pub struct OpenObject {
+    store: ReadThrough,
+    known: Arc<Known>,
+}
+
+impl ReadThrough {
+    /// Opens the version that the object has now, as fresh as the rules ask.
+    pub async fn open_object(&self, path: &Path) -> Result<OpenObject> {
+        let known = self.resolve(path, false, None).await?;
+        Ok(OpenObject { store: self.clone(), known })
+    }
+}
+
+impl OpenObject {
+    /// Path, size in bytes, and what else the origin said of it.
+    pub fn meta(&self) -> &ObjectMeta {
+        &self.known.meta
+    }
+
+    /// The name of this version, under which anything made of its bytes may be cached; `None` where the object
+    /// cannot be told from its replacement, so that nothing may be.
+    pub fn version(&self) -> Option<ObjectHash> {
+        self.known.hash
+    }
+
+    /// The origin, without credentials, and the path: how an error names the object.
+    pub fn name(&self) -> String {
+        format!("{}/{}", self.store.origin().name().trim_end_matches('/'), self.known.path)
+    }
+
+    /// The bytes of each range, in the order of the ranges; near ranges share a request. All are of this version:
+    /// an object that was replaced is [`Error::Changed`].
+    pub async fn read(&self, ranges: &[Range<u64>]) -> Result<Vec<Bytes>> {
+        let size = self.known.meta.size;
+        if let Some(Range { start, end }) =
+            ranges.iter().find(|range| range.start > range.end || range.end > size)
+        {
+            let path = self.known.path.to_string();
+            return Err(Error::Range { path, start: *start, end: *end, size });
+        }
+        let past_pages =
+            self.store.origin().is_folder() && self.store.folder_reads() == FolderReads::PastPages;
+        match self.known.hash {
+            Some(hash) if !past_pages => self.read_pages(hash, ranges).await,
+            _ => self.read_origin(ranges).await,
+        }
+    }
+
+    async fn read_pages(&self, hash: ObjectHash, ranges: &[Range<u64>]) -> Result<Vec<Bytes>> {
+        let fetcher = self.store.fetcher();
+        let object = Paged { known: self.known.clone(), hash, page_size: fetcher.cache.page_size() };
+        // All pages of all ranges are asked for together, so that near ones share a request.
+        fetcher.prefetch_ranges(&object, ranges);
+        let options = self.store.read_options();
+        let reads = ranges.to_vec().into_iter().map(|range| {
+            let range = ByteRange::new(range.start, range.end).unwrap_or(ByteRange::to(0));
+            let reader = (!range.is_empty()).then(|| {
+                Reader::new(fetcher.clone(), object.clone(), range, options.max_fetch, options.read_ahead)
+            });
+            async move {
+                let mut pieces = Vec::new();
+                if let Some(mut reader) = reader {
+                    while let Some(piece) = reader.next().await? {
+                        pieces.push(piece);
+                    }
+                }
+                Ok(joined(pieces))
+            }
+        });
+        futures::stream::iter(reads).buffered(READS_AT_ONCE).try_collect().await
+    }
+
+    async fn read_origin(&self, ranges: &[Range<u64>]) -> Result<Vec<Bytes>> {
+        let merged = merge(ranges);
+        let reads = merged.clone().into_iter().map(|range| self.get(range));
+        let read: Vec<Bytes> = futures::stream::iter(reads).buffered(READS_AT_ONCE).try_collect().await?;
+        if self.store.origin().is_folder() {
+            self.check_unchanged().await?;
+        }
+        let cut = ranges.iter().map(|range| {
+            let at = merged.partition_point(|merged| merged.start <= range.start).saturating_sub(1);
+            match (merged.get(at), read.get(at)) {
+                (Some(merged), Some(bytes)) if !range.is_empty() => {
+                    bytes.slice((range.start - merged.start) as usize..(range.end - merged.start) as usize)
+                }
+                _ => Bytes::new(),
+            }
+        });
+        Ok(cut.collect())
+    }
+
+    async fn get(&self, range: Range<u64>) -> Result<Bytes> {
+        let requests = &self.store.fetcher().requests;
+        let path = &self.known.path;
+        let mut patience = requests.patience();
+        loop {
+            let get = async {
+                let answer = requests.get_version(&self.known, range.clone()).await?;
+                let from_file = matches!(answer.payload, GetResultPayload::File(..));
+                let bytes = answer.bytes().await.map_err(|error| Error::from_origin(path.as_ref(), error))?;
+                let (expected, received) = (range.end - range.start, bytes.len() as u64);
+                if expected == received {
+                    return Ok(bytes);
+                }
+                let Range { start, end } = range;
+                // A file that ends early was cut while it was read.
+                match from_file {
+                    true => Err(requests.changed(&self.known)),
+                    false => Err(Error::Truncated { path: path.to_string(), start, end, expected, received }),
+                }
+            };
+            match requests.in_time(path, &patience, get).await {
+                Ok(bytes) => {
+                    let passed = &self.store.fetcher().counters.bytes_passed_through;
+                    passed.add(bytes.len() as u64);
+                    return Ok(bytes);
+                }
+                Err(error) => requests.before_retry(&mut patience, error).await?,
+            }
+        }
+    }
+
+    /// A file may be written in place while it is read: what was read counts only if it still is what it was.
+    async fn check_unchanged(&self) -> Result<()> {
+        let requests = &self.store.fetcher().requests;
+        let now = requests.head(&self.known.path).await?;
+        let same = now.meta.e_tag == self.known.meta.e_tag && now.meta.size == self.known.meta.size;
+        if same { Ok(()) } else { Err(requests.changed(&self.known)) }
+    }
+}
+
+fn joined(mut pieces: Vec<Bytes>) -> Bytes {
+    if pieces.len() < 2 {
+        return pieces.pop().unwrap_or_default();
+    }
+    let mut all = BytesMut::with_capacity(pieces.iter().map(Bytes::len).sum());
+    pieces.iter().for_each(|piece| all.extend_from_slice(piece));
+    all.freeze()
+}
+
+/// The ranges in order, near ones as one; empty ones are left out.
+fn merge(ranges: &[Range<u64>]) -> Vec<Range<u64>> {
+    let mut sorted: Vec<_> = ranges.iter().filter(|range| !range.is_empty()).cloned().collect();
+    sorted.sort_by_key(|range| range.start);
+    let mut merged: Vec<Range<u64>> = Vec::with_capacity(sorted.len());
+    for range in sorted {
+        match merged.last_mut() {
+            Some(last) if range.start <= last.end.saturating_add(MERGE_GAP) => {
+                last.end = last.end.max(range.end)
+            }
+            _ => merged.push(range),
+        }
+    }
+    merged
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::{ByteSize, CacheOptions, ConsistencyRules, Origin, PageCache, ReadOptions, RequestOptions};
+
+    async fn over(url: &str, folders: FolderReads) -> ReadThrough {
+        let cache = PageCache::open(CacheOptions::new(ByteSize::mib(16))).await.unwrap();
+        let origin = Origin::parse(url, &[], &RequestOptions::default()).unwrap();
+        let options = ReadOptions { folders, ..ReadOptions::default() };
+        ReadThrough::new(origin, cache, ConsistencyRules::default(), options)
+    }
+
+    #[tokio::test]
+    async fn ranges_come_back_in_their_own_order_by_either_way() {
+        let folder = tempfile::tempdir().unwrap();
+        let content: Vec<u8> = (0..3_000_000_u32).map(|i| (i / 7) as u8).collect();
+        std::fs::write(folder.path().join("x"), &content).unwrap();
+        for folders in [FolderReads::Pages, FolderReads::PastPages] {
+            let store = over(folder.path().to_str().unwrap(), folders).await;
+            let object = store.open_object(&Path::from("x")).await.unwrap();
+            let ranges = [2_999_990..3_000_000, 5..5, 0..10, 1_000_000..2_500_000, 4..90_000];
+            let read = object.read(&ranges).await.unwrap();
+            for (range, bytes) in ranges.iter().zip(read) {
+                assert_eq!(bytes.as_ref(), &content[range.start as usize..range.end as usize]);
+            }
+            let outside = object.read(&[0..3_000_001]).await.unwrap_err();
+            assert!(matches!(outside, Error::Range { .. }), "{outside}");
+        }
+    }
+
+    #[tokio::test]
+    async fn a_file_that_was_replaced_is_not_read_as_the_opened_one() {
+        let folder = tempfile::tempdir().unwrap();
+        std::fs::write(folder.path().join("x"), b"before").unwrap();
+        let store = over(folder.path().to_str().unwrap(), FolderReads::PastPages).await;
+        let object = store.open_object(&Path::from("x")).await.unwrap();
+        std::fs::write(folder.path().join("y"), b"after!").unwrap();
+        std::fs::rename(folder.path().join("y"), folder.path().join("x")).unwrap();
+        let error = object.read(&[0..6, 0..1]).await.unwrap_err();
+        assert!(matches!(error, Error::Changed { .. }), "{error}");
+    }
+
+    #[test]
+    fn near_ranges_share_a_request_and_far_ones_do_not() {
+        assert_eq!(merge(&[200_000..200_001, 0..10, 20..30, 5..5]), [0..30, 200_000..200_001]);
+    }
+}

@@ -1,0 +1,255 @@
+//! Parts of uploads that are kept as objects of the origin until they are joined: where they lie, which there are,
+//! and how those that everybody forgot are removed.
+//!
+//! ```text
+//! .stylobate-uploads/<id>/attributes.json    the marker: key, content type, user metadata, ...
+//! .stylobate-uploads/<id>/00001              part 1
+//! ```
+//!
+//! The marker is the upload: it is written first and removed first, and parts without it belong to nothing.
+
+use std::{
+    collections::{BTreeMap, HashMap},
+    time::Instant,
+};
+
+use chrono::{DateTime, TimeDelta, Utc};
+use futures::{StreamExt, TryStreamExt, stream};
+use object_store::{ObjectMeta, ObjectStoreExt, PutResult, path::Path};
+
+use crate::{Error, ReadThrough, Result};
+
+pub(crate) const STAGING: &str = ".stylobate-uploads";
+const MARKER: &str = "attributes.json";
+
+/// An upload to which nothing was added for this long was abandoned.
+const ABANDONED_AFTER: TimeDelta = TimeDelta::days(7);
+
+/// Markers that are read at once.
+const CONCURRENT: usize = 16;
+
+/// A part of an upload that is not yet complete.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct UploadedPart {
+    /// Its number, from 1.
+    pub number: u32,
+    /// Its size in bytes.
+    pub size: u64,
+    /// Its ETag, as the origin spells it.
+    pub e_tag: Option<String>,
+    /// When it was sent.
+    pub last_modified: DateTime<Utc>,
+}
+
+/// An upload that is not yet complete.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct UnfinishedUpload {
+    /// The path of the object that it will be.
+    pub path: String,
+    /// Its id.
+    pub id: String,
+    /// When it was begun.
+    pub initiated: DateTime<Utc>,
+}
+
+/// What is kept of an upload beside its parts.
+#[derive(serde::Serialize, serde::Deserialize)]
+pub(crate) struct Marker {
+    pub(crate) path: String,
+    pub(crate) attributes: BTreeMap<String, String>,
+}
+
+/// Where an upload's parts are staged.
+pub(crate) struct Staged {
+    folder: Path,
+}
+
+impl Staged {
+    /// The upload of this id. Ids are hexadecimal: nothing else may become part of a path.
+    pub(crate) fn of(id: &str) -> Option<Self> {
+        let ours = id.len() == 32 && id.bytes().all(|byte| byte.is_ascii_hexdigit());
+        ours.then(|| Self { folder: Path::from(STAGING).join(id) })
+    }
+
+    pub(crate) fn part(&self, number: u32) -> Path {
+        self.folder.clone().join(format!("{number:05}"))
+    }
+
+    fn marker(&self) -> Path {
+        self.folder.clone().join(MARKER)
+    }
+}
+
+/// The id of the upload to which what is staged at `path` belongs, and the name within it.
+fn place(path: &Path) -> Option<(&str, &str)> {
+    let (id, name) = path.as_ref().strip_prefix(STAGING)?.strip_prefix('/')?.split_once('/')?;
+    Staged::of(id).map(|_| (id, name))
+}
+
+/// What was removed of abandoned uploads, and how many of them could not be.
+#[derive(Debug, Default, PartialEq, Eq)]
+struct Removed {
+    uploads: u64,
+    objects: u64,
+    bytes: u64,
+    failed: u64,
+}
+
+impl ReadThrough {
+    /// Writes the marker of an upload, anew if it is there: then the upload counts as used just now.
+    pub(crate) async fn mark_upload(&self, staged: &Staged, marker: &Marker) -> Result<PutResult> {
+        let failed = |error| Error::from_origin(&marker.path, error);
+        let json = serde_json::to_vec(marker)
+            .map_err(|error| Error::InvalidUpload { path: marker.path.clone(), reason: error.to_string() })?;
+        self.origin().store().put(&staged.marker(), json.into()).await.map_err(failed)
+    }
+
+    /// The marker of an upload of the object at `path`, if it is there.
+    pub(crate) async fn staged_marker(&self, path: &Path, staged: &Staged) -> Result<Marker> {
+        let marker =
+            self.read_marker(staged).await.map_err(|error| Error::from_origin(path.as_ref(), error))?;
+        let own = marker.filter(|(marker, _)| marker.path == path.as_ref());
+        own.map(|(marker, _)| marker).ok_or_else(|| Error::NoSuchUpload { path: path.to_string() })
+    }
+
+    async fn read_marker(&self, staged: &Staged) -> object_store::Result<Option<(Marker, ObjectMeta)>> {
+        let found = match self.origin().store().get(&staged.marker()).await {
+            Err(object_store::Error::NotFound { .. }) => return Ok(None),
+            found => found?,
+        };
+        let meta = found.meta.clone();
+        let marker = serde_json::from_slice(&found.bytes().await?).ok();
+        Ok(marker.map(|marker| (marker, meta)))
+    }
+
+    /// The staged parts in the order of their numbers.
+    pub(crate) async fn staged_parts(&self, path: &Path, staged: &Staged) -> Result<Vec<UploadedPart>> {
+        let part = |meta: ObjectMeta| {
+            let number = place(&meta.location)?.1.parse().ok()?;
+            let ObjectMeta { size, e_tag, last_modified, .. } = meta;
+            Some(UploadedPart { number, size, e_tag, last_modified })
+        };
+        let listed = self.origin().store().list(Some(&staged.folder));
+        let listed: Vec<_> =
+            listed.try_collect().await.map_err(|error| Error::from_origin(path.as_ref(), error))?;
+        let mut parts: Vec<_> = listed.into_iter().filter_map(part).collect();
+        parts.sort_by_key(|part| part.number);
+        Ok(parts)
+    }
+
+    /// The uploads whose parts are staged, by the path of their object.
+    pub(crate) async fn staged_uploads(&self) -> Result<Vec<UnfinishedUpload>> {
+        let failed = |error| Error::from_origin(STAGING, error);
+        let listed = self.origin().store().list(Some(&Path::from(STAGING)));
+        let is_marker = |path: &Path| {
+            let (id, name) = place(path)?;
+            (name == MARKER).then(|| id.to_owned())
+        };
+        let ids = listed.try_filter_map(async |meta| Ok(is_marker(&meta.location)));
+        let ids: Vec<_> = ids.try_collect().await.map_err(failed)?;
+        let read = ids.into_iter().filter_map(|id| Some((Staged::of(&id)?, id))).map(async |(staged, id)| {
+            let marker = self.read_marker(&staged).await.map_err(failed)?;
+            Ok(marker.map(|(Marker { path, .. }, meta)| UnfinishedUpload {
+                path,
+                id: format!("s.{id}"),
+                initiated: meta.last_modified,
+            }))
+        });
+        let uploads: Vec<_> = stream::iter(read).buffered(CONCURRENT).try_collect().await?;
+        let mut uploads: Vec<_> = uploads.into_iter().flatten().collect();
+        uploads.sort_by(|a: &UnfinishedUpload, b| (&a.path, &a.id).cmp(&(&b.path, &b.id)));
+        Ok(uploads)
+    }
+
+    /// Removes an upload and its parts.
+    pub(crate) async fn remove_staged(&self, path: &Path, staged: &Staged) -> Result<()> {
+        let failed = |error| Error::from_origin(path.as_ref(), error);
+        let store = self.origin().store();
+        let marker = stream::iter([Ok(staged.marker())]).boxed();
+        let parts = store.list(Some(&staged.folder)).map_ok(|meta| meta.location).boxed();
+        for objects in [marker, parts] {
+            let mut deleted = store.delete_stream(objects);
+            while let Some(outcome) = deleted.next().await {
+                match outcome {
+                    Ok(_) | Err(object_store::Error::NotFound { .. }) => {}
+                    Err(error) => return Err(failed(error)),
+                }
+            }
+        }
+        Ok(())
+    }
+
+    /// Removes abandoned uploads in the background, if nobody looked for them lately.
+    pub(crate) fn collect_abandoned_uploads(&self) {
+        if !self.inner.collect_uploads.is_due(Instant::now()) {
+            return;
+        }
+        let store = self.clone();
+        tokio::spawn(async move {
+            let origin = store.origin().name();
+            match store.remove_abandoned(Utc::now() - ABANDONED_AFTER).await {
+                Ok(Removed { uploads: 0, failed: 0, .. }) => {}
+                Ok(Removed { uploads, objects, bytes, failed }) => {
+                    tracing::info!(origin, uploads, objects, bytes, failed, "abandoned uploads removed");
+                }
+                Err(error) => tracing::warn!(origin, %error, "abandoned uploads not looked for"),
+            }
+        });
+    }
+
+    /// Removes the uploads of which nothing was written since `before`.
+    async fn remove_abandoned(&self, before: DateTime<Utc>) -> Result<Removed> {
+        let mut listed = self.origin().store().list(Some(&Path::from(STAGING)));
+        let mut newest: HashMap<String, DateTime<Utc>> = HashMap::new();
+        while let Some(meta) = listed.next().await {
+            let meta = meta.map_err(|error| Error::from_origin(STAGING, error))?;
+            let Some((id, _)) = place(&meta.location) else { continue };
+            let seen = newest.entry(id.to_owned()).or_default();
+            *seen = meta.last_modified.max(*seen);
+        }
+        let mut removed = Removed::default();
+        for (id, _) in newest.into_iter().filter(|(_, newest)| *newest < before) {
+            let Some(staged) = Staged::of(&id) else { continue };
+            if let Err(error) = self.remove_if_abandoned(&staged, before, &mut removed).await {
+                removed.failed += 1;
+                tracing::warn!(origin = self.origin().name(), %error, "abandoned upload not removed");
+            }
+        }
+        Ok(removed)
+    }
+
+    /// Looks again before it removes the upload: somebody may have gone on with it meanwhile.
+    async fn remove_if_abandoned(
+        &self,
+        staged: &Staged,
+        before: DateTime<Utc>,
+        removed: &mut Removed,
+    ) -> Result<()> {
+        let listed = self.origin().store().list(Some(&staged.folder)).try_collect().await;
+        let listed: Vec<ObjectMeta> = listed.map_err(|error| Error::from_origin(STAGING, error))?;
+        if listed.iter().all(|meta| meta.last_modified < before) {
+            self.remove_staged(&staged.folder, staged).await?;
+            removed.uploads += 1;
+            removed.objects += listed.len() as u64;
+            removed.bytes += listed.iter().map(|meta| meta.size).sum::<u64>();
+        }
+        Ok(())
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn only_what_an_upload_wrote_is_part_of_one() {
+        let id = "0123456789abcdef0123456789abcdef";
+        let part = Staged::of(id).unwrap().part(7);
+        assert_eq!(place(&part), Some((id, "00007")));
+        for path in [".stylobate-uploads/a/00001", ".stylobate-uploads/x", "a/b/c", ".stylobate-uploadsx/a/b"]
+        {
+            assert_eq!(place(&Path::from(path)), None, "{path}");
+        }
+        assert!(Staged::of("../3456789abcdef0123456789abcdef01").is_none());
+    }
+}

@@ -1,0 +1,226 @@
+//! `Cache`: what scans keep of the files that they read, and the one that scans use when they are given none.
+
+use std::{path::PathBuf, sync::Arc};
+
+use parking_lot::Mutex;
+use pyo3::{prelude::*, types::PyDict};
+use stylobate_columnar as columnar;
+use stylobate_server::config::{CacheConfig, available_memory};
+use stylobate_storage::{ByteSize, CacheOptions, EvictionPolicy};
+
+use crate::{
+    errors::{Class, Failure},
+    exit::{Close, close_at_exit},
+    json::to_python,
+    process::{Owned, Process, path_text},
+};
+
+/// Locked only with the interpreter's lock held, and never while that is released.
+static DEFAULT: Mutex<Option<Py<PyCache>>> = Mutex::new(None);
+
+/// What scans share: decoded columns and metadata of files in memory, and pages of objects in memory and on
+/// disk.
+///
+/// `memory` bounds all of it, as a number of bytes or a text such as `"2GiB"`; by default it is a quarter of
+/// what the process may use. With `disk`, a folder, pages of objects are kept there too, in `disk_capacity`
+/// bytes at most (10 GiB by default), and outlive the process. `policy` says which page leaves memory first:
+/// `"lru"`, `"lfu"`, `"s3fifo"` (the default), `"sieve"` or `"fifo"`.
+///
+/// A child that was forked begins with an empty cache of its own, without the disk, which is its parent's.
+///
+/// >>> import stylobate as st
+/// >>> with st.Cache(memory="256MiB") as cache:
+/// ...     rows = st.scan("trips.parquet", cache=cache).count()
+/// ...     rows = st.scan("trips.parquet", cache=cache).count()
+/// ...     cache.stats()["parsed_files"]
+/// 1
+#[pyclass(frozen, module = "stylobate", name = "Cache")]
+pub(crate) struct PyCache {
+    memory: ByteSize,
+    disk: Option<(PathBuf, ByteSize)>,
+    policy: EvictionPolicy,
+    state: Arc<State>,
+}
+
+/// `None` once it was closed.
+#[derive(Default)]
+struct State(Mutex<Option<Owned<columnar::Cache>>>);
+
+impl Close for State {
+    fn close(&self, py: Python<'_>) -> PyResult<()> {
+        let Some(mut open) = self.0.lock().take() else { return Ok(()) };
+        let process = open.process().clone();
+        let Some(cache) = open.take() else { return Ok(()) };
+        process.run(py, async move {
+            let closed = cache.close().await.map_err(Failure::from);
+            cache.clear();
+            closed
+        })
+    }
+}
+
+impl PyCache {
+    async fn opened(options: CacheOptions) -> Result<columnar::Cache, Failure> {
+        columnar::Cache::open(options).await.map_err(Failure::from)
+    }
+
+    fn options(&self) -> CacheOptions {
+        let options = CacheOptions::new(self.memory).with_policy(self.policy);
+        match &self.disk {
+            Some((folder, capacity)) => options.with_disk(folder, *capacity),
+            None => options,
+        }
+    }
+
+    /// The cache of this process: after a fork, a new one in the place of the parent's.
+    pub(crate) fn get(&self, py: Python<'_>) -> PyResult<columnar::Cache> {
+        let closed = || Class::Config.error(py, "the cache is closed");
+        if let Some(cache) = self.state.0.lock().as_ref().ok_or_else(closed)?.get() {
+            return Ok(cache.clone());
+        }
+        let process = Process::current(py)?;
+        let options = CacheOptions::new(self.memory).with_policy(self.policy);
+        let cache = process.run(py, Self::opened(options))?;
+        let mut open = self.state.0.lock();
+        let current = open.as_mut().ok_or_else(closed)?;
+        // Another thread may have been faster.
+        if current.get().is_none() {
+            *current = Owned::new(process, cache);
+        }
+        current.get().cloned().ok_or_else(closed)
+    }
+
+    fn is_closed(&self) -> bool {
+        self.state.0.lock().is_none()
+    }
+}
+
+/// A number of bytes, or a text such as `2GiB`.
+pub(crate) fn byte_size(name: &str, value: &Bound<'_, PyAny>) -> PyResult<ByteSize> {
+    let wrong = |why: String| Class::Config.error(value.py(), format!("{name}: {why}"));
+    if let Ok(text) = value.extract::<String>() {
+        return text.parse().map_err(|error: stylobate_storage::ParseByteSizeError| wrong(error.to_string()));
+    }
+    let bytes = value.extract::<u64>();
+    bytes
+        .map(ByteSize::bytes)
+        .map_err(|_| wrong("give a number of bytes, or a text such as \"2GiB\"".to_owned()))
+}
+
+#[pymethods]
+impl PyCache {
+    #[new]
+    #[pyo3(signature = (memory=None, disk=None, disk_capacity=None, policy=None))]
+    fn new(
+        py: Python<'_>,
+        memory: Option<&Bound<'_, PyAny>>,
+        disk: Option<&Bound<'_, PyAny>>,
+        disk_capacity: Option<&Bound<'_, PyAny>>,
+        policy: Option<&str>,
+    ) -> PyResult<Self> {
+        let memory = match memory {
+            Some(memory) => byte_size("memory", memory)?,
+            None => ByteSize::bytes(available_memory().as_u64() / 4),
+        };
+        let policy = match policy {
+            Some(name) => {
+                name.parse::<EvictionPolicy>().map_err(|error| Class::Config.error(py, error.to_string()))?
+            }
+            None => EvictionPolicy::default(),
+        };
+        let capacity = match disk_capacity {
+            Some(_) if disk.is_none() => {
+                return Err(Class::Config.error(py, "disk_capacity: give disk, the folder, as well"));
+            }
+            Some(capacity) => byte_size("disk_capacity", capacity)?,
+            None => CacheConfig::DISK_CAPACITY,
+        };
+        let disk =
+            disk.map(|folder| Ok::<_, PyErr>((PathBuf::from(path_text(folder)?), capacity))).transpose()?;
+        let cache = Self { memory, disk, policy, state: Arc::default() };
+        let process = Process::current(py)?;
+        let opened = process.run(py, Self::opened(cache.options()))?;
+        *cache.state.0.lock() = Some(Owned::new(process, opened));
+        close_at_exit(&cache.state);
+        Ok(cache)
+    }
+
+    /// What the cache holds and did, in counts and bytes: of decoded columns and metadata (`hits`, `misses`,
+    /// `bytes`,
+    /// `capacity` and so on), and under `"pages"` of pages of objects.
+    fn stats<'py>(&self, py: Python<'py>) -> PyResult<Bound<'py, PyAny>> {
+        let cache = self.get(py)?;
+        let stats = to_python(py, &cache.stats())?;
+        let pages = to_python(py, &cache.page_stats())?;
+        stats.cast::<PyDict>()?.set_item("pages", pages)?;
+        Ok(stats)
+    }
+
+    /// Drops decoded columns and metadata. Pages of objects stay.
+    fn clear(&self, py: Python<'_>) -> PyResult<()> {
+        let cache = self.get(py)?;
+        py.detach(|| cache.clear());
+        Ok(())
+    }
+
+    /// Writes to disk what only memory holds, and gives all memory back. Scans cannot use the cache any more.
+    fn close(&self, py: Python<'_>) -> PyResult<()> {
+        self.state.close(py)
+    }
+
+    fn __enter__(slf: Bound<'_, Self>) -> Bound<'_, Self> {
+        slf
+    }
+
+    #[pyo3(signature = (*_exception))]
+    fn __exit__(&self, py: Python<'_>, _exception: &Bound<'_, PyAny>) -> PyResult<()> {
+        self.close(py)
+    }
+
+    fn __repr__(&self) -> String {
+        let disk = match &self.disk {
+            Some((folder, capacity)) => format!(", disk={folder:?}, disk_capacity='{capacity}'"),
+            None => String::new(),
+        };
+        let closed = if self.is_closed() { ", closed" } else { "" };
+        format!("Cache(memory='{}'{disk}, policy='{}'{closed})", self.memory, self.policy)
+    }
+}
+
+/// The cache of scans that are given none: the one that was set, or else one that is made on first use, with
+/// a quarter of the memory that the process may use.
+///
+/// >>> import stylobate as st
+/// >>> st.default_cache() is st.default_cache()
+/// True
+#[pyfunction]
+pub(crate) fn default_cache(py: Python<'_>) -> PyResult<Py<PyCache>> {
+    let known =
+        || DEFAULT.lock().as_ref().filter(|cache| !cache.get().is_closed()).map(|cache| cache.clone_ref(py));
+    if let Some(cache) = known() {
+        return Ok(cache);
+    }
+    let made = Py::new(py, PyCache::new(py, None, None, None, None)?)?;
+    // Another thread may have been faster.
+    if let Some(cache) = known() {
+        return Ok(cache);
+    }
+    *DEFAULT.lock() = Some(made.clone_ref(py));
+    Ok(made)
+}
+
+/// From now on, scans that are given no cache use this one; with None, one that is made anew.
+#[pyfunction]
+#[pyo3(signature = (cache))]
+pub(crate) fn set_default_cache(cache: Option<Py<PyCache>>) {
+    let before = std::mem::replace(&mut *DEFAULT.lock(), cache);
+    drop(before);
+}
+
+/// The cache that was given, or else the default one.
+pub(crate) fn given_or_default(py: Python<'_>, cache: Option<Py<PyCache>>) -> PyResult<Py<PyCache>> {
+    match cache {
+        Some(cache) => Ok(cache),
+        None => default_cache(py),
+    }
+}

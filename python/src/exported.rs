@@ -1,0 +1,124 @@
+//! Schemas, batches and streams as Python's Arrow libraries take them: through the Arrow PyCapsule interface.
+
+use std::sync::Arc;
+
+use arrow::{
+    array::{ArrayRef, RecordBatch, RecordBatchReader, StructArray},
+    datatypes::{Field, FieldRef, SchemaRef},
+    error::ArrowError,
+};
+use pyo3::{
+    prelude::*,
+    types::{PyCapsule, PyTuple},
+};
+use pyo3_arrow::{
+    error::PyArrowResult,
+    ffi::{ArrayIterator, to_array_pycapsules, to_schema_pycapsule, to_stream_pycapsule},
+};
+
+/// The rows of a schema as values of one struct, which is how the C interface sees a table.
+fn as_struct(schema: &SchemaRef) -> FieldRef {
+    let field = Field::new_struct("", schema.fields().clone(), false);
+    Arc::new(field.with_metadata(schema.metadata().clone()))
+}
+
+/// A stream of batches, pulled as the consumer asks, in the schema that it asked for where that is possible.
+pub(crate) fn stream_capsule<'py>(
+    py: Python<'py>,
+    reader: impl RecordBatchReader + Send + 'static,
+    requested_schema: Option<Bound<'py, PyCapsule>>,
+) -> PyArrowResult<Bound<'py, PyCapsule>> {
+    let field = as_struct(&reader.schema());
+    let arrays = reader.map(|batch: Result<RecordBatch, ArrowError>| {
+        let rows: ArrayRef = Arc::new(StructArray::from(batch?));
+        Ok(rows)
+    });
+    to_stream_pycapsule(py, Box::new(ArrayIterator::new(arrays, field)), requested_schema)
+}
+
+/// An Arrow schema, for any library that reads `__arrow_c_schema__`.
+#[pyclass(frozen, module = "stylobate", name = "Schema")]
+pub(crate) struct PySchema {
+    schema: SchemaRef,
+}
+
+impl From<SchemaRef> for PySchema {
+    fn from(schema: SchemaRef) -> Self {
+        Self { schema }
+    }
+}
+
+#[pymethods]
+impl PySchema {
+    /// The names of the columns.
+    #[getter]
+    fn names(&self) -> Vec<&str> {
+        self.schema.fields().iter().map(|field| field.name().as_str()).collect()
+    }
+
+    fn __arrow_c_schema__<'py>(&self, py: Python<'py>) -> PyArrowResult<Bound<'py, PyCapsule>> {
+        to_schema_pycapsule(py, self.schema.as_ref())
+    }
+
+    fn __len__(&self) -> usize {
+        self.schema.fields().len()
+    }
+
+    fn __eq__(&self, other: &Self) -> bool {
+        self.schema == other.schema
+    }
+
+    fn __repr__(&self) -> String {
+        let line = |field: &FieldRef| format!("{}: {}", field.name(), field.data_type());
+        self.schema.fields().iter().map(line).collect::<Vec<_>>().join("\n")
+    }
+}
+
+/// An Arrow record batch, for any library that reads `__arrow_c_array__`.
+#[pyclass(frozen, module = "stylobate", name = "RecordBatch")]
+pub(crate) struct PyRecordBatch {
+    batch: RecordBatch,
+}
+
+impl From<RecordBatch> for PyRecordBatch {
+    fn from(batch: RecordBatch) -> Self {
+        Self { batch }
+    }
+}
+
+#[pymethods]
+impl PyRecordBatch {
+    /// The number of rows.
+    #[getter]
+    fn num_rows(&self) -> usize {
+        self.batch.num_rows()
+    }
+
+    /// The schema.
+    #[getter]
+    fn schema(&self) -> PySchema {
+        self.batch.schema().into()
+    }
+
+    #[pyo3(signature = (requested_schema=None))]
+    fn __arrow_c_array__<'py>(
+        &self,
+        py: Python<'py>,
+        requested_schema: Option<Bound<'py, PyCapsule>>,
+    ) -> PyArrowResult<Bound<'py, PyTuple>> {
+        let rows = StructArray::from(self.batch.clone());
+        to_array_pycapsules(py, as_struct(&self.batch.schema()), &rows, requested_schema)
+    }
+
+    fn __arrow_c_schema__<'py>(&self, py: Python<'py>) -> PyArrowResult<Bound<'py, PyCapsule>> {
+        to_schema_pycapsule(py, self.batch.schema().as_ref())
+    }
+
+    fn __len__(&self) -> usize {
+        self.batch.num_rows()
+    }
+
+    fn __repr__(&self) -> String {
+        format!("RecordBatch({} rows, {} columns)", self.batch.num_rows(), self.batch.num_columns())
+    }
+}

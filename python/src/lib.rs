@@ -1,0 +1,22 @@
+//! The module `stylobate._stylobate`: what of the Python package is written in Rust.
+//!
+//! Python's side, in the folder `stylobate` beside this one, has the names that users see; what is here does
+//! the work with the interpreter's lock released. [`process`] has the runtime, and is why a forked child
+//! works.
+
+mod allocator;
+mod batches;
+mod cache;
+mod errors;
+mod exit;
+mod exported;
+mod expression;
+mod inspect;
+mod json;
+mod literal;
+mod module;
+mod node;
+mod objects;
+mod process;
+mod scan;
+mod stream;

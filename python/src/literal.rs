@@ -1,0 +1,185 @@
+//! Python values as the literals of a filter.
+
+use pyo3::{
+    exceptions::PyTypeError,
+    prelude::*,
+    types::{PyBool, PyByteArray, PyBytes, PyFloat, PyInt, PyMemoryView, PyString, PyType},
+};
+use stylobate_columnar::Literal;
+
+use crate::errors::Class;
+
+const NANOS_PER_SECOND: i128 = 1_000_000_000;
+const NANOS_PER_DAY: i128 = 86_400 * NANOS_PER_SECOND;
+/// `date(1970, 1, 1).toordinal()`
+const EPOCH_ORDINAL: i64 = 719_163;
+
+/// The literal that stands for a Python value; a TypeError for one that no column can be compared with, and a
+/// FilterError for one that is out of bounds.
+pub(crate) fn literal(value: &Bound<'_, PyAny>) -> PyResult<Literal> {
+    if value.is_none() {
+        return Ok(Literal::Null);
+    }
+    if let Ok(value) = value.cast::<PyBool>() {
+        return Ok(Literal::Boolean(value.is_true()));
+    }
+    if value.is_instance_of::<PyInt>() {
+        return integer(value);
+    }
+    if value.is_instance_of::<PyFloat>() {
+        return Ok(Literal::Float(value.extract()?));
+    }
+    if let Ok(value) = value.cast::<PyString>() {
+        return Ok(Literal::String(value.to_cow()?.into_owned()));
+    }
+    if let Ok(value) = value.cast::<PyBytes>() {
+        return Ok(Literal::Binary(value.as_bytes().to_vec()));
+    }
+    if value.is_instance_of::<PyByteArray>() || value.is_instance_of::<PyMemoryView>() {
+        let bytes = value.py().get_type::<PyBytes>().call1((value,))?;
+        return Ok(Literal::Binary(bytes.extract()?));
+    }
+    if is_of(value, "decimal", "Decimal")? {
+        return decimal(value);
+    }
+    // A datetime is a date too, so it is looked for first.
+    if is_of(value, "datetime", "datetime")? {
+        return timestamp(value);
+    }
+    if is_of(value, "datetime", "date")? {
+        return date(value);
+    }
+    if is_of(value, "datetime", "time")? {
+        return time(value);
+    }
+    foreign(value)
+}
+
+fn is_of(value: &Bound<'_, PyAny>, module: &str, class: &str) -> PyResult<bool> {
+    let class = value.py().import(module)?.getattr(class)?;
+    value.is_instance(class.cast::<PyType>()?)
+}
+
+fn integer(value: &Bound<'_, PyAny>) -> PyResult<Literal> {
+    match value.extract::<i128>() {
+        Ok(value) => Ok(Literal::Integer(value)),
+        Err(_) => Err(out_of_bounds(value, "does not fit in 128 bits")),
+    }
+}
+
+fn out_of_bounds(value: &Bound<'_, PyAny>, why: &str) -> PyErr {
+    let text = value.str().map_or_else(|_| "the number".to_owned(), |text| text.to_string());
+    Class::Filter.error(value.py(), format!("filter: {text} {why}"))
+}
+
+fn decimal(value: &Bound<'_, PyAny>) -> PyResult<Literal> {
+    let (negative, digits, exponent): (bool, Vec<u8>, Bound<'_, PyAny>) = {
+        let parts = value.call_method0("as_tuple")?;
+        let sign: u8 = parts.getattr("sign")?.extract()?;
+        (sign == 1, parts.getattr("digits")?.extract()?, parts.getattr("exponent")?)
+    };
+    let Ok(exponent) = exponent.extract::<i32>() else {
+        return Err(out_of_bounds(value, "is not a number"));
+    };
+    let too_long = || out_of_bounds(value, "has more digits than the 38 that a decimal may have");
+    let mut unscaled: i128 = 0;
+    let zeros = usize::try_from(exponent).unwrap_or(0);
+    for digit in digits.into_iter().chain(std::iter::repeat_n(0, zeros.min(39))) {
+        let next = unscaled.checked_mul(10).and_then(|unscaled| unscaled.checked_add(i128::from(digit)));
+        unscaled = next.ok_or_else(too_long)?;
+    }
+    let scale = u8::try_from(exponent.min(0).unsigned_abs()).map_err(|_| too_long())?;
+    Ok(Literal::Decimal { unscaled: if negative { -unscaled } else { unscaled }, scale })
+}
+
+fn days(date: &Bound<'_, PyAny>) -> PyResult<i64> {
+    Ok(date.call_method0("toordinal")?.extract::<i64>()? - EPOCH_ORDINAL)
+}
+
+fn date(value: &Bound<'_, PyAny>) -> PyResult<Literal> {
+    match i32::try_from(days(value)?) {
+        Ok(days) => Ok(Literal::Date(days)),
+        Err(_) => Err(out_of_bounds(value, "is not a date")),
+    }
+}
+
+/// Nanoseconds since midnight of what has hours, minutes and so on; pandas has nanoseconds too.
+fn nanos_of_day(value: &Bound<'_, PyAny>) -> PyResult<i128> {
+    let part = |name| value.getattr(name)?.extract::<i128>();
+    let seconds = (part("hour")? * 60 + part("minute")?) * 60 + part("second")?;
+    let nanos = if value.hasattr("nanosecond")? { part("nanosecond")? } else { 0 };
+    Ok(seconds * NANOS_PER_SECOND + part("microsecond")? * 1000 + nanos)
+}
+
+/// How far the value's zone is ahead of UTC, in nanoseconds; `None` without a zone.
+fn offset(value: &Bound<'_, PyAny>) -> PyResult<Option<i128>> {
+    let offset = value.call_method0("utcoffset")?;
+    if offset.is_none() {
+        return Ok(None);
+    }
+    let part = |name| offset.getattr(name)?.extract::<i128>();
+    Ok(Some(
+        part("days")? * NANOS_PER_DAY + part("seconds")? * NANOS_PER_SECOND + part("microseconds")? * 1000,
+    ))
+}
+
+fn timestamp(value: &Bound<'_, PyAny>) -> PyResult<Literal> {
+    // pandas.NaT is a datetime that is not equal to itself.
+    if value.ne(value)? {
+        return Ok(Literal::Null);
+    }
+    let local = i128::from(days(value)?) * NANOS_PER_DAY + nanos_of_day(value)?;
+    Ok(Literal::Timestamp(local - offset(value)?.unwrap_or(0)))
+}
+
+fn time(value: &Bound<'_, PyAny>) -> PyResult<Literal> {
+    let offset = match offset(value)? {
+        Some(offset) => offset,
+        None if value.getattr("tzinfo")?.is_none() => 0,
+        None => return Err(out_of_bounds(value, "is in a zone whose offset depends on the date")),
+    };
+    let nanos = (nanos_of_day(value)? - offset).rem_euclid(NANOS_PER_DAY);
+    i64::try_from(nanos).map(Literal::Time).map_err(|_| out_of_bounds(value, "is not a time"))
+}
+
+/// Scalars of numpy, by way of the Python values that they stand for, and of pyarrow.
+fn foreign(value: &Bound<'_, PyAny>) -> PyResult<Literal> {
+    if value.hasattr("dtype")? && value.hasattr("item")? && !value.hasattr("__len__")? {
+        let kind: String = value.getattr("dtype")?.getattr("kind")?.extract()?;
+        if kind == "M" {
+            return numpy_datetime(value);
+        }
+        let item = value.call_method0("item")?;
+        // A timedelta is nothing to compare with, and a long double's item is a long double.
+        if kind != "m" && !item.get_type().is(value.get_type()) {
+            return literal(&item);
+        }
+    } else if value.hasattr("as_py")? {
+        let item = value.call_method0("as_py")?;
+        if !item.hasattr("as_py")? {
+            return literal(&item);
+        }
+    }
+    let class = value.get_type().fully_qualified_name()?;
+    Err(PyTypeError::new_err(format!(
+        "a column cannot be compared with a {class}: give a number, str, bytes, bool, None, Decimal, date, \
+         time, datetime, or another column"
+    )))
+}
+
+/// Whole days are a date, all else a timestamp in nanoseconds.
+fn numpy_datetime(value: &Bound<'_, PyAny>) -> PyResult<Literal> {
+    if value.ne(value)? {
+        return Ok(Literal::Null);
+    }
+    let item = value.call_method1("astype", ("datetime64[us]",))?.call_method0("item")?;
+    if value.getattr("dtype")?.getattr("name")?.extract::<String>()? == "datetime64[D]" {
+        return date(&item);
+    }
+    let Literal::Timestamp(micros) = timestamp(&item)? else { return Ok(Literal::Null) };
+    // What is finer than the microseconds of a datetime.
+    let rest = value.call_method1("__sub__", (value.call_method1("astype", ("datetime64[us]",))?,))?;
+    let rest: i64 =
+        rest.call_method1("astype", ("timedelta64[ns]",))?.call_method1("astype", ("int64",))?.extract()?;
+    Ok(Literal::Timestamp(micros + i128::from(rest)))
+}

@@ -1,0 +1,29 @@
+//! Which names the module has.
+
+use pyo3::prelude::*;
+
+/// What of the package is written in Rust. Its names are those of `stylobate`.
+#[pymodule]
+mod _stylobate {
+    #[pymodule_export]
+    use crate::{
+        batches::{PyBatchIterator, PyBatches},
+        cache::{PyCache, default_cache, set_default_cache},
+        exit::_close_all,
+        exported::{PyRecordBatch, PySchema},
+        expression::{PyColumn, PyExpr},
+        inspect::inspect,
+        node::PyNode,
+        objects::{PyObjectFile, PyObjectStoreReader},
+        scan::PyLocalScan,
+    };
+    use pyo3::prelude::*;
+
+    #[pymodule_init]
+    fn init(module: &Bound<'_, PyModule>) -> PyResult<()> {
+        module.add("__version__", env!("CARGO_PKG_VERSION"))?;
+        let close = module.getattr("_close_all")?;
+        module.py().import("atexit")?.getattr("register")?.call1((close,))?;
+        Ok(())
+    }
+}

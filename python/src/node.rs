@@ -1,0 +1,267 @@
+//! `Node`: a storage node inside this process.
+
+use std::{net::SocketAddr, path::PathBuf, sync::Arc, time::Duration};
+
+use parking_lot::Mutex;
+use pyo3::{prelude::*, types::PyDict};
+use stylobate_server::{
+    Doors, Node, ServerError,
+    config::{BucketConfig, Layer, Layers, NodeConfig, check_bucket_name, name_of_url, without_credentials},
+};
+use tokio::{sync::oneshot, task::JoinHandle};
+
+use crate::{
+    cache::byte_size,
+    errors::{Class, Failure},
+    exit::{Close, close_at_exit},
+    json::to_python,
+    process::{Owned, Process, path_text},
+    scan::options,
+};
+
+/// How long requests may take to finish when the node is closed: whoever closes it waits for them.
+const DRAIN: Duration = Duration::from_secs(5);
+
+/// A storage node inside this process: buckets behind a page cache, served over S3 to whatever speaks that.
+///
+/// `origin` is a folder or URL, or a dictionary of bucket names and URLs; `storage_options` go to all of them.
+/// Each door listens on loopback, at a free port, unless it is told where; beyond loopback a node needs access
+/// keys, which only a configuration file gives: `config` is its path, and what is given besides overrides it.
+/// The node ends with `close()`, with its `with` block, or with the process.
+///
+/// >>> import stylobate as st
+/// >>> with st.Node(origin=".") as node:
+/// ...     node.s3_endpoint.startswith("http://127.0.0.1:")
+/// True
+#[pyclass(frozen, module = "stylobate", name = "Node")]
+pub(crate) struct PyNode {
+    s3: SocketAddr,
+    admin: SocketAddr,
+    flight: Option<SocketAddr>,
+    buckets: Vec<(String, String)>,
+    state: Arc<State>,
+}
+
+/// `None` once it was closed.
+struct State(Mutex<Option<Owned<Open>>>);
+
+struct Open {
+    node: Arc<Node>,
+    stop: oneshot::Sender<()>,
+    served: JoinHandle<Result<(), ServerError>>,
+}
+
+/// An address as it is given: `HOST:PORT`, where port 0 is any free one.
+fn address(py: Python<'_>, name: &str, text: &str) -> PyResult<SocketAddr> {
+    text.parse().map_err(|_| {
+        let message = format!(
+            "{name}: {text:?} is not an address: write it as 127.0.0.1:0, where port 0 is any free one"
+        );
+        Class::Config.error(py, message)
+    })
+}
+
+/// The buckets that `origin` names.
+fn buckets(origin: &Bound<'_, PyAny>) -> PyResult<Vec<BucketConfig>> {
+    let py = origin.py();
+    let bucket = |name: String, url: String| {
+        check_bucket_name(&name).map_err(|reason| Class::Config.error(py, format!("origin: {reason}")))?;
+        Ok(BucketConfig::new(name, url))
+    };
+    if let Ok(named) = origin.cast::<PyDict>() {
+        return named.iter().map(|(name, url)| bucket(name.extract()?, path_text(&url)?)).collect();
+    }
+    let url = path_text(origin)?;
+    match named_after(&url) {
+        Some(name) => Ok(vec![bucket(name, url)?]),
+        None => {
+            let given = without_credentials(&url);
+            let message = format!(
+                "origin: {given:?} gives the bucket no name: give it one, as {{\"lake\": {given:?}}}"
+            );
+            Err(Class::Config.error(py, message))
+        }
+    }
+}
+
+/// What a bucket is called after its URL, or after the folder that a relative path leads to.
+fn named_after(url: &str) -> Option<String> {
+    name_of_url(url).filter(|name| check_bucket_name(name).is_ok()).or_else(|| {
+        let folder = std::fs::canonicalize(url).ok()?;
+        name_of_url(folder.to_str()?)
+    })
+}
+
+fn configuration(
+    origin: Option<&Bound<'_, PyAny>>,
+    storage_options: Option<&Bound<'_, PyDict>>,
+    config: Option<&Bound<'_, PyAny>>,
+) -> PyResult<NodeConfig> {
+    let mut buckets = origin.map(buckets).transpose()?.unwrap_or_default();
+    let options = storage_options.map(options).transpose()?.unwrap_or_default();
+    for bucket in &mut buckets {
+        bucket.options = options.iter().cloned().collect();
+    }
+    let mut node = match config {
+        Some(path) => {
+            let raised = |error: ServerError| Failure::from(error).raised(path.py());
+            let mut layers = Layers {
+                file: Layer::file(&PathBuf::from(path_text(path)?)).map_err(raised)?,
+                ..Layers::default()
+            };
+            for bucket in &buckets {
+                layers.flags = layers.flags.with_origin(&format!("{}={}", bucket.name, bucket.url));
+            }
+            layers.resolve(&|name| std::env::var(name).ok()).map_err(raised)?.config
+        }
+        None => NodeConfig::default(),
+    };
+    node.buckets.retain(|known| buckets.iter().all(|given| given.name != known.name));
+    node.buckets.extend(buckets);
+    Ok(node)
+}
+
+impl Close for State {
+    fn close(&self, py: Python<'_>) -> PyResult<()> {
+        let Some(mut owned) = self.0.lock().take() else { return Ok(()) };
+        let process = owned.process().clone();
+        // In a child that was forked, there is nothing to close: the doors are the parent's.
+        let Some(Open { stop, served, .. }) = owned.take() else { return Ok(()) };
+        let _ = stop.send(());
+        match process.wait(py, served)? {
+            Ok(ended) => ended.map_err(|error| Failure::from(error).raised(py)),
+            Err(error) => Err(Class::Stylobate.error(py, format!("the node failed: {error}"))),
+        }
+    }
+}
+
+impl PyNode {
+    async fn opened(config: NodeConfig) -> Result<(Doors, Arc<Node>), ServerError> {
+        // The doors first: an address that is taken costs no cache.
+        let doors = Doors::bind(&config).await?;
+        Ok((doors, Node::open(&config).await?))
+    }
+}
+
+#[pymethods]
+impl PyNode {
+    #[new]
+    #[pyo3(signature = (
+        origin=None, *, listen=None, flight=None, admin=None, memory=None, storage_options=None, config=None,
+    ))]
+    #[expect(clippy::too_many_arguments, reason = "they are keywords")]
+    fn new(
+        py: Python<'_>,
+        origin: Option<&Bound<'_, PyAny>>,
+        listen: Option<&str>,
+        flight: Option<&str>,
+        admin: Option<&str>,
+        memory: Option<&Bound<'_, PyAny>>,
+        storage_options: Option<&Bound<'_, PyDict>>,
+        config: Option<&Bound<'_, PyAny>>,
+    ) -> PyResult<Self> {
+        if origin.is_none() && config.is_none() {
+            return Err(Class::Config.error(py, "origin: name a folder or URL, or give a config"));
+        }
+        let mut configured = configuration(origin, storage_options, config)?;
+        let server = &mut configured.server;
+        for (name, door, given) in
+            [("listen", &mut server.listen, listen), ("admin", &mut server.admin, admin)]
+        {
+            match given {
+                Some(text) => *door = address(py, name, text)?,
+                None if config.is_none() => door.set_port(0),
+                None => {}
+            }
+        }
+        flight.map(|text| address(py, "flight", text)).transpose()?;
+        server.drain_timeout = server.drain_timeout.min(DRAIN);
+        if let Some(memory) = memory {
+            configured.cache.memory = byte_size("memory", memory)?;
+        }
+        let buckets = configured.buckets.iter();
+        let buckets = buckets.map(|bucket| (bucket.name.clone(), without_credentials(&bucket.url))).collect();
+        let process = Process::current(py)?;
+        let (doors, node) = process.run(py, Self::opened(configured))?;
+        let (s3, admin) = (doors.s3_address(), doors.admin_address());
+        let (stop, stopped) = oneshot::channel();
+        let serve = doors.serve(node.clone(), async move {
+            // A sender that is gone means the same.
+            let _ = stopped.await;
+        });
+        let served = process.runtime().spawn(serve);
+        let state = Arc::new(State(Mutex::new(Some(Owned::new(process, Open { node, stop, served })))));
+        close_at_exit(&state);
+        Ok(Self { s3, admin, flight: None, buckets, state })
+    }
+
+    /// Where the S3 door is, for clients: `http://HOST:PORT`.
+    #[getter]
+    fn s3_endpoint(&self) -> String {
+        format!("http://{}", self.s3)
+    }
+
+    /// Where the admin door is: `http://HOST:PORT`.
+    #[getter]
+    fn admin_endpoint(&self) -> String {
+        format!("http://{}", self.admin)
+    }
+
+    /// Where the Flight door is: `grpc://HOST:PORT`. None where the node has none.
+    #[getter]
+    fn flight_endpoint(&self) -> Option<String> {
+        self.flight.map(|address| format!("grpc://{address}"))
+    }
+
+    /// The buckets by name, and the URL behind each.
+    #[getter]
+    fn buckets<'py>(&self, py: Python<'py>) -> PyResult<Bound<'py, PyDict>> {
+        let buckets = PyDict::new(py);
+        for (name, url) in &self.buckets {
+            buckets.set_item(name, url)?;
+        }
+        Ok(buckets)
+    }
+
+    /// Whether the node was closed, or belongs to the process that this one was forked from.
+    #[getter]
+    fn closed(&self) -> bool {
+        self.state.0.lock().as_ref().is_none_or(|open| open.get().is_none())
+    }
+
+    /// What the node did and holds, in counts and bytes: `"requests"` by the clients, `"cache"`, and
+    /// `"buckets"`, by name, with what their reads did.
+    fn stats<'py>(&self, py: Python<'py>) -> PyResult<Bound<'py, PyAny>> {
+        let node = self.state.0.lock().as_ref().and_then(|open| Some(open.get()?.node.clone()));
+        let node = node.ok_or_else(|| Class::Stylobate.error(py, "the node is closed"))?;
+        let stats = PyDict::new(py);
+        stats.set_item("requests", to_python(py, &node.metrics().snapshot())?)?;
+        stats.set_item("cache", to_python(py, &node.cache().stats())?)?;
+        let buckets = PyDict::new(py);
+        for bucket in node.buckets() {
+            buckets.set_item(&bucket.name, to_python(py, &bucket.reader.stats())?)?;
+        }
+        stats.set_item("buckets", buckets)?;
+        Ok(stats.into_any())
+    }
+
+    /// Closes the doors. Requests under way have five seconds to finish.
+    fn close(&self, py: Python<'_>) -> PyResult<()> {
+        self.state.close(py)
+    }
+
+    fn __enter__(slf: Bound<'_, Self>) -> Bound<'_, Self> {
+        slf
+    }
+
+    #[pyo3(signature = (*_exception))]
+    fn __exit__(&self, py: Python<'_>, _exception: &Bound<'_, PyAny>) -> PyResult<()> {
+        self.close(py)
+    }
+
+    fn __repr__(&self) -> String {
+        let names: Vec<_> = self.buckets.iter().map(|(name, _)| name.as_str()).collect();
+        let closed = if self.closed() { ", closed" } else { "" };
+        format!("Node({}, s3_endpoint='{}'{closed})", names.join(", "), self.s3_endpoint())
+    }
+}

@@ -1,0 +1,199 @@
+//! `ObjectStoreReader` and `ObjectFile`: objects under a URL, read through the page cache.
+
+use std::ops::Range;
+
+use object_store::{ObjectMeta, path::Path};
+use parking_lot::Mutex;
+use pyo3::{
+    prelude::*,
+    types::{PyBytes, PyDict},
+};
+use stylobate_storage::{
+    ConsistencyRules, FolderReads, ListRequest, OpenObject, Origin, ReadOptions, ReadThrough,
+};
+
+use crate::{
+    cache::{PyCache, given_or_default},
+    errors::{Class, Failure},
+    process::{Owned, Process, Signals},
+    scan::options,
+};
+
+/// Most entries of a listing that are asked for at once; stores that give fewer are asked again.
+const PAGE_OF_LISTING: usize = 5_000;
+
+/// The objects under a URL, read through the pages of a cache.
+#[pyclass(frozen, module = "stylobate", name = "ObjectStoreReader")]
+pub(crate) struct PyObjectStoreReader {
+    url: String,
+    options: Vec<(String, String)>,
+    cache: Py<PyCache>,
+    store: Mutex<Owned<ReadThrough>>,
+}
+
+/// One version of an object. What is read of it belongs together; an object that was replaced is an
+/// ObjectChangedError.
+#[pyclass(frozen, module = "stylobate", name = "ObjectFile")]
+pub(crate) struct PyObjectFile {
+    object: Owned<OpenObject>,
+}
+
+impl PyObjectStoreReader {
+    fn opened(
+        py: Python<'_>,
+        url: &str,
+        options: &[(String, String)],
+        cache: &Py<PyCache>,
+    ) -> PyResult<Owned<ReadThrough>> {
+        let process = Process::current(py)?;
+        let read = ReadOptions { folders: FolderReads::Pages, ..ReadOptions::default() };
+        let origin =
+            Origin::parse(url, options, &read.requests).map_err(|error| Failure::from(error).raised(py))?;
+        let pages = cache.get().get(py)?.pages().clone();
+        Ok(Owned::new(process, ReadThrough::new(origin, pages, ConsistencyRules::default(), read)))
+    }
+
+    /// The store of this process: after a fork, a new one.
+    fn store(&self, py: Python<'_>) -> PyResult<(Process, ReadThrough)> {
+        if let Some(found) = owned(&self.store.lock()) {
+            return Ok(found);
+        }
+        let opened = Self::opened(py, &self.url, &self.options, &self.cache)?;
+        let found = (opened.process().clone(), opened.get().cloned());
+        *self.store.lock() = opened;
+        match found {
+            (process, Some(store)) => Ok((process, store)),
+            (_, None) => Err(forked(py)),
+        }
+    }
+}
+
+fn owned<T: Clone>(owned: &Owned<T>) -> Option<(Process, T)> {
+    owned.get().map(|value| (owned.process().clone(), value.clone()))
+}
+
+fn forked(py: Python<'_>) -> PyErr {
+    Class::Stylobate
+        .error(py, "this file was opened before the process was forked: open it anew in the child")
+}
+
+fn path(py: Python<'_>, path: &str) -> PyResult<Path> {
+    Path::parse(path).map_err(|error| Class::Config.error(py, error.to_string()))
+}
+
+fn described<'py>(py: Python<'py>, meta: &ObjectMeta) -> PyResult<Bound<'py, PyDict>> {
+    let described = PyDict::new(py);
+    described.set_item("path", meta.location.as_ref())?;
+    described.set_item("size", meta.size)?;
+    described.set_item("modified", meta.last_modified.timestamp_micros() as f64 / 1e6)?;
+    described.set_item("etag", meta.e_tag.as_deref())?;
+    described.set_item("version", meta.version.as_deref())?;
+    Ok(described)
+}
+
+#[pymethods]
+impl PyObjectStoreReader {
+    #[new]
+    #[pyo3(signature = (url, *, storage_options=None, cache=None))]
+    fn new(
+        py: Python<'_>,
+        url: String,
+        storage_options: Option<&Bound<'_, PyDict>>,
+        cache: Option<Py<PyCache>>,
+    ) -> PyResult<Self> {
+        let options = storage_options.map(options).transpose()?.unwrap_or_default();
+        let cache = given_or_default(py, cache)?;
+        let store = Mutex::new(Self::opened(py, &url, &options, &cache)?);
+        Ok(Self { url, options, cache, store })
+    }
+
+    /// Size, time of change in seconds since 1970, ETag and version of an object.
+    fn head<'py>(&self, py: Python<'py>, path: &str) -> PyResult<Bound<'py, PyDict>> {
+        let (process, store) = self.store(py)?;
+        let path = self::path(py, path)?;
+        let object = process.run(py, async move { store.open_object(&path).await })?;
+        described(py, object.meta())
+    }
+
+    /// Opens the version that the object has now.
+    fn open(&self, py: Python<'_>, path: &str) -> PyResult<PyObjectFile> {
+        let (process, store) = self.store(py)?;
+        let path = self::path(py, path)?;
+        let object = process.run(py, async move { store.open_object(&path).await })?;
+        Ok(PyObjectFile { object: Owned::new(process, object) })
+    }
+
+    /// The objects whose path begins with a prefix, and, with a delimiter, the folders: what goes on behind a
+    /// `/`.
+    #[pyo3(signature = (prefix="", *, delimiter=true))]
+    fn list<'py>(
+        &self,
+        py: Python<'py>,
+        prefix: &str,
+        delimiter: bool,
+    ) -> PyResult<(Vec<Bound<'py, PyDict>>, Vec<String>)> {
+        let (process, store) = self.store(py)?;
+        let mut request = ListRequest {
+            prefix: prefix.to_owned(),
+            delimiter,
+            max_keys: PAGE_OF_LISTING,
+            ..ListRequest::default()
+        };
+        let (objects, folders) = process.run(py, async move {
+            let (mut objects, mut folders) = (Vec::new(), Vec::new());
+            loop {
+                let page = store.list_page(request.clone()).await?;
+                objects.extend(page.objects);
+                folders.extend(page.prefixes);
+                match page.next_token {
+                    Some(token) => request.token = Some(token),
+                    None => return Ok::<_, stylobate_storage::Error>((objects, folders)),
+                }
+            }
+        })?;
+        let objects = objects.iter().map(|meta| described(py, meta)).collect::<PyResult<_>>()?;
+        Ok((objects, folders))
+    }
+
+    /// What reads did so far, in counts and bytes.
+    fn stats<'py>(&self, py: Python<'py>) -> PyResult<Bound<'py, PyAny>> {
+        let (_, store) = self.store(py)?;
+        crate::json::to_python(py, &store.stats())
+    }
+
+    fn __repr__(&self) -> String {
+        let name = owned(&self.store.lock()).map(|(_, store)| store.origin().name().to_owned());
+        format!("ObjectStoreReader({:?})", name.unwrap_or_default())
+    }
+}
+
+#[pymethods]
+impl PyObjectFile {
+    /// Size in bytes.
+    #[getter]
+    fn size(&self, py: Python<'_>) -> PyResult<u64> {
+        Ok(self.object.get().ok_or_else(|| forked(py))?.meta().size)
+    }
+
+    /// The bytes from `start` up to `end`, which may lie behind the last one.
+    fn read<'py>(&self, py: Python<'py>, start: u64, end: u64) -> PyResult<Bound<'py, PyBytes>> {
+        let mut read = self.read_ranges(py, vec![(start, end)])?;
+        Ok(read.pop().unwrap_or_else(|| PyBytes::new(py, &[])))
+    }
+
+    /// The bytes of each range; near ranges share a request.
+    fn read_ranges<'py>(
+        &self,
+        py: Python<'py>,
+        ranges: Vec<(u64, u64)>,
+    ) -> PyResult<Vec<Bound<'py, PyBytes>>> {
+        let (process, object) = owned(&self.object).ok_or_else(|| forked(py))?;
+        let size = object.meta().size;
+        let within =
+            |(start, end): (u64, u64)| -> Range<u64> { start.min(size)..end.clamp(start.min(size), size) };
+        let ranges: Vec<_> = ranges.into_iter().map(within).collect();
+        let read = py.detach(|| process.wait_detached(object.read(&ranges), &mut Signals::new()))?;
+        let read = read.map_err(|error| Failure::from(error).raised(py))?;
+        Ok(read.iter().map(|bytes| PyBytes::new(py, bytes)).collect())
+    }
+}

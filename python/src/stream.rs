@@ -1,0 +1,151 @@
+//! A scan that runs: its batches are pulled by whoever wants them, on whatever thread.
+
+use std::{
+    panic::{AssertUnwindSafe, catch_unwind},
+    thread::{self, ThreadId},
+};
+
+use arrow::{
+    array::{RecordBatch, RecordBatchReader},
+    datatypes::SchemaRef,
+    error::ArrowError,
+};
+use futures::{StreamExt, stream::BoxStream};
+use pyo3::{exceptions::PyKeyboardInterrupt, prelude::*};
+use stylobate_columnar::{self as columnar, Scan};
+
+use crate::{
+    errors::{Class, Failure},
+    process::{Owned, Process, Signals},
+};
+
+/// Why a scan ended before its last row.
+#[derive(Debug)]
+pub(crate) enum Broken {
+    /// The scan failed.
+    Failed(Failure),
+    /// The handler of a signal raised, as that of Ctrl-C does.
+    Interrupted(PyErr),
+}
+
+impl Broken {
+    /// The scan is another process's.
+    pub(crate) fn forked() -> Self {
+        let message = "this scan was begun before the process was forked: begin it anew in the child";
+        Self::Failed(Failure::new(Class::Stylobate, message))
+    }
+
+    /// The exception.
+    pub(crate) fn raised(self, py: Python<'_>) -> PyErr {
+        match self {
+            Self::Failed(failure) => failure.raised(py),
+            Self::Interrupted(error) => error,
+        }
+    }
+}
+
+/// A scan that runs. Dropping it ends the work that is under way.
+pub(crate) struct Running {
+    /// `None` once it has ended.
+    stream: Option<Owned<BoxStream<'static, columnar::Result<RecordBatch>>>>,
+    signals: Signals,
+}
+
+impl Running {
+    /// Begins the scan.
+    pub(crate) fn begin(process: Process, scan: &Scan) -> Self {
+        let stream = {
+            let _runtime = process.runtime().enter();
+            scan.stream().boxed()
+        };
+        Self { stream: Some(Owned::new(process, stream)), signals: Signals::new() }
+    }
+
+    /// The next batch, waited for; `None` after the last one and after an error. For a thread that does not
+    /// hold the interpreter's lock.
+    pub(crate) fn next(&mut self) -> Result<Option<RecordBatch>, Broken> {
+        let Some(owned) = &mut self.stream else { return Ok(None) };
+        let process = owned.process().clone();
+        let Some(stream) = owned.get_mut() else {
+            return Err(Broken::forked());
+        };
+        let waited = process.wait_detached(stream.next(), &mut self.signals);
+        let waited = waited.and_then(|batch| self.signals.check().map(|()| batch));
+        let outcome = match waited {
+            Ok(Some(Ok(batch))) => return Ok(Some(batch)),
+            Ok(Some(Err(error))) => Err(Broken::Failed(error.into())),
+            Ok(None) => Ok(None),
+            Err(interrupt) => Err(Broken::Interrupted(interrupt)),
+        };
+        self.stream = None;
+        outcome
+    }
+}
+
+/// A scan as an Arrow stream, begun when the first batch is asked for.
+pub(crate) struct Reader {
+    schema: SchemaRef,
+    scan: Option<(Process, Scan)>,
+    running: Option<Running>,
+    /// The thread that asked for the stream, which is one of Python's.
+    asker: ThreadId,
+}
+
+impl Reader {
+    pub(crate) fn new(process: Process, scan: Scan) -> Self {
+        let schema = scan.schema().clone();
+        Self { schema, scan: Some((process, scan)), running: None, asker: thread::current().id() }
+    }
+
+    fn pull(&mut self) -> Result<Option<RecordBatch>, Broken> {
+        if let Some((process, scan)) = self.scan.take() {
+            self.running = Some(Running::begin(process, &scan));
+        }
+        let Some(running) = &mut self.running else { return Ok(None) };
+        // No panic may cross the C interface: it would end the process.
+        catch_unwind(AssertUnwindSafe(|| running.next())).unwrap_or_else(|_| {
+            self.running = None;
+            Err(Broken::Failed(Failure::new(Class::Stylobate, "the scan failed by an error of its own")))
+        })
+    }
+}
+
+impl Iterator for Reader {
+    type Item = Result<RecordBatch, ArrowError>;
+
+    fn next(&mut self) -> Option<Self::Item> {
+        // Whether this thread holds the interpreter's lock cannot be told. If it is the one that asked for
+        // the stream, taking the lock in order to release it is safe, since it must take it again anyway to
+        // return.
+        let pulled = if thread::current().id() == self.asker {
+            let released = Python::try_attach(|py| py.detach(|| self.pull()));
+            released.unwrap_or_else(|| self.pull())
+        } else {
+            self.pull()
+        };
+        match pulled {
+            Ok(batch) => batch.map(Ok),
+            Err(Broken::Failed(failure)) => Some(Err(failure.of_stream())),
+            Err(Broken::Interrupted(error)) => Some(Err(interrupted(error))),
+        }
+    }
+}
+
+impl RecordBatchReader for Reader {
+    fn schema(&self) -> SchemaRef {
+        self.schema.clone()
+    }
+}
+
+/// The consumer makes an error of its own of this one; Ctrl-C is therefore passed on, to be raised behind it.
+fn interrupted(error: PyErr) -> ArrowError {
+    let message = Python::try_attach(|py| {
+        if error.is_instance_of::<PyKeyboardInterrupt>(py) {
+            let again = py.import("_thread").and_then(|thread| thread.call_method0("interrupt_main"));
+            again.err().map_or_else(|| "interrupted".to_owned(), |error| error.to_string())
+        } else {
+            error.to_string().replace('\0', "\u{fffd}")
+        }
+    });
+    ArrowError::ExternalError(message.unwrap_or_else(|| "interrupted".to_owned()).into())
+}

@@ -1,0 +1,92 @@
+"""Scans of Parquet and ORC files on object storage, through a cache of decoded columns.
+
+    >>> import stylobate as st
+    >>> scan = st.scan("trips.parquet", columns=["city", "fare"], filter=st.col("fare") < 10)
+    >>> scan.to_arrow().to_pydict()
+    {'city': ['Oslo', 'Oslo'], 'fare': [7.5, 9.0]}
+
+A `Scan` is read by whatever reads Arrow streams: pyarrow, pandas, Polars, DuckDB. Values that repeat stay the
+dictionary that the file stored them as, and filters run where the data is. What is read again comes from a
+`Cache`, which all scans of a process share unless they are given another.
+
+`Node` is a storage node inside this process, `StylobateFileSystem` a file system for fsspec.
+"""
+
+from typing import TYPE_CHECKING, Any
+
+from stylobate._stylobate import (
+    BatchIterator,
+    Batches,
+    Cache,
+    Column,
+    Expr,
+    Node,
+    ObjectFile,
+    ObjectStoreReader,
+    RecordBatch,
+    Schema,
+    __version__,
+    default_cache,
+    inspect,
+    set_default_cache,
+)
+from stylobate.errors import (
+    ColumnNotFoundError,
+    ConfigError,
+    CorruptFileError,
+    FilterError,
+    NotFoundError,
+    ObjectChangedError,
+    SchemaError,
+    StorageError,
+    StylobateError,
+    UnsupportedError,
+)
+from stylobate.scan import Scan, col, scan
+
+if TYPE_CHECKING:
+    from stylobate.filesystem import StylobateFileSystem
+
+__all__ = [
+    "BatchIterator",
+    "Batches",
+    "Cache",
+    "Column",
+    "ColumnNotFoundError",
+    "ConfigError",
+    "CorruptFileError",
+    "Expr",
+    "FilterError",
+    "Node",
+    "NotFoundError",
+    "ObjectChangedError",
+    "ObjectFile",
+    "ObjectStoreReader",
+    "RecordBatch",
+    "Scan",
+    "Schema",
+    "SchemaError",
+    "StorageError",
+    "StylobateError",
+    "StylobateFileSystem",
+    "UnsupportedError",
+    "__version__",
+    "col",
+    "default_cache",
+    "inspect",
+    "scan",
+    "set_default_cache",
+]
+
+
+def __getattr__(name: str) -> Any:
+    # fsspec is needed by those only who ask for the file system.
+    if name == "StylobateFileSystem":
+        from stylobate.filesystem import StylobateFileSystem
+
+        return StylobateFileSystem
+    raise AttributeError(f"module {__name__!r} has no attribute {name!r}")
+
+
+def __dir__() -> list[str]:
+    return sorted(__all__)

@@ -1,0 +1,70 @@
+"""The exceptions of this package: a tree below `StylobateError`, with Python's own classes beside it."""
+
+__all__ = [
+    "ColumnNotFoundError",
+    "ConfigError",
+    "CorruptFileError",
+    "FilterError",
+    "NotFoundError",
+    "ObjectChangedError",
+    "SchemaError",
+    "StorageError",
+    "StylobateError",
+    "UnsupportedError",
+]
+
+
+class StylobateError(Exception):
+    """Any error of this package.
+
+    >>> import stylobate as st
+    >>> try:
+    ...     st.scan("no/such/*.parquet")
+    ... except st.StylobateError as error:
+    ...     type(error).__name__
+    'NotFoundError'
+    """
+
+
+class NotFoundError(StylobateError, FileNotFoundError):
+    """No file or object is where it was looked for. Correct the path or the pattern."""
+
+
+class CorruptFileError(StylobateError):
+    """The bytes of a file are not what its format says they are. Write it again from its source."""
+
+
+class UnsupportedError(StylobateError):
+    """The file is right, and is or uses something that cannot be read, such as encryption."""
+
+
+class SchemaError(StylobateError):
+    """Files that are scanned together have types that do not go together. Scan them apart."""
+
+
+class FilterError(StylobateError, ValueError):
+    """A filter cannot be understood, or does not fit the columns. Correct it."""
+
+
+class ColumnNotFoundError(StylobateError, KeyError):
+    """No file has such a column. The message names those that there are."""
+
+    def __str__(self) -> str:
+        # A KeyError shows its message in quotes.
+        return str(self.args[0]) if self.args else ""
+
+
+class ObjectChangedError(StylobateError):
+    """An object was replaced while it was read. Read it again: both versions are never mixed."""
+
+
+class StorageError(StylobateError, OSError):
+    """Bytes could not be had or written: the store refused, failed or did not answer in time."""
+
+
+class ConfigError(StylobateError, ValueError):
+    """An option, a URL or a configuration file cannot be used. The message says what to write instead."""
+
+
+for _name in __all__:
+    globals()[_name].__module__ = "stylobate"

@@ -1,0 +1,117 @@
+"""A scan that a storage node does: asked for through its Flight door, and read as it comes."""
+
+from __future__ import annotations
+
+import json
+from collections.abc import Iterator, Sequence
+from contextlib import contextmanager
+from functools import partial
+from typing import TYPE_CHECKING, Any
+
+from stylobate import _optional as optional
+from stylobate._stylobate import Column, Expr
+from stylobate.errors import NotFoundError, StorageError, StylobateError
+
+if TYPE_CHECKING:
+    import pyarrow
+    from pyarrow import flight
+
+    from stylobate.scan import Dictionary, Filter, Path
+
+__all__ = ["FlightScan"]
+
+VERSION = 1
+
+
+class FlightScan:
+    """The work behind `stylobate.Scan` where a node reads the files."""
+
+    def __init__(
+        self,
+        node: str,
+        paths: Path | list[Path],
+        columns: Sequence[str] | None,
+        filter: Filter | None,
+        dictionary: Dictionary,
+        limit: int | None,
+        token: str | None,
+    ) -> None:
+        self._flight = optional.pyarrow_flight("a scan by a node")
+        self._node = node
+        self._token = token
+        listed = paths if isinstance(paths, list) else [paths]
+        if len(listed) != 1:
+            raise StylobateError("a scan by a node is of one path: give a folder or a pattern")
+        if isinstance(filter, Column):
+            filter = filter == True  # noqa: E712
+        self._limit = limit
+        self._command = {
+            "version": VERSION,
+            "path": str(listed[0]),
+            "columns": None if columns is None else list(columns),
+            "where": repr(filter) if isinstance(filter, Expr) else filter,
+            "dictionary": dictionary if isinstance(dictionary, (bool, str)) else list(dictionary),
+            "limit": limit,
+        }
+        with self._client() as client:
+            self.schema = self._plan(client, self._command).schema
+
+    def count(self) -> int:
+        return sum(batch.num_rows for batch in self._batches({**self._command, "columns": []}))
+
+    def collect(self) -> pyarrow.Table:
+        return optional.pyarrow("to_arrow").Table.from_batches(self.batches(), schema=self.schema)
+
+    def batches(self) -> Iterator[pyarrow.RecordBatch]:
+        return self._batches(self._command)
+
+    def _batches(self, command: dict[str, Any]) -> Iterator[pyarrow.RecordBatch]:
+        """The batches of all endpoints, in order. A limit holds for each of them, and here for all."""
+        left = self._limit
+        with self._client() as client:
+            for endpoint in self._plan(client, command).endpoints:
+                reader = self._told(partial(client.do_get, endpoint.ticket, self._options()))
+                while left is None or left > 0:
+                    try:
+                        batch = self._told(reader.read_chunk).data
+                    except StopIteration:
+                        break
+                    if batch is not None:
+                        batch = batch.slice(0, left)
+                        left = None if left is None else left - batch.num_rows
+                        yield batch
+
+    def __arrow_c_stream__(self, requested_schema: object | None = None) -> object:
+        pyarrow = optional.pyarrow("a scan by a node")
+        reader = pyarrow.RecordBatchReader.from_batches(self.schema, self.batches())
+        return reader.__arrow_c_stream__(requested_schema)
+
+    @contextmanager
+    def _client(self) -> Iterator[flight.FlightClient]:
+        client = self._told(lambda: self._flight.FlightClient(self._node))
+        try:
+            yield client
+        finally:
+            client.close()
+
+    def _options(self) -> flight.FlightCallOptions:
+        headers = [(b"authorization", f"Bearer {self._token}".encode())] if self._token else []
+        return self._flight.FlightCallOptions(headers=headers)
+
+    def _plan(self, client: flight.FlightClient, command: dict[str, Any]) -> flight.FlightInfo:
+        said = {key: value for key, value in command.items() if value is not None}
+        descriptor = self._flight.FlightDescriptor.for_command(json.dumps(said).encode())
+        return self._told(partial(client.get_flight_info, descriptor, self._options()))
+
+    def _told(self, call: Any) -> Any:
+        """What the call gives; errors of the node as this package's."""
+        pyarrow = optional.pyarrow("a scan by a node")
+        try:
+            return call()
+        except StopIteration:
+            raise
+        except KeyError as error:
+            # pyarrow's class for what a server says is not there.
+            raise NotFoundError(str(error.args[0]) if error.args else str(error)) from error
+        except pyarrow.ArrowException as error:
+            raise StorageError(str(error)) from error

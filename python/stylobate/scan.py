@@ -1,0 +1,253 @@
+"""`scan` and what it gives: a `Scan`, which runs anew whenever it is read."""
+
+from __future__ import annotations
+
+import os
+from collections.abc import Iterator, Mapping, Sequence
+from typing import TYPE_CHECKING, Any, Literal, Protocol, TypeAlias
+
+from stylobate import _optional as optional
+from stylobate._stylobate import Cache, Column, Expr, LocalScan, RecordBatch, Schema
+
+if TYPE_CHECKING:
+    import duckdb
+    import pandas
+    import polars
+    import pyarrow
+
+__all__ = ["Scan", "col", "scan"]
+
+Path: TypeAlias = "str | os.PathLike[str]"
+Filter: TypeAlias = "Expr | Column | str"
+Dictionary: TypeAlias = "Literal['auto'] | bool | Sequence[str]"
+
+
+class Source(Protocol):
+    """Where a scan's rows come from: this process, or a node."""
+
+    @property
+    def schema(self) -> Any: ...
+    def count(self) -> int: ...
+    def collect(self) -> Any: ...
+    def batches(self) -> Iterator[Any]: ...
+    def __arrow_c_stream__(self, requested_schema: object | None = None) -> object: ...
+
+
+class Scan:
+    """Rows of files, not read yet. Made by `scan`, and read anew by each of its methods.
+
+    Anything that reads Arrow streams (`__arrow_c_stream__`) takes it as it is, and pulls batches as it goes:
+
+    >>> import duckdb, pyarrow, stylobate as st
+    >>> trips = st.scan("trips.parquet")
+    >>> pyarrow.RecordBatchReader.from_stream(trips).read_all().num_rows
+    5
+    >>> duckdb.sql("SELECT city, count(*) AS trips FROM trips GROUP BY city ORDER BY city").fetchall()
+    [('Bergen', 2), ('Oslo', 3)]
+    """
+
+    def __init__(self, source: Source, shown: str) -> None:
+        self._source = source
+        self._shown = shown
+
+    @property
+    def schema(self) -> pyarrow.Schema | Schema:
+        """The schema of what comes out: pyarrow's, or where that is not installed, a `Schema`.
+
+        >>> import stylobate as st
+        >>> st.scan("trips.parquet", columns=["fare"]).schema.names
+        ['fare']
+        """
+        schema = self._source.schema
+        pyarrow = optional.pyarrow_or_none()
+        return schema if pyarrow is None else pyarrow.schema(schema)
+
+    def to_arrow(self) -> pyarrow.Table:
+        """All rows as a table of pyarrow."""
+        return optional.pyarrow("to_arrow").table(self._source.collect())
+
+    def to_pandas(self, **options: Any) -> pandas.DataFrame:
+        """All rows as a data frame of pandas; dictionaries become categories. Options are those of
+        `pyarrow.Table.to_pandas`.
+
+        >>> import stylobate as st
+        >>> float(st.scan("trips.parquet").to_pandas()["fare"].sum())
+        73.0
+        """
+        optional.pandas("to_pandas")
+        return signed_keys(self.to_arrow()).to_pandas(**options)
+
+    def to_polars(self) -> polars.DataFrame:
+        """All rows as a data frame of Polars; dictionaries become categories.
+
+        >>> import stylobate as st
+        >>> st.scan("trips.parquet").to_polars().shape
+        (5, 3)
+        """
+        return optional.polars("to_polars").DataFrame(self._source.collect())
+
+    def to_duckdb(self, con: duckdb.DuckDBPyConnection | None = None) -> duckdb.DuckDBPyRelation:
+        """The rows as a relation of DuckDB, in its default connection or another, pulled as they are needed.
+
+        >>> import stylobate as st
+        >>> st.scan("trips.parquet").to_duckdb().max("fare").fetchone()
+        (30.0,)
+        """
+        duckdb = optional.duckdb("to_duckdb")
+        reader = optional.pyarrow("to_duckdb").RecordBatchReader.from_stream(self)
+        return duckdb.from_arrow(reader, connection=con) if con is not None else duckdb.from_arrow(reader)
+
+    def batches(self) -> Iterator[pyarrow.RecordBatch | RecordBatch]:
+        """The rows in batches, read as they are asked for: pyarrow's, or without it `RecordBatch`es.
+
+        >>> import stylobate as st
+        >>> [batch.num_rows for batch in st.scan("trips.parquet", batch_rows=3).batches()]
+        [3, 2]
+        """
+        batches = self._source.batches()
+        pyarrow = optional.pyarrow_or_none()
+        if pyarrow is None:
+            return batches
+        return (
+            batch if isinstance(batch, pyarrow.RecordBatch) else pyarrow.record_batch(batch)
+            for batch in batches
+        )
+
+    def count(self) -> int:
+        """The number of rows.
+
+        >>> import stylobate as st
+        >>> st.scan("trips.parquet", filter="city = 'Oslo'").count()
+        3
+        """
+        return self._source.count()
+
+    def __arrow_c_stream__(self, requested_schema: object | None = None) -> object:
+        """The rows as a stream of the Arrow PyCapsule interface."""
+        return self._source.__arrow_c_stream__(requested_schema)
+
+    def __repr__(self) -> str:
+        return self._shown
+
+
+def signed_keys(table: pyarrow.Table) -> pyarrow.Table:
+    """The table with one dictionary for each column, and with signed keys: pandas knows no other."""
+    pyarrow = optional.pyarrow("to_pandas")
+    table = table.unify_dictionaries()
+    for at, field in enumerate(table.schema):
+        if not pyarrow.types.is_dictionary(field.type) or pyarrow.types.is_signed_integer(
+            field.type.index_type
+        ):
+            continue
+        chunks = [
+            pyarrow.DictionaryArray.from_arrays(chunk.indices.cast(pyarrow.int32()), chunk.dictionary)
+            for chunk in table.column(at).chunks
+        ]
+        signed = pyarrow.dictionary(pyarrow.int32(), field.type.value_type)
+        table = table.set_column(at, field.with_type(signed), pyarrow.chunked_array(chunks, signed))
+    return table
+
+
+def col(name: str) -> Column:
+    """A column, to make a filter of. Dots reach into structs.
+
+    Compare it with numbers, texts, bytes, bools, dates, times, decimals or another column; join what comes
+    out with `&` for and, `|` for or, `~` for not, with parentheses around each comparison.
+
+    >>> import stylobate as st
+    >>> (st.col("fare") < 24) & st.col("city").is_in(["Oslo", "Bergen"])
+    fare < 24 AND city IN ('Oslo', 'Bergen')
+    """
+    return Column(name)
+
+
+def scan(
+    paths: Path | Sequence[Path],
+    *,
+    columns: Sequence[str] | None = None,
+    filter: Filter | None = None,
+    dictionary: Dictionary = "auto",
+    limit: int | None = None,
+    batch_rows: int | None = None,
+    threads: int | None = None,
+    storage_options: Mapping[str, Any] | None = None,
+    cache: Cache | None = None,
+    node: str | None = None,
+    token: str | None = None,
+) -> Scan:
+    """Scans Parquet and ORC files: local paths or URLs, folders, or patterns with `*`, `?`, `[…]` and `**`.
+
+    URLs are `s3://`, `gs://`, `az://`, `http(s)://` and `file://`. In a folder, `name=value` in paths become
+    columns.
+
+    Args:
+        paths: A file, folder or pattern, or a list of them, which are read one after another.
+        columns: Only these, in this order; a dot reaches into a struct. Default: all.
+        filter: Only rows for which this holds: conditions on `col`, or the text of a SQL `WHERE`.
+        dictionary: Which columns come out as dictionaries: `"auto"` those of texts whose values repeat,
+            `True` all of texts and bytes, `False` none, or the names of some.
+        limit: At most so many rows.
+        batch_rows: At most so many rows in a batch, up to 65,536.
+        threads: At most so many threads that decode. Default: one for each core.
+        storage_options: Options of the store, such as `region`, `endpoint` or `access_key_id`. What they
+            leave out comes from the usual environment variables.
+        cache: What to keep and find decoded columns in. Default: the one of `default_cache`.
+        node: A storage node that scans instead of this process: `grpc://HOST:PORT`, its Flight door. `paths`
+            is then a bucket's name and what is in it. Needs pyarrow.
+        token: What lets in to a node with access keys.
+
+    Raises:
+        NotFoundError: Nothing is there.
+        ColumnNotFoundError: A column of `columns` or `filter` is in no file.
+        FilterError: The filter cannot be understood, or does not fit the columns.
+        StylobateError: Anything else that went wrong; see the classes below it.
+
+    >>> import stylobate as st
+    >>> st.scan("trips.parquet", filter="fare > 10", columns=["fare"]).to_arrow()["fare"].to_pylist()
+    [12.0, 30.0, 14.5]
+    """
+    given = list(paths) if isinstance(paths, (list, tuple)) else paths
+    names = None if columns is None else column_names(columns)
+    source: Source
+    if node is None:
+        if token is not None:
+            raise TypeError("token: it lets in to a node; give node as well")
+        source = LocalScan(
+            [expanded(path) for path in given] if isinstance(given, list) else expanded(given),
+            columns=names,
+            filter=filter,
+            dictionary=dictionary if isinstance(dictionary, (bool, str)) else list(dictionary),
+            limit=limit,
+            batch_rows=batch_rows,
+            threads=threads,
+            storage_options=None if storage_options is None else dict(storage_options),
+            cache=cache,
+        )
+    else:
+        local = {
+            "batch_rows": batch_rows,
+            "threads": threads,
+            "storage_options": storage_options,
+            "cache": cache,
+        }
+        for name, value in local.items():
+            if value is not None:
+                raise TypeError(f"{name}: the node decides that")
+        from stylobate.flight import FlightScan
+
+        source = FlightScan(node, given, names, filter, dictionary, limit, token)
+    said = {"columns": names, "filter": filter, "limit": limit, "node": node}
+    shown = "".join(f", {name}={value!r}" for name, value in said.items() if value is not None)
+    return Scan(source, f"Scan({given!r}{shown})")
+
+
+def column_names(columns: Sequence[str]) -> list[str]:
+    """The names, as a list; a single text is a mistake."""
+    if isinstance(columns, str):
+        raise TypeError(f"columns: give a list, such as [{columns!r}]")
+    return [column.name if isinstance(column, Column) else column for column in columns]
+
+
+def expanded(path: Path) -> Path:
+    """A path that begins in a home folder, from the root; any other path as it is."""
+    return os.path.expanduser(path) if isinstance(path, str) and path.startswith("~") else path

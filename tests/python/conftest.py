@@ -1,0 +1,66 @@
+"""Fixtures of the tests of the Python package: files, and a cache that tests do not share."""
+
+from __future__ import annotations
+
+import os
+import time
+from collections.abc import Iterator
+from pathlib import Path
+
+import pyarrow as pa
+import pyarrow.orc as orc
+import pyarrow.parquet as pq
+import pytest
+import stylobate as st
+
+from orders import TRIPS, orders
+
+# Files that were written just now may still be written, and are not cached.
+SETTLED = 10
+
+
+def settle(*paths: Path) -> None:
+    """Makes files look as if they had been left alone for a while."""
+    for path in paths:
+        then = time.time() - SETTLED
+        os.utime(path, (then, then))
+
+
+@pytest.fixture(scope="session")
+def table() -> pa.Table:
+    """A table of mixed types, with nulls and values that repeat."""
+    return orders(30_000)
+
+
+@pytest.fixture(scope="session")
+def files(tmp_path_factory: pytest.TempPathFactory, table: pa.Table) -> dict[str, Path]:
+    """The table as a Parquet and as an ORC file, of several row groups and stripes."""
+    folder = tmp_path_factory.mktemp("files")
+    paths = {"parquet": folder / "orders.parquet", "orc": folder / "orders.orc"}
+    pq.write_table(table, paths["parquet"], row_group_size=7_000, compression="zstd")
+    orc.write_table(table, paths["orc"], stripe_size=64 << 10, compression="zstd")
+    settle(*paths.values())
+    return paths
+
+
+@pytest.fixture(params=["parquet", "orc"])
+def path(request: pytest.FixtureRequest, files: dict[str, Path]) -> Path:
+    """Each of the files."""
+    return files[request.param]
+
+
+@pytest.fixture
+def cache() -> Iterator[st.Cache]:
+    """A cache that nobody else uses."""
+    with st.Cache(memory="64MiB") as cache:
+        yield cache
+
+
+@pytest.fixture
+def trips(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
+    """The file that the examples of the documentation read, alone in the folder that is the current one."""
+    path = tmp_path / "trips.parquet"
+    pq.write_table(TRIPS, path)
+    settle(path)
+    monkeypatch.chdir(tmp_path)
+    return path

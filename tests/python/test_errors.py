@@ -1,0 +1,146 @@
+"""What goes wrong is an exception of the package's tree, with a text that says what to do."""
+
+from __future__ import annotations
+
+import pickle
+from pathlib import Path
+from typing import Any
+
+import pyarrow as pa
+import pyarrow.parquet as pq
+import pytest
+import stylobate as st
+
+from conftest import settle
+
+TREE: dict[type[Exception], tuple[type[Exception], ...]] = {
+    st.NotFoundError: (FileNotFoundError,),
+    st.CorruptFileError: (),
+    st.UnsupportedError: (),
+    st.SchemaError: (),
+    st.FilterError: (ValueError,),
+    st.ColumnNotFoundError: (KeyError,),
+    st.ObjectChangedError: (),
+    st.StorageError: (OSError,),
+    st.ConfigError: (ValueError,),
+}
+
+
+def test_every_exception_is_below_the_root_and_its_sibling_of_pythons() -> None:
+    for error, also in TREE.items():
+        assert issubclass(error, st.StylobateError)
+        assert all(issubclass(error, other) for other in also)
+        assert error.__module__ == "stylobate"
+        raised = pickle.loads(pickle.dumps(error("a text")))
+        assert str(raised) == "a text"
+
+
+@pytest.mark.parametrize(
+    "missing", ["none.parquet", "none/*.parquet", "none/", "https://127.0.0.1:1/none.parquet"]
+)
+def test_nothing_there_is_not_found(tmp_path: Path, missing: str) -> None:
+    given = missing if "://" in missing else tmp_path / missing
+    expected = st.StorageError if "://" in missing else st.NotFoundError
+    with pytest.raises(expected, match="none"):
+        st.scan(given, storage_options={"max_retries": 0} if "://" in missing else None).count()
+
+
+def test_a_column_that_is_not_there_is_named_with_those_that_are(path: Path) -> None:
+    with pytest.raises(st.ColumnNotFoundError, match="nope.*quantity") as caught:
+        st.scan(path, columns=["nope"])
+    assert not str(caught.value).startswith(("'", '"'))
+    with pytest.raises(st.ColumnNotFoundError, match="nope"):
+        st.scan(path, filter=st.col("nope") == 1)
+
+
+@pytest.mark.parametrize(
+    "filter", ["quantity <", "quantity < 'abc'", "count(*) > 1", "", st.col("day") == "yesterday"]
+)
+def test_a_filter_that_makes_no_sense_is_refused(path: Path, filter: Any) -> None:
+    with pytest.raises(st.FilterError):
+        st.scan(path, filter=filter)
+
+
+def test_a_filter_of_another_type_is_a_type_error(path: Path) -> None:
+    with pytest.raises(TypeError, match="Expr"):
+        st.scan(path, filter=3)
+
+
+def test_a_damaged_file_is_corrupt(files: dict[str, Path], tmp_path: Path) -> None:
+    for kind, path in files.items():
+        whole = path.read_bytes()
+        for name, content in {
+            "cut": whole[:-100],
+            "footer": whole[:-40] + b"\xff" * 32 + whole[-8:],
+            "empty": b"",
+        }.items():
+            damaged = tmp_path / f"{name}.{kind}"
+            damaged.write_bytes(content)
+            with pytest.raises(st.CorruptFileError, match=name):
+                st.scan(damaged).to_arrow()
+
+
+def test_damaged_pages_are_corrupt_and_no_crash(files: dict[str, Path], tmp_path: Path) -> None:
+    damaged = tmp_path / "pages.parquet"
+    whole = bytearray(files["parquet"].read_bytes())
+    whole[10_000:12_000] = b"\xff" * 2_000
+    damaged.write_bytes(whole)
+    scan = st.scan(damaged)
+    with pytest.raises(st.CorruptFileError, match="pages.parquet"):
+        scan.to_arrow()
+    with pytest.raises(pa.ArrowException, match="pages.parquet"):
+        pa.RecordBatchReader.from_stream(scan).read_all()
+    with pytest.raises(st.CorruptFileError, match="pages.parquet"):
+        list(scan.batches())
+
+
+def test_what_is_neither_parquet_nor_orc_is_unsupported(tmp_path: Path) -> None:
+    (tmp_path / "notes.csv").write_text("a,b\n1,2\n" * 100)
+    with pytest.raises(st.UnsupportedError, match="notes.csv"):
+        st.scan(tmp_path / "notes.csv")
+
+
+def test_files_whose_types_do_not_go_together_are_a_schema_error(tmp_path: Path) -> None:
+    pq.write_table(pa.table({"x": [1]}), tmp_path / "a.parquet")
+    pq.write_table(pa.table({"x": [["text"]]}), tmp_path / "b.parquet")
+    with pytest.raises(st.SchemaError, match="x"):
+        st.scan(tmp_path).to_arrow()
+
+
+def test_a_file_that_is_replaced_while_it_is_read_has_changed(
+    tmp_path: Path, table: pa.Table, cache: st.Cache
+) -> None:
+    path = tmp_path / "x.parquet"
+    pq.write_table(table, path, row_group_size=1_000)
+    settle(path)
+    batches = st.scan(path, threads=1, columns=["comment"], cache=cache).batches()
+    next(batches)
+    pq.write_table(table.slice(7), tmp_path / "y.parquet", row_group_size=1_000)
+    (tmp_path / "y.parquet").rename(path)
+    with pytest.raises(st.ObjectChangedError, match=r"x\.parquet"):
+        list(batches)
+
+
+def test_options_that_cannot_be_used_are_config_errors(files: dict[str, Path], tmp_path: Path) -> None:
+    path = files["parquet"]
+    for wrong in ({"threads": 0}, {"batch_rows": 0}, {"storage_options": {"regoin": "x"}}):
+        given = "s3://bucket/x.parquet" if "storage_options" in wrong else path
+        with pytest.raises(st.ConfigError):
+            st.scan(given, **wrong)
+    for wrong in ({"memory": "many"}, {"memory": -1}, {"policy": "best"}, {"disk_capacity": "1GiB"}):
+        with pytest.raises(st.ConfigError):
+            st.Cache(**wrong)
+    with pytest.raises(st.ConfigError, match="empty"):
+        st.scan([])
+    with pytest.raises(st.ConfigError):
+        st.scan("ftp://host/x.parquet")
+    with pytest.raises(TypeError, match="dictionary"):
+        st.scan(path, dictionary="yes")
+    with pytest.raises(st.ConfigError, match="127.0.0.1:0"):
+        st.Node(tmp_path, listen="here")
+
+
+def test_credentials_are_in_no_error() -> None:
+    with pytest.raises(st.StylobateError) as caught:
+        st.scan("http://user:hunter2@127.0.0.1:1/x.parquet", storage_options={"max_retries": 0}).count()
+    assert "hunter2" not in str(caught.value)

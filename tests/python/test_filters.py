@@ -1,0 +1,256 @@
+"""Filters made of columns: operators, literals of every type, and what they look like."""
+
+from __future__ import annotations
+
+import datetime as dt
+import decimal
+import pickle
+from pathlib import Path
+from typing import Any
+from zoneinfo import ZoneInfo
+
+import numpy as np
+import pandas as pd
+import pyarrow as pa
+import pyarrow.parquet as pq
+import pytest
+import stylobate as st
+
+UTC = dt.timezone.utc
+OSLO = ZoneInfo("Europe/Oslo")
+NOON = dt.datetime(2024, 5, 1, 12, 0, 0, 250_000)
+
+a, b = st.col("a"), st.col("b")
+
+
+def test_operators_make_sql() -> None:
+    assert repr(a) == "a"
+    assert repr(a == 1) == "a = 1"
+    assert repr(a != "x") == "a <> 'x'"
+    assert repr((a < 1) & (b <= 2) & (a > 3)) == "a < 1 AND b <= 2 AND a > 3"
+    assert repr((a >= 1) & ((b == 2) | (b == 3))) == "a >= 1 AND (b = 2 OR b = 3)"
+    assert repr(a < b) == "a < b"
+    assert repr(a.is_in([1, 2])) == "a IN (1, 2)"
+    assert repr(~a.is_in([1])) == "NOT a IN (1)" or "NOT IN" in repr(~a.is_in([1]))
+
+
+def test_reversed_comparisons_turn_around() -> None:
+    assert repr(1 < a) == "a > 1"
+    assert repr(1 >= a) == "a <= 1"
+    assert repr(1 == a) == "a = 1"
+    assert repr(np.int64(1) < a) == "a > 1"
+    assert repr(np.datetime64("2024-05-01") >= a) == repr(a <= dt.date(2024, 5, 1))
+    assert repr(decimal.Decimal("1.50") != a) == "a <> 1.50"
+    assert repr(dt.date(2024, 5, 1) < a) == repr(a > dt.date(2024, 5, 1))
+    assert repr(pd.Timestamp(NOON) < a) == repr(a > NOON)
+
+
+def test_what_is_printed_is_read_back_as_the_same() -> None:
+    odd = "it's 100%_\\\n☃"
+    literals = [
+        1,
+        -(2**127),
+        2**127 - 1,
+        1.5,
+        -1e300,
+        0.1,
+        odd,
+        b"\x00\xff",
+        True,
+        None,
+        decimal.Decimal("-1.05"),
+    ]
+    for value in [
+        *literals,
+        dt.date(1, 1, 1),
+        dt.date(9999, 12, 31),
+        NOON,
+        NOON.replace(tzinfo=OSLO),
+        dt.time(1, 2, 3, 4),
+    ]:
+        shown = repr(a == value)
+        assert repr(st.Expr.parse(shown)) == shown
+    for expr in [
+        a.like(odd),
+        a.ilike("x"),
+        a.starts_with(odd),
+        a.contains(odd),
+        a.is_null(),
+        a.is_not_null(),
+        a < b,
+    ]:
+        assert repr(st.Expr.parse(repr(expr))) == repr(expr)
+        assert repr(pickle.loads(pickle.dumps(expr))) == repr(expr)
+    assert repr(pickle.loads(pickle.dumps(a))) == "a"
+
+
+def test_an_expression_has_no_truth_and_says_what_to_write() -> None:
+    for use in (
+        lambda: bool(a < 1),
+        lambda: (a < 1) and (b < 2),
+        lambda: 1 < a < 2,
+        lambda: a in [1, 2],
+        lambda: not a,
+    ):
+        with pytest.raises(TypeError, match="use|write &"):
+            use()
+    with pytest.raises(TypeError, match="parentheses"):
+        a < 1 & b  # noqa: B015
+    with pytest.raises(TypeError, match="parentheses"):
+        (a < 1) & 3
+    with pytest.raises(TypeError):
+        hash(a)
+
+
+def test_what_no_column_can_be_compared_with_is_a_type_error() -> None:
+    for value in (object(), {}, [1], dt.timedelta(1), np.timedelta64(1, "s"), 1j):
+        with pytest.raises(TypeError, match="cannot be compared"):
+            a == value  # noqa: B015
+    with pytest.raises(TypeError, match=r"is_in\(\[…\]\)"):
+        a.is_in("text")
+
+
+def test_numbers_that_no_column_can_hold_are_filter_errors() -> None:
+    for value in (
+        2**127,
+        -(2**127) - 1,
+        decimal.Decimal("NaN"),
+        decimal.Decimal("1e39"),
+        decimal.Decimal(10) ** -300,
+    ):
+        with pytest.raises(st.FilterError):
+            a == value  # noqa: B015
+
+
+ROWS = {
+    "i": (pa.int64(), [1, 2, 3, None]),
+    "u": (pa.uint8(), [1, 2, 255, None]),
+    "f": (pa.float64(), [0.5, 2.0, 3.25, None]),
+    "f32": (pa.float32(), [0.5, 0.1, 3.25, None]),
+    "s": (pa.string(), ["x", "y's", "zæ", None]),
+    "raw": (pa.binary(), [b"\x00", b"ab", b"\xff", None]),
+    "flag": (pa.bool_(), [True, False, True, None]),
+    "dec": (pa.decimal128(20, 3), [decimal.Decimal(x) for x in ("1.000", "2.125", "-3.5")] + [None]),
+    "day": (pa.date32(), [dt.date(1969, 12, 31), dt.date(2024, 5, 1), dt.date(2024, 5, 2), None]),
+    "at": (pa.timestamp("us"), [NOON, NOON + dt.timedelta(hours=1), dt.datetime(1960, 1, 1), None]),
+    "utc": (
+        pa.timestamp("ns", "UTC"),
+        [
+            NOON.replace(tzinfo=UTC),
+            (NOON + dt.timedelta(hours=1)).replace(tzinfo=UTC),
+            dt.datetime(1960, 1, 1, tzinfo=UTC),
+            None,
+        ],
+    ),
+    "clock": (pa.time64("us"), [dt.time(0), dt.time(12, 30, 0, 5), dt.time(23, 59, 59), None]),
+}
+
+
+@pytest.fixture(scope="module")
+def typed(tmp_path_factory: pytest.TempPathFactory) -> Path:
+    """A file with four rows of every type that literals have."""
+    path = tmp_path_factory.mktemp("typed") / "typed.parquet"
+    columns = {name: pa.array(values, kind) for name, (kind, values) in ROWS.items()}
+    pq.write_table(pa.table({"row": [0, 1, 2, 3], **columns}), path)
+    return path
+
+
+COMPARED: list[tuple[str, Any, list[int]]] = [
+    ("i", 2, [1]),
+    ("i", 2.0, [1]),
+    ("i", decimal.Decimal("2.0"), [1]),
+    ("i", 2.5, []),
+    ("i", 10**30, []),
+    ("i", np.int8(2), [1]),
+    ("i", np.uint64(2), [1]),
+    ("i", np.float32(2), [1]),
+    ("i", True, None),
+    ("u", 255, [2]),
+    ("u", -1, []),
+    ("u", 256, []),
+    ("f", 2, [1]),
+    ("f", 3.25, [2]),
+    ("f", np.float64(0.5), [0]),
+    ("f", decimal.Decimal("0.5"), [0]),
+    ("f32", 0.5, [0]),
+    ("f32", np.float32(0.1), [1]),
+    ("s", "y's", [1]),
+    ("s", "zæ", [2]),
+    ("s", np.str_("x"), [0]),
+    ("raw", b"ab", [1]),
+    ("raw", bytearray(b"\xff"), [2]),
+    ("raw", memoryview(b"\x00"), [0]),
+    ("flag", True, [0, 2]),
+    ("flag", np.bool_(False), [1]),
+    ("dec", decimal.Decimal("2.125"), [1]),
+    ("dec", 1, [0]),
+    ("dec", decimal.Decimal("2.1250"), [1]),
+    ("dec", -3.5, [2]),
+    ("day", dt.date(2024, 5, 1), [1]),
+    ("day", "2024-05-02", [2]),
+    ("day", np.datetime64("1969-12-31"), [0]),
+    ("at", NOON, [0]),
+    ("at", pd.Timestamp(NOON), [0]),
+    ("at", np.datetime64(NOON, "ns"), [0]),
+    ("at", dt.datetime(1960, 1, 1), [2]),
+    ("at", pa.scalar(NOON), [0]),
+    ("utc", NOON.replace(tzinfo=UTC), [0]),
+    ("utc", NOON.replace(hour=14, tzinfo=OSLO), [0]),
+    ("utc", NOON, [0]),
+    ("utc", pd.Timestamp(NOON, tz="UTC"), [0]),
+    ("clock", dt.time(12, 30, 0, 5), [1]),
+    ("clock", dt.time(14, 30, 0, 5, dt.timezone(dt.timedelta(hours=2))), [1]),
+]
+
+
+@pytest.mark.parametrize(
+    ("column", "value", "wanted"), COMPARED, ids=[f"{c} = {v!r}" for c, v, _ in COMPARED]
+)
+def test_a_literal_is_equal_to_the_values_it_stands_for(
+    typed: Path, column: str, value: Any, wanted: Any
+) -> None:
+    filter = st.col(column) == value
+    if wanted is None:
+        with pytest.raises(st.FilterError):
+            st.scan(typed, filter=filter).count()
+        return
+    assert st.scan(typed, columns=["row"], filter=filter).to_arrow()["row"].to_pylist() == wanted
+    others = [row for row in (0, 1, 2) if row not in wanted]
+    negated = st.scan(typed, columns=["row"], filter=~filter).to_arrow()["row"].to_pylist()
+    assert negated == others, "a null is neither equal nor not equal"
+
+
+def test_none_is_equal_to_nothing_and_found_by_is_null(typed: Path) -> None:
+    for column in ROWS:
+        assert st.scan(typed, filter=st.col(column) == None).count() == 0  # noqa: E711
+        assert st.scan(typed, filter=st.col(column).is_null()).count() == 1
+        assert st.scan(typed, filter=st.col(column).is_not_null()).count() == 3
+
+
+def test_is_in_takes_whatever_has_values(typed: Path) -> None:
+    for values in (
+        [1, 3],
+        (1, 3),
+        {1, 3},
+        np.array([1, 3]),
+        pa.array([1, 3]),
+        pd.Series([1, 3]),
+        iter([1, 3, None]),
+    ):
+        assert st.scan(typed, columns=["i"], filter=st.col("i").is_in(values)).to_arrow()[
+            "i"
+        ].to_pylist() == [1, 3]
+    assert st.scan(typed, filter=st.col("i").is_in([])).count() == 0
+
+
+def test_a_column_of_booleans_is_a_condition(typed: Path) -> None:
+    flag = st.col("flag")
+    assert st.scan(typed, filter=flag).count() == 2
+    assert st.scan(typed, filter=~flag).count() == 1
+    assert st.scan(typed, filter=flag & (st.col("i") > 1)).count() == 1
+    assert st.scan(typed, filter=(st.col("i") == 2) | flag).count() == 3
+
+
+def test_a_naive_time_with_a_zone_of_no_fixed_offset_is_refused() -> None:
+    with pytest.raises(st.FilterError, match="offset"):
+        a == dt.time(1, tzinfo=OSLO)  # noqa: B015

@@ -1,0 +1,178 @@
+"""Scans give what pyarrow reads from the same files."""
+
+from __future__ import annotations
+
+import os
+from pathlib import Path
+from typing import Any
+
+import pyarrow as pa
+import pyarrow.compute as pc
+import pyarrow.parquet as pq
+import pytest
+import stylobate as st
+
+from conftest import settle
+
+
+def rows(table: pa.Table) -> dict[str, list[Any]]:
+    """The columns as Python's values, whatever they are stored as."""
+    return table.to_pydict()
+
+
+@pytest.mark.parametrize("dictionary", ["auto", True, False, ["mode", "quantity"]])
+def test_a_scan_of_all_columns_is_what_was_written(path: Path, table: pa.Table, dictionary: Any) -> None:
+    scanned = st.scan(path, dictionary=dictionary).to_arrow()
+    assert scanned.column_names == table.column_names
+    assert rows(scanned) == rows(table)
+
+
+def test_dictionaries_come_out_where_they_are_asked_for(path: Path) -> None:
+    def dictionaries(dictionary: Any) -> set[str]:
+        schema = st.scan(path, dictionary=dictionary).schema
+        return {field.name for field in schema if pa.types.is_dictionary(field.type)}
+
+    assert dictionaries(False) == set()
+    assert dictionaries(["quantity"]) == {"quantity"}
+    assert {"mode", "comment"} <= dictionaries(True)
+    assert "comment" not in dictionaries("auto")
+
+
+@pytest.mark.parametrize(
+    "columns", [["mode"], ["price", "key"], ["place.city", "tags"], ["returned", "raw", "at"]]
+)
+def test_a_projection_gives_the_columns_in_the_order_asked_for(
+    path: Path, table: pa.Table, columns: list[str]
+) -> None:
+    scanned = st.scan(path, columns=columns).to_arrow()
+    for at, name in enumerate(columns):
+        column = table.column(name) if "." not in name else None
+        if column is None:
+            root, field = name.split(".")
+            wanted = [value and value[field] for value in table.column(root).to_pylist()]
+            got = scanned.column(at).to_pylist()
+            got = [value and value[field] if isinstance(value, dict) else value for value in got]
+            assert got == wanted
+        else:
+            assert scanned.column(at).to_pylist() == column.to_pylist()
+
+
+FILTERS = [
+    (st.col("quantity") < 24, pc.field("quantity") < 24),
+    (
+        (st.col("quantity") >= 10) & (st.col("mode") == "AIR"),
+        (pc.field("quantity") >= 10) & (pc.field("mode") == "AIR"),
+    ),
+    (st.col("mode").is_in(["AIR", "MAIL"]), pc.field("mode").isin(["AIR", "MAIL"])),
+    (
+        st.col("mode").is_null() | (st.col("price") > 990),
+        pc.field("mode").is_null() | (pc.field("price") > 990),
+    ),
+    (~(st.col("mode") != "RAIL"), pc.field("mode") == "RAIL"),
+    (st.col("comment").starts_with("air"), pc.starts_with(pc.field("comment"), "air")),
+    (st.col("comment").contains("l 0.1"), pc.match_substring(pc.field("comment"), "l 0.1")),
+    (st.col("comment").like("%ail 0.9%"), pc.match_like(pc.field("comment"), "%ail 0.9%")),
+    (st.col("comment").ilike("MAIL%"), pc.match_like(pc.field("comment"), "mail%")),
+    (
+        st.col("key").between(100, 29_000) & ~st.col("returned"),
+        (pc.field("key") >= 100) & (pc.field("key") <= 29_000) & ~pc.field("returned"),
+    ),
+    (
+        "quantity < 3 and mode in ('SHIP', 'TRUCK')",
+        (pc.field("quantity") < 3) & pc.field("mode").isin(["SHIP", "TRUCK"]),
+    ),
+    (st.col("quantity") > 1000, pc.field("quantity") > 1000),
+]
+
+
+@pytest.mark.parametrize(("filter", "expected"), FILTERS, ids=[repr(ours) for ours, _ in FILTERS])
+def test_a_filter_keeps_the_rows_that_pyarrow_keeps(
+    path: Path, table: pa.Table, filter: Any, expected: Any
+) -> None:
+    kept = table.filter(expected)
+    scan = st.scan(path, filter=filter, columns=["key", "mode", "price"])
+    assert rows(scan.to_arrow()) == rows(kept.select(["key", "mode", "price"]))
+    assert scan.count() == kept.num_rows
+
+
+def test_a_limit_keeps_the_first_rows(path: Path) -> None:
+    for limit in (0, 1, 7_001, 10**9):
+        scan = st.scan(path, columns=["key"], limit=limit)
+        assert scan.to_arrow()["key"].to_pylist() == list(range(min(limit, 30_000)))
+        assert scan.count() == min(limit, 30_000)
+
+
+def test_batches_have_at_most_the_rows_asked_for(path: Path) -> None:
+    batches = list(st.scan(path, batch_rows=1_000, columns=["key"]).batches())
+    assert all(isinstance(batch, pa.RecordBatch) and 0 < batch.num_rows <= 1_000 for batch in batches)
+    assert sum(batch.num_rows for batch in batches) == 30_000
+
+
+def test_a_scan_on_one_thread_gives_the_same_rows_in_the_same_order(path: Path, table: pa.Table) -> None:
+    for threads in (1, 3):
+        assert rows(st.scan(path, threads=threads).to_arrow()) == rows(table)
+
+
+def test_lists_folders_and_patterns_are_read_in_order(tmp_path: Path) -> None:
+    for part in range(3):
+        folder = tmp_path / f"year={2020 + part}"
+        folder.mkdir()
+        pq.write_table(pa.table({"x": [part * 2, part * 2 + 1]}), folder / "part.parquet")
+    files = sorted(tmp_path.glob("*/*.parquet"))
+    assert st.scan(files).to_arrow()["x"].to_pylist() == [0, 1, 2, 3, 4, 5]
+    assert st.scan([files[2], str(files[0])]).to_arrow()["x"].to_pylist() == [4, 5, 0, 1]
+    assert st.scan(tmp_path / "*" / "*.parquet", columns=["x"]).to_arrow()["x"].to_pylist() == [
+        0,
+        1,
+        2,
+        3,
+        4,
+        5,
+    ]
+    folder = st.scan(tmp_path, filter=st.col("year") == 2021).to_arrow()
+    assert folder["x"].to_pylist() == [2, 3]
+    assert folder["year"].to_pylist() == [2021, 2021]
+
+
+def test_a_scan_runs_anew_each_time_it_is_read(tmp_path: Path) -> None:
+    path = tmp_path / "x.parquet"
+    pq.write_table(pa.table({"x": [1, 2]}), path)
+    settle(path)
+    scan = st.scan(path)
+    assert scan.count() == 2
+    assert scan.to_arrow()["x"].to_pylist() == [1, 2]
+    pq.write_table(pa.table({"x": [3]}), tmp_path / "y.parquet")
+    settle(tmp_path / "y.parquet")
+    os.replace(tmp_path / "y.parquet", path)
+    for _ in range(2):
+        assert st.scan(path).to_arrow()["x"].to_pylist() == [3]
+        assert scan.to_arrow()["x"].to_pylist() == [3]
+        assert scan.count() == 1
+
+
+def test_paths_may_be_texts_path_objects_and_urls(
+    files: dict[str, Path], monkeypatch: pytest.MonkeyPatch
+) -> None:
+    path = files["parquet"]
+    monkeypatch.setenv("HOME", str(path.parent))
+    for given in (path, str(path), path.as_uri(), [path], (str(path),), f"~/{path.name}"):
+        assert st.scan(given).count() == 30_000
+
+
+def test_a_scan_shows_what_it_is_of(files: dict[str, Path]) -> None:
+    scan = st.scan(files["orc"], columns=["key"], filter=st.col("key") < 3, limit=2)
+    assert repr(scan) == f"Scan({files['orc']!r}, columns=['key'], filter=key < 3, limit=2)"
+
+
+def test_columns_as_one_text_are_a_mistake(path: Path) -> None:
+    with pytest.raises(TypeError, match="give a list"):
+        st.scan(path, columns="key")
+
+
+def test_inspect_tells_what_a_file_is(files: dict[str, Path]) -> None:
+    for kind, path in files.items():
+        found = st.inspect(path)
+        assert found["format"] == kind
+        assert found["rows"] == 30_000
+        assert [node["name"] for node in found["schema"]][:2] == ["key", "quantity"]
+        assert sum(part["rows"] for part in found["parts"]) == 30_000
