@@ -12,7 +12,8 @@ use crate::{
     errors::{Class, Failure},
     exit::{Close, close_at_exit},
     json::to_python,
-    process::{Owned, Process, path_text},
+    location,
+    process::{Owned, Process},
 };
 
 /// Locked only with the interpreter's lock held, and never while that is released.
@@ -135,8 +136,9 @@ impl PyCache {
             Some(capacity) => byte_size("disk_capacity", capacity)?,
             None => CacheConfig::DISK_CAPACITY,
         };
-        let disk =
-            disk.map(|folder| Ok::<_, PyErr>((PathBuf::from(path_text(folder)?), capacity))).transpose()?;
+        let disk = disk
+            .map(|folder| Ok::<_, PyErr>((PathBuf::from(location::text(folder)?), capacity)))
+            .transpose()?;
         let cache = Self { memory, disk, policy, state: Arc::default() };
         let process = Process::current(py)?;
         let opened = process.run(py, Self::opened(cache.options()))?;

@@ -8,6 +8,8 @@ use stylobate_columnar as columnar;
 use stylobate_server::ServerError;
 use stylobate_storage as storage;
 
+use crate::location::without_credentials;
+
 /// The classes of `stylobate.errors`.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) enum Class {
@@ -58,8 +60,9 @@ pub(crate) struct Failure {
 }
 
 impl Failure {
+    /// A failure whose message names URLs without their credentials.
     pub(crate) fn new(class: Class, message: impl Into<String>) -> Self {
-        Self { class, message: message.into() }
+        Self { class, message: without_credentials(&message.into()) }
     }
 
     /// The exception.

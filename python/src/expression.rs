@@ -17,7 +17,7 @@ const NO_CONDITION: &str = "& and | join conditions: put parentheses around each
 /// >>> st.col("fare") < 10
 /// fare < 10
 /// >>> st.col("fare").between(5, 10) & ~st.col("city").is_null()
-/// fare >= 5 AND fare <= 10 AND NOT city IS NULL
+/// fare >= 5 AND fare <= 10 AND city IS NOT NULL
 #[pyclass(frozen, module = "stylobate", name = "Column")]
 pub(crate) struct PyColumn {
     column: columnar::Column,

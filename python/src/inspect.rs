@@ -6,7 +6,8 @@ use stylobate_columnar::{self as columnar, Source};
 use crate::{
     cache::{PyCache, given_or_default},
     json::to_python,
-    process::{Process, path_text},
+    location::location,
+    process::Process,
     scan::options,
 };
 
@@ -26,7 +27,7 @@ pub(crate) fn inspect<'py>(
     cache: Option<Py<PyCache>>,
 ) -> PyResult<Bound<'py, PyAny>> {
     let options = storage_options.map(options).transpose()?.unwrap_or_default();
-    let source = Source::Url { url: path_text(path)?, options };
+    let source = Source::Url { url: location(path)?, options };
     let cache = given_or_default(py, cache)?.get().get(py)?;
     let process = Process::current(py)?;
     let inspected = process.run(py, async move { columnar::inspect(&source, &cache).await })?;

@@ -14,6 +14,7 @@ mod expression;
 mod inspect;
 mod json;
 mod literal;
+mod location;
 mod module;
 mod node;
 mod objects;

@@ -15,14 +15,16 @@ use crate::{
     errors::{Class, Failure},
     exit::{Close, close_at_exit},
     json::to_python,
-    process::{Owned, Process, path_text},
+    location::{location, text},
+    process::{Owned, Process},
     scan::options,
 };
 
 /// How long requests may take to finish when the node is closed: whoever closes it waits for them.
 const DRAIN: Duration = Duration::from_secs(5);
 
-/// A storage node inside this process: buckets behind a page cache, served over S3 to whatever speaks that.
+/// A storage node inside this process: buckets behind a page cache, served over S3 and Flight to whatever
+/// speaks that.
 ///
 /// `origin` is a folder or URL, or a dictionary of bucket names and URLs; `storage_options` go to all of them.
 /// Each door listens on loopback, at a free port, unless it is told where; beyond loopback a node needs access
@@ -69,10 +71,10 @@ fn buckets(origin: &Bound<'_, PyAny>) -> PyResult<Vec<BucketConfig>> {
         Ok(BucketConfig::new(name, url))
     };
     if let Ok(named) = origin.cast::<PyDict>() {
-        return named.iter().map(|(name, url)| bucket(name.extract()?, path_text(&url)?)).collect();
+        return named.iter().map(|(name, url)| bucket(name.extract()?, location(&url)?)).collect();
     }
-    let url = path_text(origin)?;
-    match named_after(&url) {
+    let url = location(origin)?;
+    match name_of_url(&url).filter(|name| check_bucket_name(name).is_ok()) {
         Some(name) => Ok(vec![bucket(name, url)?]),
         None => {
             let given = without_credentials(&url);
@@ -82,14 +84,6 @@ fn buckets(origin: &Bound<'_, PyAny>) -> PyResult<Vec<BucketConfig>> {
             Err(Class::Config.error(py, message))
         }
     }
-}
-
-/// What a bucket is called after its URL, or after the folder that a relative path leads to.
-fn named_after(url: &str) -> Option<String> {
-    name_of_url(url).filter(|name| check_bucket_name(name).is_ok()).or_else(|| {
-        let folder = std::fs::canonicalize(url).ok()?;
-        name_of_url(folder.to_str()?)
-    })
 }
 
 fn configuration(
@@ -106,7 +100,7 @@ fn configuration(
         Some(path) => {
             let raised = |error: ServerError| Failure::from(error).raised(path.py());
             let mut layers = Layers {
-                file: Layer::file(&PathBuf::from(path_text(path)?)).map_err(raised)?,
+                file: Layer::file(&PathBuf::from(text(path)?)).map_err(raised)?,
                 ..Layers::default()
             };
             for bucket in &buckets {
@@ -174,7 +168,11 @@ impl PyNode {
                 None => {}
             }
         }
-        flight.map(|text| address(py, "flight", text)).transpose()?;
+        match (flight, &mut server.flight) {
+            (Some(text), door) => *door = Some(address(py, "flight", text)?),
+            (None, Some(door)) if config.is_none() => door.set_port(0),
+            (None, _) => {}
+        }
         server.drain_timeout = server.drain_timeout.min(DRAIN);
         if let Some(memory) = memory {
             configured.cache.memory = byte_size("memory", memory)?;
@@ -183,7 +181,7 @@ impl PyNode {
         let buckets = buckets.map(|bucket| (bucket.name.clone(), without_credentials(&bucket.url))).collect();
         let process = Process::current(py)?;
         let (doors, node) = process.run(py, Self::opened(configured))?;
-        let (s3, admin) = (doors.s3_address(), doors.admin_address());
+        let (s3, admin, flight) = (doors.s3_address(), doors.admin_address(), doors.flight_address());
         let (stop, stopped) = oneshot::channel();
         let serve = doors.serve(node.clone(), async move {
             // A sender that is gone means the same.
@@ -192,7 +190,7 @@ impl PyNode {
         let served = process.runtime().spawn(serve);
         let state = Arc::new(State(Mutex::new(Some(Owned::new(process, Open { node, stop, served })))));
         close_at_exit(&state);
-        Ok(Self { s3, admin, flight: None, buckets, state })
+        Ok(Self { s3, admin, flight, buckets, state })
     }
 
     /// Where the S3 door is, for clients: `http://HOST:PORT`.

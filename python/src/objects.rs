@@ -9,12 +9,13 @@ use pyo3::{
     types::{PyBytes, PyDict},
 };
 use stylobate_storage::{
-    ConsistencyRules, FolderReads, ListRequest, OpenObject, Origin, ReadOptions, ReadThrough,
+    Consistency, ConsistencyRules, FolderReads, ListRequest, OpenObject, Origin, ReadOptions, ReadThrough,
 };
 
 use crate::{
     cache::{PyCache, given_or_default},
     errors::{Class, Failure},
+    location::{is_local, location},
     process::{Owned, Process, Signals},
     scan::options,
 };
@@ -50,7 +51,11 @@ impl PyObjectStoreReader {
         let origin =
             Origin::parse(url, options, &read.requests).map_err(|error| Failure::from(error).raised(py))?;
         let pages = cache.get().get(py)?.pages().clone();
-        Ok(Owned::new(process, ReadThrough::new(origin, pages, ConsistencyRules::default(), read)))
+        let rules = match is_local(url) {
+            true => ConsistencyRules::new(Consistency::Strict),
+            false => ConsistencyRules::default(),
+        };
+        Ok(Owned::new(process, ReadThrough::new(origin, pages, rules, read)))
     }
 
     /// The store of this process: after a fork, a new one.
@@ -97,11 +102,12 @@ impl PyObjectStoreReader {
     #[pyo3(signature = (url, *, storage_options=None, cache=None))]
     fn new(
         py: Python<'_>,
-        url: String,
+        url: &Bound<'_, PyAny>,
         storage_options: Option<&Bound<'_, PyDict>>,
         cache: Option<Py<PyCache>>,
     ) -> PyResult<Self> {
         let options = storage_options.map(options).transpose()?.unwrap_or_default();
+        let url = location(url)?;
         let cache = given_or_default(py, cache)?;
         let store = Mutex::new(Self::opened(py, &url, &options, &cache)?);
         Ok(Self { url, options, cache, store })

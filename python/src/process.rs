@@ -10,7 +10,7 @@ use std::{
 };
 
 use parking_lot::Mutex;
-use pyo3::{prelude::*, types::PyAny};
+use pyo3::prelude::*;
 use tokio::{
     runtime::{Builder, Handle},
     time::timeout,
@@ -159,9 +159,4 @@ impl<T> Drop for Owned<T> {
             false => std::mem::forget(value),
         }
     }
-}
-
-/// The text of any Python value that names a file.
-pub(crate) fn path_text(path: &Bound<'_, PyAny>) -> PyResult<String> {
-    path.py().import("os")?.getattr("fsdecode")?.call1((path,))?.extract()
 }

@@ -17,7 +17,8 @@ use crate::{
     errors::{Class, Failure},
     exported::{PySchema, stream_capsule},
     expression::filter,
-    process::{Owned, Process, path_text},
+    location::location,
+    process::{Owned, Process},
     stream::{Reader, Running},
 };
 
@@ -164,7 +165,7 @@ pub(crate) fn options(options: &Bound<'_, PyDict>) -> PyResult<Vec<(String, Stri
 
 fn sources(paths: &Bound<'_, PyAny>, options: &[(String, String)]) -> PyResult<Vec<Source>> {
     let source =
-        |path: &Bound<'_, PyAny>| Ok(Source::Url { url: path_text(path)?, options: options.to_vec() });
+        |path: &Bound<'_, PyAny>| Ok(Source::Url { url: location(path)?, options: options.to_vec() });
     if !paths.is_instance_of::<PyList>() && !paths.is_instance_of::<PyTuple>() {
         return Ok(vec![source(paths)?]);
     }

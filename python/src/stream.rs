@@ -11,7 +11,7 @@ use arrow::{
     error::ArrowError,
 };
 use futures::{StreamExt, stream::BoxStream};
-use pyo3::{exceptions::PyKeyboardInterrupt, prelude::*};
+use pyo3::prelude::*;
 use stylobate_columnar::{self as columnar, Scan};
 
 use crate::{
@@ -137,15 +137,8 @@ impl RecordBatchReader for Reader {
     }
 }
 
-/// The consumer makes an error of its own of this one; Ctrl-C is therefore passed on, to be raised behind it.
+/// The consumer makes an error of its own of this one: a C interface has no exceptions.
 fn interrupted(error: PyErr) -> ArrowError {
-    let message = Python::try_attach(|py| {
-        if error.is_instance_of::<PyKeyboardInterrupt>(py) {
-            let again = py.import("_thread").and_then(|thread| thread.call_method0("interrupt_main"));
-            again.err().map_or_else(|| "interrupted".to_owned(), |error| error.to_string())
-        } else {
-            error.to_string().replace('\0', "\u{fffd}")
-        }
-    });
-    ArrowError::ExternalError(message.unwrap_or_else(|| "interrupted".to_owned()).into())
+    let message = Python::try_attach(|py| error.get_type(py).to_string().replace('\0', "\u{fffd}"));
+    ArrowError::ExternalError(format!("interrupted by {}", message.unwrap_or_default()).into())
 }

@@ -1,7 +1,7 @@
 """What of the package is written in Rust. Its names are those of `stylobate`; see there."""
 
 import os
-from collections.abc import Iterable, Iterator, Mapping
+from collections.abc import Iterable, Iterator, Mapping, Sequence
 from types import TracebackType
 from typing import Any, ClassVar, Literal, NoReturn, final
 
@@ -141,9 +141,9 @@ class BatchIterator:
 class LocalScan:
     def __new__(
         cls,
-        paths: str | os.PathLike[str] | list[str | os.PathLike[str]],
+        paths: list[str | os.PathLike[str]] | str | os.PathLike[str],
         *,
-        columns: list[str] | None = None,
+        columns: Sequence[str] | None = None,
         filter: Expr | Column | str | None = None,
         dictionary: str | bool | list[str] | None = None,
         limit: int | None = None,
@@ -169,7 +169,11 @@ class ObjectFile:
 @final
 class ObjectStoreReader:
     def __new__(
-        cls, url: str, *, storage_options: dict[str, Any] | None = None, cache: Cache | None = None
+        cls,
+        url: str | os.PathLike[str],
+        *,
+        storage_options: dict[str, Any] | None = None,
+        cache: Cache | None = None,
     ) -> Self: ...
     def head(self, path: str) -> dict[str, Any]: ...
     def open(self, path: str) -> ObjectFile: ...

@@ -146,6 +146,7 @@ class StylobateFileSystem(AbstractFileSystem):
             wanted[self._strip_protocol(path)].append(at)
         found: list[Any] = [b""] * len(paths)
         for path, places in wanted.items():
+            parts: list[Any]
             try:
                 file = self._reader.open(path)
                 parts = file.read_ranges([within(file.size, begin[at], end[at]) for at in places])

@@ -3,14 +3,23 @@
 from __future__ import annotations
 
 import json
-from collections.abc import Iterator, Sequence
+import os
+import re
+from collections.abc import Callable, Iterator, Sequence
 from contextlib import contextmanager
 from functools import partial
 from typing import TYPE_CHECKING, Any
 
 from stylobate import _optional as optional
 from stylobate._stylobate import Column, Expr
-from stylobate.errors import NotFoundError, StorageError, StylobateError
+from stylobate.errors import (
+    ColumnNotFoundError,
+    ConfigError,
+    FilterError,
+    NotFoundError,
+    StorageError,
+    StylobateError,
+)
 
 if TYPE_CHECKING:
     import pyarrow
@@ -29,29 +38,30 @@ class FlightScan:
     def __init__(
         self,
         node: str,
-        paths: Path | list[Path],
+        paths: list[Path],
         columns: Sequence[str] | None,
         filter: Filter | None,
         dictionary: Dictionary,
         limit: int | None,
+        batch_rows: int | None,
         token: str | None,
     ) -> None:
         self._flight = optional.pyarrow_flight("a scan by a node")
         self._node = node
         self._token = token
-        listed = paths if isinstance(paths, list) else [paths]
-        if len(listed) != 1:
-            raise StylobateError("a scan by a node is of one path: give a folder or a pattern")
+        if len(paths) != 1:
+            raise ConfigError("a scan by a node is of one path: give a folder or a pattern")
         if isinstance(filter, Column):
             filter = filter == True  # noqa: E712
         self._limit = limit
         self._command = {
             "version": VERSION,
-            "path": str(listed[0]),
+            "path": os.fspath(paths[0]),
             "columns": None if columns is None else list(columns),
             "where": repr(filter) if isinstance(filter, Expr) else filter,
             "dictionary": dictionary if isinstance(dictionary, (bool, str)) else list(dictionary),
             "limit": limit,
+            "batch_rows": batch_rows,
         }
         with self._client() as client:
             self.schema = self._plan(client, self._command).schema
@@ -103,15 +113,31 @@ class FlightScan:
         descriptor = self._flight.FlightDescriptor.for_command(json.dumps(said).encode())
         return self._told(partial(client.get_flight_info, descriptor, self._options()))
 
-    def _told(self, call: Any) -> Any:
+    def _told(self, call: Callable[[], Any]) -> Any:
         """What the call gives; errors of the node as this package's."""
         pyarrow = optional.pyarrow("a scan by a node")
         try:
             return call()
-        except StopIteration:
-            raise
         except KeyError as error:
             # pyarrow's class for what a server says is not there.
-            raise NotFoundError(str(error.args[0]) if error.args else str(error)) from error
-        except pyarrow.ArrowException as error:
-            raise StorageError(str(error)) from error
+            raise NotFoundError(said(error)) from error
+        except pyarrow.ArrowInvalid as error:
+            raise invalid(said(error)) from error
+        except (pyarrow.ArrowException, OSError) as error:
+            raise StorageError(said(error)) from error
+
+
+def said(error: BaseException) -> str:
+    """The server's words, out of those that pyarrow adds."""
+    text = str(error.args[0]) if error.args else str(error)
+    _, _, words = text.rpartition(", with message: ")
+    return re.split(r"\. (?:gRPC client debug context|Client context|Detail): ", words, maxsplit=1)[0]
+
+
+def invalid(words: str) -> StylobateError:
+    """The error for what a node cannot understand or read."""
+    if words.startswith("filter: "):
+        return FilterError(words)
+    if words.startswith("no column "):
+        return ColumnNotFoundError(words)
+    return ConfigError(words)

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import os
+import re
 from collections.abc import Iterator, Mapping, Sequence
 from typing import TYPE_CHECKING, Any, Literal, Protocol, TypeAlias
 
@@ -206,14 +207,14 @@ def scan(
     >>> st.scan("trips.parquet", filter="fare > 10", columns=["fare"]).to_arrow()["fare"].to_pylist()
     [12.0, 30.0, 14.5]
     """
-    given = list(paths) if isinstance(paths, (list, tuple)) else paths
+    given: list[Path] = [paths] if isinstance(paths, (str, os.PathLike)) else list(paths)
     names = None if columns is None else column_names(columns)
     source: Source
     if node is None:
         if token is not None:
             raise TypeError("token: it lets in to a node; give node as well")
         source = LocalScan(
-            [expanded(path) for path in given] if isinstance(given, list) else expanded(given),
+            given,
             columns=names,
             filter=filter,
             dictionary=dictionary if isinstance(dictionary, (bool, str)) else list(dictionary),
@@ -235,10 +236,10 @@ def scan(
                 raise TypeError(f"{name}: the node decides that")
         from stylobate.flight import FlightScan
 
-        source = FlightScan(node, given, names, filter, dictionary, limit, token)
+        source = FlightScan(node, given, names, filter, dictionary, limit, batch_rows, token)
     said = {"columns": names, "filter": filter, "limit": limit, "node": node}
     shown = "".join(f", {name}={value!r}" for name, value in said.items() if value is not None)
-    return Scan(source, f"Scan({given!r}{shown})")
+    return Scan(source, re.sub(r"://[^/@\s]*@", "://", f"Scan({paths!r}{shown})"))
 
 
 def column_names(columns: Sequence[str]) -> list[str]:
@@ -246,8 +247,3 @@ def column_names(columns: Sequence[str]) -> list[str]:
     if isinstance(columns, str):
         raise TypeError(f"columns: give a list, such as [{columns!r}]")
     return [column.name if isinstance(column, Column) else column for column in columns]
-
-
-def expanded(path: Path) -> Path:
-    """A path that begins in a home folder, from the root; any other path as it is."""
-    return os.path.expanduser(path) if isinstance(path, str) and path.startswith("~") else path

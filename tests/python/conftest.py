@@ -38,7 +38,9 @@ def files(tmp_path_factory: pytest.TempPathFactory, table: pa.Table) -> dict[str
     folder = tmp_path_factory.mktemp("files")
     paths = {"parquet": folder / "orders.parquet", "orc": folder / "orders.orc"}
     pq.write_table(table, paths["parquet"], row_group_size=7_000, compression="zstd")
-    orc.write_table(table, paths["orc"], stripe_size=64 << 10, compression="zstd")
+    orc.write_table(
+        table, paths["orc"], stripe_size=64 << 10, compression="zstd", dictionary_key_size_threshold=0.8
+    )
     settle(*paths.values())
     return paths
 

@@ -79,7 +79,7 @@ def test_a_closed_cache_is_refused(path: Path) -> None:
 
 DISK = """
 import sys, stylobate as st
-cache = st.Cache(memory="64MiB", disk=sys.argv[1], disk_capacity="256MiB")
+cache = st.Cache(memory="512MiB", disk=sys.argv[1], disk_capacity="256MiB")
 files = st.StylobateFileSystem(sys.argv[2], cache=cache)
 assert len(files.cat_file("pages.bin")) == 5_000_000
 print(cache.stats()["pages"]["disk_hits"])

@@ -21,11 +21,12 @@ CONTENT = bytes(range(256)) * 12_000
 
 @pytest.fixture
 def lake(tmp_path: Path) -> Path:
-    (tmp_path / "a" / "b").mkdir(parents=True)
+    (tmp_path / "b" / "c").mkdir(parents=True)
+    (tmp_path / "a").mkdir()
     (tmp_path / "top.bin").write_bytes(CONTENT)
     for part in range(3):
         pq.write_table(pa.table({"x": [part], "s": ["text"]}), tmp_path / "a" / f"{part}.parquet")
-    (tmp_path / "a" / "b" / "deep.csv").write_text("x,y\n1,2\n3,4\n")
+    (tmp_path / "b" / "c" / "deep.csv").write_text("x,y\n1,2\n3,4\n")
     settle(*(path for path in tmp_path.rglob("*") if path.is_file()))
     return tmp_path
 
@@ -36,11 +37,11 @@ def fs(lake: Path, cache: st.Cache) -> st.StylobateFileSystem:
 
 
 def test_folders_are_listed(fs: st.StylobateFileSystem) -> None:
-    assert fs.ls("", detail=False) == ["a", "top.bin"]
-    assert fs.ls("a", detail=False) == ["a/0.parquet", "a/1.parquet", "a/2.parquet", "a/b"]
-    assert fs.ls("/a/b/", detail=False) == ["a/b/deep.csv"]
+    assert fs.ls("", detail=False) == ["a", "b", "top.bin"]
+    assert fs.ls("a", detail=False) == ["a/0.parquet", "a/1.parquet", "a/2.parquet"]
+    assert fs.ls("/b/c/", detail=False) == ["b/c/deep.csv"]
     assert fs.ls("top.bin", detail=False) == ["top.bin"]
-    assert fs.find("") == ["a/0.parquet", "a/1.parquet", "a/2.parquet", "a/b/deep.csv", "top.bin"]
+    assert fs.find("") == ["a/0.parquet", "a/1.parquet", "a/2.parquet", "b/c/deep.csv", "top.bin"]
     assert fs.glob("a/*.parquet") == ["a/0.parquet", "a/1.parquet", "a/2.parquet"]
     with pytest.raises(FileNotFoundError):
         fs.ls("none")
@@ -52,7 +53,7 @@ def test_info_tells_files_from_folders(fs: st.StylobateFileSystem) -> None:
     assert info["etag"]
     age = datetime.datetime.now(datetime.timezone.utc) - fs.modified("top.bin")
     assert 9 < age.total_seconds() < 60
-    assert fs.isdir("a") and fs.isdir("") and fs.isfile("a/b/deep.csv")
+    assert fs.isdir("b") and fs.isdir("b/c") and fs.isdir("") and fs.isfile("b/c/deep.csv")
     assert not fs.exists("none") and not fs.exists("a/none")
     assert fs.ukey("top.bin") == fs.ukey("top.bin")
     with pytest.raises(st.NotFoundError, match="none"):
@@ -79,7 +80,7 @@ def test_files_are_read_anywhere(fs: st.StylobateFileSystem, cache: st.Cache) ->
 
 
 def test_several_ranges_come_back_in_order_and_errors_in_their_place(fs: st.StylobateFileSystem) -> None:
-    read = fs.cat_ranges(["top.bin", "none", "top.bin", "a/b/deep.csv"], [10, 0, 0, None], [20, 1, 3, 3])
+    read = fs.cat_ranges(["top.bin", "none", "top.bin", "b/c/deep.csv"], [10, 0, 0, None], [20, 1, 3, 3])
     assert read[0] == CONTENT[10:20]
     assert isinstance(read[1], st.NotFoundError)
     assert read[2:] == [CONTENT[:3], b"x,y"]
@@ -106,10 +107,10 @@ def test_nothing_can_be_written(fs: st.StylobateFileSystem) -> None:
 
 def test_pandas_reads_through_it(fs: st.StylobateFileSystem, lake: Path) -> None:
     assert pd.read_parquet("a", filesystem=fs)["x"].tolist() == [0, 1, 2]
-    with fs.open("a/b/deep.csv") as file:
+    with fs.open("b/c/deep.csv") as file:
         assert pd.read_csv(file)["y"].tolist() == [2, 4]
     options = {"url": str(lake)}
-    assert pd.read_csv("stylobate://a/b/deep.csv", storage_options=options)["x"].tolist() == [1, 3]
+    assert pd.read_csv("stylobate://b/c/deep.csv", storage_options=options)["x"].tolist() == [1, 3]
 
 
 def test_pyarrow_reads_through_it(fs: st.StylobateFileSystem) -> None:

@@ -14,7 +14,7 @@ import stylobate as st
 
 
 def test_pandas_gets_the_values_and_categories(path: Path, table: pa.Table) -> None:
-    frame = st.scan(path, columns=["key", "mode", "price"]).to_pandas()
+    frame = st.scan(path, columns=["key", "mode", "price"], dictionary=["mode"]).to_pandas()
     expected = table.select(["key", "mode", "price"]).to_pandas()
     assert isinstance(frame["mode"].dtype, pd.CategoricalDtype)
     frame["mode"] = frame["mode"].astype(expected["mode"].dtype)
@@ -23,7 +23,7 @@ def test_pandas_gets_the_values_and_categories(path: Path, table: pa.Table) -> N
 
 def test_polars_gets_the_values(path: Path, table: pa.Table) -> None:
     columns = ["key", "quantity", "mode", "price", "day", "at"]
-    frame = st.scan(path, columns=columns).to_polars()
+    frame = st.scan(path, columns=columns, dictionary=["mode"]).to_polars()
     assert frame.schema["mode"] == pl.Categorical
     assert (
         frame.with_columns(pl.col("mode").cast(pl.String)).to_dict(as_series=False)

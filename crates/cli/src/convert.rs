@@ -19,12 +19,13 @@ Examples:
   A folder of files as one Arrow file, which other programs map into memory:
     stylobate convert lake/events events.arrow --where \"day = '2026-01-01'\"
   With dictionaries, as a stream of Arrow batches:
-    stylobate convert lineitem.orc lineitem.arrows --dictionary l_shipmode,l_shipinstruct
+    stylobate convert lineitem.orc lineitem.arrows --dictionary l_shipmode
   Into a pipe:
     stylobate convert events.parquet - --to json | gzip > events.jsonl.gz
 
-In CSV a null is an empty field and an empty string is \"\"; lists, maps and structs are JSON texts.
-In .arrow files strings are plain unless --dictionary asks otherwise, since few readers take dictionaries that grow.
+In CSV a null is an empty field and an empty string is \"\"; lists, maps and
+structs are JSON texts. In .arrow files strings are plain unless --dictionary asks
+otherwise, since few readers take dictionaries that grow.
 
 Exit codes: 2 wrong command line, unknown column or filter; 1 anything else.";
 
@@ -92,8 +93,7 @@ async fn convert(args: &ConvertArgs) -> Result<()> {
     let request = args.request.request(std::slice::from_ref(&args.source), dictionary)?;
     let cache = args.request.cache().await?;
     let scan = request.plan(&cache).await?;
-    let expected = (!args.request.is_filtered()).then(|| scan.estimated_rows());
-    let progress = Progress::new(expected, destination.is_terminal())?;
+    let progress = Progress::new(args.request.rows(&scan), destination.is_terminal())?;
     let is_file = matches!(destination, Destination::File { .. });
     let schema = scan.schema().clone();
     let drained = drain(schema, scan.stream(), format, Bound::default(), destination, &progress).await?;

@@ -93,19 +93,23 @@ pub(crate) fn nearest<'a>(name: &str, names: &[&'a str]) -> Option<&'a str> {
     (distance <= (name.chars().count() / 3).max(1)).then_some(known)
 }
 
-/// How many letters must be put in, taken out or replaced to make one of the other.
+/// How many letters must be put in, taken out, replaced, or swapped with their neighbour, to make one of the other.
 fn distance(a: &str, b: &str) -> usize {
-    let b: Vec<char> = b.chars().collect();
-    let mut row: Vec<usize> = (0..=b.len()).collect();
-    for (i, letter) in a.chars().enumerate() {
-        let mut diagonal = std::mem::replace(&mut row[0], i + 1);
-        for (j, other) in b.iter().enumerate() {
-            let replaced = diagonal + usize::from(letter != *other);
-            diagonal = row[j + 1];
-            row[j + 1] = replaced.min(row[j] + 1).min(diagonal + 1);
+    let (a, b): (Vec<char>, Vec<char>) = (a.chars().collect(), b.chars().collect());
+    // Row by row: of the beginnings of `a` without its last letter, and without its last two.
+    let (mut before, mut last): (Vec<usize>, Vec<usize>) = (Vec::new(), (0..=b.len()).collect());
+    for i in 0..a.len() {
+        let mut row = vec![i + 1];
+        for j in 0..b.len() {
+            let mut least = (last[j] + usize::from(a[i] != b[j])).min(last[j + 1] + 1).min(row[j] + 1);
+            if i > 0 && j > 0 && a[i] == b[j - 1] && a[i - 1] == b[j] {
+                least = least.min(before[j - 1] + 1);
+            }
+            row.push(least);
         }
+        before = std::mem::replace(&mut last, row);
     }
-    row[b.len()]
+    last[b.len()]
 }
 
 #[cfg(test)]
@@ -127,6 +131,7 @@ mod tests {
             in_one_line(&Error::new(stylobate_columnar::Error::NoSuchColumn { column, available }))
         };
         assert_eq!(no("l_shipmod", "a, l_shipmode"), "no column l_shipmod; did you mean l_shipmode?");
+        assert_eq!(no("nmae", "id, name"), "no column nmae; did you mean name?");
         assert_eq!(no("CITY", "name, address.city"), "no column CITY; did you mean address.city?");
         assert_eq!(no("zebra", "a, b"), "no column zebra: there are a, b");
         let many: Vec<_> = (0..40).map(|n| format!("column{n:03}")).collect();

@@ -18,7 +18,9 @@ use arrow::{
 };
 use parquet::file::reader::{FileReader as _, SerializedFileReader};
 
-use self::files::{fails, interrupt, names, numbers, people, start, stylobate, succeeds, write_orc, write_parquet};
+use self::files::{
+    fails, interrupt, names, numbers, people, start, stylobate, succeeds, write_orc, write_parquet,
+};
 
 fn folder_with_people() -> tempfile::TempDir {
     let folder = tempfile::tempdir().unwrap();
@@ -40,8 +42,7 @@ fn read_file(path: &Path) -> RecordBatch {
 fn every_extension_gives_the_same_rows() {
     let folder = folder_with_people();
     let path = folder.path();
-    let destinations =
-        ["a.csv", "a.json", "a.jsonl", "a.ndjson", "a.arrow", "a.feather", "a.arrows"];
+    let destinations = ["a.csv", "a.json", "a.jsonl", "a.ndjson", "a.arrow", "a.feather", "a.arrows"];
     for destination in destinations {
         assert_eq!(convert(path, &["people.parquet", destination]), "");
     }
@@ -76,7 +77,8 @@ fn the_summary_says_what_was_written() {
 #[test]
 fn standard_output_is_a_dash_and_needs_a_format() {
     let folder = folder_with_people();
-    let csv = convert(folder.path(), &["people.parquet", "-", "--to", "csv", "--columns", "age", "--limit", "1"]);
+    let csv =
+        convert(folder.path(), &["people.parquet", "-", "--to", "csv", "--columns", "age", "--limit", "1"]);
     assert_eq!(csv, "age\n36\n");
     let error = fails(folder.path(), 2, &["convert", "people.parquet", "-"]);
     assert!(error.contains("--to"), "{error}");
@@ -97,7 +99,8 @@ fn dictionaries_of_all_row_groups_become_one_in_an_arrow_file() {
     convert(folder.path(), &["words.parquet", "plain.arrow"]);
     let plain = read_file(&folder.path().join("plain.arrow"));
     assert_eq!(plain.schema().field(0).data_type(), &DataType::Utf8);
-    let reader = FileReader::try_new(File::open(folder.path().join("dictionary.arrow")).unwrap(), None).unwrap();
+    let reader =
+        FileReader::try_new(File::open(folder.path().join("dictionary.arrow")).unwrap(), None).unwrap();
     assert!(matches!(reader.schema().field(0).data_type(), DataType::Dictionary(..)));
     let mut row = 0;
     for batch in reader.map(Result::unwrap) {
@@ -115,7 +118,11 @@ fn lists_are_json_in_csv() {
     let folder = tempfile::tempdir().unwrap();
     let lists = vec![Some(vec![Some(1), Some(2)]), None, Some(vec![])];
     let lists: ArrayRef = Arc::new(ListArray::from_iter_primitive::<Int32Type, _, _>(lists));
-    write_parquet(&folder.path().join("a.parquet"), &[RecordBatch::try_from_iter([("x", lists)]).unwrap()], 10);
+    write_parquet(
+        &folder.path().join("a.parquet"),
+        &[RecordBatch::try_from_iter([("x", lists)]).unwrap()],
+        10,
+    );
     convert(folder.path(), &["a.parquet", "a.csv"]);
     assert_eq!(fs::read_to_string(folder.path().join("a.csv")).unwrap(), "x\n\"[1,2]\"\n\n[]\n");
 }
@@ -133,7 +140,9 @@ fn orc_becomes_arrow() {
 #[test]
 fn formats_that_cannot_be_written_and_names_that_tell_none_are_errors() {
     let folder = folder_with_people();
-    for (destination, said) in [("a.parquet", "later version"), ("a.orc", "later version"), ("a.txt", ".txt"), ("a", "--to")] {
+    for (destination, said) in
+        [("a.parquet", "later version"), ("a.orc", "later version"), ("a.txt", ".txt"), ("a", "--to")]
+    {
         let error = fails(folder.path(), 2, &["convert", "people.parquet", destination]);
         assert!(error.contains(said), "{error}");
     }

@@ -11,7 +11,9 @@ use parquet::{
 };
 use serde_json::Value;
 
-use self::files::{fails, numbers, people, stylobate, succeeds, write_orc, write_parquet, write_parquet_with};
+use self::files::{
+    fails, numbers, people, stylobate, succeeds, write_orc, write_parquet, write_parquet_with,
+};
 
 fn write_numbers(path: &Path) {
     let sorting = SortingColumn { column_idx: 0, descending: false, nulls_first: false };
@@ -63,9 +65,10 @@ fn a_parquet_file_is_shown_with_schema_storage_values_and_row_groups() {
 #[test]
 fn row_groups_are_shown_column_by_column_when_asked_for() {
     let folder = folder_with_numbers();
-    let text = succeeds(folder.path(), &["inspect", "numbers.parquet", "--row-groups", "--columns", "number"]);
+    let text =
+        succeeds(folder.path(), &["inspect", "numbers.parquet", "--row-groups", "--columns", "number"]);
     assert!(line(&text, "1 number plain no").ends_with("1999"), "{text}");
-    assert!(!text.contains("  word  "), "{text}");
+    assert!(!text.contains("word"), "{text}");
 }
 
 #[test]
@@ -111,8 +114,8 @@ fn an_orc_file_of_another_writer_is_shown_with_its_statistics() {
     }
     let shown = &json(&folder, &[file, "--row-groups"])[0];
     assert_eq!(shown["format"], "orc");
-    assert!(shown["created_by"].as_str().unwrap().starts_with("ORC C++"), "{shown:#}");
-    let id = &shown["columns"][0];
+    assert!(shown["created_by"].as_str().unwrap().starts_with("ORC Java"), "{shown:#}");
+    let id = &shown["columns"][1];
     assert!(id["min"].as_i64() < id["max"].as_i64(), "{id:#}");
     assert_eq!((&id["nulls"], &id["values"]), (&0.into(), &shown["rows"]));
 }

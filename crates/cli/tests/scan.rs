@@ -12,7 +12,9 @@ use arrow::{
     ipc::reader::{FileReader, StreamReader},
 };
 
-use self::files::{fails, interrupt, names, numbers, people, start, stylobate, succeeds, write_orc, write_parquet};
+use self::files::{
+    fails, interrupt, names, numbers, people, start, stylobate, succeeds, write_orc, write_parquet,
+};
 
 fn folder_with_people() -> tempfile::TempDir {
     let folder = tempfile::tempdir().unwrap();
@@ -63,8 +65,10 @@ fn csv_has_a_header_and_tells_null_from_empty() {
 #[test]
 fn json_is_one_object_per_line_with_all_names() {
     let folder = folder_with_people();
-    let json = succeeds(folder.path(), &["scan", "people.parquet", "--format", "json", "--columns", "age,name"]);
-    let lines: Vec<serde_json::Value> = json.lines().map(|line| serde_json::from_str(line).unwrap()).collect();
+    let json =
+        succeeds(folder.path(), &["scan", "people.parquet", "--format", "json", "--columns", "age,name"]);
+    let lines: Vec<serde_json::Value> =
+        json.lines().map(|line| serde_json::from_str(line).unwrap()).collect();
     assert_eq!(lines.len(), 3);
     assert_eq!(lines[1], serde_json::json!({"age": -1, "name": null}));
 }
@@ -110,11 +114,13 @@ fn a_dot_reaches_into_a_struct() {
     let city: ArrayRef = Arc::new(StringArray::from(vec!["Rome", "Oslo"]));
     let zip: ArrayRef = Arc::new(Int32Array::from(vec![1, 2]));
     let fields = [("city", city), ("zip", zip)];
-    let fields = fields.map(|(name, array)| (Arc::new(Field::new(name, array.data_type().clone(), true)), array));
+    let fields =
+        fields.map(|(name, array)| (Arc::new(Field::new(name, array.data_type().clone(), true)), array));
     let address: ArrayRef = Arc::new(StructArray::from(fields.to_vec()));
     let batch = RecordBatch::try_from_iter([("address", address)]).unwrap();
     write_parquet(&folder.path().join("a.parquet"), &[batch], 10);
-    let json = succeeds(folder.path(), &["scan", "a.parquet", "--columns", "address.city", "--format", "json"]);
+    let json =
+        succeeds(folder.path(), &["scan", "a.parquet", "--columns", "address.city", "--format", "json"]);
     assert!(json.contains("Oslo") && !json.contains("zip"), "{json}");
     let error = fails(folder.path(), 2, &["scan", "a.parquet", "--columns", "citi"]);
     assert!(error.contains("citi"), "{error}");
@@ -131,7 +137,8 @@ fn folders_patterns_and_several_paths_are_read_in_order() {
     assert!(all.starts_with("number,day\n0,2024-01-01\n1,2024-01-01\n0,2024-01-02\n"), "{all}");
     assert_eq!(all.lines().count(), 6);
     assert_eq!(scan(&["lake/*/part.parquet", "--columns", "number"]).lines().count(), 6);
-    let twice = ["lake/day=2024-01-02/part.parquet", "lake/day=2024-01-01/part.parquet", "--columns", "number"];
+    let twice =
+        ["lake/day=2024-01-02/part.parquet", "lake/day=2024-01-01/part.parquet", "--columns", "number"];
     assert_eq!(scan(&twice), "number\n0\n1\n2\n0\n1\n");
 }
 

@@ -6,7 +6,7 @@ use std::{collections::HashMap, sync::Arc};
 use parking_lot::Mutex;
 use stylobate_storage::{
     Budget, ByteSize, CacheOptions, CacheStats, ConsistencyRules, FolderReads, Origin, PageCache, ReadOptions,
-    ReadThrough,
+    ReadStats, ReadThrough,
 };
 
 use crate::{Result, chunk_cache::ChunkCache};
@@ -90,6 +90,11 @@ impl Cache {
     /// What it did so far with pages.
     pub fn page_stats(&self) -> CacheStats {
         self.inner.pages.stats()
+    }
+
+    /// What the stores that it opened did so far, each for itself.
+    pub fn read_stats(&self) -> Vec<ReadStats> {
+        self.inner.stores.lock().values().map(ReadThrough::stats).collect()
     }
 
     /// Drops all that was decoded, and all metadata.

@@ -10,7 +10,8 @@ use std::sync::Arc;
 
 use arrow::{
     array::{Array, ArrayRef, ArrowPrimitiveType, AsArray, DictionaryArray, PrimitiveArray},
-    buffer::{NullBuffer, ScalarBuffer},
+    buffer::{BooleanBuffer, NullBuffer, ScalarBuffer},
+    util::bit_iterator::BitSliceIterator,
     datatypes::{ArrowDictionaryKeyType, ArrowNativeType, UInt8Type, UInt16Type, UInt32Type},
 };
 
@@ -27,13 +28,13 @@ pub(crate) trait Code: ArrowNativeType + Ord + From<u8> {
     /// Keeps the low bits.
     fn truncate(value: u32) -> Self;
 
-    /// Unpacks as many values as whole vectors allow, and returns how many that is.
+    /// Unpacks as many values as whole vectors allow, and returns how many that is and the largest of them.
     ///
     /// # Safety
     ///
     /// The processor has AVX2; `out` has room for `count` values; `width` is from 1 to 25 and at most `Self::BITS`.
     #[cfg(target_arch = "x86_64")]
-    unsafe fn unpack_vectors(data: &[u8], width: u8, count: usize, out: *mut Self) -> usize;
+    unsafe fn unpack_vectors(data: &[u8], width: u8, count: usize, out: *mut Self) -> (usize, Self);
 }
 
 macro_rules! code {
@@ -47,7 +48,7 @@ macro_rules! code {
             }
 
             #[cfg(target_arch = "x86_64")]
-            unsafe fn unpack_vectors(data: &[u8], width: u8, count: usize, out: *mut Self) -> usize {
+            unsafe fn unpack_vectors(data: &[u8], width: u8, count: usize, out: *mut Self) -> (usize, Self) {
                 // SAFETY: the caller keeps the same promises.
                 unsafe { avx2::$unpack(data, width, count, out) }
             }
@@ -78,6 +79,69 @@ impl CodeWidth {
     }
 }
 
+/// Codes of which each was checked when it came.
+#[derive(Clone, Debug)]
+pub(crate) struct Codes<T> {
+    codes: Vec<T>,
+    /// Invariant: each code is less than this, or is 0.
+    limit: usize,
+}
+
+impl<T: Code> Codes<T> {
+    /// No codes, and room for as many.
+    pub(crate) fn with_capacity(rows: usize) -> Self {
+        Self { codes: Vec::with_capacity(rows), limit: 0 }
+    }
+
+    pub(crate) fn len(&self) -> usize {
+        self.codes.len()
+    }
+
+    pub(crate) fn clear(&mut self) {
+        self.codes.clear();
+    }
+
+    pub(crate) fn push(&mut self, code: u32) {
+        self.limit = self.limit.max(code as usize + 1);
+        self.codes.push(T::truncate(code));
+    }
+
+    /// Adds those of `present` where `valid` is set, and 0 elsewhere.
+    pub(crate) fn spread(&mut self, present: &Self, valid: &BooleanBuffer) {
+        let before = self.codes.len();
+        self.limit = self.limit.max(present.limit);
+        self.codes.reserve(valid.len());
+        let mut left = present.codes.as_slice();
+        for (start, end) in BitSliceIterator::new(valid.values(), valid.offset(), valid.len()) {
+            self.codes.resize(before + start, T::from(0));
+            let (run, rest) = left.split_at(left.len().min(end - start));
+            self.codes.extend_from_slice(run);
+            left = rest;
+        }
+        self.codes.resize(before + valid.len(), T::from(0));
+    }
+
+    /// The same codes in fewer bits, which hold them all.
+    pub(crate) fn narrowed<N: Code>(&self) -> Codes<N> {
+        let codes = self.codes.iter().map(|code| N::truncate(code.as_usize() as u32)).collect();
+        Codes { codes, limit: self.limit }
+    }
+
+    /// A dictionary array; an error if there are too few values.
+    pub(crate) fn into_array(self, nulls: Option<NullBuffer>, values: ArrayRef) -> Result<ArrayRef, Reason> {
+        if nulls.as_ref().is_some_and(|nulls| nulls.len() != self.codes.len()) {
+            return Err("as many codes as rows are needed");
+        }
+        let all_null = nulls.as_ref().map_or(self.codes.is_empty(), |nulls| nulls.null_count() == nulls.len());
+        if !all_null && self.limit.max(1) > values.len() {
+            return Err("a code beyond the dictionary");
+        }
+        let keys = PrimitiveArray::<T::Key>::new(ScalarBuffer::from(self.codes), nulls);
+        // SAFETY: every code is less than the number of values, or every row is null.
+        Ok(Arc::new(unsafe { DictionaryArray::new_unchecked(keys, values) }))
+    }
+}
+
 /// Appends the `count` codes that `data` holds in Parquet's hybrid of runs and packed bits. All of them are less than
 /// `values`, or it is an error and what was appended means nothing.
 pub(crate) fn append_hybrid<T: Code>(
@@ -85,8 +149,9 @@ pub(crate) fn append_hybrid<T: Code>(
     width: u8,
     count: usize,
     values: usize,
-    out: &mut Vec<T>,
+    codes: &mut Codes<T>,
 ) -> Result<(), Reason> {
+    let out = &mut codes.codes;
     if width > 32 {
         return Err("codes of more than 32 bits");
     }
@@ -114,13 +179,14 @@ pub(crate) fn append_hybrid<T: Code>(
             if taken == 0 || data.len() < needed {
                 return Err("packed codes end early");
             }
+            // What lies behind the run is given too: vectors may read it, though they do not use it.
+            append_packed(data, width, taken, values, out)?;
             let bytes = length.saturating_mul(usize::from(width)).min(data.len());
-            let (packed, rest) = data.split_at_checked(bytes).ok_or("packed codes end early")?;
-            data = rest;
-            append_packed(packed, width, taken, values, out)?;
+            data = data.get(bytes..).unwrap_or_default();
             left -= taken;
         }
     }
+    codes.limit = codes.limit.max(values);
     Ok(())
 }
 
@@ -138,38 +204,20 @@ pub(crate) fn read_varint(data: &mut &[u8]) -> Option<u32> {
     None
 }
 
-/// Values checked at a time, while they are still in the nearest cache.
-const BLOCK: usize = 4096;
-
 fn append_packed<T: Code>(data: &[u8], width: u8, count: usize, values: usize, out: &mut Vec<T>) -> Result<(), Reason> {
-    if width == 0 {
-        if values == 0 {
-            return Err("a code beyond the dictionary");
-        }
+    let most = if width == 0 {
         out.resize(out.len() + count, T::from(0));
-        return Ok(());
-    }
-    let always_within = width < 32 && values >= 1 << width;
-    let mut done = 0;
-    while done < count {
-        let block = BLOCK.min(count - done);
-        // Blocks hold a multiple of eight values: each begins at a byte.
-        let data = data.get(done * usize::from(width) / 8..).ok_or("packed codes end early")?;
-        let most = if width <= T::BITS {
-            unpack(data, width, block, out);
-            if always_within { 0 } else { out.get(out.len() - block..).map_or(0, |codes| max(codes).as_usize()) }
-        } else {
-            let mut wide: Vec<u32> = Vec::with_capacity(block);
-            unpack(data, width, block, &mut wide);
-            out.extend(wide.iter().map(|code| T::truncate(*code)));
-            max(&wide) as usize
-        };
-        if most >= values {
-            return Err("a code beyond the dictionary");
-        }
-        done += block;
-    }
-    Ok(())
+        0
+    } else if width <= T::BITS {
+        unpack(data, width, count, out).as_usize()
+    } else {
+        // More bits than the dictionary needs: some writers are generous.
+        let mut wide: Vec<u32> = Vec::with_capacity(count);
+        let most = unpack(data, width, count, &mut wide);
+        out.extend(wide.iter().map(|code| T::truncate(*code)));
+        most as usize
+    };
+    if most < values { Ok(()) } else { Err("a code beyond the dictionary") }
 }
 
 #[cfg(target_arch = "x86_64")]
@@ -177,11 +225,11 @@ fn has_avx2() -> bool {
     std::arch::is_x86_feature_detected!("avx2")
 }
 
-/// Appends `count` values of `width` bits, at most as many as `T` has; `data` holds them all.
-fn unpack<T: Code>(data: &[u8], width: u8, count: usize, out: &mut Vec<T>) {
+/// Appends `count` values of `width` bits, at most as many as `T` has, and returns the largest; `data` holds them all.
+fn unpack<T: Code>(data: &[u8], width: u8, count: usize, out: &mut Vec<T>) -> T {
     out.reserve(count);
-    #[cfg_attr(not(target_arch = "x86_64"), expect(unused_mut, reason = "nothing is unpacked by vectors there"))]
     let mut done = 0;
+    let mut most = T::from(0);
     #[cfg(target_arch = "x86_64")]
     if width <= 25 && has_avx2() {
         let start = out.len();
@@ -189,11 +237,17 @@ fn unpack<T: Code>(data: &[u8], width: u8, count: usize, out: &mut Vec<T>) {
         // SAFETY: AVX2 was found, `reserve` made room for `count` values, and the width is within bounds. What is
         // counted as done was written.
         unsafe {
-            done = T::unpack_vectors(data, width, count, spare);
+            (done, most) = T::unpack_vectors(data, width, count, spare);
             out.set_len(start + done);
         }
     }
-    out.extend((done..count).map(|index| T::truncate(one(data, width, index))));
+    while done < count {
+        let value = T::truncate(one(data, width, done));
+        most = most.max(value);
+        out.push(value);
+        done += 1;
+    }
+    most
 }
 
 /// The value at `index`; bits that are not there are 0.
@@ -204,34 +258,6 @@ fn one(data: &[u8], width: u8, index: usize) -> u32 {
         *to = *from;
     }
     (u64::from_le_bytes(bytes) >> (bit % 8) & ((1_u64 << width) - 1)) as u32
-}
-
-fn max<T: Code>(codes: &[T]) -> T {
-    #[cfg(target_arch = "x86_64")]
-    if has_avx2() {
-        // SAFETY: AVX2 was found.
-        return unsafe { avx2::max(codes) };
-    }
-    codes.iter().copied().max().unwrap_or(T::from(0))
-}
-
-/// A dictionary array of codes. Each code of a row that is not null is less than the number of values, or it is an
-/// error.
-pub(crate) fn dictionary_array<T: Code>(
-    codes: Vec<T>,
-    nulls: Option<NullBuffer>,
-    values: ArrayRef,
-) -> Result<ArrayRef, Reason> {
-    if nulls.as_ref().is_some_and(|nulls| nulls.len() != codes.len()) {
-        return Err("as many codes as rows are needed");
-    }
-    let all_null = nulls.as_ref().map_or(codes.is_empty(), |nulls| nulls.null_count() == codes.len());
-    if !all_null && max(&codes).as_usize() >= values.len() {
-        return Err("a code beyond the dictionary");
-    }
-    let keys = PrimitiveArray::<T::Key>::new(ScalarBuffer::from(codes), nulls);
-    // SAFETY: every code is less than the number of values, or every row is null.
-    Ok(Arc::new(unsafe { DictionaryArray::new_unchecked(keys, values) }))
 }
 
 /// The same dictionary array with wider codes; itself where the codes are as wide, `None` where they are wider
@@ -261,8 +287,6 @@ pub(crate) fn widened(array: &ArrayRef, width: CodeWidth) -> Option<ArrayRef> {
 mod avx2 {
     use std::arch::x86_64::*;
 
-    use super::Code;
-
     /// How eight values of one width are taken out of the bytes that begin with the first.
     struct Layout {
         shuffle: __m256i,
@@ -274,25 +298,43 @@ mod avx2 {
         step: usize,
     }
 
+    /// For each width: the place of each value's bytes, and how far its bits are shifted.
+    static LAYOUTS: [([u8; 32], [u32; 8]); 26] = layouts();
+
+    #[expect(clippy::indexing_slicing, reason = "computed by the compiler")]
+    const fn layouts() -> [([u8; 32], [u32; 8]); 26] {
+        let mut layouts = [([0; 32], [0; 8]); 26];
+        let mut width = 0;
+        while width < 26 {
+            let mut value = 0;
+            while value < 8 {
+                let bit = value * width - if value < 4 { 0 } else { width * 4 / 8 * 8 };
+                layouts[width].1[value] = (bit % 8) as u32;
+                let mut byte = 0;
+                while byte < 4 {
+                    layouts[width].0[value * 4 + byte] = (bit / 8 + byte) as u8;
+                    byte += 1;
+                }
+                value += 1;
+            }
+            width += 1;
+        }
+        layouts
+    }
+
     impl Layout {
+        /// The layout of a width up to 25.
         #[target_feature(enable = "avx2")]
+        #[inline]
         fn new(width: u8) -> Self {
             let width = usize::from(width);
-            let upper = width * 4 / 8;
-            let (mut shuffle, mut shift) = ([0_u8; 32], [0_u32; 8]);
-            for (value, (bytes, shift)) in shuffle.chunks_exact_mut(4).zip(&mut shift).enumerate() {
-                let bit = value * width - if value < 4 { 0 } else { upper * 8 };
-                *shift = (bit % 8) as u32;
-                for (nth, byte) in bytes.iter_mut().enumerate() {
-                    *byte = (bit / 8 + nth) as u8;
-                }
-            }
+            let Some((shuffle, shift)) = LAYOUTS.get(width) else { return Self::new(25) };
             // SAFETY: unaligned loads of 32 bytes from arrays of 32 bytes.
             let (shuffle, shift) = unsafe {
                 (_mm256_loadu_si256(shuffle.as_ptr().cast()), _mm256_loadu_si256(shift.as_ptr().cast()))
             };
             let mask = _mm256_set1_epi32(((1_u64 << width) - 1) as i32);
-            Self { shuffle, shift, mask, upper, step: width }
+            Self { shuffle, shift, mask, upper: width * 4 / 8, step: width }
         }
 
         /// How many groups of eight values can be loaded without reading beyond `bytes`.
@@ -322,42 +364,66 @@ mod avx2 {
 
     /// See [`Code::unpack_vectors`].
     #[target_feature(enable = "avx2")]
-    pub(super) unsafe fn unpack_u32(data: &[u8], width: u8, count: usize, out: *mut u32) -> usize {
+    pub(super) unsafe fn unpack_u32(data: &[u8], width: u8, count: usize, out: *mut u32) -> (usize, u32) {
         let layout = Layout::new(width);
         let groups = (count / 8).min(layout.groups(data.len()));
+        let mut most = _mm256_setzero_si256();
         for group in 0..groups {
             // SAFETY: `groups` bounds the loads by the length of `data` and the stores by `count`.
             unsafe {
                 let values = layout.eight(data.as_ptr().add(group * layout.step));
+                most = _mm256_max_epu32(most, values);
                 _mm256_storeu_si256(out.add(group * 8).cast(), values);
             }
         }
-        groups * 8
+        let mut lanes = [0_u32; 8];
+        // SAFETY: a store of 32 bytes to an array of 32 bytes.
+        unsafe { _mm256_storeu_si256(lanes.as_mut_ptr().cast(), most) };
+        (groups * 8, lanes.into_iter().fold(0, u32::max))
     }
 
     /// See [`Code::unpack_vectors`].
     #[target_feature(enable = "avx2")]
-    pub(super) unsafe fn unpack_u16(data: &[u8], width: u8, count: usize, out: *mut u16) -> usize {
+    pub(super) unsafe fn unpack_u16(data: &[u8], width: u8, count: usize, out: *mut u16) -> (usize, u16) {
         let layout = Layout::new(width);
-        let pairs = (count / 16).min(layout.groups(data.len()) / 2);
+        let groups = layout.groups(data.len());
+        let pairs = (count / 16).min(groups / 2);
+        let mut most = _mm256_setzero_si256();
         for pair in 0..pairs {
             // SAFETY: `pairs` bounds the loads by the length of `data` and the stores by `count`.
             unsafe {
                 let from = data.as_ptr().add(pair * 2 * layout.step);
                 let (first, second) = (layout.eight(from), layout.eight(from.add(layout.step)));
                 let packed = _mm256_permute4x64_epi64::<0b11_01_10_00>(_mm256_packus_epi32(first, second));
+                most = _mm256_max_epu16(most, packed);
                 _mm256_storeu_si256(out.add(pair * 16).cast(), packed);
             }
         }
-        pairs * 16
+        let mut done = pairs * 16;
+        if count - done >= 8 && groups > pairs * 2 {
+            // SAFETY: there is one more group to load, and room for its eight values.
+            unsafe {
+                let eight = layout.eight(data.as_ptr().add(pairs * 2 * layout.step));
+                let packed = _mm256_permute4x64_epi64::<0b11_01_10_00>(_mm256_packus_epi32(eight, eight));
+                most = _mm256_max_epu16(most, packed);
+                _mm_storeu_si128(out.add(done).cast(), _mm256_castsi256_si128(packed));
+            }
+            done += 8;
+        }
+        let mut lanes = [0_u16; 16];
+        // SAFETY: a store of 32 bytes to an array of 32 bytes.
+        unsafe { _mm256_storeu_si256(lanes.as_mut_ptr().cast(), most) };
+        (done, lanes.into_iter().fold(0, u16::max))
     }
 
     /// See [`Code::unpack_vectors`].
     #[target_feature(enable = "avx2")]
-    pub(super) unsafe fn unpack_u8(data: &[u8], width: u8, count: usize, out: *mut u8) -> usize {
+    pub(super) unsafe fn unpack_u8(data: &[u8], width: u8, count: usize, out: *mut u8) -> (usize, u8) {
         let layout = Layout::new(width);
-        let quads = (count / 32).min(layout.groups(data.len()) / 4);
+        let groups = layout.groups(data.len());
         let order = _mm256_setr_epi32(0, 4, 1, 5, 2, 6, 3, 7);
+        let quads = (count / 32).min(groups / 4);
+        let mut most = _mm256_setzero_si256();
         for quad in 0..quads {
             // SAFETY: `quads` bounds the loads by the length of `data` and the stores by `count`.
             unsafe {
@@ -366,16 +432,26 @@ mod avx2 {
                 let (c, d) = (layout.eight(from.add(2 * layout.step)), layout.eight(from.add(3 * layout.step)));
                 let (low, high) = (_mm256_packus_epi32(a, b), _mm256_packus_epi32(c, d));
                 let packed = _mm256_permutevar8x32_epi32(_mm256_packus_epi16(low, high), order);
+                most = _mm256_max_epu8(most, packed);
                 _mm256_storeu_si256(out.add(quad * 32).cast(), packed);
             }
         }
-        quads * 32
-    }
-
-    /// The largest code; 0 where there is none.
-    #[target_feature(enable = "avx2")]
-    pub(super) fn max<T: Code>(codes: &[T]) -> T {
-        codes.iter().fold(T::from(0), |most, code| if *code > most { *code } else { most })
+        let mut done = quads * 32;
+        while count - done >= 8 && groups > done / 8 {
+            // SAFETY: there is one more group to load, and room for its eight values.
+            unsafe {
+                let eight = layout.eight(data.as_ptr().add(done / 8 * layout.step));
+                let words = _mm256_packus_epi32(eight, eight);
+                let packed = _mm256_permutevar8x32_epi32(_mm256_packus_epi16(words, words), order);
+                most = _mm256_max_epu8(most, packed);
+                _mm_storel_epi64(out.add(done).cast(), _mm256_castsi256_si128(packed));
+            }
+            done += 8;
+        }
+        let mut lanes = [0_u8; 32];
+        // SAFETY: a store of 32 bytes to an array of 32 bytes.
+        unsafe { _mm256_storeu_si256(lanes.as_mut_ptr().cast(), most) };
+        (done, lanes.into_iter().fold(0, u8::max))
     }
 }
 
@@ -410,9 +486,9 @@ mod tests {
     }
 
     fn unpacked<T: Code>(data: &[u8], width: u8, count: usize, values: usize) -> Result<Vec<u32>, Reason> {
-        let mut codes: Vec<T> = Vec::new();
+        let mut codes: Codes<T> = Codes::with_capacity(0);
         append_hybrid(data, width, count, values, &mut codes)?;
-        Ok(codes.iter().map(|code| code.as_usize() as u32).collect())
+        Ok(codes.codes.iter().map(|code| code.as_usize() as u32).collect())
     }
 
     proptest! {
@@ -423,12 +499,15 @@ mod tests {
             let limit = values.iter().copied().max().unwrap_or(0) as usize + 1;
             let data = hybrid(&values, width);
             let count = values.len();
-            prop_assert_eq!(unpacked::<u32>(&data, width, count, limit).as_ref(), Ok(&values));
+            let unpacked_values = unpacked::<u32>(&data, width, count, limit);
+            prop_assert_eq!(unpacked_values.as_ref(), Ok(&values));
             if limit <= 65_536 {
-                prop_assert_eq!(unpacked::<u16>(&data, width, count, limit).as_ref(), Ok(&values));
+                let unpacked_values = unpacked::<u16>(&data, width, count, limit);
+                prop_assert_eq!(unpacked_values.as_ref(), Ok(&values));
             }
             if limit <= 256 {
-                prop_assert_eq!(unpacked::<u8>(&data, width, count, limit).as_ref(), Ok(&values));
+                let unpacked_values = unpacked::<u8>(&data, width, count, limit);
+                prop_assert_eq!(unpacked_values.as_ref(), Ok(&values));
             }
             prop_assert!(unpacked::<u32>(&data, width, count, limit - 1).is_err());
         }
@@ -447,11 +526,16 @@ mod tests {
     #[test]
     fn a_dictionary_is_widened_and_never_narrowed() {
         let values: ArrayRef = Arc::new(StringArray::from(vec!["a", "b"]));
-        let narrow = dictionary_array::<u8>(vec![0, 1, 1], None, values.clone()).unwrap();
+        let codes = |all: &[u32]| {
+            let mut codes: Codes<u8> = Codes::with_capacity(0);
+            all.iter().for_each(|code| codes.push(*code));
+            codes
+        };
+        let narrow = codes(&[0, 1, 1]).into_array(None, values.clone()).unwrap();
         let wide = widened(&narrow, CodeWidth::U32).unwrap();
         assert_eq!(wide.as_dictionary::<UInt32Type>().keys().values().as_ref(), [0, 1, 1]);
         assert!(widened(&wide, CodeWidth::U16).is_none());
-        assert!(dictionary_array::<u8>(vec![2], None, values.clone()).is_err());
-        assert!(dictionary_array::<u8>(vec![2], Some(NullBuffer::new_null(1)), values).is_ok());
+        assert!(codes(&[2]).into_array(None, values.clone()).is_err());
+        assert!(codes(&[2]).into_array(Some(NullBuffer::new_null(1)), values).is_ok());
     }
 }

@@ -96,6 +96,14 @@ impl FileMetadata {
         }
     }
 
+    /// How many values the largest dictionary of a column has, as far as the footer tells; `None` if a chunk has none.
+    pub(crate) fn most_values(&self, root: usize) -> Option<u64> {
+        match self {
+            Self::Parquet(file) => file.most_values(root),
+            Self::Orc(_) => None,
+        }
+    }
+
     /// Whether a chunk is a dictionary as the file has it.
     pub(crate) fn is_dictionary(&self, unit: usize, column: &Projected) -> bool {
         match self {
@@ -118,6 +126,14 @@ impl FileMetadata {
         match self {
             Self::Parquet(file) => file.read(object, unit, columns).await.map(UnitBytes::Parquet),
             Self::Orc(file) => file.read(object, unit, columns).await.map(UnitBytes::Orc),
+        }
+    }
+
+    /// Whether what was decoded of these bytes is of the version that was opened: asked once all of it is.
+    pub(crate) async fn check(bytes: &UnitBytes) -> Result<()> {
+        match bytes {
+            UnitBytes::Parquet(bytes) => bytes.check().await,
+            UnitBytes::Orc(_) => Ok(()),
         }
     }
 

@@ -51,6 +51,9 @@ pub(crate) enum FileColumn {
     Value(ArrayRef),
 }
 
+/// An estimate of no more values than these is believed to be of less than 65,536.
+const SURELY_FEW: u64 = 32_768;
+
 /// The key type of dictionaries that paths give.
 fn partition_type(values: DataType) -> DataType {
     DataType::Dictionary(Box::new(DataType::UInt16), Box::new(values))
@@ -258,8 +261,13 @@ fn as_output(
     let field = if is_partition || !(insist || automatic) {
         field
     } else {
-        // A batch of 65,536 rows has no more values than two bytes tell apart; who insists may have any number.
-        let key = if insist { DataType::UInt32 } else { DataType::UInt16 };
+        // A batch of 65,536 rows has no more values than two bytes tell apart, so these are always enough; but to
+        // make them so where dictionaries are larger takes time.
+        let few = |(_, file): &(&Located, &FileMetadata)| match file.schema().index_of(field.name()) {
+            Ok(root) => file.most_values(root).is_some_and(|values| values <= SURELY_FEW),
+            Err(_) => true,
+        };
+        let key = if automatic || files.iter().all(few) { DataType::UInt16 } else { DataType::UInt32 };
         Arc::new(field.as_ref().clone().with_data_type(DataType::Dictionary(Box::new(key), Box::new(values.clone()))))
     };
     Output { field, projected, values, insist }

@@ -61,7 +61,7 @@ pub use error::{Error, Result};
 pub use freshness::{Consistency, ConsistencyRules, ParseConsistencyError, parse_duration};
 pub use listing::{ListPage, ListRequest};
 pub use object::{ByteRange, ObjectHash, ObjectVersion};
-pub use open_object::OpenObject;
+pub use open_object::{LocalFile, OpenObject};
 pub use origin::Origin;
 pub use page_cache::{CacheOptions, CacheStats, PageCache};
 pub use policy::{EvictionPolicy, UnknownPolicyError};

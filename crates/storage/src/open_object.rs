@@ -1,6 +1,11 @@
 //! One version of one object, opened: whatever is read of it, now or later, belongs to that version.
 
-use std::{ops::Range, sync::Arc};
+use std::{
+    fs::File,
+    ops::Range,
+    os::unix::fs::{FileExt, MetadataExt},
+    sync::Arc,
+};
 
 use bytes::{Bytes, BytesMut};
 use futures::{StreamExt, TryStreamExt};
@@ -8,7 +13,7 @@ use object_store::{GetResultPayload, ObjectMeta, path::Path};
 
 use crate::{
     ByteRange, Error, ObjectHash, ReadThrough, Result, paged::Paged, read_through::FolderReads,
-    reader::Reader, versions::Known,
+    reader::Reader, stats::Counters, versions::Known,
 };
 
 /// Ranges of one object that are read at the same time.
@@ -64,6 +69,27 @@ impl OpenObject {
             Some(hash) if !past_pages => self.read_pages(hash, ranges).await,
             _ => self.read_origin(ranges).await,
         }
+    }
+
+    /// The file itself, where opened files are read past the pages: to be read piece by piece as it is decoded.
+    /// [`Self::check_local`] must hold afterwards.
+    pub fn local(&self) -> Option<std::io::Result<LocalFile>> {
+        let past_pages = self.store.folder_reads() == FolderReads::PastPages;
+        let path = self.store.origin().file(&self.known.path).filter(|_| past_pages)?;
+        let counters = self.store.fetcher().counters.clone();
+        counters.origin_gets.add(1);
+        Some(File::open(path).map(|file| LocalFile { file, counters }))
+    }
+
+    /// Whether all that was read of the file is of this version: an error if it was replaced or written meanwhile.
+    pub async fn check_local(&self, file: &LocalFile) -> Result<()> {
+        self.check_unchanged().await?;
+        let path = self.store.origin().file(&self.known.path);
+        let same = || {
+            let (at_path, open) = (std::fs::metadata(path?).ok()?, file.file.metadata().ok()?);
+            Some(at_path.ino() == open.ino() && at_path.dev() == open.dev())
+        };
+        if same() == Some(true) { Ok(()) } else { Err(self.store.fetcher().requests.changed(&self.known)) }
     }
 
     async fn read_pages(&self, hash: ObjectHash, ranges: &[Range<u64>]) -> Result<Vec<Bytes>> {
@@ -146,6 +172,23 @@ impl OpenObject {
         let now = requests.head(&self.known.path).await?;
         let same = now.meta.e_tag == self.known.meta.e_tag && now.meta.size == self.known.meta.size;
         if same { Ok(()) } else { Err(requests.changed(&self.known)) }
+    }
+}
+
+/// A file that is open: what is read of it counts once [`OpenObject::check_local`] has seen that it is still the same.
+#[derive(Debug)]
+pub struct LocalFile {
+    file: File,
+    counters: Arc<Counters>,
+}
+
+impl LocalFile {
+    /// The bytes of a range, on the calling thread.
+    pub fn read(&self, range: Range<u64>) -> std::io::Result<Bytes> {
+        let mut bytes = vec![0; usize::try_from(range.end.saturating_sub(range.start)).unwrap_or(usize::MAX)];
+        self.file.read_exact_at(&mut bytes, range.start)?;
+        self.counters.bytes_passed_through.add(bytes.len() as u64);
+        Ok(bytes.into())
     }
 }
 

@@ -30,7 +30,8 @@ impl Overview {
         });
         let format = format_name(file.format);
         *self.formats.entry(format).or_default() += 1;
-        *self.writers.entry(file.created_by.clone().unwrap_or_else(|| "unknown".to_owned())).or_default() += 1;
+        *self.writers.entry(file.created_by.clone().unwrap_or_else(|| "unknown".to_owned())).or_default() +=
+            1;
         self.size += file.size;
         self.rows += file.rows;
         self.parts += file.parts.len() as u64;
@@ -48,7 +49,9 @@ impl Overview {
     pub(super) fn text(&self) -> String {
         let counts = |counts: Vec<(&str, u64)>| match &counts[..] {
             [(name, _)] => (*name).to_owned(),
-            many => many.iter().map(|(name, count)| format!("{name} ({count})")).collect::<Vec<_>>().join(", "),
+            many => {
+                many.iter().map(|(name, count)| format!("{name} ({count})")).collect::<Vec<_>>().join(", ")
+            }
         };
         let formats = counts(self.formats.iter().map(|(name, count)| (*name, *count)).collect());
         let writers = counts(self.writers.iter().map(|(name, count)| (name.as_str(), *count)).collect());
@@ -56,7 +59,10 @@ impl Overview {
             vec!["files".to_owned(), grouped(self.files.len() as u64)],
             vec!["format".to_owned(), formats],
             vec!["size".to_owned(), table::bytes(self.size)],
-            vec!["rows".to_owned(), format!("{} in {}", grouped(self.rows), table::count(self.parts as usize, "part"))],
+            vec![
+                "rows".to_owned(),
+                format!("{} in {}", grouped(self.rows), table::count(self.parts as usize, "part")),
+            ],
             vec!["created by".to_owned(), printable(&writers)],
         ];
         if self.schemas.len() > 1 {
@@ -64,7 +70,8 @@ impl Overview {
         }
         let mut text = table::align_by(&lines, &[Side::Left]);
         text.push('\n');
-        let head = ["format", "size", "rows", "parts", "columns", "schema", "file"].map(str::to_owned).to_vec();
+        let head =
+            ["format", "size", "rows", "parts", "columns", "schema", "file"].map(str::to_owned).to_vec();
         let mut rows = vec![head];
         rows.extend(self.files.iter().cloned());
         if self.schemas.len() < 2 {

@@ -8,7 +8,7 @@ use std::io::Write;
 use anyhow::Result;
 use clap::Args;
 use futures::StreamExt;
-use stylobate_columnar::{Inspection, Source, inspect_all};
+use stylobate_columnar::{Inspection, SchemaNode, Source, inspect_all};
 use stylobate_storage::ByteSize;
 
 use self::{files::Overview, picture::Picture};
@@ -25,15 +25,18 @@ Examples:
   Schema, sizes, encodings, dictionaries and statistics of a file:
     stylobate inspect lineitem.parquet
   Two columns, row group by row group:
-    stylobate inspect lineitem.parquet --row-groups --columns l_shipmode,l_quantity
+    stylobate inspect lineitem.parquet --row-groups --columns l_shipmode,l_tax
   A line for each file of a folder:
-    stylobate inspect 's3://bucket/lake/events/' --option region=eu-west-1
+    stylobate inspect s3://bucket/lake/events/ --option region=eu-west-1
   The largest columns, for a program:
-    stylobate inspect lineitem.orc --json | jq '.[0].columns | sort_by(-.compressed_size) | .[:3] | .[].name'
+    stylobate inspect lineitem.orc --json |
+      jq '.[0].columns | sort_by(-.compressed_size) | .[:3] | .[].name'
 
-Of several files, a summary and a line for each are printed; --json prints a list with an entry for each file always.
+Of several files, a summary and a line for each are printed; --json always prints
+a list with an entry for each file.
 
-Exit codes: 2 wrong command line or unknown column; 1 anything else, such as a file that is corrupt.";
+Exit codes: 2 wrong command line or unknown column; 1 anything else, such as a
+file that is corrupt.";
 
 /// What the user asked of `stylobate inspect`.
 #[derive(Args, Clone, Debug)]
@@ -127,16 +130,34 @@ impl InspectArgs {
         for wanted in &self.columns {
             if !inspection.columns.iter().any(|column| is_within(&column.name, wanted)) {
                 let names: Vec<_> = inspection.columns.iter().map(|column| column.name.as_str()).collect();
-                let hint = nearest(wanted, &names).map(|name| format!("; did you mean {name}?")).unwrap_or_default();
+                let hint =
+                    nearest(wanted, &names).map(|name| format!("; did you mean {name}?")).unwrap_or_default();
                 return Err(usage(format!("{}: no column {wanted}{hint}", inspection.object)));
             }
         }
-        let is_wanted = |name: &str| self.columns.is_empty() || self.columns.iter().any(|it| is_within(name, it));
+        if !self.columns.is_empty() {
+            inspection.schema = self.branches(std::mem::take(&mut inspection.schema), "");
+        }
+        let is_wanted =
+            |name: &str| self.columns.is_empty() || self.columns.iter().any(|it| is_within(name, it));
         inspection.columns.retain(|column| is_wanted(&column.name));
         for part in &mut inspection.parts {
             part.columns.retain(|chunk| self.row_groups && is_wanted(&chunk.name));
         }
         Ok(inspection)
+    }
+
+    /// The fields that were asked for, and those that lead to them.
+    fn branches(&self, fields: Vec<SchemaNode>, above: &str) -> Vec<SchemaNode> {
+        let kept = fields.into_iter().filter_map(|mut field| {
+            let name = if above.is_empty() { field.name.clone() } else { format!("{above}.{}", field.name) };
+            if !self.columns.iter().any(|wanted| is_within(&name, wanted)) {
+                field.fields = self.branches(field.fields, &name);
+                return (!field.fields.is_empty()).then_some(field);
+            }
+            Some(field)
+        });
+        kept.collect()
     }
 }
 

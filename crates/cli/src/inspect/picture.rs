@@ -1,6 +1,8 @@
 //! One file, as people read it.
 
-use stylobate_columnar::{BoundValue, ChunkInspection, ColumnInspection, DictionaryUse, FileFormat, Inspection, SchemaNode};
+use stylobate_columnar::{
+    BoundValue, ChunkInspection, ColumnInspection, DictionaryUse, FileFormat, Inspection, SchemaNode,
+};
 
 use super::files::format_name;
 use crate::{
@@ -72,7 +74,8 @@ impl Picture<'_> {
     /// How the columns are stored.
     fn storage(&self) -> String {
         let columns = &self.inspection.columns;
-        let all: u64 = columns.iter().map(|column| column.compressed_size).sum();
+        // Shares are those of the file, whichever columns are shown.
+        let all: u64 = self.inspection.parts.iter().map(|part| part.compressed_size).sum();
         let largest = columns.iter().map(|column| column.compressed_size).max().unwrap_or_default();
         let has_raw = columns.iter().any(|column| column.uncompressed_size.is_some());
         let mut head = vec!["column", "codec", "encodings", "in dictionary", "size"];
@@ -165,14 +168,16 @@ impl Picture<'_> {
         sides.push(Side::Left);
         let mut text = table::align_by(&rows, &sides);
         if file.parts.len() > shown {
-            text += &format!("… {} more: --row-groups shows them\n", grouped((file.parts.len() - shown) as u64));
+            text +=
+                &format!("… {} more: --row-groups shows them\n", grouped((file.parts.len() - shown) as u64));
         }
         text
     }
 
     /// A line for each part and column.
     fn chunks(&self) -> String {
-        let head = [self.part_name(), "column", "encodings", "in dictionary", "size", "raw", "nulls", "min", "max"];
+        let head =
+            [self.part_name(), "column", "encodings", "in dictionary", "size", "raw", "nulls", "min", "max"];
         let mut rows = vec![head.map(str::to_owned).to_vec()];
         for (number, part) in self.inspection.parts.iter().enumerate() {
             for chunk in &part.columns {
@@ -224,7 +229,8 @@ fn branch(field: &SchemaNode, before: &str, below: &str, lines: &mut Vec<Vec<Str
     }
     lines.push(vec![format!("{before}{}", printable(&field.name)), words.join(" ")]);
     for (index, inner) in field.fields.iter().enumerate() {
-        let (joint, rest) = if index + 1 == field.fields.len() { ("└─ ", "   ") } else { ("├─ ", "│  ") };
+        let (joint, rest) =
+            if index + 1 == field.fields.len() { ("└─ ", "   ") } else { ("├─ ", "│  ") };
         branch(inner, &format!("{below}{joint}"), &format!("{below}{rest}"), lines);
     }
 }

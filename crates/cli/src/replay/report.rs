@@ -4,9 +4,7 @@ use std::{collections::BTreeMap, fmt::Write};
 
 use serde::Serialize;
 
-use super::{
-    measure::{FailureCount, Measurement, Summary, ms},
-};
+use super::measure::{FailureCount, Measurement, Summary, ms};
 use crate::table;
 
 /// A request that was sent later than this after its arrival, in milliseconds, is worth a warning: the

@@ -2,9 +2,7 @@
 
 use std::fmt::Write;
 
-use super::{
-    measure::{Distribution, Summary},
-};
+use super::measure::{Distribution, Summary};
 use crate::table;
 
 const WIDTH: f64 = 860.0;

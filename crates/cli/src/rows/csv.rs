@@ -91,7 +91,8 @@ impl<'a> Column<'a> {
             DataType::Dictionary(..) => {
                 let dictionary = array.as_any_dictionary();
                 let fields = fields(dictionary.values())?;
-                let keys = if fields.is_empty() { vec![0; array.len()] } else { dictionary.normalized_keys() };
+                let keys =
+                    if fields.is_empty() { vec![0; array.len()] } else { dictionary.normalized_keys() };
                 Self::Dictionary { fields, array, keys }
             }
             DataType::Utf8 | DataType::LargeUtf8 | DataType::Utf8View => {
@@ -202,7 +203,8 @@ mod tests {
 
     #[test]
     fn a_dictionary_is_written_as_its_values_however_long_it_is() {
-        let short: DictionaryArray<Int8Type> = vec![Some("a,b"), None, Some(""), Some("a,b")].into_iter().collect();
+        let short: DictionaryArray<Int8Type> =
+            vec![Some("a,b"), None, Some(""), Some("a,b")].into_iter().collect();
         let long = short.slice(3, 1);
         assert_eq!(csv(vec![("x", Arc::new(short))]), "x\n\"a,b\"\n\n\"\"\n\"a,b\"\n");
         assert_eq!(csv(vec![("x", Arc::new(long))]), "x\n\"a,b\"\n");

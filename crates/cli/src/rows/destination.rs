@@ -49,7 +49,9 @@ impl Destination {
         }
         let shown = path.display();
         if path.to_string_lossy().contains("://") {
-            return Err(usage(format!("{shown}: only local files can be written in this version; `-` is standard output")));
+            return Err(usage(format!(
+                "{shown}: only local files can be written in this version; `-` is standard output"
+            )));
         }
         // A link stays, and what it points to is replaced.
         let target = fs::canonicalize(path).unwrap_or_else(|_| path.to_owned());

@@ -5,14 +5,17 @@ use std::{collections::HashMap, io::Write, sync::Arc};
 
 use anyhow::{Context, Result};
 use arrow::{
-    array::{Array, ArrayRef, AsArray, DictionaryArray, Int32Array, RecordBatch, UInt32Array, new_empty_array},
+    array::{ArrayRef, AsArray, DictionaryArray, Int32Array, RecordBatch, UInt32Array, new_empty_array},
     compute::{cast, concat, take},
-    datatypes::{DataType, Field, FieldRef, Int32Type, Schema, SchemaRef},
+    datatypes::{DataType, FieldRef, Int32Type, Schema, SchemaRef},
     ipc::writer::{DictionaryHandling, FileWriter, IpcWriteOptions},
     row::{RowConverter, SortField},
 };
 
-use super::encode::Encode;
+use super::{
+    encode::Encode,
+    portable::{plain, with_type},
+};
 
 /// Writes an Arrow IPC file.
 pub(super) struct ArrowFileEncoder<W: Write> {
@@ -60,27 +63,10 @@ impl<W: Write> Encode for ArrowFileEncoder<W> {
 /// types.
 fn written(field: &FieldRef) -> FieldRef {
     let data_type = match field.data_type() {
-        DataType::Dictionary(_, values) => DataType::Dictionary(Box::new(DataType::Int32), values.clone()),
+        DataType::Dictionary(_, values) => DataType::Dictionary(Box::new(DataType::Int32), Box::new(plain(values))),
         other => plain(other),
     };
     with_type(field, data_type)
-}
-
-fn plain(data_type: &DataType) -> DataType {
-    let inner = |field: &FieldRef| with_type(field, plain(field.data_type()));
-    match data_type {
-        DataType::Dictionary(_, values) => plain(values),
-        DataType::List(item) => DataType::List(inner(item)),
-        DataType::LargeList(item) => DataType::LargeList(inner(item)),
-        DataType::FixedSizeList(item, len) => DataType::FixedSizeList(inner(item), *len),
-        DataType::Map(entries, sorted) => DataType::Map(inner(entries), *sorted),
-        DataType::Struct(fields) => DataType::Struct(fields.iter().map(inner).collect()),
-        other => other.clone(),
-    }
-}
-
-fn with_type(field: &FieldRef, data_type: DataType) -> FieldRef {
-    Arc::new(Field::new(field.name(), data_type, field.is_nullable()).with_metadata(field.metadata().clone()))
 }
 
 /// A dictionary to which values are only added.
@@ -99,7 +85,8 @@ impl Growing {
     /// The column with this dictionary in place of its own.
     fn number(&mut self, column: &ArrayRef) -> Result<ArrayRef> {
         let column = column.as_any_dictionary();
-        let rows = self.rows.convert_columns(std::slice::from_ref(column.values()))?;
+        let values = cast(column.values(), self.values.data_type())?;
+        let rows = self.rows.convert_columns(std::slice::from_ref(&values))?;
         let mut numbers = Vec::with_capacity(rows.num_rows());
         let mut added = Vec::new();
         for (index, row) in rows.iter().enumerate() {
@@ -115,19 +102,20 @@ impl Growing {
             numbers.push(number);
         }
         if !added.is_empty() {
-            let added = take(column.values(), &UInt32Array::from(added), None)?;
+            let added = take(&values, &UInt32Array::from(added), None)?;
             self.values = concat(&[self.values.as_ref(), added.as_ref()])?;
         }
         let keys = take(&Int32Array::from(numbers), column.keys(), None)?;
-        Ok(Arc::new(DictionaryArray::try_new(keys.as_primitive::<Int32Type>().clone(), self.values.clone())?))
+        let keys = keys.as_primitive::<Int32Type>().clone();
+        Ok(Arc::new(DictionaryArray::try_new(keys, self.values.clone())?))
     }
 }
 
 #[cfg(test)]
 mod tests {
     use arrow::{
-        array::{StringArray, StructArray},
-        datatypes::UInt8Type,
+        array::{Array, StringArray, StructArray},
+        datatypes::{Field, UInt8Type},
         ipc::reader::FileReader,
     };
 
@@ -143,8 +131,11 @@ mod tests {
 
     #[test]
     fn batches_with_dictionaries_of_their_own_share_the_one_of_the_file() {
-        let batches = [[Some("a"), None, Some("b")], [Some("c"), Some("b"), None], [Some("c"), Some("a"), Some("c")]];
-        let batch = |rows: &[Option<&str>]| RecordBatch::try_from_iter([("x", dictionary(rows))]).unwrap();
+        let batches =
+            [[Some("a"), None, Some("b")], [Some("c"), Some("b"), None], [Some("c"), Some("a"), Some("c")]];
+        let batch = |rows: &[Option<&str>]| {
+            RecordBatch::try_from_iter_with_nullable([("x", dictionary(rows), true)]).unwrap()
+        };
         let mut file = Vec::new();
         let mut encoder = ArrowFileEncoder::new(&mut file, &batch(&[]).schema()).unwrap();
         for rows in &batches {

@@ -6,11 +6,7 @@ use anyhow::Result;
 use arrow::{
     array::RecordBatch,
     datatypes::SchemaRef,
-    ipc::writer::StreamWriter,
-    json::{
-        LineDelimitedWriter, WriterBuilder,
-        writer::LineDelimited,
-    },
+    json::{LineDelimitedWriter, WriterBuilder, writer::LineDelimited},
 };
 
 use super::{
@@ -18,6 +14,7 @@ use super::{
     csv::CsvEncoder,
     dictionaries::ArrowFileEncoder,
     grid::{Bound, Grid},
+    portable::ArrowStreamEncoder,
 };
 
 /// Writes batches of one schema in one format.
@@ -40,8 +37,10 @@ pub(super) fn encoder<'a>(
         Format::Table => Box::new(Grid::new(out, schema, bound.clone())),
         Format::Csv => Box::new(CsvEncoder::new(out, schema)?),
         // With nulls, so that every line has every name.
-        Format::Json => Box::new(WriterBuilder::new().with_explicit_nulls(true).build::<_, LineDelimited>(out)),
-        Format::ArrowStream => Box::new(StreamWriter::try_new(out, schema)?),
+        Format::Json => {
+            Box::new(WriterBuilder::new().with_explicit_nulls(true).build::<_, LineDelimited>(out))
+        }
+        Format::ArrowStream => Box::new(ArrowStreamEncoder::new(out, schema)?),
         Format::ArrowFile => Box::new(ArrowFileEncoder::new(out, schema)?),
     })
 }
@@ -50,17 +49,6 @@ impl<W: Write> Encode for LineDelimitedWriter<W> {
     fn write(&mut self, batch: &RecordBatch) -> Result<()> {
         Self::write(self, batch)?;
         Ok(self.get_mut().flush()?)
-    }
-
-    fn finish(&mut self) -> Result<()> {
-        Ok(Self::finish(self)?)
-    }
-}
-
-impl<W: Write> Encode for StreamWriter<W> {
-    fn write(&mut self, batch: &RecordBatch) -> Result<()> {
-        Self::write(self, batch)?;
-        Ok(Self::flush(self)?)
     }
 
     fn finish(&mut self) -> Result<()> {

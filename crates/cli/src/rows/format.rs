@@ -42,7 +42,9 @@ impl Format {
             "parquet" | "orc" => Err(usage(format!(
                 "{shown}: writing .{extension} files comes in a later version; this one writes {KNOWN}"
             ))),
-            "" => Err(usage(format!("{shown}: the name has no extension that tells the format: give one of {KNOWN}, or --to"))),
+            "" => Err(usage(format!(
+                "{shown}: the name has no extension that tells the format: give one of {KNOWN}, or --to"
+            ))),
             _ => Err(usage(format!("{shown}: .{extension} tells no format: give one of {KNOWN}, or --to"))),
         }
     }

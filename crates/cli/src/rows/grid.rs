@@ -65,7 +65,8 @@ impl<W: Write> Grid<W> {
     fn take(&mut self, batch: &RecordBatch) -> Result<()> {
         const DISPLAY: FormatOptions<'static> = FormatOptions::new().with_null(NULL);
         let widest = if self.bound.width.is_some() { WIDEST_ON_TERMINAL } else { WIDEST };
-        let formatters = batch.columns().iter().map(|array| ArrayFormatter::try_new(array.as_ref(), &DISPLAY));
+        let formatters =
+            batch.columns().iter().map(|array| ArrayFormatter::try_new(array.as_ref(), &DISPLAY));
         let formatters: Vec<_> = formatters.collect::<Result<_, _>>()?;
         for row in 0..batch.num_rows() {
             if self.bound.rows.is_some_and(|most| self.written + self.rows.len() as u64 >= most) {

@@ -7,6 +7,7 @@ mod drain;
 mod encode;
 mod format;
 mod grid;
+mod portable;
 mod progress;
 mod request;
 mod stop;

@@ -4,7 +4,7 @@ use std::{num::NonZeroUsize, str::FromStr};
 
 use anyhow::Result;
 use clap::Args;
-use stylobate_columnar::{Cache, Dictionaries, Predicate, ScanRequest, Source};
+use stylobate_columnar::{Cache, Dictionaries, Predicate, Scan, ScanRequest, Source};
 use stylobate_server::config::available_memory;
 use stylobate_storage::{ByteSize, CacheOptions};
 
@@ -66,9 +66,10 @@ impl RequestArgs {
         Source::Url { url: path.to_owned(), options: self.option.clone() }
     }
 
-    /// Whether rows may be left out of what the files hold.
-    pub(crate) fn is_filtered(&self) -> bool {
-        self.filter.is_some()
+    /// How many rows come out of its scan; `None` if only the filter knows.
+    pub(crate) fn rows(&self, scan: &Scan) -> Option<u64> {
+        let rows = scan.estimated_rows();
+        self.filter.is_none().then(|| self.limit.map_or(rows, |limit| rows.min(limit)))
     }
 
     /// The cache that the scan reads through.

@@ -25,18 +25,21 @@ Examples:
   The first rows of a file:
     stylobate scan lineitem.parquet
   Some columns of some rows of a folder of files, as CSV:
-    stylobate scan lake/lineitem --columns l_shipmode,l_quantity --where \"l_quantity < 24\" --format csv
+    stylobate scan lake/lineitem --columns l_shipmode,l_quantity \\
+      --where \"l_quantity < 24\" --format csv
   How many rows there are:
-    stylobate scan 's3://bucket/events/*/*.parquet' --where \"day >= '2026-01-01'\" --count --option region=eu-west-1
-  To another program, without a copy of the values in between:
+    stylobate scan 's3://bucket/events/*/*.parquet' --count \\
+      --where \"day >= '2026-01-01'\" --option region=eu-west-1
+  To another program:
     stylobate scan a.orc --format arrow | python -c 'import sys, pyarrow as pa; \\
       print(pa.ipc.open_stream(sys.stdin.buffer).read_all())'
 
-A PATH is a file, a folder with all its subfolders, or a pattern with *, ?, [...] and **; below s3://, gs://, az://
-and http(s):// too. In folders named name=value, the name is a column.
+A PATH is a file, a folder with all its subfolders, or a pattern with *, ?, [...]
+and **; below s3://, gs://, az:// and http(s):// too. In folders named name=value,
+the name is a column.
 
-Exit codes: 2 wrong command line, unknown column or filter; 1 anything else. A reader of the output may stop at any
-time: that is no error.";
+Exit codes: 2 wrong command line, unknown column or filter; 1 anything else.
+A reader of the output may stop at any time: that is no error.";
 
 /// What the user asked of `stylobate scan`.
 #[derive(Args, Clone, Debug)]
@@ -94,7 +97,9 @@ async fn scan(args: &ScanArgs) -> Result<()> {
     let destination = args.destination()?;
     let format = args.format(&destination)?;
     if format.is_binary() && destination.is_terminal() {
-        return Err(usage("arrow is no text for a terminal: write it into a file with --output, or into a pipe"));
+        return Err(usage(
+            "arrow is no text for a terminal: write it into a file with --output, or into a pipe",
+        ));
     }
     // In an Arrow file a column can have one dictionary only.
     let dictionary = if format == Format::ArrowFile { Dictionaries::None } else { Dictionaries::Auto };
@@ -127,26 +132,25 @@ async fn write(
         bound.width = destination.is_terminal().then(|| usize::from(console::Term::stdout().size().1));
         bound.rows = args.request.limit.or(Some(TABLE_ROWS));
         if args.request.limit.is_none() {
-            if !args.request.is_filtered() {
-                bound.total = Some(request.clone().plan(cache).await?.estimated_rows());
-            }
             // One more, to know whether there are more.
             request = request.with_limit(TABLE_ROWS + 1);
         }
     }
     let scan = request.plan(cache).await?;
+    let rows = args.request.rows(&scan);
+    bound.total = rows;
     let in_the_way = bound.rows.is_none_or(|rows| rows > ROWS_AT_ONCE) && destination.is_terminal();
-    let expected = (!args.request.is_filtered()).then(|| scan.estimated_rows());
-    let progress = Progress::new(expected, in_the_way)?;
-    let rows = drain(scan.schema().clone(), scan.stream(), format, bound, destination, &progress).await?.rows;
-    Ok(rows)
+    let progress = Progress::new(rows, in_the_way)?;
+    Ok(drain(scan.schema().clone(), scan.stream(), format, bound, destination, &progress).await?.rows)
 }
 
 /// How many rows there are: no column is read but those of the filter.
 async fn count(args: &ScanArgs, request: ScanRequest, cache: &Cache) -> Result<u64> {
     let scan = request.with_columns(Vec::<String>::new()).plan(cache).await?;
-    let expected = (!args.request.is_filtered()).then(|| scan.estimated_rows());
-    let progress = Progress::new(expected, false)?;
+    if let Some(rows) = args.request.rows(&scan) {
+        return Ok(rows);
+    }
+    let progress = Progress::new(None, false)?;
     let mut batches = scan.stream();
     let mut rows = 0;
     while let Some(batch) = batches.next().await.transpose()? {

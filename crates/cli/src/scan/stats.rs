@@ -29,13 +29,46 @@ impl Stats {
     pub(super) fn text(&self, cache: &Cache) -> String {
         let seconds = self.started.elapsed().as_secs_f64();
         let (columns, pages) = (cache.stats(), cache.page_stats());
+        let (mut gets, mut heads, mut origin, mut passed) = (0, 0, 0, 0);
+        for read in cache.read_stats() {
+            gets += read.origin_gets;
+            heads += read.origin_heads;
+            origin += read.bytes_origin;
+            passed += read.bytes_passed_through;
+        }
         let line = |name: &str, value: String| vec![name.to_owned(), value];
         let lines = [
             line("rows", format!("{} in {seconds:.3} s", grouped(self.rows))),
             line("footers parsed", grouped(columns.parsed_files)),
-            line("column chunks", format!("{} decoded, {} found in memory", grouped(columns.decoded_chunks), grouped(columns.hits))),
-            line("row groups past the cache", grouped(columns.streamed_units)),
-            line("pages", format!("{} fetched, {} found in memory", grouped(pages.misses), grouped(pages.memory_hits))),
+            line(
+                "column chunks",
+                format!(
+                    "{} decoded, {} found in memory",
+                    grouped(columns.decoded_chunks),
+                    grouped(columns.hits)
+                ),
+            ),
+            line(
+                "row groups",
+                format!(
+                    "{} ruled out by statistics, {} read past the cache",
+                    grouped(columns.pruned_units),
+                    grouped(columns.streamed_units),
+                ),
+            ),
+            line("requests", format!("{} to read, {} to ask for versions", grouped(gets), grouped(heads))),
+            line(
+                "bytes",
+                format!(
+                    "{} read, {} of them into pages",
+                    table::bytes(origin + passed),
+                    table::bytes(origin)
+                ),
+            ),
+            line(
+                "pages",
+                format!("{} found in memory, {} not", grouped(pages.memory_hits), grouped(pages.misses)),
+            ),
             line("held in memory", table::bytes(columns.bytes.saturating_add(pages.memory_used))),
         ];
         table::align_by(&lines, &[Side::Left, Side::Left])

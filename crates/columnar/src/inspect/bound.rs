@@ -23,10 +23,16 @@ pub(super) enum Meaning {
     Text,
     Bytes,
     Uuid,
-    Decimal { precision: u8, scale: i8 },
+    Decimal {
+        precision: u8,
+        scale: i8,
+    },
     Date,
     Time(TimeUnit),
-    Timestamp { unit: TimeUnit, utc: bool },
+    Timestamp {
+        unit: TimeUnit,
+        utc: bool,
+    },
     /// Values without an order, or with one that is not known here.
     Unordered,
 }
@@ -78,13 +84,17 @@ impl Value {
             }
             (Self::Integer(value), Meaning::Time(unit)) => {
                 let nanoseconds = value.checked_mul(nanoseconds(unit))?;
-                BoundValue::Text(formatted(&Time64NanosecondArray::from(vec![i64::try_from(nanoseconds).ok()?]))?)
+                BoundValue::Text(formatted(&Time64NanosecondArray::from(vec![
+                    i64::try_from(nanoseconds).ok()?,
+                ]))?)
             }
             (Self::Integer(value), Meaning::Timestamp { unit, utc }) => {
                 BoundValue::Text(timestamp(i64::try_from(*value).ok()?, unit, utc)?)
             }
             (Self::Integer(value), _) => BoundValue::Integer(*value),
-            (Self::Bytes(bytes), Meaning::Text) => BoundValue::Text(String::from_utf8_lossy(bytes).into_owned()),
+            (Self::Bytes(bytes), Meaning::Text) => {
+                BoundValue::Text(String::from_utf8_lossy(bytes).into_owned())
+            }
             (Self::Bytes(bytes), Meaning::Uuid) => BoundValue::Text(uuid(bytes)),
             (Self::Bytes(bytes), _) => BoundValue::Text(hex(bytes)),
         })
@@ -107,8 +117,10 @@ impl Bounds {
             self.unknown = true;
             return;
         };
-        let less = |a: &Value, b: &Option<Value>| b.as_ref().is_none_or(|b| a.order(b) == Some(Ordering::Less));
-        let more = |a: &Value, b: &Option<Value>| b.as_ref().is_none_or(|b| a.order(b) == Some(Ordering::Greater));
+        let less =
+            |a: &Value, b: &Option<Value>| b.as_ref().is_none_or(|b| a.order(b) == Some(Ordering::Less));
+        let more =
+            |a: &Value, b: &Option<Value>| b.as_ref().is_none_or(|b| a.order(b) == Some(Ordering::Greater));
         if less(min, &self.min) {
             self.min = Some(min.clone());
         }

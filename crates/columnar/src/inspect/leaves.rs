@@ -181,8 +181,9 @@ fn unit_of(unit: ParquetUnit) -> (&'static str, TimeUnit) {
 /// The bounds that statistics give; `None` where they give none that can be relied on.
 pub(super) fn statistics_bounds(statistics: &Statistics, leaf: &Leaf) -> Option<(Value, Value)> {
     // In the old fields, bytes and unsigned numbers were compared as if they were signed.
-    let compared = matches!(leaf.meaning, Meaning::Boolean | Meaning::Signed | Meaning::Float | Meaning::Date)
-        || matches!(leaf.meaning, Meaning::Time(_) | Meaning::Timestamp { .. });
+    let compared =
+        matches!(leaf.meaning, Meaning::Boolean | Meaning::Signed | Meaning::Float | Meaning::Date)
+            || matches!(leaf.meaning, Meaning::Time(_) | Meaning::Timestamp { .. });
     if statistics.is_min_max_deprecated() && !compared || leaf.meaning == Meaning::Unordered {
         return None;
     }

@@ -20,7 +20,8 @@ use stylobate_storage::OpenObject;
 use super::{
     bound::{Bounds, Value},
     inspection::{
-        ChunkInspection, ColumnInspection, DictionaryUse, FileFormat, Inspection, MetadataEntry, PartInspection,
+        ChunkInspection, ColumnInspection, DictionaryUse, FileFormat, Inspection, MetadataEntry,
+        PartInspection,
     },
     leaves::{Leaf, nodes, statistics_bounds},
 };
@@ -29,12 +30,12 @@ use crate::{Error, Result};
 /// Reads and describes the footer, of which `tail` is the end of the file.
 pub(super) async fn inspect(object: &OpenObject, tail: Bytes) -> Result<Inspection> {
     let name = object.name();
-    let footer_size = tail
-        .len()
-        .checked_sub(FOOTER_SIZE)
-        .and_then(|start| tail.get(start..))
-        .and_then(|footer| FooterTail::try_from(footer).ok())
-        .map_or(0, |footer| (footer.metadata_length() + FOOTER_SIZE) as u64);
+    let footer =
+        tail.len().checked_sub(FOOTER_SIZE).and_then(|start| FooterTail::try_from(tail.get(start..)?).ok());
+    let footer_size = footer.map(|footer| (footer.metadata_length() + FOOTER_SIZE) as u64);
+    let Some(footer_size) = footer_size.filter(|footer| *footer <= object.meta().size) else {
+        return Err(corrupt(&name, "the footer is longer than the file"));
+    };
     let metadata = read(object, tail).await?;
     // A footer may say what no writer would have written; the crate that parsed it may not expect it.
     guarded(|| describe(&name, object.meta().size, footer_size, &metadata))
@@ -81,7 +82,8 @@ fn describe(object: &str, size: u64, footer_size: u64, metadata: &ParquetMetaDat
             if let Some(column) = columns.get_mut(index) {
                 column.add(&inspected);
             }
-            let has_values = inspected.values.is_none_or(|values| inspected.nulls.is_none_or(|nulls| nulls < values));
+            let has_values =
+                inspected.values.is_none_or(|values| inspected.nulls.is_none_or(|nulls| nulls < values));
             if let (Some(bounds), true) = (bounds.get_mut(index), has_values) {
                 bounds.add(known.as_ref().map(|known| &known.0), known.as_ref().map(|known| &known.1));
             }
@@ -112,7 +114,8 @@ fn describe(object: &str, size: u64, footer_size: u64, metadata: &ParquetMetaDat
 fn describe_part(group: &RowGroupMetaData, leaves: &[Leaf], columns: Vec<ChunkInspection>) -> PartInspection {
     let sorted = group.sorting_columns().map_or(&[][..], Vec::as_slice).iter().map(|sorting| {
         let leaf = usize::try_from(sorting.column_idx).ok().and_then(|index| leaves.get(index));
-        let mut text = leaf.map_or_else(|| format!("column {}", sorting.column_idx), |leaf| leaf.name.clone());
+        let mut text =
+            leaf.map_or_else(|| format!("column {}", sorting.column_idx), |leaf| leaf.name.clone());
         if sorting.descending {
             text += " desc";
         }
@@ -179,7 +182,8 @@ fn encodings(chunk: &ColumnChunkMetaData) -> Vec<String> {
 /// Data pages by encoding, if the footer counts them.
 fn pages(chunk: &ColumnChunkMetaData) -> Option<Vec<(Encoding, u64)>> {
     let counted = chunk.page_encoding_stats()?.iter();
-    let data = counted.filter(|counted| matches!(counted.page_type, PageType::DATA_PAGE | PageType::DATA_PAGE_V2));
+    let data =
+        counted.filter(|counted| matches!(counted.page_type, PageType::DATA_PAGE | PageType::DATA_PAGE_V2));
     Some(data.map(|counted| (counted.encoding, u64::try_from(counted.count).unwrap_or_default())).collect())
 }
 
@@ -197,7 +201,10 @@ fn dictionary_use(chunk: &ColumnChunkMetaData) -> DictionaryUse {
     let levels = [Encoding::RLE, Encoding::BIT_PACKED];
     if !encodings.iter().any(|encoding| is_dictionary(*encoding)) {
         DictionaryUse::None
-    } else if encodings.iter().all(|encoding| *encoding == Encoding::PLAIN_DICTIONARY || levels.contains(encoding)) {
+    } else if encodings
+        .iter()
+        .all(|encoding| *encoding == Encoding::PLAIN_DICTIONARY || levels.contains(encoding))
+    {
         // Writers of this encoding use it for the dictionary itself too, so that PLAIN is that of values.
         DictionaryUse::All
     } else {

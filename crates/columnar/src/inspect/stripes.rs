@@ -1,14 +1,14 @@
 //! ORC files: what the footers say of stripes and columns.
 
 use arrow::datatypes::TimeUnit;
-use orc_rust::proto::{self, column_encoding, r#type::Kind as TypeKind, stream};
+use orc_rust::proto::{self, column_encoding, stream, r#type::Kind as TypeKind};
 use stylobate_storage::OpenObject;
 
 use super::{
     bound::{Meaning, Value},
     inspection::{
-        ChunkInspection, ColumnInspection, DictionaryUse, FileFormat, Inspection, MetadataEntry, PartInspection,
-        SchemaNode,
+        ChunkInspection, ColumnInspection, DictionaryUse, FileFormat, Inspection, MetadataEntry,
+        PartInspection, SchemaNode,
     },
 };
 use crate::{Result, orc::Messages};
@@ -20,7 +20,8 @@ pub(super) async fn inspect(object: &OpenObject) -> Result<Inspection> {
     let columns = Column::all(&footer.types);
     let codec = postscript.compression().as_str_name().to_owned();
     // Statistics of the first writer's first version are wrong.
-    let trusted = footer.writer.unwrap_or_default() != 0 || postscript.writer_version.unwrap_or_default() >= 1;
+    let trusted =
+        footer.writer.unwrap_or_default() != 0 || postscript.writer_version.unwrap_or_default() >= 1;
 
     let mut described: Vec<_> = columns
         .iter()
@@ -28,8 +29,10 @@ pub(super) async fn inspect(object: &OpenObject) -> Result<Inspection> {
         .collect();
     let mut parts = Vec::with_capacity(footer.stripes.len());
     for (number, (stripe, stripe_footer)) in footer.stripes.iter().zip(&messages.stripes).enumerate() {
-        let statistics = messages.statistics.stripe_stats.get(number).map_or(&[][..], |stripe| &stripe.col_stats);
-        let known = Known { statistics: if trusted { statistics } else { &[] }, rows: stripe.number_of_rows() };
+        let statistics =
+            messages.statistics.stripe_stats.get(number).map_or(&[][..], |stripe| &stripe.col_stats);
+        let known =
+            Known { statistics: if trusted { statistics } else { &[] }, rows: stripe.number_of_rows() };
         let chunks = columns.iter().map(|column| chunk(column, stripe_footer, &known, &codec));
         let chunks: Vec<_> = chunks.collect();
         described.iter_mut().zip(&chunks).for_each(|(column, chunk)| column.add(chunk));
@@ -58,7 +61,11 @@ pub(super) async fn inspect(object: &OpenObject) -> Result<Inspection> {
         rows,
         created_by: Some(writer(footer)),
         metadata: footer.metadata.iter().map(entry).collect(),
-        schema: columns.iter().filter(|column| column.parent.is_none()).map(|top| node(&columns, footer, top)).collect(),
+        schema: columns
+            .iter()
+            .filter(|column| column.parent.is_none())
+            .map(|top| node(&columns, footer, top))
+            .collect(),
         columns: described,
         parts,
     })
@@ -130,7 +137,9 @@ fn meaning(data_type: &proto::Type) -> Meaning {
         TypeKind::Date => Meaning::Date,
         TypeKind::Timestamp => Meaning::Timestamp { unit: TimeUnit::Millisecond, utc: false },
         TypeKind::TimestampInstant => Meaning::Timestamp { unit: TimeUnit::Millisecond, utc: true },
-        TypeKind::Binary | TypeKind::List | TypeKind::Map | TypeKind::Struct | TypeKind::Union => Meaning::Unordered,
+        TypeKind::Binary | TypeKind::List | TypeKind::Map | TypeKind::Struct | TypeKind::Union => {
+            Meaning::Unordered
+        }
     }
 }
 
@@ -166,7 +175,8 @@ impl Known<'_> {
         }
         let nulls = values.zip(statistics.number_of_values).and_then(|(all, known)| all.checked_sub(known));
         // A writer that counts nothing says that there are no values, but not that there are nulls.
-        let counted = nulls.filter(|nulls| *nulls < self.rows || *nulls == 0 || statistics.has_null == Some(true));
+        let counted =
+            nulls.filter(|nulls| *nulls < self.rows || *nulls == 0 || statistics.has_null == Some(true));
         (values, counted)
     }
 
@@ -178,7 +188,8 @@ impl Known<'_> {
 }
 
 fn bounds(statistics: &proto::ColumnStatistics) -> Option<(Value, Value)> {
-    let integers = |min: Option<i64>, max: Option<i64>| Some((Value::Integer(min?.into()), Value::Integer(max?.into())));
+    let integers =
+        |min: Option<i64>, max: Option<i64>| Some((Value::Integer(min?.into()), Value::Integer(max?.into())));
     let texts = |min: Option<&String>, max: Option<&String>| {
         Some((Value::Bytes(min?.clone().into()), Value::Bytes(max?.clone().into())))
     };
@@ -187,7 +198,10 @@ fn bounds(statistics: &proto::ColumnStatistics) -> Option<(Value, Value)> {
     } else if let Some(known) = &statistics.double_statistics {
         Some((Value::Float(known.minimum?), Value::Float(known.maximum?)))
     } else if let Some(known) = &statistics.string_statistics {
-        texts(known.minimum.as_ref().or(known.lower_bound.as_ref()), known.maximum.as_ref().or(known.upper_bound.as_ref()))
+        texts(
+            known.minimum.as_ref().or(known.lower_bound.as_ref()),
+            known.maximum.as_ref().or(known.upper_bound.as_ref()),
+        )
     } else if let Some(known) = &statistics.decimal_statistics {
         texts(known.minimum.as_ref(), known.maximum.as_ref())
     } else if let Some(known) = &statistics.date_statistics {
@@ -195,7 +209,8 @@ fn bounds(statistics: &proto::ColumnStatistics) -> Option<(Value, Value)> {
     } else if let Some(known) = &statistics.timestamp_statistics {
         integers(known.minimum_utc.or(known.minimum), known.maximum_utc.or(known.maximum))
     } else {
-        let (trues, all) = (*statistics.bucket_statistics.as_ref()?.count.first()?, statistics.number_of_values?);
+        let (trues, all) =
+            (*statistics.bucket_statistics.as_ref()?.count.first()?, statistics.number_of_values?);
         (all > 0).then_some((Value::Boolean(trues >= all), Value::Boolean(trues > 0)))
     }
 }
@@ -217,7 +232,9 @@ fn chunk(column: &Column, footer: &proto::StripeFooter, known: &Known<'_>, codec
         encodings: kind.map(|kind| kind.as_str_name().to_owned()).into_iter().collect(),
         codec: codec.to_owned(),
         dictionary: if is_dictionary { DictionaryUse::All } else { DictionaryUse::None },
-        dictionary_values: encoding.filter(|_| is_dictionary).map(|encoding| encoding.dictionary_size().into()),
+        dictionary_values: encoding
+            .filter(|_| is_dictionary)
+            .map(|encoding| encoding.dictionary_size().into()),
         pages: None,
         compressed_size: data.iter().fold(0, |sum, stream| sum.saturating_add(stream.length())),
         uncompressed_size: None,

@@ -1,7 +1,7 @@
 //! ORC files: their tails, what they say of their stripes, and the decoding of stripes into Arrow arrays.
 //!
 //! The messages of the tail and of the stripes' footers are those that `orc-rust` defines; the streams are
-//! decoded here, see [`decode`]. Section numbers of the specification are those of ORC v1.
+//! decoded here, see [`decode`].
 //!
 //! Nothing that a file claims is believed before its bytes have turned up: lengths are checked against the
 //! file's, and arrays grow with the values that are decoded into them.

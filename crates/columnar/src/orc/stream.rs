@@ -10,6 +10,11 @@ use super::{compression::Codec, fault::Fault};
 /// Flag and length of a chunk.
 const HEADER: usize = 3;
 
+/// Most bytes of a message that takes so many in the file: no honest one is compressed better.
+pub(super) fn most_of_message(len: usize) -> usize {
+    len.saturating_mul(64).saturating_add(4 << 20).min(512 << 20)
+}
+
 /// A stream and how far it has been read.
 #[derive(Debug)]
 pub(super) struct Stream {

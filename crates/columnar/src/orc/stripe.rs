@@ -8,10 +8,12 @@ use chrono::{NaiveDate, TimeZone};
 use orc_rust::proto::{self, column_encoding::Kind as Encodings, stream::Kind as Streams};
 use prost::Message;
 
-use super::{compression::Codec, fault::Fault, stream::Stream, tail::Stripe};
-
-/// A stripe's footer of more bytes than this is not read.
-const MAX_FOOTER: usize = 256 << 20;
+use super::{
+    compression::Codec,
+    fault::Fault,
+    stream::{Stream, most_of_message},
+    tail::Stripe,
+};
 
 /// What a stream holds.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
@@ -69,7 +71,8 @@ impl StripeFooter {
         bytes: Bytes,
     ) -> Result<Self, Fault> {
         let at = |fault: Fault| fault.prefixed("stripe footer").at(Some(stripe.footer.start));
-        let bytes = Stream::new(bytes, codec).read_all(MAX_FOOTER).map_err(at)?;
+        let most = most_of_message(bytes.len());
+        let bytes = Stream::new(bytes, codec).read_all(most).map_err(at)?;
         let footer =
             proto::StripeFooter::decode(bytes).map_err(|error| at(Fault::corrupt(error.to_string())))?;
         if !footer.encryption.is_empty() {

@@ -11,7 +11,13 @@ use bytes::Bytes;
 use orc_rust::proto::{ColumnStatistics, Footer, PostScript, StripeInformation};
 use prost::Message;
 
-use super::{compression::Codec, fault::Fault, statistics::StripeStatistics, stream::Stream, types::Type};
+use super::{
+    compression::Codec,
+    fault::Fault,
+    statistics::StripeStatistics,
+    stream::{Stream, most_of_message},
+    types::Type,
+};
 
 /// What a file's last bytes end with, before the length of the postscript.
 const MAGIC: &[u8] = b"ORC";
@@ -19,8 +25,6 @@ const MAGIC: &[u8] = b"ORC";
 pub(super) const FIRST_READ: u64 = 64 << 10;
 /// The version of files that were written as a trial of what comes after the first.
 const NEXT_VERSION: [u32; 2] = [1, 9999];
-/// A footer, or statistics, of more bytes than this are not read.
-const MAX_SECTION: usize = 512 << 20;
 /// Milliseconds that nanoseconds in 64 bits cannot express, with a second to spare.
 const NANOSECONDS_END: i64 = i64::MAX / 1_000_000 - 1_000;
 
@@ -81,7 +85,8 @@ impl Tail {
         let footer_start = before_postscript - footer;
         let section = |name, range: Range<usize>| {
             let offset = size - end.len() as u64 + range.start as u64;
-            let bytes = Stream::new(end.slice(range), codec).read_all(MAX_SECTION);
+            let most = most_of_message(range.len());
+            let bytes = Stream::new(end.slice(range), codec).read_all(most);
             bytes.map_err(|fault| fault.prefixed(name).at(Some(offset)))
         };
         let metadata = section("statistics", footer_start - metadata..footer_start)?;

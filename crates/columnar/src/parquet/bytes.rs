@@ -12,16 +12,24 @@ use parquet::{
         serialized_reader::SerializedPageReader,
     },
 };
+use stylobate_storage::{LocalFile, OpenObject};
+
+use super::{
+    footer,
+    window::{Window, WindowSource},
+};
 
 /// The bytes of some columns of one row group. Cheap to clone.
 #[derive(Clone, Debug)]
-pub(crate) struct ParquetBytes {
-    /// In the order of leaves.
-    chunks: Arc<[ChunkBytes]>,
+pub(crate) enum ParquetBytes {
+    /// In memory, in the order of leaves.
+    Held(Arc<[ChunkBytes]>),
+    /// In a file that is read as it is decoded.
+    File { file: Arc<LocalFile>, object: OpenObject },
 }
 
 #[derive(Clone, Debug)]
-struct ChunkBytes {
+pub(crate) struct ChunkBytes {
     leaf: usize,
     /// Where they begin in the file.
     start: u64,
@@ -31,7 +39,15 @@ struct ChunkBytes {
 impl ParquetBytes {
     pub(super) fn new(leaves: Vec<usize>, ranges: Vec<Range<u64>>, read: Vec<Bytes>) -> Self {
         let chunks = leaves.into_iter().zip(ranges).zip(read);
-        Self { chunks: chunks.map(|((leaf, range), bytes)| ChunkBytes { leaf, start: range.start, bytes }).collect() }
+        Self::Held(chunks.map(|((leaf, range), bytes)| ChunkBytes { leaf, start: range.start, bytes }).collect())
+    }
+
+    /// Whether all that was read is of the version that was opened.
+    pub(crate) async fn check(&self) -> crate::Result<()> {
+        match self {
+            Self::Held(_) => Ok(()),
+            Self::File { file, object } => Ok(object.check_local(file).await?),
+        }
     }
 
     /// The pages of a leaf.
@@ -40,11 +56,18 @@ impl ParquetBytes {
         leaf: usize,
         chunk: &ColumnChunkMetaData,
         rows: usize,
-    ) -> Result<impl PageReader + 'static> {
-        let at = self.chunks.binary_search_by_key(&leaf, |chunk| chunk.leaf);
-        let bytes = at.ok().and_then(|at| self.chunks.get(at));
+    ) -> Result<Box<dyn PageReader>> {
+        let chunks = match self {
+            Self::Held(chunks) => chunks,
+            Self::File { file, .. } => {
+                let window = Window::new(WindowSource::File(file.clone()), footer::range(chunk));
+                return Ok(Box::new(SerializedPageReader::new(Arc::new(window), chunk, rows, None)?));
+            }
+        };
+        let at = chunks.binary_search_by_key(&leaf, |chunk| chunk.leaf);
+        let bytes = at.ok().and_then(|at| chunks.get(at));
         let bytes = bytes.ok_or_else(|| ParquetError::General(format!("column {leaf} was not read")))?;
-        SerializedPageReader::new(Arc::new(bytes.clone()), chunk, rows, None)
+        Ok(Box::new(SerializedPageReader::new(Arc::new(bytes.clone()), chunk, rows, None)?))
     }
 }
 

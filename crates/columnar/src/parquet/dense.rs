@@ -3,7 +3,8 @@
 use std::sync::Arc;
 
 use arrow::{
-    array::{Array, ArrayRef, new_empty_array},
+    array::{Array, ArrayRef, BinaryArray, StringArray, new_empty_array},
+    buffer::OffsetBuffer,
     datatypes::{DataType, Field, Fields},
     error::ArrowError,
 };
@@ -12,7 +13,7 @@ use parquet::{
         ProjectionMask, array_reader::RowGroups, arrow_reader::ParquetRecordBatchReader,
         parquet_to_arrow_field_levels,
     },
-    basic::{Encoding, Repetition},
+    basic::{Encoding, Repetition, Type as PhysicalType},
     column::page::{Page, PageIterator},
     errors::ParquetError,
     file::metadata::{ParquetMetaData, RowGroupMetaData},
@@ -98,7 +99,7 @@ impl RowGroups for Group<'_> {
         let chunk = self.file.column_chunk(self.unit, leaf);
         let chunk = chunk.map_err(|error| ParquetError::General(error.to_string()))?;
         let pages = self.bytes.pages(leaf, chunk, self.num_rows())?;
-        Ok(Box::new(OneChunk(Some(Box::new(pages)))))
+        Ok(Box::new(OneChunk(Some(pages))))
     }
 
     fn row_groups(&self) -> Box<dyn Iterator<Item = &RowGroupMetaData> + '_> {
@@ -121,7 +122,12 @@ pub(super) fn plain_values(flat: &Flat<'_>, plain: PlainValues) -> Result<ArrayR
     if count == 0 {
         return Ok(new_empty_array(field.data_type()));
     }
-    let values = read_plain(flat, plain, field.data_type()).map_err(|error| wrong(&error))?;
+    let values = match field.data_type() {
+        DataType::Utf8 | DataType::Binary if flat.descriptor.physical_type() == PhysicalType::BYTE_ARRAY => {
+            return plain_bytes(&plain, field.data_type()).map_err(|reason| wrong(&reason));
+        }
+        data_type => read_plain(flat, plain, data_type).map_err(|error| wrong(&error))?,
+    };
     if values.len() != count {
         return Err(wrong(&"it ends early"));
     }
@@ -129,6 +135,30 @@ pub(super) fn plain_values(flat: &Flat<'_>, plain: PlainValues) -> Result<ArrayR
         return Ok(values);
     }
     arrow::compute::cast(&values, field.data_type()).map_err(|error| wrong(&error))
+}
+
+/// Strings or bytes, each with its length before it. They are checked to be UTF-8 all at once.
+fn plain_bytes(plain: &PlainValues, data_type: &DataType) -> Result<ArrayRef, String> {
+    let mut rest = plain.bytes.as_ref();
+    let mut bytes: Vec<u8> = Vec::with_capacity(rest.len().saturating_sub(plain.count.saturating_mul(4)));
+    let mut offsets: Vec<i32> = Vec::with_capacity(plain.count.min(rest.len() / 4) + 1);
+    offsets.push(0);
+    for _ in 0..plain.count {
+        let (length, behind) = rest.split_first_chunk::<4>().ok_or("it ends early")?;
+        let value = behind.split_at_checked(u32::from_le_bytes(*length) as usize);
+        let (value, behind) = value.ok_or("it ends early")?;
+        bytes.extend_from_slice(value);
+        offsets.push(i32::try_from(bytes.len()).map_err(|_| "more than 2 GiB of values")?);
+        rest = behind;
+    }
+    let offsets = OffsetBuffer::new(offsets.into());
+    match data_type {
+        DataType::Utf8 => {
+            let strings = StringArray::try_new(offsets, bytes.into(), None);
+            Ok(Arc::new(strings.map_err(|error| error.to_string())?))
+        }
+        _ => Ok(Arc::new(BinaryArray::try_new(offsets, bytes.into(), None).map_err(|error| error.to_string())?)),
+    }
 }
 
 fn read_plain(flat: &Flat<'_>, plain: PlainValues, data_type: &DataType) -> Result<ArrayRef, ParquetError> {

@@ -3,7 +3,6 @@
 use arrow::{
     array::{ArrayRef, BooleanBufferBuilder},
     buffer::{BooleanBuffer, NullBuffer},
-    util::bit_iterator::BitSliceIterator,
 };
 use bytes::Bytes;
 use parquet::{
@@ -14,7 +13,7 @@ use parquet::{
 use super::{ParquetBytes, ParquetFile, dense, distinct::Distinct, footer::is_dictionary_encoding, levels};
 use crate::{
     Result,
-    codes::{self, Code, CodeWidth},
+    codes::{self, Code, CodeWidth, Codes},
     schema::Projected,
 };
 
@@ -41,7 +40,7 @@ pub(super) struct PlainValues {
 /// The codes of a chunk, with the values that they stand for.
 struct Coded<T> {
     plain: PlainValues,
-    codes: Vec<T>,
+    codes: Codes<T>,
     nulls: Option<NullBuffer>,
 }
 
@@ -89,14 +88,14 @@ impl Flat<'_> {
         let coded = coded.map_err(|reason| self.file.corrupt(self.unit, self.column, reason))?;
         let Some(Coded { plain, codes, nulls }) = coded else { return Ok(None) };
         let values = dense::plain_values(self, plain)?;
-        let array = codes::dictionary_array(codes, nulls, values);
+        let array = codes.into_array(nulls, values);
         array.map(Some).map_err(|reason| self.file.corrupt(self.unit, self.column, reason))
     }
 
     /// Codes of a dictionary that grew while it was read are as narrow as it allows in the end.
     fn narrowest(&self, coded: Coded<u32>) -> Result<ArrayRef> {
         fn narrow<T: Code>(Coded { plain, codes, nulls }: Coded<u32>) -> Coded<T> {
-            Coded { plain, codes: codes.iter().map(|code| T::truncate(*code)).collect(), nulls }
+            Coded { plain, codes: codes.narrowed(), nulls }
         }
         let array = match CodeWidth::of(coded.plain.count) {
             CodeWidth::U8 => self.array(Ok(Some(narrow::<u8>(coded)))),
@@ -113,9 +112,9 @@ impl Flat<'_> {
         insist: bool,
     ) -> Result<Option<Coded<T>>, String> {
         let rows = self.rows();
-        let mut codes: Vec<T> = Vec::with_capacity(rows.min(MOST_ROWS_AHEAD));
+        let mut codes: Codes<T> = Codes::with_capacity(rows.min(MOST_ROWS_AHEAD));
         let mut validity: Option<BooleanBufferBuilder> = None;
-        let mut present: Vec<T> = Vec::new();
+        let mut present: Codes<T> = Codes::with_capacity(0);
         let mut distinct: Option<Distinct> = None;
         for page in pages {
             let page = self.data_page(page.map_err(|error| error.to_string())?)?;
@@ -138,12 +137,12 @@ impl Flat<'_> {
                     Some(distinct) => distinct,
                     none => none.insert(Distinct::new(self.descriptor, &dictionary)?),
                 };
-                distinct.append(&page.values, count, |code| into.push(T::truncate(code)))?;
+                distinct.append(&page.values, count, |code| into.push(code))?;
             } else {
                 return Ok(None);
             }
             if let Some(valid) = valid {
-                spread(&present, &valid, &mut codes);
+                codes.spread(&present, &valid);
                 present.clear();
             }
         }
@@ -212,18 +211,4 @@ impl Flat<'_> {
         }
         Ok(None)
     }
-}
-
-/// Puts the codes of the rows that have values where these are, and 0 between them.
-fn spread<T: Code>(present: &[T], valid: &BooleanBuffer, codes: &mut Vec<T>) {
-    let before = codes.len();
-    codes.reserve(valid.len());
-    let mut left = present;
-    for (start, end) in BitSliceIterator::new(valid.values(), valid.offset(), valid.len()) {
-        codes.resize(before + start, T::from(0));
-        let (run, rest) = left.split_at(left.len().min(end - start));
-        codes.extend_from_slice(run);
-        left = rest;
-    }
-    codes.resize(before + valid.len(), T::from(0));
 }

@@ -17,8 +17,7 @@ const BATCH: usize = 256;
 pub(super) struct Distinct {
     /// The values in the encoding PLAIN.
     bytes: Vec<u8>,
-    /// Where each value begins, without the length before it, and how long it is.
-    places: Vec<(u32, u32)>,
+    count: u32,
     table: HashTable<Entry>,
     hasher: DefaultHashBuilder,
     layout: Layout,
@@ -26,8 +25,11 @@ pub(super) struct Distinct {
 
 #[derive(Clone, Copy)]
 struct Entry {
-    hash: u64,
+    hash: u32,
     code: u32,
+    /// Where the value begins, without the length before it.
+    start: u32,
+    length: u32,
 }
 
 #[derive(Clone, Copy)]
@@ -64,7 +66,7 @@ impl Distinct {
         };
         let mut distinct = Self {
             bytes: Vec::with_capacity(dictionary.bytes.len()),
-            places: Vec::with_capacity(dictionary.count.min(1 << 20)),
+            count: 0,
             table: HashTable::new(),
             hasher: DefaultHashBuilder::default(),
             layout,
@@ -81,7 +83,7 @@ impl Distinct {
 
     /// Number of values.
     pub(super) fn len(&self) -> usize {
-        self.places.len()
+        self.count as usize
     }
 
     /// Hands out the codes of the `count` values in `page`, in order.
@@ -108,29 +110,33 @@ impl Distinct {
     }
 
     fn find(&self, value: &[u8], hash: u64) -> Option<u32> {
-        let same = |entry: &Entry| entry.hash == hash && self.value(entry.code) == Some(value);
+        let same = |entry: &Entry| {
+            let start = entry.start as usize;
+            entry.hash == hash as u32 && self.bytes.get(start..start + entry.length as usize) == Some(value)
+        };
         self.table.find(hash, same).map(|entry| entry.code)
     }
 
-    fn value(&self, code: u32) -> Option<&[u8]> {
-        let (start, length) = *self.places.get(code as usize)?;
-        self.bytes.get(start as usize..start as usize + length as usize)
-    }
-
     fn add(&mut self, value: &[u8], hash: u64) -> Result<u32, String> {
-        let code = u32::try_from(self.places.len()).map_err(|_| "more values than a dictionary can have")?;
+        let code = self.count;
+        self.count = code.checked_add(1).ok_or("more values than a dictionary can have")?;
         if matches!(self.layout, Layout::Prefixed) {
             self.bytes.extend_from_slice(&(value.len() as u32).to_le_bytes());
         }
         let start = u32::try_from(self.bytes.len()).map_err(|_| "more bytes than a dictionary can have")?;
         self.bytes.extend_from_slice(value);
-        self.places.push((start, value.len() as u32));
-        self.table.insert_unique(hash, Entry { hash, code }, |entry| entry.hash);
+        let entry = Entry { hash: hash as u32, code, start, length: value.len() as u32 };
+        let (bytes, hasher) = (&self.bytes, &self.hasher);
+        let rehash = |entry: &Entry| {
+            let start = entry.start as usize;
+            hasher.hash_one(bytes.get(start..start + entry.length as usize).unwrap_or_default())
+        };
+        self.table.insert_unique(hash, entry, rehash);
         Ok(code)
     }
 
     /// The values in the order of their codes.
     pub(super) fn into_plain(self) -> PlainValues {
-        PlainValues { count: self.places.len(), bytes: Bytes::from(self.bytes) }
+        PlainValues { count: self.count as usize, bytes: Bytes::from(self.bytes) }
     }
 }

@@ -8,6 +8,7 @@ mod footer;
 mod levels;
 mod statistics;
 mod stream;
+mod window;
 
 use std::{ops::Range, sync::Arc};
 
@@ -165,6 +166,16 @@ impl ParquetFile {
             })
     }
 
+    /// See [`crate::format::FileMetadata::most_values`].
+    pub(crate) fn most_values(&self, root: usize) -> Option<u64> {
+        let (leaf, _) = self.flat(root)?;
+        let values = |chunk: &ColumnChunkMetaData| {
+            footer::estimated_values(chunk).filter(|_| footer::is_all_dictionary(chunk) == Some(true))
+        };
+        let mut groups = self.metadata.row_groups().iter().filter_map(|group| group.columns().get(leaf));
+        groups.try_fold(0, |most, chunk| Some(values(chunk)?.max(most)))
+    }
+
     /// See [`crate::format::FileMetadata::working_bytes`].
     pub(crate) fn working_bytes(&self, unit: usize, columns: &[Projected]) -> u64 {
         let rows = self.unit_rows(unit);
@@ -186,8 +197,11 @@ impl ParquetFile {
         leaves.dedup();
         let ranges = leaves.iter().map(|leaf| Ok(footer::range(self.column_chunk(unit, *leaf)?)));
         let ranges: Vec<Range<u64>> = ranges.collect::<Result<_>>()?;
-        let read = object.read(&ranges).await?;
-        Ok(ParquetBytes::new(leaves, ranges, read))
+        match object.local() {
+            // A file is read as it is decoded: its bytes are in memory already, and a copy of all would cost more.
+            Some(Ok(file)) => Ok(ParquetBytes::File { file: Arc::new(file), object: object.clone() }),
+            _ => Ok(ParquetBytes::new(leaves, ranges.clone(), object.read(&ranges).await?)),
+        }
     }
 
     /// See [`crate::format::FileMetadata::decode`].
@@ -211,8 +225,9 @@ impl ParquetFile {
     ) -> Result<Chunk> {
         if let Some((leaf, descriptor)) = self.flat(column.root) {
             let chunk = self.column_chunk(unit, leaf)?;
-            let insist = representation == Representation::Dictionary;
-            if insist || footer::is_all_dictionary(chunk) != Some(false) {
+            let all = footer::is_all_dictionary(chunk);
+            let insist = representation == Representation::Dictionary && all != Some(true);
+            if insist || all != Some(false) {
                 let flat = dictionary::Flat { file: self, unit, column, leaf, descriptor: &descriptor, chunk };
                 if let Some(array) = flat.decode(bytes, insist)? {
                     return Ok(Chunk::Dictionary(array));

@@ -1,33 +1,28 @@
 //! Reads a row group page by page, where there is no memory for whole column chunks: each column holds a window of
 //! its bytes, one page and one batch.
 
-use std::{
-    io::{self, Read},
-    ops::Range,
-    sync::Arc,
-};
+use std::sync::Arc;
 
 use arrow::array::ArrayRef;
-use bytes::Bytes;
-use parking_lot::Mutex;
 use parquet::{
     arrow::{ProjectionMask, array_reader::RowGroups, arrow_reader::ParquetRecordBatchReader, parquet_to_arrow_field_levels},
     column::page::PageIterator,
     errors::{ParquetError, Result as ParquetResult},
     file::{
         metadata::{ParquetMetaData, RowGroupMetaData},
-        reader::{ChunkReader, Length},
         serialized_reader::SerializedPageReader,
     },
 };
 use stylobate_storage::OpenObject;
 use tokio::runtime::Handle;
 
-use super::{ParquetFile, bytes::OneChunk, footer, guarded};
+use super::{
+    ParquetFile,
+    bytes::OneChunk,
+    footer, guarded,
+    window::{Window, WindowSource},
+};
 use crate::{Result, format::Rows, schema::Projected};
-
-/// Bytes that are read ahead of a column's pages.
-const WINDOW: u64 = 256 << 10;
 
 impl ParquetFile {
     /// See [`crate::format::FileMetadata::stream`].
@@ -91,12 +86,8 @@ impl RowGroups for Group<'_> {
     fn column_chunks(&self, leaf: usize) -> ParquetResult<Box<dyn PageIterator>> {
         let chunk = self.file.column_chunk(self.unit, leaf);
         let chunk = chunk.map_err(|error| ParquetError::General(error.to_string()))?;
-        let window = Window {
-            object: self.object.clone(),
-            runtime: self.runtime.clone(),
-            range: footer::range(chunk),
-            held: Mutex::default(),
-        };
+        let from = WindowSource::Object { object: self.object.clone(), runtime: self.runtime.clone() };
+        let window = Window::new(from, footer::range(chunk));
         let pages = SerializedPageReader::new(Arc::new(window), chunk, self.num_rows(), None)?;
         Ok(Box::new(OneChunk(Some(Box::new(pages)))))
     }
@@ -107,67 +98,5 @@ impl RowGroups for Group<'_> {
 
     fn metadata(&self) -> &ParquetMetaData {
         &self.file.metadata
-    }
-}
-
-/// A column chunk of which a part is in memory.
-struct Window {
-    object: OpenObject,
-    runtime: Handle,
-    range: Range<u64>,
-    held: Mutex<(u64, Bytes)>,
-}
-
-impl Window {
-    /// At least `length` bytes from `start` on, if the chunk has as many; it blocks until they are there.
-    fn at(&self, start: u64, length: u64) -> ParquetResult<Bytes> {
-        if !self.range.contains(&start) {
-            return Err(ParquetError::EOF("a page outside its column chunk".to_owned()));
-        }
-        let mut held = self.held.lock();
-        let (from, bytes) = &*held;
-        if let Some(skip) = start.checked_sub(*from)
-            && skip.saturating_add(length) <= bytes.len() as u64
-        {
-            return Ok(bytes.slice(skip as usize..));
-        }
-        let end = start.saturating_add(length.max(WINDOW)).min(self.range.end);
-        let read = self.runtime.block_on(self.object.read(std::slice::from_ref(&(start..end))));
-        let bytes = read.map_err(|error| ParquetError::External(Box::new(error)))?.pop().unwrap_or_default();
-        *held = (start, bytes.clone());
-        Ok(bytes)
-    }
-}
-
-impl Length for Window {
-    fn len(&self) -> u64 {
-        self.range.end
-    }
-}
-
-impl ChunkReader for Window {
-    type T = Pieces;
-
-    fn get_read(&self, start: u64) -> ParquetResult<Pieces> {
-        Ok(Pieces(self.at(start, 1024.min(self.range.end.saturating_sub(start)))?))
-    }
-
-    fn get_bytes(&self, start: u64, length: usize) -> ParquetResult<Bytes> {
-        let mut bytes = self.at(start, length as u64)?;
-        if length > bytes.len() {
-            return Err(ParquetError::EOF("a page that ends outside its column chunk".to_owned()));
-        }
-        Ok(bytes.split_to(length))
-    }
-}
-
-/// The bytes of a page's header, of which a window holds enough.
-struct Pieces(Bytes);
-
-impl Read for Pieces {
-    fn read(&mut self, out: &mut [u8]) -> io::Result<usize> {
-        let taken = self.0.split_to(out.len().min(self.0.len()));
-        out.iter_mut().zip(&taken).for_each(|(to, from)| *to = *from);
-        Ok(taken.len())
     }
 }

@@ -72,8 +72,7 @@ fn extreme(array: &ArrayRef, rows: &[usize], is_max: bool) -> Option<usize> {
     };
     let order = arrow::array::make_comparator(array, array, Default::default()).unwrap();
     let rows = rows.iter().copied().filter(|row| !is_nan(*row));
-    let best = if is_max { rows.max_by(|a, b| order(*a, *b)) } else { rows.min_by(|a, b| order(*a, *b)) };
-    best
+    if is_max { rows.max_by(|a, b| order(*a, *b)) } else { rows.min_by(|a, b| order(*a, *b)) }
 }
 
 /// A string bound of at most one character.
@@ -158,7 +157,9 @@ proptest! {
     #[test]
     fn a_part_of_one_value_is_decided(sample in sample(), predicate in predicate(), row: prop::sample::Index) {
         let is_float = |column: &Column| dense_columns(&sample, column).0.data_type().is_floating();
-        prop_assume!(sample.dense[0].len() > 0 && !predicate.columns().iter().any(is_float));
+        if sample.dense[0].is_empty() || predicate.columns().iter().any(is_float) {
+            return Ok(());
+        }
         // As in a partition: every row is the same one.
         let row = row.index(sample.dense[0].len());
         let same = |arrays: &[ArrayRef]| -> Vec<ArrayRef> {

@@ -1,20 +1,17 @@
 //! Batches as they come out: rows that pass the filter, in the types that were promised.
 
-use std::sync::Arc;
-
 use arrow::{
     array::{
-        Array, ArrayRef, AsArray, DictionaryArray, PrimitiveArray, RecordBatch, RecordBatchOptions, UInt32Array,
-        new_null_array,
+        Array, ArrayRef, AsArray, DictionaryArray, RecordBatch, RecordBatchOptions, UInt32Array, new_null_array,
     },
-    buffer::{BooleanBuffer, NullBuffer, ScalarBuffer},
+    buffer::BooleanBuffer,
     compute::{cast_with_options, filter, take},
     datatypes::{DataType, SchemaRef, UInt8Type, UInt16Type, UInt32Type},
 };
 
 use crate::{
     Error, Result,
-    codes::{self, CodeWidth},
+    codes::{self, CodeWidth, Codes},
     table::{EXACT, Output},
 };
 
@@ -52,9 +49,9 @@ pub(super) fn repeated(value: &ArrayRef, rows: usize, target: &DataType) -> Resu
     if let DataType::Dictionary(key, _) = target
         && **key == DataType::UInt16
     {
-        let codes = vec![0_u16; rows];
-        return codes::dictionary_array(codes, None, value.clone())
-            .map_err(|reason| Error::Ended { reason: reason.to_owned() });
+        let mut codes: Codes<u16> = Codes::with_capacity(rows);
+        (0..rows).for_each(|_| codes.push(0));
+        return codes.into_array(None, value.clone()).map_err(|reason| Error::Ended { reason: reason.to_owned() });
     }
     let zeros = UInt32Array::from(vec![0_u32; rows]);
     as_type(take(value, &zeros, None).map_err(Error::arrow("a value of a path"))?, target)
@@ -111,36 +108,39 @@ fn compact(array: &DictionaryArray<UInt32Type>) -> Result<ArrayRef> {
     let keys = array.keys();
     let mut place = vec![ABSENT; array.values().len()];
     let mut occurring: Vec<u32> = Vec::new();
-    let compact = keys.values().iter().enumerate().map(|(row, code)| {
-        let Some(place) = place.get_mut(*code as usize).filter(|_| keys.is_valid(row)) else { return 0 };
-        if *place == ABSENT {
-            *place = occurring.len() as u32;
-            occurring.push(*code);
-        }
-        *place as u16
-    });
-    let compact: Vec<u16> = compact.collect();
-    let nulls: Option<NullBuffer> = keys.nulls().cloned();
-    let values = take(array.values(), &UInt32Array::from(occurring), None).map_err(Error::arrow("a dictionary"))?;
-    if compact.is_empty() {
-        let keys = PrimitiveArray::<UInt16Type>::new(ScalarBuffer::from(compact), nulls);
-        return Ok(Arc::new(DictionaryArray::<UInt16Type>::new(keys, values)));
+    let mut compact: Codes<u16> = Codes::with_capacity(keys.len());
+    for (row, code) in keys.values().iter().enumerate() {
+        compact.push(match place.get_mut(*code as usize).filter(|_| keys.is_valid(row)) {
+            None => 0,
+            Some(place) => {
+                if *place == ABSENT {
+                    *place = occurring.len() as u32;
+                    occurring.push(*code);
+                }
+                *place
+            }
+        });
     }
-    codes::dictionary_array(compact, nulls, values).map_err(|reason| Error::Ended { reason: reason.to_owned() })
+    let values = take(array.values(), &UInt32Array::from(occurring), None).map_err(Error::arrow("a dictionary"))?;
+    let compact = compact.into_array(keys.nulls().cloned(), values);
+    compact.map_err(|reason| Error::Ended { reason: reason.to_owned() })
 }
 
 #[cfg(test)]
 mod tests {
-    use arrow::{array::StringArray, compute::cast};
+    use std::sync::Arc;
+
+    use arrow::{array::StringArray, buffer::NullBuffer, compute::cast};
 
     use super::*;
 
     #[test]
     fn a_large_dictionary_is_compacted_to_what_a_batch_holds() {
         let values: ArrayRef = Arc::new((0..100_000).map(|i| Some(format!("v{i}"))).collect::<StringArray>());
-        let codes = vec![99_999_u32, 7, 7, 0, 70_000];
+        let mut codes: Codes<u32> = Codes::with_capacity(5);
+        [99_999, 7, 7, 0, 70_000].iter().for_each(|code| codes.push(*code));
         let nulls = NullBuffer::from(vec![true, true, true, false, true]);
-        let wide = codes::dictionary_array(codes, Some(nulls), values).unwrap();
+        let wide = codes.into_array(Some(nulls), values).unwrap();
         let key = DataType::Dictionary(Box::new(DataType::UInt16), Box::new(DataType::Utf8));
         let narrow = as_type(wide.clone(), &key).unwrap();
         assert_eq!(narrow.as_dictionary::<UInt16Type>().values().len(), 3);

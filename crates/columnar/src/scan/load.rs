@@ -10,7 +10,7 @@ use crate::{
     Error, Result,
     chunk::Chunk,
     chunk_cache::{ChunkKey, Found, Promise, Representation},
-    format::UnitBytes,
+    format::{FileMetadata, UnitBytes},
     schema::Projected,
 };
 
@@ -64,7 +64,10 @@ pub(super) async fn load(
     let Some(working) = planned.cache.working().try_reserve(bytes) else { return Ok(None) };
     let read = of.metadata.read(&of.object, unit, &columns).await?;
     let decodes = missing.iter().map(|(wanted, _)| decode(planned, cpu, of, unit, wanted.clone(), read.clone()));
-    let decoded = futures::future::try_join_all(decodes).await?;
+    let decoded = futures::future::try_join_all(decodes).await;
+    // A file that was replaced may also look corrupt: that it was replaced is what the caller has to know.
+    FileMetadata::check(&read).await?;
+    let decoded = decoded?;
     for ((wanted, promise), chunk) in missing.into_iter().zip(decoded) {
         if let Some(promise) = promise {
             promise.keep(chunk.clone());

@@ -6,7 +6,9 @@ use stylobate_storage::ReadThrough;
 use super::plan::{Scan, ScanPart, plan};
 use crate::{Cache, Predicate, Result};
 
-const DEFAULT_BATCH_ROWS: usize = 65_536;
+const DEFAULT_BATCH_ROWS: usize = 8192;
+/// No batch holds more rows than two bytes tell apart.
+const MOST_BATCH_ROWS: usize = 65_536;
 
 /// Where files are looked for. Both forms take a file, a folder, or a pattern with `*`, `?`, `[…]` and `**`; a folder
 /// is read with all its subfolders, and `name=value` in its paths become columns.
@@ -117,9 +119,9 @@ impl ScanRequest {
         self
     }
 
-    /// Most rows of a batch, from 1 to 65,536. Default: 65,536.
+    /// Most rows of a batch, from 1 to 65,536. Default: 8,192.
     pub fn with_batch_rows(mut self, batch_rows: usize) -> Self {
-        self.batch_rows = batch_rows.clamp(1, DEFAULT_BATCH_ROWS);
+        self.batch_rows = batch_rows.clamp(1, MOST_BATCH_ROWS);
         self
     }
 

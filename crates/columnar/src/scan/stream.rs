@@ -111,9 +111,10 @@ impl Running {
         }
     }
 
-    /// Keeps as many row groups under way as there are threads. Under a limit it is one, unless that gave too little.
+    /// Keeps as many row groups under way as there are threads, and one more that is fetched meanwhile. Under a limit
+    /// it is one, unless that gave too little.
     fn begin(&mut self) {
-        let at_once = if self.left < u64::MAX { 1 } else { self.scan.inner.threads };
+        let at_once = if self.left < u64::MAX { 1 } else { self.scan.inner.threads + 1 };
         while self.under_way.len() < at_once {
             let Some(unit) = self.waiting.next() else { return };
             let (sender, batches) = mpsc::channel(READY);

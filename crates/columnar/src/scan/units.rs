@@ -25,8 +25,8 @@ use crate::{
 /// Where batches go; they wait for whoever reads.
 pub(super) type Batches = mpsc::Sender<Result<Vec<RecordBatch>>>;
 
-/// Rows that are handed over together, before the filter.
-const ROWS_AT_ONCE: usize = 4 * SEGMENT_ROWS;
+/// Bytes that are made before they are handed over: while they are near the processor, memory of those before is free.
+const BYTES_AT_ONCE: usize = 2 << 20;
 /// Rows of a batch where there is no memory for whole columns.
 const STREAMED_ROWS: usize = 8192;
 
@@ -43,7 +43,7 @@ async fn read(planned: Arc<Planned>, cpu: Arc<Semaphore>, unit: PlannedUnit, bat
     let filter = planned.filter.as_ref().filter(|_| !unit.all_pass);
     let mut keep = None;
     if let Some(filter) = filter {
-        let wanted = wanted_by_filter(&planned, file);
+        let wanted = wanted_by_filter(&planned, file, unit.unit);
         let Some(loaded) = load(&planned, &cpu, unit.file, unit.unit, wanted).await? else {
             return stream(planned, cpu, unit, batches).await;
         };
@@ -56,16 +56,18 @@ async fn read(planned: Arc<Planned>, cpu: Arc<Semaphore>, unit: PlannedUnit, bat
         }
         keep = Some(Arc::new(passing));
     }
-    let wanted = planned.outputs.iter().zip(&file.outputs).filter_map(|(output, column)| wanted(output, column));
+    let wanted = planned.outputs.iter().zip(&file.outputs).filter_map(|(output, column)| wanted(file, unit.unit, output, column));
     let Some(loaded) = load(&planned, &cpu, unit.file, unit.unit, wanted.collect()).await? else {
         return stream(planned, cpu, unit, batches).await;
     };
     let loaded = Arc::new(loaded);
     let rows = unit.rows as usize;
-    for start in (0..rows).step_by(ROWS_AT_ONCE) {
+    let mut next = 0;
+    while next < rows {
         let (planned, loaded, keep) = (planned.clone(), loaded.clone(), keep.clone());
-        let range = start..rows.min(start + ROWS_AT_ONCE);
-        let built = on_thread(&cpu, move || build(&planned, unit, &loaded, keep.as_deref(), range)).await??;
+        let build = move || build(&planned, unit, &loaded, keep.as_deref(), next..rows);
+        let (built, end) = on_thread(&cpu, build).await??;
+        next = end;
         if !built.is_empty() && batches.send(Ok(built)).await.is_err() {
             return Ok(());
         }
@@ -73,17 +75,20 @@ async fn read(planned: Arc<Planned>, cpu: Arc<Semaphore>, unit: PlannedUnit, bat
     Ok(())
 }
 
-fn wanted(output: &Output, column: &FileColumn) -> Option<Wanted> {
+/// What of a unit's column comes out; who insists on a dictionary shares those that the file has.
+fn wanted(file: &PlannedFile, unit: usize, output: &Output, column: &FileColumn) -> Option<Wanted> {
     let FileColumn::Read(projected) = column else { return None };
-    let representation = if output.insist { Representation::Dictionary } else { Representation::Native };
+    let made = output.insist && !file.metadata.is_dictionary(unit, projected);
+    let representation = if made { Representation::Dictionary } else { Representation::Native };
     Some((projected.clone(), representation))
 }
 
 /// A column of the filter is shared with one that comes out, if there is such a one.
-fn wanted_by_filter(planned: &Planned, file: &PlannedFile) -> Vec<Wanted> {
+fn wanted_by_filter(planned: &Planned, file: &PlannedFile, unit: usize) -> Vec<Wanted> {
     let shared = |column: &FileColumn| {
         let FileColumn::Read(projected) = column else { return None };
-        let outputs = planned.outputs.iter().zip(&file.outputs).filter_map(|(output, column)| wanted(output, column));
+        let outputs = planned.outputs.iter().zip(&file.outputs);
+        let outputs = outputs.filter_map(|(output, column)| wanted(file, unit, output, column));
         let mut same = outputs.filter(|(output, _)| output == projected);
         Some(same.next().unwrap_or_else(|| (projected.clone(), Representation::Native)))
     };
@@ -98,7 +103,7 @@ fn passing(
     evaluator: &mut Evaluator,
 ) -> Result<Vec<BooleanBuffer>> {
     let Some(file) = planned.files.get(unit.file) else { return Ok(Vec::new()) };
-    let mut wanted = wanted_by_filter(planned, file).into_iter();
+    let mut wanted = wanted_by_filter(planned, file, unit.unit).into_iter();
     let wanted: Vec<Option<Wanted>> = file
         .filtered
         .iter()
@@ -128,22 +133,29 @@ fn passing(
     segments.collect()
 }
 
+/// Bytes of a batch that are not those of the columns that it was made of.
+fn new_bytes(batch: &RecordBatch, columns: &[ArrayRef]) -> usize {
+    let made = batch.columns().iter().zip(columns).filter(|(made, of)| made.data_type() != of.data_type() || made.len() != of.len());
+    made.map(|(made, _)| made.get_array_memory_size()).sum()
+}
+
 fn lost() -> Error {
     Error::Ended { reason: "a column is not what its footer says".to_owned() }
 }
 
-/// The batches of some rows.
+/// The batches of the next rows, as many as make [`BYTES_AT_ONCE`], and where the rows after them begin.
 fn build(
     planned: &Planned,
     unit: PlannedUnit,
     loaded: &Loaded,
     keep: Option<&Vec<BooleanBuffer>>,
     rows: Range<usize>,
-) -> Result<Vec<RecordBatch>> {
-    let Some(file) = planned.files.get(unit.file) else { return Ok(Vec::new()) };
+) -> Result<(Vec<RecordBatch>, usize)> {
+    let Some(file) = planned.files.get(unit.file) else { return Ok((Vec::new(), rows.end)) };
     let mut built = Vec::new();
+    let mut bytes = 0;
     let mut start = rows.start;
-    while start < rows.end {
+    while start < rows.end && bytes < BYTES_AT_ONCE {
         let in_segment = start % SEGMENT_ROWS;
         let count = planned.batch_rows.min(SEGMENT_ROWS - in_segment).min(rows.end - start);
         let keep = keep.and_then(|keep| keep.get(start / SEGMENT_ROWS)).map(|keep| keep.slice(in_segment, count));
@@ -151,16 +163,18 @@ fn build(
             let columns = planned.outputs.iter().zip(&file.outputs).map(|(output, column)| match column {
                 FileColumn::Value(value) => batches::repeated(value, count, output.field.data_type()),
                 FileColumn::Read(_) => {
-                    let chunk = wanted(output, column).and_then(|wanted| loaded.chunk(&wanted));
+                    let chunk = wanted(file, unit.unit, output, column).and_then(|wanted| loaded.chunk(&wanted));
                     chunk.and_then(|chunk| chunk.slice(start, count)).ok_or_else(lost)
                 }
             });
             let columns: Vec<ArrayRef> = columns.collect::<Result<_>>()?;
-            built.push(batches::batch(&planned.schema, &planned.outputs, &columns, count, keep.as_ref())?);
+            let batch = batches::batch(&planned.schema, &planned.outputs, &columns, count, keep.as_ref())?;
+            bytes += new_bytes(&batch, &columns);
+            built.push(batch);
         }
         start += count;
     }
-    Ok(built)
+    Ok((built, start))
 }
 
 /// Reads a unit batch by batch, holding no whole column: slower, and in little memory.

@@ -1,5 +1,5 @@
 //! What the tests of scans share: folders of Parquet files, and scans as one batch.
-#![allow(dead_code, reason = "each test file uses some of it")]
+#![allow(dead_code, unreachable_pub, missing_docs, reason = "each test file uses some of it")]
 
 use std::{fs::File, time::{Duration, SystemTime}};
 

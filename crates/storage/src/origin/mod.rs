@@ -157,6 +157,12 @@ impl Origin {
         self.native.as_ref()
     }
 
+    /// The file that an object is, in a folder.
+    pub(crate) fn file(&self, path: &Path) -> Option<PathBuf> {
+        let folder = self.folder.as_ref()?;
+        Some(path.parts().fold(folder.clone(), |file, part| file.join(part.as_ref())))
+    }
+
     pub(crate) fn is_folder(&self) -> bool {
         self.folder.is_some()
     }

@@ -1,6 +1,6 @@
 //! Every way to evaluate a predicate agrees with the naive one.
 
-use std::sync::Arc;
+use std::{slice::from_ref, sync::Arc};
 
 use arrow::{
     array::{Array, ArrayRef, DictionaryArray, Int32Array, StringArray, UInt8Array},
@@ -72,7 +72,7 @@ fn rows_of_an_empty_dictionary_are_all_null() {
     let array: ArrayRef = Arc::new(DictionaryArray::new(keys, Arc::new(StringArray::new_null(0))));
     for (predicate, passing) in [(col("a").eq("x"), 0), (col("a").not_eq("x"), 0), (col("a").is_null(), 3)] {
         let bound = bind(&predicate, DataType::Utf8);
-        let rows = bound.evaluator().evaluate(&[array.clone()], 3).unwrap();
+        let rows = bound.evaluator().evaluate(from_ref(&array), 3).unwrap();
         assert_eq!(rows.count_set_bits(), passing, "{predicate}");
     }
 }
@@ -85,7 +85,7 @@ fn a_dictionary_is_asked_again_only_when_it_is_another() {
     let second: ArrayRef = Arc::new(vec!["y", "x", "x"].into_iter().collect::<DictionaryArray<UInt16Type>>());
     for _ in 0..2 {
         for (array, expected) in [(&first, [true, false, true]), (&second, [false, true, true])] {
-            let rows = evaluator.evaluate(&[array.clone()], 3).unwrap();
+            let rows = evaluator.evaluate(from_ref(array), 3).unwrap();
             assert_eq!(rows, BooleanBuffer::from(&expected[..]));
         }
     }
@@ -101,7 +101,7 @@ fn a_dictionary_may_have_more_values_than_its_keys_can_name() {
         (col("a").gt_eq(260), [false, false, false]),
         (col("a").not_eq(100), [true, false, true]),
     ] {
-        let rows = bind(&predicate, DataType::Int32).evaluator().evaluate(&[array.clone()], 3).unwrap();
+        let rows = bind(&predicate, DataType::Int32).evaluator().evaluate(from_ref(&array), 3).unwrap();
         assert_eq!(rows, BooleanBuffer::from(&expected[..]), "{predicate}");
     }
 }

@@ -68,11 +68,15 @@ pub(crate) fn holds(predicate: &Predicate, sample: &Sample, row: usize) -> Optio
 }
 
 fn any(values: impl Iterator<Item = Option<bool>>) -> Option<bool> {
-    values.fold(Some(false), |left, right| match (left, right) {
-        (Some(true), _) | (_, Some(true)) => Some(true),
-        (None, _) | (_, None) => None,
-        _ => Some(false),
-    })
+    let mut unknown = false;
+    for value in values {
+        match value {
+            Some(true) => return Some(true),
+            Some(false) => {}
+            None => unknown = true,
+        }
+    }
+    (!unknown).then_some(false)
 }
 
 fn like(pattern: &[char], text: &[char]) -> bool {

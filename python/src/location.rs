@@ -1,0 +1,38 @@
+//! Paths and URLs as users give them.
+
+use pyo3::prelude::*;
+
+/// The text of any Python value that names a file.
+pub(crate) fn text(path: &Bound<'_, PyAny>) -> PyResult<String> {
+    path.py().import("os")?.getattr("fsdecode")?.call1((path,))?.extract()
+}
+
+/// A URL as it is, and a local path from the root: what it is relative to may be another folder when it is used.
+pub(crate) fn location(path: &Bound<'_, PyAny>) -> PyResult<String> {
+    let given = text(path)?;
+    if given.contains("://") {
+        return Ok(given);
+    }
+    let (os, paths) = (path.py().import("os")?, path.py().import("os.path")?);
+    let from = os.getattr("getcwd")?.call0()?;
+    paths.getattr("join")?.call1((from, paths.getattr("expanduser")?.call1((given,))?))?.extract()
+}
+
+/// Whether a location is on this machine, where asking for the version of a file costs next to nothing.
+pub(crate) fn is_local(location: &str) -> bool {
+    !location.contains("://") || location.starts_with("file://")
+}
+
+/// The text without the users and passwords of the URLs in it.
+pub(crate) fn without_credentials(text: &str) -> String {
+    let mut clean = String::with_capacity(text.len());
+    let mut rest = text;
+    while let Some((before, after)) = rest.split_once("://") {
+        clean += before;
+        clean += "://";
+        let authority = after.find(|c: char| c == '/' || c.is_whitespace()).unwrap_or(after.len());
+        let host = after.get(..authority).and_then(|authority| authority.rfind('@')).map_or(0, |at| at + 1);
+        rest = after.get(host..).unwrap_or("");
+    }
+    clean + rest
+}

@@ -1,0 +1,77 @@
+"""Scans that a node does, through its Flight door."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from pathlib import Path
+
+import polars as pl
+import pyarrow as pa
+import pyarrow.compute as pc
+import pytest
+import stylobate as st
+
+
+@pytest.fixture(scope="module")
+def node(files: dict[str, Path]) -> Iterator[st.Node]:
+    """A node that serves the files as the bucket `lake`."""
+    with st.Node({"lake": files["parquet"].parent}, memory="256MiB") as node:
+        yield node
+
+
+@pytest.mark.parametrize("name", ["orders.parquet", "orders.orc"])
+def test_a_scan_by_a_node_gives_what_a_local_one_does(node: st.Node, table: pa.Table, name: str) -> None:
+    filter = (st.col("quantity") < 24) & st.col("mode").is_in(["AIR", "MAIL"])
+    columns = ["key", "mode", "discount", "tags"]
+    scan = st.scan(f"lake/{name}", node=node.flight_endpoint, columns=columns, filter=filter)
+    expected = table.filter((pc.field("quantity") < 24) & pc.field("mode").isin(["AIR", "MAIL"])).select(
+        columns
+    )
+    assert scan.schema.names == columns
+    assert scan.to_arrow().to_pydict() == expected.to_pydict()
+    assert scan.count() == expected.num_rows
+    assert sum(batch.num_rows for batch in scan.batches()) == expected.num_rows
+    assert pl.DataFrame(scan)["key"].to_list() == expected["key"].to_pylist()
+    assert scan.to_pandas()["key"].tolist() == expected["key"].to_pylist()
+    assert "node='grpc://" in repr(scan)
+
+
+def test_a_limit_holds_for_all_that_a_node_sends(node: st.Node) -> None:
+    for limit in (0, 5, 20_001):
+        scan = st.scan("lake/orders.parquet", node=node.flight_endpoint, columns=["key"], limit=limit)
+        assert scan.to_arrow()["key"].to_pylist() == list(range(limit))
+        assert scan.count() == limit
+
+
+def test_what_a_node_refuses_is_the_same_kind_of_error(node: st.Node) -> None:
+    at = node.flight_endpoint
+    with pytest.raises(st.NotFoundError, match="none.parquet"):
+        st.scan("lake/none.parquet", node=at)
+    with pytest.raises(st.NotFoundError, match="bucket"):
+        st.scan("sea/orders.parquet", node=at)
+    with pytest.raises(st.FilterError, match="filter"):
+        st.scan("lake/orders.orc", node=at, filter="quantity <")
+    with pytest.raises(st.ColumnNotFoundError, match="nope"):
+        st.scan("lake/orders.orc", node=at, columns=["nope"])
+    with pytest.raises(st.ConfigError, match="one path"):
+        st.scan(["lake/a", "lake/b"], node=at)
+    with pytest.raises(TypeError, match="threads"):
+        st.scan("lake/orders.orc", node=at, threads=1)
+    with pytest.raises(TypeError, match="token"):
+        st.scan("lake/orders.orc", token="x")
+    with pytest.raises(st.StorageError):
+        st.scan("lake/orders.orc", node="grpc://127.0.0.1:1")
+
+
+def test_a_node_with_keys_wants_a_token(files: dict[str, Path], tmp_path: Path) -> None:
+    config = tmp_path / "node.toml"
+    config.write_text(
+        '[[access_key]]\nid = "me"\nsecret = "a-long-secret"\nbuckets = ["*"]\n[[bucket]]\n'
+        f'name = "lake"\nurl = "{files["orc"].parent}"\n'
+    )
+    door = "127.0.0.1:0"
+    with st.Node(config=config, listen=door, flight=door, admin=door) as node:
+        scan = st.scan("lake/orders.orc", node=node.flight_endpoint, token="a-long-secret")
+        assert scan.count() == 30_000
+        with pytest.raises(st.StorageError):
+            st.scan("lake/orders.orc", node=node.flight_endpoint)
