@@ -97,7 +97,8 @@ fn main() -> Result<()> {
 
 async fn scan(arguments: &Arguments, cache: &Cache) -> Result<usize> {
     let dictionary = if arguments.dictionary { Dictionaries::All } else { Dictionaries::None };
-    let mut request = ScanRequest::new(&arguments.file).with_dictionary(dictionary).with_threads(arguments.threads);
+    let mut request =
+        ScanRequest::new(&arguments.file).with_dictionary(dictionary).with_threads(arguments.threads);
     if let Some(columns) = &arguments.columns {
         request = request.with_columns(columns);
     }
@@ -122,7 +123,8 @@ fn read(arguments: &Arguments) -> Result<usize> {
     let schema = Schema::new(fields.collect::<Vec<_>>());
     let options = ArrowReaderOptions::new().with_schema(schema.into());
     let metadata = ArrowReaderMetadata::try_new(plain.metadata().clone(), options)?;
-    let mut builder = ParquetRecordBatchReaderBuilder::new_with_metadata(file, metadata).with_batch_size(8192);
+    let mut builder =
+        ParquetRecordBatchReaderBuilder::new_with_metadata(file, metadata).with_batch_size(8192);
     if let Some(columns) = &arguments.columns {
         let mask = ProjectionMask::columns(builder.parquet_schema(), columns.iter().map(String::as_str));
         builder = builder.with_projection(mask);

@@ -5,8 +5,8 @@ use std::{collections::HashMap, sync::Arc};
 
 use parking_lot::Mutex;
 use stylobate_storage::{
-    Budget, ByteSize, CacheOptions, CacheStats, ConsistencyRules, FolderReads, Origin, PageCache, ReadOptions,
-    ReadStats, ReadThrough,
+    Budget, ByteSize, CacheOptions, CacheStats, ConsistencyRules, FolderReads, Origin, PageCache,
+    ReadOptions, ReadStats, ReadThrough,
 };
 
 use crate::{Result, chunk_cache::ChunkCache};

@@ -107,13 +107,6 @@ impl ChunkCache {
         }
     }
 
-    /// The chunk, if it is there.
-    pub(crate) fn get(&self, key: &ChunkKey) -> Option<Chunk> {
-        let chunk = self.chunks.get(key);
-        self.hits.fetch_add(u64::from(chunk.is_some()), Ordering::Relaxed);
-        chunk
-    }
-
     /// The chunk, once whoever makes it has it, or the duty to make it.
     ///
     /// Who holds several promises takes them in the order of their columns, so that no two wait for one another.
@@ -202,10 +195,15 @@ where
     // A shard must have room for chunks of tens of megabytes.
     let shards = (capacity / (256 << 20)).next_power_of_two().clamp(1, 16) as usize;
     let items = (capacity / usual_item).clamp(64, 1 << 20) as usize;
-    let options =
-        OptionsBuilder::new().shards(shards).estimated_items_capacity(items).weight_capacity(capacity).build();
+    let options = OptionsBuilder::new()
+        .shards(shards)
+        .estimated_items_capacity(items)
+        .weight_capacity(capacity)
+        .build();
     match options {
-        Ok(options) => Cache::with_options(options, Weigh, DefaultHashBuilder::default(), DefaultLifecycle::default()),
+        Ok(options) => {
+            Cache::with_options(options, Weigh, DefaultHashBuilder::default(), DefaultLifecycle::default())
+        }
         Err(_) => Cache::with_weighter(items, capacity, Weigh),
     }
 }

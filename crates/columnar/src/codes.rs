@@ -4,15 +4,18 @@
 //! shuffle puts the bytes of each into a lane of 32 bits, a shift per lane and a mask leave its bits. Memory is
 //! written once, never zeroed first. Processors without AVX2 take the plain loop, which gives the same.
 
-#![expect(unsafe_code, reason = "unpacking by vectors is several times faster, and a checked array is not checked again")]
+#![expect(
+    unsafe_code,
+    reason = "unpacking by vectors is several times faster, and a checked array is not checked again"
+)]
 
 use std::sync::Arc;
 
 use arrow::{
     array::{Array, ArrayRef, ArrowPrimitiveType, AsArray, DictionaryArray, PrimitiveArray},
     buffer::{BooleanBuffer, NullBuffer, ScalarBuffer},
-    util::bit_iterator::BitSliceIterator,
     datatypes::{ArrowDictionaryKeyType, ArrowNativeType, UInt8Type, UInt16Type, UInt32Type},
+    util::bit_iterator::BitSliceIterator,
 };
 
 /// What is wrong with codes; the caller knows where they are from.
@@ -132,7 +135,8 @@ impl<T: Code> Codes<T> {
         if nulls.as_ref().is_some_and(|nulls| nulls.len() != self.codes.len()) {
             return Err("as many codes as rows are needed");
         }
-        let all_null = nulls.as_ref().map_or(self.codes.is_empty(), |nulls| nulls.null_count() == nulls.len());
+        let all_null =
+            nulls.as_ref().map_or(self.codes.is_empty(), |nulls| nulls.null_count() == nulls.len());
         if !all_null && self.limit.max(1) > values.len() {
             return Err("a code beyond the dictionary");
         }
@@ -204,7 +208,13 @@ pub(crate) fn read_varint(data: &mut &[u8]) -> Option<u32> {
     None
 }
 
-fn append_packed<T: Code>(data: &[u8], width: u8, count: usize, values: usize, out: &mut Vec<T>) -> Result<(), Reason> {
+fn append_packed<T: Code>(
+    data: &[u8],
+    width: u8,
+    count: usize,
+    values: usize,
+    out: &mut Vec<T>,
+) -> Result<(), Reason> {
     let most = if width == 0 {
         out.resize(out.len() + count, T::from(0));
         0
@@ -429,7 +439,8 @@ mod avx2 {
             unsafe {
                 let from = data.as_ptr().add(quad * 4 * layout.step);
                 let (a, b) = (layout.eight(from), layout.eight(from.add(layout.step)));
-                let (c, d) = (layout.eight(from.add(2 * layout.step)), layout.eight(from.add(3 * layout.step)));
+                let (c, d) =
+                    (layout.eight(from.add(2 * layout.step)), layout.eight(from.add(3 * layout.step)));
                 let (low, high) = (_mm256_packus_epi32(a, b), _mm256_packus_epi32(c, d));
                 let packed = _mm256_permutevar8x32_epi32(_mm256_packus_epi16(low, high), order);
                 most = _mm256_max_epu8(most, packed);

@@ -1,6 +1,9 @@
 //! Files of both formats, told apart by their last bytes.
 
-use arrow::{array::{Array, ArrayRef}, datatypes::SchemaRef};
+use arrow::{
+    array::{Array, ArrayRef},
+    datatypes::SchemaRef,
+};
 use stylobate_storage::OpenObject;
 use tokio::runtime::Handle;
 
@@ -122,7 +125,12 @@ impl FileMetadata {
     }
 
     /// Reads the bytes of these columns, near ranges together.
-    pub(crate) async fn read(&self, object: &OpenObject, unit: usize, columns: &[Projected]) -> Result<UnitBytes> {
+    pub(crate) async fn read(
+        &self,
+        object: &OpenObject,
+        unit: usize,
+        columns: &[Projected],
+    ) -> Result<UnitBytes> {
         match self {
             Self::Parquet(file) => file.read(object, unit, columns).await.map(UnitBytes::Parquet),
             Self::Orc(file) => file.read(object, unit, columns).await.map(UnitBytes::Orc),
@@ -146,7 +154,9 @@ impl FileMetadata {
         representation: Representation,
     ) -> Result<Chunk> {
         match (self, bytes) {
-            (Self::Parquet(file), UnitBytes::Parquet(bytes)) => file.decode(unit, column, bytes, representation),
+            (Self::Parquet(file), UnitBytes::Parquet(bytes)) => {
+                file.decode(unit, column, bytes, representation)
+            }
             (Self::Orc(file), UnitBytes::Orc(bytes)) => {
                 let batches = file.decode(unit, std::slice::from_ref(column), bytes.clone(), SEGMENT_ROWS)?;
                 let segments: Vec<ArrayRef> = batches.filter_map(first_column).collect::<Result<_>>()?;

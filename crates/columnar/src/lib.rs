@@ -26,8 +26,8 @@ mod table;
 pub use cache::{Cache, ColumnStats};
 pub use error::{Error, Result};
 pub use inspect::{
-    BoundValue, ChunkInspection, ColumnInspection, DictionaryUse, FileFormat, Inspection, MetadataEntry, PartInspection,
-    SchemaNode, inspect, inspect_all,
+    BoundValue, ChunkInspection, ColumnInspection, DictionaryUse, FileFormat, Inspection, MetadataEntry,
+    PartInspection, SchemaNode, inspect, inspect_all,
 };
 pub use predicate::{Column, CompareOp, Literal, Predicate, col};
 pub use scan::{Dictionaries, Scan, ScanPart, ScanRequest, ScanStream, Source};

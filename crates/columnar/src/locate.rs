@@ -114,12 +114,15 @@ fn partition(folder: &str) -> Option<(String, Option<String>)> {
 
 fn place(source: &Source, cache: &Cache) -> Result<Place> {
     match source {
-        Source::Store { store, pattern } => below(store.clone(), pattern.clone(), pattern.trim_start_matches('/')),
+        Source::Store { store, pattern } => {
+            below(store.clone(), pattern.clone(), pattern.trim_start_matches('/'))
+        }
         Source::Url { url, options } if url.contains("://") => {
             let wrong = |reason: String| Error::Pattern { pattern: url.clone(), reason };
             let parsed = Url::parse(url).map_err(|error| wrong(error.to_string()))?;
             if parsed.scheme() == "file" {
-                let path = parsed.to_file_path().map_err(|()| wrong("not a path of this machine".to_owned()))?;
+                let path =
+                    parsed.to_file_path().map_err(|()| wrong("not a path of this machine".to_owned()))?;
                 return local(cache, url, &path);
             }
             // The part before the path, whatever it is made of.
@@ -151,7 +154,11 @@ fn local(cache: &Cache, given: &str, path: &std::path::Path) -> Result<Place> {
         false => text.to_owned(),
     };
     let slash = if given.ends_with('/') && !text.ends_with('/') { "/" } else { "" };
-    below(cache.store("file:///", &[])?, given.to_owned(), &format!("{}{slash}", text.trim_start_matches('/')))
+    below(
+        cache.store("file:///", &[])?,
+        given.to_owned(),
+        &format!("{}{slash}", text.trim_start_matches('/')),
+    )
 }
 
 fn below(store: ReadThrough, given: String, path: &str) -> Result<Place> {
@@ -176,7 +183,10 @@ mod tests {
     #[test]
     fn folders_of_a_path_say_the_values_of_columns() {
         assert_eq!(partition("year=2024"), Some(("year".to_owned(), Some("2024".to_owned()))));
-        assert_eq!(partition("city=S%C3%A3o%20Paulo"), Some(("city".to_owned(), Some("São Paulo".to_owned()))));
+        assert_eq!(
+            partition("city=S%C3%A3o%20Paulo"),
+            Some(("city".to_owned(), Some("São Paulo".to_owned())))
+        );
         assert_eq!(partition("x=__HIVE_DEFAULT_PARTITION__"), Some(("x".to_owned(), None)));
         assert_eq!(partition("plain"), None);
         assert_eq!(path_of("s3://bucket/a?b/*.parquet"), "/a?b/*.parquet");

@@ -57,7 +57,9 @@ fn pruned(field: &FieldRef, next_leaf: &mut usize, projected: &Projected) -> Opt
         }
         DataType::List(item) => Some(with(DataType::List(inner(item, next_leaf)?))),
         DataType::LargeList(item) => Some(with(DataType::LargeList(inner(item, next_leaf)?))),
-        DataType::FixedSizeList(item, len) => Some(with(DataType::FixedSizeList(inner(item, next_leaf)?, *len))),
+        DataType::FixedSizeList(item, len) => {
+            Some(with(DataType::FixedSizeList(inner(item, next_leaf)?, *len)))
+        }
         DataType::Map(entries, sorted) => Some(with(DataType::Map(inner(entries, next_leaf)?, *sorted))),
         _ => {
             let leaf = *next_leaf;
@@ -116,7 +118,8 @@ fn collect(data_type: &DataType, path: &[&str], next_leaf: &mut usize, leaves: &
 pub(crate) fn widened(a: &DataType, b: &DataType) -> Option<DataType> {
     use DataType::{
         Binary, BinaryView, Date32, Date64, Decimal128, Decimal256, Float16, Float32, Float64, Int8, Int16,
-        Int32, Int64, LargeBinary, LargeUtf8, List, Null, Struct, Timestamp, UInt8, UInt16, UInt32, UInt64, Utf8, Utf8View,
+        Int32, Int64, LargeBinary, LargeUtf8, List, Null, Struct, Timestamp, UInt8, UInt16, UInt32, UInt64,
+        Utf8, Utf8View,
     };
     if a == b {
         return Some(a.clone());
@@ -135,7 +138,11 @@ pub(crate) fn widened(a: &DataType, b: &DataType) -> Option<DataType> {
         (UInt8 | UInt16 | UInt32, UInt64) | (UInt64, UInt8 | UInt16 | UInt32) => UInt64,
         (Float16, Float32) | (Float32, Float16) => Float32,
         (Float16 | Float32, Float64) | (Float64, Float16 | Float32) => Float64,
-        (Float64 | Float32, small) | (small, Float64 | Float32) if signed(small).is_some_and(|bits| bits <= 32) => Float64,
+        (Float64 | Float32, small) | (small, Float64 | Float32)
+            if signed(small).is_some_and(|bits| bits <= 32) =>
+        {
+            Float64
+        }
         (Decimal128(p, s), Decimal128(q, t)) => {
             let scale = (*s).max(*t);
             let whole = (i16::from(*p) - i16::from(*s)).max(i16::from(*q) - i16::from(*t));
@@ -148,9 +155,9 @@ pub(crate) fn widened(a: &DataType, b: &DataType) -> Option<DataType> {
         (Binary, BinaryView) | (BinaryView, Binary) => Binary,
         (Date32, Date64) | (Date64, Date32) => Date64,
         (Timestamp(u, zone), Timestamp(v, other)) if zone == other => Timestamp(finer(*u, *v), zone.clone()),
-        (List(a), List(b)) => {
-            List(Arc::new(a.as_ref().clone().with_data_type(widened(a.data_type(), b.data_type())?).with_nullable(true)))
-        }
+        (List(a), List(b)) => List(Arc::new(
+            a.as_ref().clone().with_data_type(widened(a.data_type(), b.data_type())?).with_nullable(true),
+        )),
         (Struct(a), Struct(b)) if a.len() == b.len() => {
             let both = a.iter().zip(b).map(|(a, b)| {
                 let same = a.name() == b.name();
@@ -184,7 +191,13 @@ mod tests {
     fn nested() -> Field {
         let inner = Fields::from(vec![
             Field::new("b", DataType::Int32, true),
-            Field::new("c", DataType::Struct(vec![Field::new("d", DataType::Utf8, true), Field::new("e", DataType::Utf8, true)].into()), true),
+            Field::new(
+                "c",
+                DataType::Struct(
+                    vec![Field::new("d", DataType::Utf8, true), Field::new("e", DataType::Utf8, true)].into(),
+                ),
+                true,
+            ),
         ]);
         Field::new("a", DataType::Struct(inner), true)
     }
@@ -212,6 +225,9 @@ mod tests {
         assert_eq!(widened(&Int32, &Float64), Some(Float64));
         assert_eq!(widened(&Int64, &Float64), None);
         assert_eq!(widened(&Utf8, &Int32), None);
-        assert_eq!(widened(&DataType::Decimal128(10, 2), &DataType::Decimal128(9, 4)), Some(DataType::Decimal128(12, 4)));
+        assert_eq!(
+            widened(&DataType::Decimal128(10, 2), &DataType::Decimal128(9, 4)),
+            Some(DataType::Decimal128(12, 4))
+        );
     }
 }

@@ -72,11 +72,16 @@ impl Table {
                     fields.push(field.as_ref().clone().with_nullable(true));
                     continue;
                 };
-                let data_type = widened(known.data_type(), field.data_type()).ok_or_else(|| Error::Schema {
-                    object: located.path.to_string(),
-                    column: field.name().clone(),
-                    reason: format!("it is {} here and {} in files before", field.data_type(), known.data_type()),
-                })?;
+                let data_type =
+                    widened(known.data_type(), field.data_type()).ok_or_else(|| Error::Schema {
+                        object: located.path.to_string(),
+                        column: field.name().clone(),
+                        reason: format!(
+                            "it is {} here and {} in files before",
+                            field.data_type(),
+                            known.data_type()
+                        ),
+                    })?;
                 *known = known.clone().with_data_type(data_type);
             }
         }
@@ -177,7 +182,8 @@ impl Table {
             let own = file.schema().field(root);
             let table = self.schema.field(projected.root);
             if projected.leaves.is_some() && !same_layout(own.data_type(), table.data_type()) {
-                let reason = "its fields differ from those of other files: ask for the whole column".to_owned();
+                let reason =
+                    "its fields differ from those of other files: ask for the whole column".to_owned();
                 return Err(Error::Schema { object: object.to_owned(), column: name.clone(), reason });
             }
             return Ok(FileColumn::Read(Projected { root, leaves: projected.leaves.clone() }));
@@ -221,7 +227,11 @@ impl Output {
     pub(crate) fn with_types_of(outputs: Vec<Self>, schema: &Schema) -> Result<Vec<Self>> {
         if outputs.len() != schema.fields().len() {
             let reason = format!("{} columns come out, not {}", outputs.len(), schema.fields().len());
-            return Err(Error::Schema { object: "the schema given".to_owned(), column: String::new(), reason });
+            return Err(Error::Schema {
+                object: "the schema given".to_owned(),
+                column: String::new(),
+                reason,
+            });
         }
         let retyped = outputs.into_iter().zip(schema.fields()).map(|(output, field)| {
             let values = value_type(field.data_type()).clone();
@@ -242,7 +252,12 @@ fn as_output(
     let is_partition = matches!(field.data_type(), DataType::Dictionary(..));
     let is_text = matches!(
         values,
-        DataType::Utf8 | DataType::LargeUtf8 | DataType::Utf8View | DataType::Binary | DataType::LargeBinary | DataType::BinaryView
+        DataType::Utf8
+            | DataType::LargeUtf8
+            | DataType::Utf8View
+            | DataType::Binary
+            | DataType::LargeBinary
+            | DataType::BinaryView
     );
     let insist = match dictionaries {
         Dictionaries::All => is_text,
@@ -268,7 +283,12 @@ fn as_output(
             Err(_) => true,
         };
         let key = if automatic || files.iter().all(few) { DataType::UInt16 } else { DataType::UInt32 };
-        Arc::new(field.as_ref().clone().with_data_type(DataType::Dictionary(Box::new(key), Box::new(values.clone()))))
+        Arc::new(
+            field
+                .as_ref()
+                .clone()
+                .with_data_type(DataType::Dictionary(Box::new(key), Box::new(values.clone()))),
+        )
     };
     Output { field, projected, values, insist }
 }
@@ -286,7 +306,9 @@ fn same_layout(a: &DataType, b: &DataType) -> bool {
     match (a, b) {
         (DataType::Struct(a), DataType::Struct(b)) => {
             a.len() == b.len()
-                && a.iter().zip(b).all(|(a, b)| a.name() == b.name() && same_layout(a.data_type(), b.data_type()))
+                && a.iter()
+                    .zip(b)
+                    .all(|(a, b)| a.name() == b.name() && same_layout(a.data_type(), b.data_type()))
         }
         (DataType::List(a), DataType::List(b)) => same_layout(a.data_type(), b.data_type()),
         (a, b) => a == b || (!a.is_nested() && !b.is_nested()),
@@ -359,11 +381,17 @@ impl OfFile<'_> {
             Some(data_type) => {
                 let inner = inner?;
                 // What does not fit the wider type is no bound.
-                if *inner.data_type() == data_type { Some(inner) } else { arrow::compute::cast(&inner, &data_type).ok() }
+                if *inner.data_type() == data_type {
+                    Some(inner)
+                } else {
+                    arrow::compute::cast(&inner, &data_type).ok()
+                }
             }
             None => {
                 let value = self.value(column)??;
-                concat(&vec![value.as_ref() as &dyn Array; self.parts().max(1)]).ok().filter(|_| self.parts() > 0)
+                concat(&vec![value.as_ref() as &dyn Array; self.parts().max(1)])
+                    .ok()
+                    .filter(|_| self.parts() > 0)
             }
         }
     }

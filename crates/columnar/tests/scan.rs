@@ -1,4 +1,5 @@
 //! Scans over files that the parquet crate wrote, against what was put in.
+#![allow(clippy::unwrap_used, reason = "helpers of tests may unwrap as tests do")]
 
 mod support;
 
@@ -21,13 +22,15 @@ fn table(rows: usize) -> RecordBatch {
         Field::new("name", DataType::Utf8, true),
         Field::new("size", DataType::Int32, true),
     ]);
-    let kind = |i: usize| (i % 11 != 0).then(|| format!("kind {}", i % 7));
-    let name = |i: usize| (i % 13 != 0).then(|| format!("name of row {i}"));
+    let kind = |i: usize| (!i.is_multiple_of(11)).then(|| format!("kind {}", i % 7));
+    let name = |i: usize| (!i.is_multiple_of(13)).then(|| format!("name of row {i}"));
     let columns: Vec<ArrayRef> = vec![
         Arc::new((0..rows as i64).collect::<Int64Array>()),
         Arc::new((0..rows).map(kind).collect::<StringArray>()),
         Arc::new((0..rows).map(name).collect::<StringArray>()),
-        Arc::new((0..rows).map(|i| (i % 5 != 0).then_some((i % 1000) as i32)).collect::<Int32Array>()),
+        Arc::new(
+            (0..rows).map(|i| (!i.is_multiple_of(5)).then_some((i % 1000) as i32)).collect::<Int32Array>(),
+        ),
     ];
     RecordBatch::try_new(Arc::new(schema), columns).unwrap()
 }
@@ -53,9 +56,17 @@ async fn what_was_written_is_read() {
                     assert_eq!(&cast(column, expected.data_type()).unwrap(), expected);
                 }
                 let kind = read.schema().field(1).data_type().clone();
-                assert_eq!(matches!(kind, DataType::Dictionary(..)), dictionary != Dictionaries::None, "{kind}");
+                assert_eq!(
+                    matches!(kind, DataType::Dictionary(..)),
+                    dictionary != Dictionaries::None,
+                    "{kind}"
+                );
                 let name = read.schema().field(2).data_type().clone();
-                assert_eq!(matches!(name, DataType::Dictionary(..)), dictionary == Dictionaries::All, "{name}");
+                assert_eq!(
+                    matches!(name, DataType::Dictionary(..)),
+                    dictionary == Dictionaries::All,
+                    "{name}"
+                );
             }
         }
     }
@@ -101,7 +112,8 @@ async fn parts_together_are_the_whole() {
     folder.parquet("t/a=1/x.parquet", &written.slice(0, 60_000), properties.clone());
     folder.parquet("t/a=x/y.parquet", &written.slice(60_000, 40_000), properties);
     let cache = cache(1 << 28).await;
-    let request = ScanRequest::new(folder.path("t")).with_columns(["id", "a"]).with_filter(col("kind").is_not_null());
+    let request =
+        ScanRequest::new(folder.path("t")).with_columns(["id", "a"]).with_filter(col("kind").is_not_null());
     let scan = request.clone().plan(&cache).await.unwrap();
     let whole = scan.collect().await.unwrap();
     let parts = scan.parts(5);
@@ -125,7 +137,11 @@ async fn folders_named_like_values_become_columns() {
     let written = table(10);
     for year in [2023, 2024] {
         for city in ["Berlin", "S%C3%A3o%20Paulo", "__HIVE_DEFAULT_PARTITION__"] {
-            folder.parquet(&format!("t/year={year}/city={city}/x.parquet"), &written, WriterProperties::default());
+            folder.parquet(
+                &format!("t/year={year}/city={city}/x.parquet"),
+                &written,
+                WriterProperties::default(),
+            );
         }
     }
     std::fs::write(folder.path("t/_SUCCESS"), "x").unwrap();
@@ -156,12 +172,19 @@ async fn files_with_other_columns_and_narrower_types_go_together() {
     let read = collect(ScanRequest::new(folder.path("t")), &cache).await.unwrap();
     assert_eq!(read.column(0).as_ref(), &Int64Array::from(vec![1, 2, 1 << 40]) as &dyn Array);
     assert_eq!(strings(read.column(1)), [Some("p".to_owned()), Some("q".to_owned()), None]);
-    let large = ScanRequest::new(folder.path("t")).with_filter(col("x").gt(5_000_000_000_i64)).plan(&cache).await.unwrap();
+    let large = ScanRequest::new(folder.path("t"))
+        .with_filter(col("x").gt(5_000_000_000_i64))
+        .plan(&cache)
+        .await
+        .unwrap();
     assert_eq!(large.units(), 1, "bounds of a narrower column rule it out");
     let wrong = RecordBatch::try_from_iter([("x", Arc::new(StringArray::from(vec!["z"])) as ArrayRef)]);
     folder.parquet("t/c.parquet", &wrong.unwrap(), WriterProperties::default());
     let error = collect(ScanRequest::new(folder.path("t")), &cache).await.unwrap_err();
-    assert!(matches!(&error, Error::Schema { object, column, .. } if object.contains("c.parquet") && column == "x"), "{error}");
+    assert!(
+        matches!(&error, Error::Schema { object, column, .. } if object.contains("c.parquet") && column == "x"),
+        "{error}"
+    );
 }
 
 #[tokio::test(flavor = "multi_thread")]
@@ -173,7 +196,8 @@ async fn statistics_rule_out_row_groups() {
         .build();
     let path = folder.parquet("t.parquet", &table(100_000), properties);
     let cache = cache(1 << 28).await;
-    let scan = ScanRequest::new(&path).with_filter(col("id").between(25_000, 34_999)).plan(&cache).await.unwrap();
+    let scan =
+        ScanRequest::new(&path).with_filter(col("id").between(25_000, 34_999)).plan(&cache).await.unwrap();
     assert_eq!(scan.units(), 2);
     assert_eq!(scan.collect().await.unwrap().iter().map(RecordBatch::num_rows).sum::<usize>(), 10_000);
     assert_eq!(cache.stats().pruned_units, 8);

@@ -33,8 +33,8 @@ use axum::{
 use serde_json::json;
 
 pub use self::ready::check_origins;
-pub(crate) use self::{stats::collect as statistics_of, warm::warm};
 use self::{keys::AdminKeys, ready::Readiness, warm::Target};
+pub(crate) use self::{stats::collect as statistics_of, warm::warm};
 use crate::{
     Bucket, Node,
     config::{AccessKeyConfig, scrubbed},

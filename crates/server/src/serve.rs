@@ -151,8 +151,13 @@ impl Door {
     }
 
     /// Accepts connections until `stop`, then drains them.
-    async fn serve<C, F>(self, connection: C, node: Arc<Node>, stop: CancellationToken, drain_timeout: Duration)
-    where
+    async fn serve<C, F>(
+        self,
+        connection: C,
+        node: Arc<Node>,
+        stop: CancellationToken,
+        drain_timeout: Duration,
+    ) where
         C: Fn(TcpStream, Watcher) -> F,
         F: Future<Output = Result<(), Ended>> + Send + 'static,
     {

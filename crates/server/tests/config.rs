@@ -143,7 +143,8 @@ fn the_flight_door_is_told_where_it_listens_and_what_its_tickets_are() {
         assert_eq!(resolved.config.server.flight, None);
         assert_eq!(line(&resolved, "flight"), "flight = \"off\" # flag --flight");
     }
-    let file = "[flight]\nticket_secret = 'sixteen hunter2!'\nticket_lifetime = '5m'\n[[bucket]]\nurl = './a'\n";
+    let file =
+        "[flight]\nticket_secret = 'sixteen hunter2!'\nticket_lifetime = '5m'\n[[bucket]]\nurl = './a'\n";
     let resolved = resolve(file, &[], Layer::default()).unwrap();
     assert_eq!(resolved.config.flight.ticket_secret.as_ref().unwrap().expose(), "sixteen hunter2!");
     assert_eq!(line(&resolved, "ticket_secret"), "ticket_secret = \"***\" # node.toml:2");
@@ -159,7 +160,10 @@ fn what_the_flight_door_cannot_be_told_is_an_error() {
     for (file, said) in [
         ("[flight]\nticket_secret = 'hunter2'\n", "node.toml:2: ticket_secret: give at least 16"),
         ("[flight]\nticket_secret_env = 'NOT_SET'\n", "node.toml:2: ticket_secret_env: the variable NOT_SET"),
-        ("[flight]\nticket_secret = 'a'\nticket_secret_env = 'b'\n", "node.toml:3: give one of `ticket_secret`"),
+        (
+            "[flight]\nticket_secret = 'a'\nticket_secret_env = 'b'\n",
+            "node.toml:3: give one of `ticket_secret`",
+        ),
         ("[flight]\nticket_secrt = 'a'\n", "did you mean `ticket_secret`?"),
         ("[flight]\nticket_lifetime = 'soon'\n", "node.toml:2: ticket_lifetime: \"soon\" is not a time"),
         ("[server]\nflight = '0.0.0.0:1'\n", "the flight door refuses 0.0.0.0:1: without access keys"),

@@ -63,7 +63,9 @@ impl<W: Write> Encode for ArrowFileEncoder<W> {
 /// types.
 fn written(field: &FieldRef) -> FieldRef {
     let data_type = match field.data_type() {
-        DataType::Dictionary(_, values) => DataType::Dictionary(Box::new(DataType::Int32), Box::new(plain(values))),
+        DataType::Dictionary(_, values) => {
+            DataType::Dictionary(Box::new(DataType::Int32), Box::new(plain(values)))
+        }
         other => plain(other),
     };
     with_type(field, data_type)

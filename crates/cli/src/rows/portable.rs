@@ -34,7 +34,8 @@ impl<W: Write> ArrowStreamEncoder<W> {
 impl<W: Write> Encode for ArrowStreamEncoder<W> {
     fn write(&mut self, batch: &RecordBatch) -> Result<()> {
         let columns = batch.columns().iter().zip(self.schema.fields()).zip(&mut self.dictionaries);
-        let columns = columns.map(|((column, field), dictionary)| convert(column, field.data_type(), dictionary));
+        let columns =
+            columns.map(|((column, field), dictionary)| convert(column, field.data_type(), dictionary));
         let columns = columns.collect::<Result<_>>()?;
         self.writer.write(&RecordBatch::try_new(self.schema.clone(), columns)?)?;
         Ok(self.writer.flush()?)
@@ -115,7 +116,8 @@ mod tests {
         let views: ArrayRef = Arc::new(StringViewArray::from(words.to_vec()));
         let keys = Int8Array::from(vec![0, 1]);
         let dictionary = DictionaryArray::<Int8Type>::try_new(keys, views.clone()).unwrap();
-        let batch = RecordBatch::try_from_iter([("x", views), ("y", Arc::new(dictionary) as ArrayRef)]).unwrap();
+        let batch =
+            RecordBatch::try_from_iter([("x", views), ("y", Arc::new(dictionary) as ArrayRef)]).unwrap();
         let mut stream = Vec::new();
         let mut encoder = ArrowStreamEncoder::new(&mut stream, &batch.schema()).unwrap();
         encoder.write(&batch.slice(0, 1)).unwrap();

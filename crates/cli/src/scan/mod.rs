@@ -132,15 +132,14 @@ async fn write(
         bound.width = destination.is_terminal().then(|| usize::from(console::Term::stdout().size().1));
         bound.rows = args.request.limit.or(Some(TABLE_ROWS));
         if args.request.limit.is_none() {
+            bound.total = args.request.rows(&request.clone().plan(cache).await?);
             // One more, to know whether there are more.
             request = request.with_limit(TABLE_ROWS + 1);
         }
     }
     let scan = request.plan(cache).await?;
-    let rows = args.request.rows(&scan);
-    bound.total = rows;
     let in_the_way = bound.rows.is_none_or(|rows| rows > ROWS_AT_ONCE) && destination.is_terminal();
-    let progress = Progress::new(rows, in_the_way)?;
+    let progress = Progress::new(args.request.rows(&scan), in_the_way)?;
     Ok(drain(scan.schema().clone(), scan.stream(), format, bound, destination, &progress).await?.rows)
 }
 

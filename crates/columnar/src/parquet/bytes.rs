@@ -39,7 +39,9 @@ pub(crate) struct ChunkBytes {
 impl ParquetBytes {
     pub(super) fn new(leaves: Vec<usize>, ranges: Vec<Range<u64>>, read: Vec<Bytes>) -> Self {
         let chunks = leaves.into_iter().zip(ranges).zip(read);
-        Self::Held(chunks.map(|((leaf, range), bytes)| ChunkBytes { leaf, start: range.start, bytes }).collect())
+        Self::Held(
+            chunks.map(|((leaf, range), bytes)| ChunkBytes { leaf, start: range.start, bytes }).collect(),
+        )
     }
 
     /// Whether all that was read is of the version that was opened.

@@ -42,7 +42,8 @@ pub(super) fn decode(
 ) -> Result<Chunk> {
     let wrong = |error: &dyn ToString| file.corrupt(unit, column, error.to_string());
     let rows = file.unit_rows(unit) as usize;
-    let reader = reader(file, unit, std::slice::from_ref(column), bytes, SEGMENT_ROWS).map_err(|error| wrong(&error))?;
+    let reader = reader(file, unit, std::slice::from_ref(column), bytes, SEGMENT_ROWS)
+        .map_err(|error| wrong(&error))?;
     let mut segments: Vec<ArrayRef> = Vec::new();
     for batch in reader {
         let batch = batch.map_err(|error| wrong(&error))?;
@@ -157,7 +158,9 @@ fn plain_bytes(plain: &PlainValues, data_type: &DataType) -> Result<ArrayRef, St
             let strings = StringArray::try_new(offsets, bytes.into(), None);
             Ok(Arc::new(strings.map_err(|error| error.to_string())?))
         }
-        _ => Ok(Arc::new(BinaryArray::try_new(offsets, bytes.into(), None).map_err(|error| error.to_string())?)),
+        _ => Ok(Arc::new(
+            BinaryArray::try_new(offsets, bytes.into(), None).map_err(|error| error.to_string())?,
+        )),
     }
 }
 

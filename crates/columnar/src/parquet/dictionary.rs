@@ -61,7 +61,8 @@ impl Flat<'_> {
     /// only a general reader knows.
     pub(super) fn decode(&self, bytes: &ParquetBytes, insist: bool) -> Result<Option<ArrayRef>> {
         let wrong = |reason: String| self.file.corrupt(self.unit, self.column, reason);
-        let mut pages = bytes.pages(self.leaf, self.chunk, self.rows()).map_err(|error| wrong(error.to_string()))?;
+        let mut pages =
+            bytes.pages(self.leaf, self.chunk, self.rows()).map_err(|error| wrong(error.to_string()))?;
         let mut first = pages.next().transpose().map_err(|error| wrong(error.to_string()))?;
         let mut dictionary = PlainValues::default();
         if let Some(Page::DictionaryPage { buf, num_values, .. }) = first {
@@ -173,7 +174,9 @@ impl Flat<'_> {
                 let (levels, values) = (buf.slice(4..4 + length), buf.slice(4 + length..));
                 Ok(DataPage { encoding, rows: num_values as usize, levels: Some(levels), values })
             }
-            Page::DataPageV2 { buf, num_values, encoding, def_levels_byte_len, rep_levels_byte_len, .. } => {
+            Page::DataPageV2 {
+                buf, num_values, encoding, def_levels_byte_len, rep_levels_byte_len, ..
+            } => {
                 let from = rep_levels_byte_len as usize;
                 let to = from.saturating_add(def_levels_byte_len as usize);
                 if buf.len() < to {

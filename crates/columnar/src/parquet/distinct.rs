@@ -87,7 +87,12 @@ impl Distinct {
     }
 
     /// Hands out the codes of the `count` values in `page`, in order.
-    pub(super) fn append(&mut self, page: &Bytes, count: usize, mut code: impl FnMut(u32)) -> Result<(), String> {
+    pub(super) fn append(
+        &mut self,
+        page: &Bytes,
+        count: usize,
+        mut code: impl FnMut(u32),
+    ) -> Result<(), String> {
         let mut rest = page.as_ref();
         let mut left = count;
         let mut batch: Vec<(&[u8], u64)> = Vec::with_capacity(BATCH);

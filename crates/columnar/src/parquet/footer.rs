@@ -31,7 +31,11 @@ pub(super) fn check(object: &str, metadata: &ParquetMetaData, size: u64) -> Resu
         for chunk in group.columns() {
             let (object, column) = (object.to_owned(), Some(chunk.column_path().string()));
             if chunk.file_path().is_some() {
-                return Err(Error::Unsupported { object, column, reason: "its data is in another file".to_owned() });
+                return Err(Error::Unsupported {
+                    object,
+                    column,
+                    reason: "its data is in another file".to_owned(),
+                });
             }
             if chunk.data_page_offset() < 0 || chunk.compressed_size() < 0 || range(chunk).end > size {
                 let reason = "its bytes lie outside the file".to_owned();
@@ -43,7 +47,6 @@ pub(super) fn check(object: &str, metadata: &ParquetMetaData, size: u64) -> Resu
 }
 
 pub(super) fn is_dictionary_encoding(encoding: Encoding) -> bool {
-    #[expect(deprecated, reason = "old files have it")]
     let old = Encoding::PLAIN_DICTIONARY;
     encoding == Encoding::RLE_DICTIONARY || encoding == old
 }

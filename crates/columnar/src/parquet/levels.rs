@@ -6,7 +6,11 @@ use crate::codes::read_varint;
 
 /// Appends the `count` levels that `data` holds in Parquet's hybrid of runs and packed bits, and returns how many of
 /// them are set. A packed run of single bits is a bitmap already.
-pub(super) fn append(mut data: &[u8], count: usize, out: &mut BooleanBufferBuilder) -> Result<usize, &'static str> {
+pub(super) fn append(
+    mut data: &[u8],
+    count: usize,
+    out: &mut BooleanBufferBuilder,
+) -> Result<usize, &'static str> {
     let (mut left, mut set) = (count, 0);
     while left > 0 {
         let header = read_varint(&mut data).ok_or("a run of levels has no header")?;
@@ -53,7 +57,10 @@ mod tests {
         // A run of five set, then eight packed bits of which three rows are wanted.
         let mut bits = BooleanBufferBuilder::new(0);
         assert_eq!(append(&[5 << 1, 1, 1 << 1 | 1, 0b1111_0101], 8, &mut bits), Ok(7));
-        assert_eq!(bits.finish().iter().collect::<Vec<_>>(), [true, true, true, true, true, true, false, true]);
+        assert_eq!(
+            bits.finish().iter().collect::<Vec<_>>(),
+            [true, true, true, true, true, true, false, true]
+        );
     }
 
     #[test]

@@ -57,7 +57,8 @@ impl ParquetFile {
         let mut decoder = decoder.with_page_index_policy(PageIndexPolicy::Skip);
         decoder.push_range(size - tail.len() as u64..size, tail).map_err(wrong)?;
         let metadata = loop {
-            let decoded = guarded(|| decoder.try_decode()).map_err(|reason| footer::corrupt(&name, reason))?;
+            let decoded =
+                guarded(|| decoder.try_decode()).map_err(|reason| footer::corrupt(&name, reason))?;
             match decoded.map_err(wrong)? {
                 DecodeResult::Data(metadata) => break metadata,
                 DecodeResult::NeedsData(ranges) => {
@@ -162,7 +163,8 @@ impl ParquetFile {
                 let few = |values: u64| {
                     values <= MOST_VALUES && values.saturating_mul(ROWS_PER_VALUE) <= group.num_rows() as u64
                 };
-                footer::is_all_dictionary(chunk) == Some(true) && footer::estimated_values(chunk).is_some_and(few)
+                footer::is_all_dictionary(chunk) == Some(true)
+                    && footer::estimated_values(chunk).is_some_and(few)
             })
     }
 
@@ -191,7 +193,12 @@ impl ParquetFile {
     }
 
     /// See [`crate::format::FileMetadata::read`].
-    pub(crate) async fn read(&self, object: &OpenObject, unit: usize, columns: &[Projected]) -> Result<ParquetBytes> {
+    pub(crate) async fn read(
+        &self,
+        object: &OpenObject,
+        unit: usize,
+        columns: &[Projected],
+    ) -> Result<ParquetBytes> {
         let mut leaves: Vec<usize> = columns.iter().flat_map(|column| self.wanted(column)).collect();
         leaves.sort_unstable();
         leaves.dedup();
@@ -228,7 +235,8 @@ impl ParquetFile {
             let all = footer::is_all_dictionary(chunk);
             let insist = representation == Representation::Dictionary && all != Some(true);
             if insist || all != Some(false) {
-                let flat = dictionary::Flat { file: self, unit, column, leaf, descriptor: &descriptor, chunk };
+                let flat =
+                    dictionary::Flat { file: self, unit, column, leaf, descriptor: &descriptor, chunk };
                 if let Some(array) = flat.decode(bytes, insist)? {
                     return Ok(Chunk::Dictionary(array));
                 }

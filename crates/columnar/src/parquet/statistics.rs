@@ -66,7 +66,8 @@ impl<'a> RowGroupStatistics<'a> {
         let signed = bounds.data_type().is_signed_integer() || bounds.data_type().is_floating();
         let wrong = self.chunks(column)?.iter().map(|chunk| old(chunk) && !signed).collect::<Vec<bool>>();
         let not_a_number = (0..bounds.len()).map(|row| is_nan(&bounds, row));
-        let mask: BooleanArray = wrong.iter().zip(not_a_number).map(|(wrong, nan)| Some(*wrong || nan)).collect();
+        let mask: BooleanArray =
+            wrong.iter().zip(not_a_number).map(|(wrong, nan)| Some(*wrong || nan)).collect();
         nullif(&bounds, &mask).ok()
     }
 }

@@ -5,7 +5,10 @@ use std::sync::Arc;
 
 use arrow::array::ArrayRef;
 use parquet::{
-    arrow::{ProjectionMask, array_reader::RowGroups, arrow_reader::ParquetRecordBatchReader, parquet_to_arrow_field_levels},
+    arrow::{
+        ProjectionMask, array_reader::RowGroups, arrow_reader::ParquetRecordBatchReader,
+        parquet_to_arrow_field_levels,
+    },
     column::page::PageIterator,
     errors::{ParquetError, Result as ParquetResult},
     file::{

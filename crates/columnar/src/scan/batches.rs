@@ -2,7 +2,8 @@
 
 use arrow::{
     array::{
-        Array, ArrayRef, AsArray, DictionaryArray, RecordBatch, RecordBatchOptions, UInt32Array, new_null_array,
+        Array, ArrayRef, AsArray, DictionaryArray, RecordBatch, RecordBatchOptions, UInt32Array,
+        new_null_array,
     },
     buffer::BooleanBuffer,
     compute::{cast_with_options, filter, take},
@@ -51,7 +52,9 @@ pub(super) fn repeated(value: &ArrayRef, rows: usize, target: &DataType) -> Resu
     {
         let mut codes: Codes<u16> = Codes::with_capacity(rows);
         (0..rows).for_each(|_| codes.push(0));
-        return codes.into_array(None, value.clone()).map_err(|reason| Error::Ended { reason: reason.to_owned() });
+        return codes
+            .into_array(None, value.clone())
+            .map_err(|reason| Error::Ended { reason: reason.to_owned() });
     }
     let zeros = UInt32Array::from(vec![0_u32; rows]);
     as_type(take(value, &zeros, None).map_err(Error::arrow("a value of a path"))?, target)
@@ -74,11 +77,13 @@ fn as_type(array: ArrayRef, target: &DataType) -> Result<ArrayRef> {
         if let Some(wide) = width.and_then(|width| codes::widened(&array, width)) {
             return Ok(wide);
         }
-        if let Some(codes) = array.as_dictionary_opt::<UInt32Type>().filter(|_| width == Some(CodeWidth::U16)) {
+        if let Some(codes) = array.as_dictionary_opt::<UInt32Type>().filter(|_| width == Some(CodeWidth::U16))
+        {
             return compact(codes);
         }
     }
-    if let (DataType::Dictionary(_, from), false) = (array.data_type(), matches!(target, DataType::Dictionary(..)))
+    if let (DataType::Dictionary(_, from), false) =
+        (array.data_type(), matches!(target, DataType::Dictionary(..)))
         && **from == *target
     {
         return expand(&array);
@@ -121,7 +126,8 @@ fn compact(array: &DictionaryArray<UInt32Type>) -> Result<ArrayRef> {
             }
         });
     }
-    let values = take(array.values(), &UInt32Array::from(occurring), None).map_err(Error::arrow("a dictionary"))?;
+    let values =
+        take(array.values(), &UInt32Array::from(occurring), None).map_err(Error::arrow("a dictionary"))?;
     let compact = compact.into_array(keys.nulls().cloned(), values);
     compact.map_err(|reason| Error::Ended { reason: reason.to_owned() })
 }

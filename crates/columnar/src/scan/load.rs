@@ -63,7 +63,8 @@ pub(super) async fn load(
     let bytes = of.metadata.working_bytes(unit, &columns);
     let Some(working) = planned.cache.working().try_reserve(bytes) else { return Ok(None) };
     let read = of.metadata.read(&of.object, unit, &columns).await?;
-    let decodes = missing.iter().map(|(wanted, _)| decode(planned, cpu, of, unit, wanted.clone(), read.clone()));
+    let decodes =
+        missing.iter().map(|(wanted, _)| decode(planned, cpu, of, unit, wanted.clone(), read.clone()));
     let decoded = futures::future::try_join_all(decodes).await;
     // A file that was replaced may also look corrupt: that it was replaced is what the caller has to know.
     FileMetadata::check(&read).await?;

@@ -120,10 +120,14 @@ impl Scan {
                 full = 0;
             }
             full += unit.rows;
-            let (Some(part), Some(file)) = (parts.last_mut(), self.inner.files.get(unit.file)) else { continue };
+            let (Some(part), Some(file)) = (parts.last_mut(), self.inner.files.get(unit.file)) else {
+                continue;
+            };
             let path = file.object.meta().location.as_ref();
             match part.last_mut() {
-                Some(piece) if piece.source == file.source && piece.path == path && piece.units.end == unit.unit => {
+                Some(piece)
+                    if piece.source == file.source && piece.path == path && piece.units.end == unit.unit =>
+                {
                     piece.units.end += 1;
                 }
                 _ => part.push(Piece {
@@ -163,7 +167,8 @@ pub(super) async fn plan(request: ScanRequest, cache: Cache) -> Result<Scan> {
         None => open_all(&request.sources, &cache).await?,
         Some(part) => open_part(&request.sources, part, &cache).await?,
     };
-    let located: Vec<(&Located, &FileMetadata)> = opened.iter().map(|file| (&file.located, &*file.metadata)).collect();
+    let located: Vec<(&Located, &FileMetadata)> =
+        opened.iter().map(|file| (&file.located, &*file.metadata)).collect();
     let table = match &request.part {
         None => Table::of(&located)?,
         Some(part) => Table::given(part.table.clone()),
@@ -252,13 +257,17 @@ impl Planned {
     fn add(&mut self, opened: Opened, table: &Table) -> Result<()> {
         let Opened { source, located, object, metadata, units } = opened;
         let name = object.name();
-        let output = |output: &Output| table.column_of_file(&output.projected, &output.values, &located, &metadata, &name);
+        let output = |output: &Output| {
+            table.column_of_file(&output.projected, &output.values, &located, &metadata, &name)
+        };
         let outputs = self.outputs.iter().map(output).collect::<Result<_>>()?;
         let filtered = match &self.filter {
             None => Vec::new(),
-            Some(filter) => {
-                filter.roots().iter().map(|root| table.root_of_file(root.index, &located, &metadata, &name)).collect::<Result<_>>()?
-            }
+            Some(filter) => filter
+                .roots()
+                .iter()
+                .map(|root| table.root_of_file(root.index, &located, &metadata, &name))
+                .collect::<Result<_>>()?,
         };
         let at = self.files.len();
         let wanted: Vec<usize> = units.filter(|unit| metadata.unit_rows(*unit) > 0).collect();

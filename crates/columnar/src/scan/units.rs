@@ -38,7 +38,12 @@ pub(super) async fn run(planned: Arc<Planned>, cpu: Arc<Semaphore>, unit: Planne
     }
 }
 
-async fn read(planned: Arc<Planned>, cpu: Arc<Semaphore>, unit: PlannedUnit, batches: &Batches) -> Result<()> {
+async fn read(
+    planned: Arc<Planned>,
+    cpu: Arc<Semaphore>,
+    unit: PlannedUnit,
+    batches: &Batches,
+) -> Result<()> {
     let Some(file) = planned.files.get(unit.file) else { return Ok(()) };
     let filter = planned.filter.as_ref().filter(|_| !unit.all_pass);
     let mut keep = None;
@@ -56,7 +61,11 @@ async fn read(planned: Arc<Planned>, cpu: Arc<Semaphore>, unit: PlannedUnit, bat
         }
         keep = Some(Arc::new(passing));
     }
-    let wanted = planned.outputs.iter().zip(&file.outputs).filter_map(|(output, column)| wanted(file, unit.unit, output, column));
+    let wanted = planned
+        .outputs
+        .iter()
+        .zip(&file.outputs)
+        .filter_map(|(output, column)| wanted(file, unit.unit, output, column));
     let Some(loaded) = load(&planned, &cpu, unit.file, unit.unit, wanted.collect()).await? else {
         return stream(planned, cpu, unit, batches).await;
     };
@@ -112,21 +121,23 @@ fn passing(
     let rows = unit.rows as usize;
     let segments = (0..rows).step_by(SEGMENT_ROWS).map(|start| {
         let count = SEGMENT_ROWS.min(rows - start);
-        let columns = file.filtered.iter().zip(&wanted).zip(&planned.filtered).map(|((column, wanted), field)| {
-            let target = value_type(field.data_type());
-            match (column, wanted) {
-                (FileColumn::Value(value), _) => batches::repeated(value, count, field.data_type()),
-                (FileColumn::Read(_), Some(wanted)) => {
-                    let slice = loaded.chunk(wanted).and_then(|chunk| chunk.slice(start, count));
-                    let slice = slice.ok_or_else(lost)?;
-                    if value_type(slice.data_type()) == target {
-                        return Ok(slice);
+        let columns =
+            file.filtered.iter().zip(&wanted).zip(&planned.filtered).map(|((column, wanted), field)| {
+                let target = value_type(field.data_type());
+                match (column, wanted) {
+                    (FileColumn::Value(value), _) => batches::repeated(value, count, field.data_type()),
+                    (FileColumn::Read(_), Some(wanted)) => {
+                        let slice = loaded.chunk(wanted).and_then(|chunk| chunk.slice(start, count));
+                        let slice = slice.ok_or_else(lost)?;
+                        if value_type(slice.data_type()) == target {
+                            return Ok(slice);
+                        }
+                        cast_with_options(&slice, target, &EXACT)
+                            .map_err(Error::arrow(format!("column {}", field.name())))
                     }
-                    cast_with_options(&slice, target, &EXACT).map_err(Error::arrow(format!("column {}", field.name())))
+                    (FileColumn::Read(_), None) => Err(lost()),
                 }
-                (FileColumn::Read(_), None) => Err(lost()),
-            }
-        });
+            });
         let columns: Vec<ArrayRef> = columns.collect::<Result<_>>()?;
         evaluator.evaluate(&columns, count)
     });
@@ -135,7 +146,11 @@ fn passing(
 
 /// Bytes of a batch that are not those of the columns that it was made of.
 fn new_bytes(batch: &RecordBatch, columns: &[ArrayRef]) -> usize {
-    let made = batch.columns().iter().zip(columns).filter(|(made, of)| made.data_type() != of.data_type() || made.len() != of.len());
+    let made = batch
+        .columns()
+        .iter()
+        .zip(columns)
+        .filter(|(made, of)| made.data_type() != of.data_type() || made.len() != of.len());
     made.map(|(made, _)| made.get_array_memory_size()).sum()
 }
 
@@ -158,12 +173,14 @@ fn build(
     while start < rows.end && bytes < BYTES_AT_ONCE {
         let in_segment = start % SEGMENT_ROWS;
         let count = planned.batch_rows.min(SEGMENT_ROWS - in_segment).min(rows.end - start);
-        let keep = keep.and_then(|keep| keep.get(start / SEGMENT_ROWS)).map(|keep| keep.slice(in_segment, count));
+        let keep =
+            keep.and_then(|keep| keep.get(start / SEGMENT_ROWS)).map(|keep| keep.slice(in_segment, count));
         if keep.as_ref().is_none_or(|keep| keep.count_set_bits() > 0) {
             let columns = planned.outputs.iter().zip(&file.outputs).map(|(output, column)| match column {
                 FileColumn::Value(value) => batches::repeated(value, count, output.field.data_type()),
                 FileColumn::Read(_) => {
-                    let chunk = wanted(file, unit.unit, output, column).and_then(|wanted| loaded.chunk(&wanted));
+                    let chunk =
+                        wanted(file, unit.unit, output, column).and_then(|wanted| loaded.chunk(&wanted));
                     chunk.and_then(|chunk| chunk.slice(start, count)).ok_or_else(lost)
                 }
             });
@@ -178,7 +195,12 @@ fn build(
 }
 
 /// Reads a unit batch by batch, holding no whole column: slower, and in little memory.
-async fn stream(planned: Arc<Planned>, cpu: Arc<Semaphore>, unit: PlannedUnit, batches: &Batches) -> Result<()> {
+async fn stream(
+    planned: Arc<Planned>,
+    cpu: Arc<Semaphore>,
+    unit: PlannedUnit,
+    batches: &Batches,
+) -> Result<()> {
     planned.cache.chunks().count_streamed();
     let runtime = tokio::runtime::Handle::current();
     let batches = batches.clone();
@@ -186,7 +208,12 @@ async fn stream(planned: Arc<Planned>, cpu: Arc<Semaphore>, unit: PlannedUnit, b
         let Some(file) = planned.files.get(unit.file) else { return Ok(()) };
         let filter = planned.filter.as_ref().filter(|_| !unit.all_pass);
         let mut evaluator = filter.map(Bound::evaluator);
-        let mut columns: Vec<_> = file.outputs.iter().chain(filter.iter().flat_map(|_| &file.filtered)).filter_map(read_column).collect();
+        let mut columns: Vec<_> = file
+            .outputs
+            .iter()
+            .chain(filter.iter().flat_map(|_| &file.filtered))
+            .filter_map(read_column)
+            .collect();
         columns.sort();
         columns.dedup();
         let rows = STREAMED_ROWS.min(planned.batch_rows);
@@ -207,7 +234,8 @@ async fn stream(planned: Arc<Planned>, cpu: Arc<Semaphore>, unit: PlannedUnit, b
                         if value_type(array.data_type()) == target {
                             return Ok(array);
                         }
-                        cast_with_options(&array, target, &EXACT).map_err(Error::arrow(format!("column {}", field.name())))
+                        cast_with_options(&array, target, &EXACT)
+                            .map_err(Error::arrow(format!("column {}", field.name())))
                     });
                     Some(evaluator.evaluate(&arrays.collect::<Result<Vec<_>>>()?, count)?)
                 }
@@ -216,7 +244,8 @@ async fn stream(planned: Arc<Planned>, cpu: Arc<Semaphore>, unit: PlannedUnit, b
             if keep.as_ref().is_some_and(|keep| keep.count_set_bits() == 0) {
                 continue;
             }
-            let arrays = planned.outputs.iter().zip(&file.outputs).map(|(output, column)| find(column, &output.field));
+            let arrays =
+                planned.outputs.iter().zip(&file.outputs).map(|(output, column)| find(column, &output.field));
             let arrays: Vec<ArrayRef> = arrays.collect::<Result<_>>()?;
             let batch = batches::batch(&planned.schema, &planned.outputs, &arrays, count, keep.as_ref())?;
             if batches.blocking_send(Ok(vec![batch])).is_err() {

@@ -1,7 +1,16 @@
 //! What the tests of scans share: folders of Parquet files, and scans as one batch.
-#![allow(dead_code, unreachable_pub, missing_docs, reason = "each test file uses some of it")]
+#![allow(
+    dead_code,
+    unreachable_pub,
+    missing_docs,
+    clippy::unwrap_used,
+    reason = "each test file uses some of it"
+)]
 
-use std::{fs::File, time::{Duration, SystemTime}};
+use std::{
+    fs::File,
+    time::{Duration, SystemTime},
+};
 
 use arrow::{
     array::{Array, ArrayRef, AsArray, RecordBatch},
@@ -62,24 +71,33 @@ fn expanded(batch: &RecordBatch) -> RecordBatch {
         _ => column.clone(),
     });
     let columns: Vec<ArrayRef> = columns.collect();
-    let fields = batch.schema().fields().iter().zip(&columns).map(|(field, column)| {
-        field.as_ref().clone().with_data_type(column.data_type().clone())
-    }).collect::<Vec<_>>();
+    let fields = batch
+        .schema()
+        .fields()
+        .iter()
+        .zip(&columns)
+        .map(|(field, column)| field.as_ref().clone().with_data_type(column.data_type().clone()))
+        .collect::<Vec<_>>();
     RecordBatch::try_new(std::sync::Arc::new(arrow::datatypes::Schema::new(fields)), columns).unwrap()
 }
 
 fn retyped(batch: RecordBatch, scan: &stylobate_columnar::Scan) -> RecordBatch {
-    let columns = batch.columns().iter().zip(scan.schema().fields()).map(|(column, field)| match field.data_type() {
-        DataType::Dictionary(_, values) => {
-            let wide = DataType::Dictionary(Box::new(DataType::UInt32), values.clone());
-            cast(column, &wide).unwrap()
-        }
-        _ => column.clone(),
-    });
+    let columns =
+        batch.columns().iter().zip(scan.schema().fields()).map(|(column, field)| match field.data_type() {
+            DataType::Dictionary(_, values) => {
+                let wide = DataType::Dictionary(Box::new(DataType::UInt32), values.clone());
+                cast(column, &wide).unwrap()
+            }
+            _ => column.clone(),
+        });
     let columns: Vec<ArrayRef> = columns.collect();
-    let fields = scan.schema().fields().iter().zip(&columns).map(|(field, column)| {
-        field.as_ref().clone().with_data_type(column.data_type().clone())
-    }).collect::<Vec<_>>();
+    let fields = scan
+        .schema()
+        .fields()
+        .iter()
+        .zip(&columns)
+        .map(|(field, column)| field.as_ref().clone().with_data_type(column.data_type().clone()))
+        .collect::<Vec<_>>();
     RecordBatch::try_new(std::sync::Arc::new(arrow::datatypes::Schema::new(fields)), columns).unwrap()
 }
 

@@ -178,7 +178,12 @@ impl Counted {
         let columns = &self.columns;
         let lookups = [("memory", columns.hits), ("none", columns.misses)];
         let lookups = lookups.map(|(tier, count)| ([("tier", tier)], count));
-        counter(encoder, "column_lookups", "Decoded chunks and footers looked up, by what had them", lookups)?;
+        counter(
+            encoder,
+            "column_lookups",
+            "Decoded chunks and footers looked up, by what had them",
+            lookups,
+        )?;
         for (name, help, value) in [
             ("column_decoded_chunks", "Chunks of columns that were decoded", columns.decoded_chunks),
             ("column_parsed_files", "Footers that were parsed", columns.parsed_files),

@@ -109,7 +109,10 @@ mod tests {
         assert_eq!(resolve(&with("t0ken"), &|_| None).unwrap().bearer().expose(), "t0ken");
         for odd in ["", "a b", "schlüssel", "a\nb"] {
             let error = resolve(&with(odd), &|_| None).unwrap_err().to_string();
-            assert!(error.contains("token of access key me") && (odd.is_empty() || !error.contains(odd)), "{error}");
+            assert!(
+                error.contains("token of access key me") && (odd.is_empty() || !error.contains(odd)),
+                "{error}"
+            );
         }
     }
 

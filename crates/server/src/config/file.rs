@@ -183,7 +183,9 @@ impl File<'_> {
         let mut entries = entries.into_iter().flatten();
         match (entries.next(), entries.next()) {
             (entry, None) => Ok(entry),
-            (_, Some(second)) => second.given().from.error(format!("give one of `{text}`, `{env}` and `{file}`")),
+            (_, Some(second)) => {
+                second.given().from.error(format!("give one of `{text}`, `{env}` and `{file}`"))
+            }
         }
     }
 

@@ -38,7 +38,8 @@ pub(super) fn resolve(
     let Some(entry) = secret else { return Ok(FlightConfig { ticket_secret: None, ticket_lifetime }) };
     let secret = entry.read("ticket_secret", env)?;
     if secret.expose().chars().count() < LEAST_SECRET {
-        let what = format!("ticket_secret: give at least {LEAST_SECRET} characters, such as `openssl rand -hex 32`");
+        let what =
+            format!("ticket_secret: give at least {LEAST_SECRET} characters, such as `openssl rand -hex 32`");
         return entry.given().from.error(what);
     }
     Ok(FlightConfig { ticket_secret: Some(secret), ticket_lifetime })

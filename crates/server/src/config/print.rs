@@ -109,7 +109,8 @@ impl Report {
             Some(buckets) => buckets.first().map_or(&entry.from, |bucket| &bucket.from),
             None => &Provenance::Default,
         };
-        let mut lines = vec![Line::new("id", quoted(&key.id), &entry.id.from), secret("secret", &entry.secret)];
+        let mut lines =
+            vec![Line::new("id", quoted(&key.id), &entry.id.from), secret("secret", &entry.secret)];
         lines.extend(entry.token.as_ref().map(|token| secret("token", token)));
         lines.extend([
             Line::new("buckets", list(&key.buckets), buckets_from),
@@ -136,8 +137,7 @@ fn toml_key(key: &str) -> String {
 
 impl fmt::Display for Report {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        let tables =
-            [("[server]", &self.server), ("\n[cache]", &self.cache), ("\n[flight]", &self.flight)];
+        let tables = [("[server]", &self.server), ("\n[cache]", &self.cache), ("\n[flight]", &self.flight)];
         for (heading, lines) in tables {
             writeln!(f, "{heading}")?;
             print(lines, f)?;

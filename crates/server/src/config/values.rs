@@ -106,7 +106,9 @@ impl Values<'_> {
         ];
         for (n, (door, address)) in doors.iter().enumerate() {
             let Some(address) = address.filter(|address| address.port() != 0) else { continue };
-            let Some((other, _)) = doors[..n].iter().find(|(_, other)| *other == Some(address)) else { continue };
+            let Some((other, _)) = doors[..n].iter().find(|(_, other)| *other == Some(address)) else {
+                continue;
+            };
             let place = self.given(*door).or(self.given(*other));
             let from = place.map_or(Provenance::Default, |given| given.from.clone());
             return from.error(format!("{other} and {door} are both {address}: each door needs its own"));

@@ -32,7 +32,9 @@ struct Target {
 
 /// The actions that there are.
 pub(super) fn actions() -> impl Iterator<Item = ActionType> {
-    ACTIONS.into_iter().map(|(name, does)| ActionType { r#type: name.to_owned(), description: does.to_owned() })
+    ACTIONS
+        .into_iter()
+        .map(|(name, does)| ActionType { r#type: name.to_owned(), description: does.to_owned() })
 }
 
 /// Carries out an action, and tells in JSON what was done. Each asks for the rights that it needs at the admin door.
@@ -51,7 +53,8 @@ pub(super) async fn act(node: &Node, caller: Option<&str>, request: &Request) ->
             let target = target(request)?;
             let place = Place::parse(&target.path)?;
             let bucket = place.open(node, caller, Action::Write)?;
-            let objects = bucket.reader.evict(place.within).await.map_err(|error| from_storage(&error))?;
+            let evicted = bucket.reader.evict(place.within).await;
+            let objects = evicted.map_err(|error| from_storage(&error, place.bucket))?;
             tracing::info!(bucket = place.bucket, prefix = place.within, objects, "evicted");
             json(&json!({ "objects": objects }))
         }

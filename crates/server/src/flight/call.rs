@@ -13,7 +13,7 @@ use tonic::{Code, Status};
 
 use super::{
     encode::{Encoder, Message},
-    error::{from_scan, name, status},
+    error::{Naming, from_scan, name, status},
 };
 use crate::{InFlightGuard, Node};
 
@@ -50,19 +50,20 @@ pub(super) struct Batches {
 }
 
 impl Batches {
-    pub(super) fn new(scan: &Scan, call: Call) -> Self {
+    /// The batches of `scan`, in a bucket that is called by `names`.
+    pub(super) fn new(scan: &Scan, names: Naming, call: Call) -> Self {
         let active = call.node.metrics().flight().stream();
-        let state = (Encoder::new(scan.schema()), scan.stream());
-        let messages = stream::try_unfold(state, |(mut encoder, mut batches)| async move {
+        let state = (Encoder::new(scan.schema()), scan.stream(), names);
+        let messages = stream::try_unfold(state, |(mut encoder, mut batches, names)| async move {
             loop {
                 let message = encoder.next().map_err(|error| {
                     tracing::warn!(%error, "a batch cannot be written");
                     status(Code::Internal, "a batch cannot be written as a message")
                 })?;
                 if let Some(message) = message {
-                    return Ok(Some((message, (encoder, batches))));
+                    return Ok(Some((message, (encoder, batches, names))));
                 }
-                match batches.try_next().await.map_err(|error| from_scan(&error))? {
+                match batches.try_next().await.map_err(|error| from_scan(&error, &names))? {
                     Some(batch) => encoder.push(batch),
                     None => return Ok(None),
                 }

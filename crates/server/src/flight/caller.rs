@@ -48,10 +48,14 @@ mod tests {
     #[test]
     fn a_key_is_told_by_its_token_or_its_secret_where_it_has_none() {
         let keys = keys();
-        for (text, id) in [("Bearer token1", "one"), ("bearer  token1 ", "one"), ("Bearer secret of two", "two")] {
+        for (text, id) in
+            [("Bearer token1", "one"), ("bearer  token1 ", "one"), ("Bearer secret of two", "two")]
+        {
             assert_eq!(caller(&keys, &shown(text)).unwrap(), Some(id), "{text}");
         }
-        for text in ["Bearer secret of one", "Bearer", "Bearer ", "token1", "Basic token1", "Bearer token", ""] {
+        for text in
+            ["Bearer secret of one", "Bearer", "Bearer ", "token1", "Basic token1", "Bearer token", ""]
+        {
             let refused = caller(&keys, &shown(text)).unwrap_err();
             assert_eq!(refused.code(), Code::Unauthenticated, "{text}");
         }

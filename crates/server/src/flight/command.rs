@@ -15,7 +15,7 @@ use stylobate_columnar::{Dictionaries, Predicate, ScanRequest, Source};
 use tonic::Status;
 
 use super::{
-    error::{from_scan, invalid},
+    error::{Naming, from_scan, invalid},
     place::Place,
 };
 use crate::Bucket;
@@ -70,9 +70,9 @@ impl TryFrom<Value> for Dictionary {
             Value::Bool(true) => Dictionaries::All,
             Value::Bool(false) => Dictionaries::None,
             Value::String(text) if text == "auto" => Dictionaries::Auto,
-            Value::Array(values) => {
-                Dictionaries::Columns(columns(values).ok_or("dictionary: must be a list of names of columns")?)
-            }
+            Value::Array(values) => Dictionaries::Columns(
+                columns(values).ok_or("dictionary: must be a list of names of columns")?,
+            ),
             _ => return Err("dictionary: must be \"auto\", true, false or a list of columns"),
         }))
     }
@@ -114,9 +114,9 @@ impl Command {
         let wrong = |error: serde_json::Error| invalid(format!("command: {error}"));
         match serde_json::from_slice::<Versioned>(json).map_err(wrong)?.version {
             Some(VERSION) => serde_json::from_slice::<Self>(json).map_err(wrong)?.check(),
-            Some(other) => {
-                Err(invalid(format!("command: version {other} is not known here: write \"version\": {VERSION}")))
-            }
+            Some(other) => Err(invalid(format!(
+                "command: version {other} is not known here: write \"version\": {VERSION}"
+            ))),
             None => Err(invalid(format!("command: write \"version\": {VERSION}"))),
         }
     }
@@ -150,7 +150,9 @@ impl Command {
             request = request.with_columns(columns);
         }
         if let Some(sql) = &self.filter {
-            request = request.with_filter(Predicate::parse(sql).map_err(|error| from_scan(&error))?);
+            request = request.with_filter(
+                Predicate::parse(sql).map_err(|error| from_scan(&error, &Naming::from(bucket)))?,
+            );
         }
         if let Some(limit) = self.limit {
             request = request.with_limit(limit);
@@ -190,7 +192,8 @@ mod tests {
         ] {
             assert_eq!(serde_json::to_value(parse(json.clone()).unwrap()).unwrap(), json);
         }
-        let plain = parse(json!({"version": 1, "path": "lake", "columns": null, "dictionary": "auto"})).unwrap();
+        let plain =
+            parse(json!({"version": 1, "path": "lake", "columns": null, "dictionary": "auto"})).unwrap();
         assert_eq!(plain, parse(json!({"version": 1, "path": "lake"})).unwrap());
     }
 
@@ -202,7 +205,9 @@ mod tests {
         let command = parse(json!({"version": 1, "path": "lake/lineitem"})).unwrap();
         assert_eq!(path(&["lake", "lineitem"]).unwrap(), command);
         assert_eq!(path(&["lake/lineitem"]).unwrap(), command);
-        for refused in [&[][..], &[""], &["lake", "", "x"], &["lake", "..", "x"], &["", "lake"], &["lake", "/x"]] {
+        for refused in
+            [&[][..], &[""], &["lake", "", "x"], &["lake", "..", "x"], &["", "lake"], &["lake", "/x"]]
+        {
             assert!(path(refused).is_err(), "{refused:?}");
         }
         assert!(Command::of(&FlightDescriptor::default()).is_err());
@@ -212,7 +217,9 @@ mod tests {
     fn other_versions_and_unknown_keys_are_refused_by_name() {
         assert!(refusal(json!({"version": 2, "path": "lake", "fork": 1})).contains("version 2"));
         assert!(refusal(json!({"path": "lake"})).contains("\"version\": 1"));
-        assert!(refusal(json!({"version": 1, "path": "lake", "colums": []})).contains("unknown field `colums`"));
+        assert!(
+            refusal(json!({"version": 1, "path": "lake", "colums": []})).contains("unknown field `colums`")
+        );
         assert!(refusal(json!({"version": 1})).contains("missing field `path`"));
         assert!(refusal(json!({"version": 1, "path": "lake", "batch_rows": 0})).contains("batch_rows"));
         assert!(refusal(json!({"version": 1, "path": "lake", "batch_rows": 65537})).contains("batch_rows"));
@@ -229,7 +236,9 @@ mod tests {
         let deep = format!("{{\"version\":1,\"path\":{}", "[".repeat(LONGEST - 100));
         let deep_elsewhere = format!("{{\"x\":{}", "{\"x\":".repeat(10_000));
         let twice = "{\"version\":1,\"path\":\"lake\",\"path\":\"pond\"}".to_owned();
-        for text in [long, deep, deep_elsewhere, twice, String::new(), "lake".into(), "[1]".into(), "1e999".into()] {
+        for text in
+            [long, deep, deep_elsewhere, twice, String::new(), "lake".into(), "[1]".into(), "1e999".into()]
+        {
             let refused = Command::of(&FlightDescriptor::new_cmd(text)).unwrap_err();
             assert_eq!(refused.code(), Code::InvalidArgument);
         }

@@ -102,21 +102,24 @@ fn bytes(array: &dyn Array) -> usize {
         DataType::List(_) => {
             let list = array.as_list::<i32>();
             let (first, last) = ends(list.value_offsets());
-            (array.len() + 1) * 4 + bytes(list.values().slice(first as usize, (last - first) as usize).as_ref())
+            (array.len() + 1) * 4
+                + bytes(list.values().slice(first as usize, (last - first) as usize).as_ref())
         }
         DataType::LargeList(_) => {
             let list = array.as_list::<i64>();
             let (first, last) = ends(list.value_offsets());
-            (array.len() + 1) * 8 + bytes(list.values().slice(first as usize, (last - first) as usize).as_ref())
+            (array.len() + 1) * 8
+                + bytes(list.values().slice(first as usize, (last - first) as usize).as_ref())
         }
         DataType::Map(_, _) => {
             let map = array.as_map();
             let (first, last) = ends(map.value_offsets());
             (array.len() + 1) * 4 + bytes(&map.entries().slice(first as usize, (last - first) as usize))
         }
-        DataType::FixedSizeList(_, _) => {
-            array.as_any().downcast_ref::<FixedSizeListArray>().map_or(0, |list| bytes(list.values().as_ref()))
-        }
+        DataType::FixedSizeList(_, _) => array
+            .as_any()
+            .downcast_ref::<FixedSizeListArray>()
+            .map_or(0, |list| bytes(list.values().as_ref())),
         DataType::Utf8View => array.len() * 16 + array.as_string_view().total_buffer_bytes_used(),
         DataType::BinaryView => array.len() * 16 + array.as_binary_view().total_buffer_bytes_used(),
         _ => {
@@ -133,7 +136,8 @@ fn ends<T: Copy + Default>(offsets: &[T]) -> (T, T) {
 
 /// The batch without bytes that its views do not point to: views are written with all of their buffers.
 fn compacted(batch: RecordBatch) -> Result<RecordBatch, ArrowError> {
-    let has_views = |column: &dyn Array| matches!(column.data_type(), DataType::Utf8View | DataType::BinaryView);
+    let has_views =
+        |column: &dyn Array| matches!(column.data_type(), DataType::Utf8View | DataType::BinaryView);
     if !batch.columns().iter().any(|column| has_views(column.as_ref())) {
         return Ok(batch);
     }
@@ -152,8 +156,7 @@ fn compacted(batch: RecordBatch) -> Result<RecordBatch, ArrowError> {
 mod tests {
     use arrow::{
         array::{
-            DictionaryArray, Int64Array, LargeListArray, ListArray, StringArray, StringViewArray,
-            UInt16Array,
+            DictionaryArray, Int64Array, LargeListArray, ListArray, StringArray, StringViewArray, UInt16Array,
         },
         datatypes::{Field, Int64Type, UInt16Type},
         ipc::MessageHeader,
@@ -190,9 +193,8 @@ mod tests {
     }
 
     fn kinds(messages: &[Message]) -> Vec<MessageHeader> {
-        let kind = |message: &Message| {
-            arrow::ipc::root_as_message(&message.data.data_header).unwrap().header_type()
-        };
+        let kind =
+            |message: &Message| arrow::ipc::root_as_message(&message.data.data_header).unwrap().header_type();
         messages.iter().map(kind).collect()
     }
 
@@ -228,14 +230,19 @@ mod tests {
         let kinds = kinds(&messages);
         assert_eq!(kinds.iter().filter(|kind| **kind == MessageHeader::DictionaryBatch).count(), 1);
         assert_eq!(kinds.len(), 2 + 5, "10 MB in pieces of about 2 MiB");
-        assert_eq!(decode(messages), whole);
+        let arrived = decode(messages);
+        assert_eq!(&arrived["n"], &whole["n"]);
+        let codes = |batch: &RecordBatch| batch["mode"].as_dictionary::<UInt16Type>().keys().clone();
+        assert_eq!(codes(&arrived), codes(&whole));
     }
 
     #[test]
     fn a_slice_of_much_is_not_cut_for_what_it_is_a_slice_of() {
         let much = Int64Array::from_iter_values(0..4_000_000);
-        let texts = StringArray::from_iter_values((0..500_000).map(|n| format!("a text of some length, {n}")));
-        let lists = ListArray::from_iter_primitive::<Int64Type, _, _>((0..100_000).map(|n| Some(vec![Some(n); 20])));
+        let texts =
+            StringArray::from_iter_values((0..500_000).map(|n| format!("a text of some length, {n}")));
+        let lists =
+            ListArray::from_iter_primitive::<Int64Type, _, _>((0..100_000).map(|n| Some(vec![Some(n); 20])));
         for array in [Arc::new(much) as ArrayRef, Arc::new(texts), Arc::new(lists)] {
             let slice = batch(vec![("a", array.slice(70_000, 1_000))]);
             let messages = encode(&slice.schema(), [slice.clone()]);

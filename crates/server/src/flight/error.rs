@@ -4,7 +4,7 @@ use stylobate_columnar::Error;
 use stylobate_storage::Error as StorageError;
 use tonic::{Code, Status};
 
-use crate::config::scrubbed;
+use crate::{Bucket, config::scrubbed};
 
 /// A status travels in a header, and clients take headers of a few KiB only.
 const LONGEST_MESSAGE: usize = 600;
@@ -24,32 +24,77 @@ pub(super) fn invalid(message: impl Into<String>) -> Status {
     status(Code::InvalidArgument, message)
 }
 
-/// The status that tells a client about an error of a scan.
-pub(super) fn from_scan(error: &Error) -> Status {
+/// What a bucket and its objects are called outside.
+#[derive(Clone, Debug)]
+pub(super) struct Naming {
+    bucket: String,
+    origin: String,
+}
+
+impl From<&Bucket> for Naming {
+    fn from(bucket: &Bucket) -> Self {
+        let origin = bucket.reader.origin().name().trim_end_matches('/');
+        Self { bucket: bucket.name.clone(), origin: format!("{origin}/") }
+    }
+}
+
+impl Naming {
+    fn path(&self, within: &str) -> String {
+        format!("{}/{within}", self.bucket)
+    }
+
+    /// What an origin's URL is called outside; of one that is not this bucket's, only the last segment is told.
+    fn object(&self, url: &str) -> String {
+        match url.strip_prefix(&self.origin) {
+            Some(within) => self.path(within),
+            None => url.rsplit('/').next().unwrap_or_default().to_owned(),
+        }
+    }
+}
+
+/// The status that tells a client about an error of a scan of the bucket.
+pub(super) fn from_scan(error: &Error, names: &Naming) -> Status {
+    let mut named = error.clone();
+    match &mut named {
+        Error::Format { object }
+        | Error::Encrypted { object }
+        | Error::Corrupt { object, .. }
+        | Error::Schema { object, .. }
+        | Error::Unsupported { object, .. } => *object = names.object(object),
+        Error::NoFiles { pattern } | Error::Pattern { pattern, .. } => *pattern = names.path(pattern),
+        _ => {}
+    }
     let code = match error {
-        Error::Storage(error) => return from_storage(error),
+        Error::Storage(error) => return from_storage(error, &names.bucket),
         Error::NoFiles { .. } => Code::NotFound,
         Error::NoSuchColumn { .. }
         | Error::Predicate { .. }
         | Error::Pattern { .. }
         | Error::Format { .. } => Code::InvalidArgument,
         Error::Corrupt { .. } => Code::DataLoss,
-        Error::Encrypted { .. } | Error::Schema { .. } | Error::Unsupported { .. } => Code::FailedPrecondition,
+        Error::Encrypted { .. } | Error::Schema { .. } | Error::Unsupported { .. } => {
+            Code::FailedPrecondition
+        }
         Error::Ended { .. } => Code::Unavailable,
         _ => {
             tracing::warn!(error = scrubbed(&error.to_string()), "a scan failed");
             return status(Code::Internal, "the scan failed");
         }
     };
-    status(code, scrubbed(&error.to_string()))
+    status(code, scrubbed(&named.to_string()))
 }
 
 /// The status that tells a client about an error of the storage crate.
-pub(super) fn from_storage(error: &StorageError) -> Status {
+pub(super) fn from_storage(error: &StorageError, bucket: &str) -> Status {
     let (code, message) = match error {
-        StorageError::NotFound { path } => return status(Code::NotFound, format!("{path}: no such object")),
+        StorageError::NotFound { path } => {
+            return status(Code::NotFound, format!("{bucket}/{path}: no such object"));
+        }
         StorageError::Changed { path } => {
-            return status(Code::Aborted, format!("{path}: the object changed: ask for the flight again"));
+            return status(
+                Code::Aborted,
+                format!("{bucket}/{path}: the object changed: ask for the flight again"),
+            );
         }
         StorageError::ImpossiblePath { .. } => {
             return status(Code::InvalidArgument, "the bucket's origin cannot hold such a path");
@@ -97,6 +142,10 @@ mod tests {
 
     use super::*;
 
+    fn names() -> Naming {
+        Naming { bucket: "lake".to_owned(), origin: "s3://far/prefix/".to_owned() }
+    }
+
     fn origin(source: object_store::Error) -> Error {
         StorageError::Origin { path: "a".into(), source: Arc::new(source) }.into()
     }
@@ -117,16 +166,27 @@ mod tests {
             (StorageError::Changed { path: text() }.into(), Code::Aborted),
             (StorageError::Deadline { path: text(), deadline_ms: 1 }.into(), Code::Unavailable),
         ] {
-            assert_eq!(from_scan(&error).code(), code, "{error}");
+            assert_eq!(from_scan(&error, &names()).code(), code, "{error}");
         }
     }
 
     #[test]
     fn nothing_that_an_origin_says_reaches_the_client() {
         let source = "GET https://b.s3.amazonaws.com/a?X-Amz-Signature=abc failed".into();
-        let status = from_scan(&origin(object_store::Error::Generic { store: "S3", source }));
+        let status = from_scan(&origin(object_store::Error::Generic { store: "S3", source }), &names());
         assert_eq!(status.code(), Code::Internal);
         assert!(!format!("{status:?}").contains("abc") && !format!("{status:?}").contains("amazonaws"));
+    }
+
+    #[test]
+    fn objects_are_called_by_their_bucket() {
+        let said = |object: &str| {
+            from_scan(&Error::Encrypted { object: object.to_owned() }, &names()).message().to_owned()
+        };
+        assert!(said("s3://far/prefix/a/b.parquet").starts_with("lake/a/b.parquet: "));
+        assert!(said("file:///secret/folder/b.parquet").starts_with("b.parquet: "));
+        let gone = from_scan(&Error::NoFiles { pattern: "a/*".into() }, &names());
+        assert!(gone.message().starts_with("lake/a/*: "));
     }
 
     #[test]

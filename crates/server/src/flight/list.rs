@@ -3,14 +3,14 @@
 use arrow_flight::{FlightDescriptor, FlightInfo};
 use futures::{StreamExt, TryStreamExt, stream};
 use serde::Deserialize;
-use stylobate_storage::{ListRequest, ReadThrough};
+use stylobate_storage::{ListPage, ListRequest};
 use tonic::Status;
 
 use super::{
     error::{from_storage, invalid},
     place::Place,
 };
-use crate::{Action, Node};
+use crate::{Action, Bucket, Node};
 
 /// Most flights of one answer; who wants others names a prefix.
 const MOST: usize = 1_000;
@@ -29,11 +29,15 @@ struct Criteria {
 }
 
 /// The flights that the caller may see: a thousand at most, without their schemas, which only `GetFlightInfo` reads.
-pub(super) async fn list(node: &Node, caller: Option<&str>, criteria: &[u8]) -> Result<Vec<FlightInfo>, Status> {
+pub(super) async fn list(
+    node: &Node,
+    caller: Option<&str>,
+    criteria: &[u8],
+) -> Result<Vec<FlightInfo>, Status> {
     let mut flights = Vec::new();
     if criteria.is_empty() {
         for bucket in node.buckets().filter(|b| node.keys().allows(caller, &b.name, Action::Read)) {
-            top(&bucket.name, &bucket.reader, "", &mut flights).await?;
+            top(bucket, "", &mut flights).await?;
         }
         return Ok(flights);
     }
@@ -44,17 +48,12 @@ pub(super) async fn list(node: &Node, caller: Option<&str>, criteria: &[u8]) -> 
         serde_json::from_slice(criteria).map_err(|error| invalid(format!("criteria: {error}")))?;
     let place = Place::parse(&path)?;
     let bucket = place.open(node, caller, Action::Read)?;
-    top(&bucket.name, &bucket.reader, place.within, &mut flights).await?;
+    top(bucket, place.within, &mut flights).await?;
     Ok(flights)
 }
 
 /// Adds the files and folders that begin with `prefix` and lie at the same level.
-async fn top(
-    bucket: &str,
-    reader: &ReadThrough,
-    prefix: &str,
-    flights: &mut Vec<FlightInfo>,
-) -> Result<(), Status> {
+async fn top(bucket: &Bucket, prefix: &str, flights: &mut Vec<FlightInfo>) -> Result<(), Status> {
     let mut token = None;
     loop {
         let request = ListRequest {
@@ -64,9 +63,9 @@ async fn top(
             token: token.take(),
             max_keys: MOST,
         };
-        let page = reader.list_page(request).await.map_err(|error| from_storage(&error))?;
+        let page = list_page(bucket, request).await?;
         let folders = page.prefixes.into_iter().map(|folder| async move {
-            let scannable = has_files(reader, &folder).await?;
+            let scannable = has_files(bucket, &folder).await?;
             Ok::<_, Status>(scannable.then(|| folder.trim_end_matches('/').to_owned()))
         });
         let folders: Vec<_> = stream::iter(folders).buffered(CONCURRENCY).try_collect().await?;
@@ -77,7 +76,7 @@ async fn top(
             if flights.len() == MOST {
                 return Ok(());
             }
-            let path = [bucket].into_iter().chain(key.split('/')).map(str::to_owned).collect();
+            let path = [bucket.name.as_str()].into_iter().chain(key.split('/')).map(str::to_owned).collect();
             flights.push(FlightInfo::new().with_descriptor(FlightDescriptor::new_path(path)));
         }
         token = page.next_token;
@@ -88,10 +87,14 @@ async fn top(
 }
 
 /// Whether a folder has a file that can be scanned among its first keys.
-async fn has_files(reader: &ReadThrough, folder: &str) -> Result<bool, Status> {
+async fn has_files(bucket: &Bucket, folder: &str) -> Result<bool, Status> {
     let request = ListRequest { prefix: folder.to_owned(), max_keys: GLIMPSE, ..ListRequest::default() };
-    let page = reader.list_page(request).await.map_err(|error| from_storage(&error))?;
+    let page = list_page(bucket, request).await?;
     Ok(page.objects.iter().any(|object| is_file(object.location.as_ref())))
+}
+
+async fn list_page(bucket: &Bucket, request: ListRequest) -> Result<ListPage, Status> {
+    bucket.reader.list_page(request).await.map_err(|error| from_storage(&error, &bucket.name))
 }
 
 /// Whether the key is that of a Parquet or ORC file. What begins with a dot or an underscore is hidden, as in Hive.

@@ -39,7 +39,12 @@ impl<'a> Place<'a> {
     }
 
     /// The bucket, if the caller may do this to it. Whoever may not is not told whether it exists.
-    pub(super) fn open(self, node: &'a Node, caller: Option<&str>, action: Action) -> Result<&'a Bucket, Status> {
+    pub(super) fn open(
+        self,
+        node: &'a Node,
+        caller: Option<&str>,
+        action: Action,
+    ) -> Result<&'a Bucket, Status> {
         if !node.keys().allows(caller, self.bucket, action) {
             return Err(status(Code::PermissionDenied, "this token does not allow it"));
         }
@@ -75,9 +80,24 @@ mod tests {
     fn a_path_that_would_have_to_be_repaired_is_refused() {
         let long = format!("lake/{}", "a".repeat(1024));
         for path in [
-            "", "/", "/lake", "lake//", "lake//a", "lake/a//b", "lake/..", "lake/../b", "lake/a/../../b", "lake/.",
-            "lake/./a", "lake/a\\b", "lake/a\0", "lake/a\nb", "s3://lake/a", "lake/.stylobate-uploads/a",
-            "lake/.stylobate-upload?/a", &long,
+            "",
+            "/",
+            "/lake",
+            "lake//",
+            "lake//a",
+            "lake/a//b",
+            "lake/..",
+            "lake/../b",
+            "lake/a/../../b",
+            "lake/.",
+            "lake/./a",
+            "lake/a\\b",
+            "lake/a\0",
+            "lake/a\nb",
+            "s3://lake/a",
+            "lake/.stylobate-uploads/a",
+            "lake/.stylobate-upload?/a",
+            &long,
         ] {
             assert_eq!(Place::parse(path).unwrap_err().code(), Code::InvalidArgument, "{path:?}");
         }

@@ -8,9 +8,9 @@ use std::{
 };
 
 use arrow_flight::{
-    Action as ActionRequest, ActionType, Criteria, Empty, FlightData, FlightDescriptor, FlightEndpoint, FlightInfo,
-    HandshakeRequest, HandshakeResponse, PollInfo, PutResult, Result as ActionResult, SchemaAsIpc, SchemaResult,
-    Ticket as TicketBytes,
+    Action as ActionRequest, ActionType, Criteria, Empty, FlightData, FlightDescriptor, FlightEndpoint,
+    FlightInfo, HandshakeRequest, HandshakeResponse, PollInfo, PutResult, Result as ActionResult,
+    SchemaAsIpc, SchemaResult, Ticket as TicketBytes,
     flight_service_server::{FlightService, FlightServiceServer},
 };
 use async_trait::async_trait;
@@ -29,7 +29,7 @@ use super::{
     caller::caller,
     command::Command,
     encode::ipc_options,
-    error::{from_scan, status},
+    error::{Naming, from_scan, status},
     list,
     ticket::{Ticket, Tickets, Work},
 };
@@ -77,10 +77,14 @@ impl FlightDoor {
     async fn plan(&self, caller: Option<&str>, command: &Command) -> Result<Scan, Status> {
         let bucket = command.place()?.open(&self.node, caller, Action::Read)?;
         let request = command.request(bucket)?;
-        request.plan(self.node.columns()).map_err(|error| from_scan(&error)).await
+        request.plan(self.node.columns()).map_err(|error| from_scan(&error, &Naming::from(bucket))).await
     }
 
-    async fn flight_info(&self, metadata: &MetadataMap, descriptor: FlightDescriptor) -> Result<FlightInfo, Status> {
+    async fn flight_info(
+        &self,
+        metadata: &MetadataMap,
+        descriptor: FlightDescriptor,
+    ) -> Result<FlightInfo, Status> {
         let caller = self.caller(metadata)?;
         let command = Command::of(&descriptor)?;
         let scan = self.plan(caller, &command).await?;
@@ -138,7 +142,8 @@ impl FlightDoor {
         Ok(tickets.into_iter().map(endpoint).collect())
     }
 
-    async fn scan_of(&self, metadata: &MetadataMap, ticket: &[u8]) -> Result<Scan, Status> {
+    /// The scan that a ticket opens for the caller, and what the bucket is called.
+    async fn scan_of(&self, metadata: &MetadataMap, ticket: &[u8]) -> Result<(Scan, Naming), Status> {
         let caller = self.caller(metadata)?;
         let Ticket { command, work } = self.tickets.open(ticket, caller, SystemTime::now())?;
         let bucket = command.place()?.open(&self.node, caller, Action::Read)?;
@@ -146,7 +151,11 @@ impl FlightDoor {
             Work::Part(part) => command.request(bucket)?.with_part(*part),
             Work::Whole(schema) => command.request(bucket)?.with_schema(schema),
         };
-        request.plan(self.node.columns()).map_err(|error| from_scan(&error)).await
+        let names = Naming::from(bucket);
+        match request.plan(self.node.columns()).await {
+            Ok(scan) => Ok((scan, names)),
+            Err(error) => Err(from_scan(&error, &names)),
+        }
     }
 }
 
@@ -205,7 +214,7 @@ impl FlightService for FlightDoor {
     async fn do_get(&self, request: Request<TicketBytes>) -> Answer<Self::DoGetStream> {
         let call = Call::begin(&self.node, "DoGet");
         match self.scan_of(request.metadata(), &request.get_ref().ticket).await {
-            Ok(scan) => Ok(Response::new(Batches::new(&scan, call))),
+            Ok((scan, names)) => Ok(Response::new(Batches::new(&scan, names, call))),
             Err(refused) => call.end(Err(refused)),
         }
     }

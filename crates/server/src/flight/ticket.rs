@@ -89,7 +89,12 @@ impl Tickets {
     }
 
     /// The ticket as bytes, for `owner` until `expires`.
-    pub(super) fn seal(&self, ticket: &Ticket, owner: Option<&str>, expires: SystemTime) -> Result<Bytes, Status> {
+    pub(super) fn seal(
+        &self,
+        ticket: &Ticket,
+        owner: Option<&str>,
+        expires: SystemTime,
+    ) -> Result<Bytes, Status> {
         let unwritable = || status(Code::Internal, "the ticket cannot be written");
         let work = match &ticket.work {
             Work::Part(part) => WrittenWork::Part(part.clone()),

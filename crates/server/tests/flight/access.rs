@@ -56,7 +56,8 @@ async fn each_token_opens_its_own_buckets_only() {
     // Whoever may not see all buckets is not told which there are.
     assert_eq!(refusal(reader.get_flight_info(sea()).await).0, Code::PermissionDenied);
     let listed: Vec<_> = reader.list_flights("").await.unwrap().try_collect().await.unwrap();
-    let buckets: Vec<_> = listed.into_iter().map(|info| info.flight_descriptor.unwrap().path.remove(0)).collect();
+    let buckets: Vec<_> =
+        listed.into_iter().map(|info| info.flight_descriptor.unwrap().path.remove(0)).collect();
     assert!(!buckets.is_empty() && buckets.iter().all(|bucket| bucket == "lake"), "{buckets:?}");
 }
 
@@ -113,7 +114,9 @@ async fn a_ticket_is_good_for_whom_it_was_issued_to_and_unchanged() {
         let (code, said) = get(&mut admin, Ticket { ticket: changed.into() }).await;
         assert!(matches!(code, Code::PermissionDenied | Code::InvalidArgument), "{at}: {code:?} {said}");
     }
-    for ticket in [Vec::new(), vec![1], bytes[..20].to_vec(), bytes[..bytes.len() - 1].to_vec(), vec![255; 100_000]] {
+    for ticket in
+        [Vec::new(), vec![1], bytes[..20].to_vec(), bytes[..bytes.len() - 1].to_vec(), vec![255; 100_000]]
+    {
         let (code, said) = get(&mut admin, Ticket { ticket: ticket.into() }).await;
         assert!(matches!(code, Code::PermissionDenied | Code::InvalidArgument), "{code:?} {said}");
     }
@@ -122,8 +125,7 @@ async fn a_ticket_is_good_for_whom_it_was_issued_to_and_unchanged() {
 
 #[tokio::test]
 async fn a_ticket_expires() {
-    let node =
-        Running::start_with(|config| config.flight.ticket_lifetime = Duration::from_millis(200)).await;
+    let node = Running::start_with(|config| config.flight.ticket_lifetime = Duration::from_millis(200)).await;
     let mut client = node.client().await;
     let info = client.get_flight_info(command(json!({"path": "lake/orders/1.parquet"}))).await.unwrap();
     tokio::time::sleep(Duration::from_millis(250)).await;

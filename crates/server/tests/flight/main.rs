@@ -111,7 +111,8 @@ async fn dictionaries_come_as_asked_for() {
 async fn what_cannot_be_scanned_is_refused_with_a_reason() {
     let node = Running::start().await;
     let mut client = node.client().await;
-    std::fs::write(node.folder.path().join("lake/text.parquet"), "not parquet at all, but long enough").unwrap();
+    std::fs::write(node.folder.path().join("lake/text.parquet"), "not parquet at all, but long enough")
+        .unwrap();
     node::settle(&node.folder.path().join("lake/text.parquet"), 3_600);
     for (more, code, said) in [
         (json!({"path": "lake/none.parquet"}), Code::NotFound, "none.parquet"),
@@ -132,6 +133,7 @@ async fn what_cannot_be_scanned_is_refused_with_a_reason() {
     }
     let refused = refusal(client.get_flight_info(command(json!({"path": "lake/text.parquet"}))).await);
     assert!(matches!(refused.0, Code::InvalidArgument | Code::DataLoss), "{refused:?}");
+    assert!(refused.1.starts_with("lake/text.parquet: "), "{refused:?}");
     assert!(!refused.1.contains(node.folder.path().to_str().unwrap()), "{refused:?}");
 }
 

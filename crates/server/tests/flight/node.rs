@@ -134,7 +134,8 @@ pub(crate) fn write(path: &Path, first: usize, row_groups: usize) {
         ];
         RecordBatch::try_from_iter(columns).unwrap()
     };
-    let mut writer = ArrowWriter::try_new(File::create(path).unwrap(), batch(0).schema(), Some(properties)).unwrap();
+    let mut writer =
+        ArrowWriter::try_new(File::create(path).unwrap(), batch(0).schema(), Some(properties)).unwrap();
     for group in first..first + row_groups {
         writer.write(&batch(group)).unwrap();
     }
@@ -181,9 +182,11 @@ pub(crate) fn plain(batch: &RecordBatch) -> RecordBatch {
     let columns: Vec<ArrayRef> =
         batch.columns().iter().map(|column| cast(column, &value_type(column.data_type())).unwrap()).collect();
     let schema = batch.schema();
-    let fields = schema.fields().iter().zip(&columns).map(|(field, column)| {
-        Field::new(field.name(), column.data_type().clone(), field.is_nullable())
-    });
+    let fields = schema
+        .fields()
+        .iter()
+        .zip(&columns)
+        .map(|(field, column)| Field::new(field.name(), column.data_type().clone(), field.is_nullable()));
     RecordBatch::try_new(Arc::new(Schema::new(fields.collect::<Vec<_>>())), columns).unwrap()
 }
 

@@ -84,8 +84,7 @@ async fn a_stream_under_way_is_finished_before_the_node_stops() {
 
 #[tokio::test(flavor = "multi_thread")]
 async fn a_stream_that_takes_too_long_is_cut_off_when_the_node_stops() {
-    let node =
-        Running::start_with(|config| config.server.drain_timeout = Duration::from_millis(300)).await;
+    let node = Running::start_with(|config| config.server.drain_timeout = Duration::from_millis(300)).await;
     let (batches, _) = begun(&node).await;
     // Neither does one that never said a word keep the node.
     let _silent = TcpStream::connect(node.flight).await.unwrap();
@@ -97,7 +96,8 @@ async fn a_stream_that_takes_too_long_is_cut_off_when_the_node_stops() {
 #[tokio::test]
 async fn who_does_not_speak_http2_is_shown_out() {
     let node = Running::start().await;
-    for words in ["GET / HTTP/1.1\r\nhost: localhost\r\n\r\n", "PRI * HTTP/2.0\r\n\r\nSM\r\n\r\r", "\0\0\0\0"] {
+    for words in ["GET / HTTP/1.1\r\nhost: localhost\r\n\r\n", "PRI * HTTP/2.0\r\n\r\nSM\r\n\r\r", "\0\0\0\0"]
+    {
         let mut stream = TcpStream::connect(node.flight).await.unwrap();
         stream.write_all(words.as_bytes()).await.unwrap();
         stream.shutdown().await.unwrap();
@@ -105,7 +105,8 @@ async fn who_does_not_speak_http2_is_shown_out() {
         let _ = stream.read_to_end(&mut answer).await;
         assert!(answer.is_empty(), "{answer:?}");
     }
-    let noise: Vec<u8> = b"PRI * HTTP/2.0\r\n\r\nSM\r\n\r\n".iter().copied().chain((0..=255).cycle().take(10_000)).collect();
+    let noise: Vec<u8> =
+        b"PRI * HTTP/2.0\r\n\r\nSM\r\n\r\n".iter().copied().chain((0..=255).cycle().take(10_000)).collect();
     let mut stream = TcpStream::connect(node.flight).await.unwrap();
     let _ = stream.write_all(&noise).await;
     let _ = stream.read_to_end(&mut Vec::new()).await;
