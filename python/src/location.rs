@@ -15,7 +15,14 @@ pub(crate) fn location(path: &Bound<'_, PyAny>) -> PyResult<String> {
     }
     let (os, paths) = (path.py().import("os")?, path.py().import("os.path")?);
     let from = os.getattr("getcwd")?.call0()?;
-    paths.getattr("join")?.call1((from, paths.getattr("expanduser")?.call1((given,))?))?.extract()
+    let absolute = paths.getattr("join")?.call1((from, paths.getattr("expanduser")?.call1((given,))?))?;
+    let text: String = absolute.extract()?;
+    if !text.split('/').any(|part| part == "..") {
+        return Ok(text);
+    }
+    // The system knows which folder is above one that is a link.
+    let real: String = paths.getattr("realpath")?.call1((&text,))?.extract()?;
+    Ok(if text.ends_with('/') { real + "/" } else { real })
 }
 
 /// Whether a location is on this machine, where asking for the version of a file costs next to nothing.

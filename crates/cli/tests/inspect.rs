@@ -164,10 +164,13 @@ fn a_broken_file_among_others_does_not_hide_them() {
     let folder = folder_with_numbers();
     let path = folder.path();
     write_numbers(&path.join("more.parquet"));
-    fs::write(path.join("broken.parquet"), "no columns here").unwrap();
+    fs::write(path.join("broken.parquet"), "PAR1 no columns here, no columns here PAR1").unwrap();
+    fs::write(path.join("text.parquet"), "something else").unwrap();
     let output = stylobate(path, &["inspect", "."]).output().unwrap();
     let (text, error) = (String::from_utf8_lossy(&output.stdout), String::from_utf8_lossy(&output.stderr));
     assert_eq!(output.status.code(), Some(1), "{error}");
     assert!(text.contains("numbers.parquet") && text.contains("more.parquet"), "{text}");
-    assert!(error.contains("broken.parquet") && error.contains("1 of 3 files"), "{error}");
+    assert!(error.contains("broken.parquet") && error.contains("1 of 4 files"), "{error}");
+    assert_eq!(error.matches("broken.parquet").count(), 1, "{error}");
+    assert!(line(&text, "others").contains("1, neither"), "{text}");
 }

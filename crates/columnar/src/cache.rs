@@ -9,7 +9,10 @@ use stylobate_storage::{
     ReadOptions, ReadStats, ReadThrough,
 };
 
-use crate::{Result, chunk_cache::ChunkCache};
+use crate::{
+    Result,
+    chunk_cache::{ChunkCache, ColumnStats},
+};
 
 /// What scans share: pages of bytes, decoded chunks, metadata, and the stores that were opened. Cheap to clone.
 #[derive(Clone, Debug)]
@@ -28,31 +31,6 @@ struct Inner {
 
 /// URL and options.
 type StoreKey = (String, Vec<(String, String)>);
-
-/// What a [`Cache`] did so far.
-#[derive(Clone, Debug, Default, serde::Serialize)]
-pub struct ColumnStats {
-    /// Chunks and metadata that were found.
-    pub hits: u64,
-    /// Chunks and metadata that were not.
-    pub misses: u64,
-    /// Chunks that were decoded.
-    pub decoded_chunks: u64,
-    /// Footers that were parsed.
-    pub parsed_files: u64,
-    /// Row groups and stripes that were read past the cache, for want of memory.
-    pub streamed_units: u64,
-    /// Row groups and stripes that statistics ruled out.
-    pub pruned_units: u64,
-    /// Chunks and files held.
-    pub entries: u64,
-    /// Bytes held by them.
-    pub bytes: u64,
-    /// Bytes that they may hold.
-    pub capacity: u64,
-    /// Bytes that decodes under way hold.
-    pub working_bytes: u64,
-}
 
 impl Cache {
     /// A cache of `options.memory()` bytes in all: a quarter for pages, the rest for what is decoded. Files of local

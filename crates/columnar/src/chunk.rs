@@ -8,6 +8,18 @@ use arrow::array::{Array, ArrayRef};
 /// Rows of one segment of a dense chunk; the last may be shorter.
 pub(crate) const SEGMENT_ROWS: usize = 65_536;
 
+/// How the rows of a chunk are held.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
+pub(crate) enum Representation {
+    /// As the file has them: a dictionary if all of the chunk is encoded with one, else dense.
+    Native,
+    /// As a dictionary, even where the file gave up on its own.
+    Dictionary,
+}
+
+/// Columns of some rows, and how many rows these are.
+pub(crate) type Rows = (Vec<ArrayRef>, usize);
+
 /// The rows of one column within one row group or stripe. Cheap to clone.
 #[derive(Clone, Debug)]
 pub(crate) enum Chunk {

@@ -14,16 +14,11 @@ use quick_cache::{
 };
 use stylobate_storage::ObjectHash;
 
-use crate::{cache::ColumnStats, chunk::Chunk, format::FileMetadata, schema::Projected};
-
-/// How the rows of a chunk are held.
-#[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
-pub(crate) enum Representation {
-    /// As the file has them: a dictionary if all of the chunk is encoded with one, else dense.
-    Native,
-    /// As a dictionary, even where the file gave up on its own.
-    Dictionary,
-}
+use crate::{
+    chunk::{Chunk, Representation},
+    format::FileMetadata,
+    schema::Projected,
+};
 
 /// One column of one row group or stripe of one version of an object.
 #[derive(Clone, Debug, PartialEq, Eq, Hash)]
@@ -54,6 +49,31 @@ impl Weighter<ObjectHash, Arc<FileMetadata>> for Weigh {
 
 type Guard<'a> =
     PlaceholderGuard<'a, ChunkKey, Chunk, Weigh, DefaultHashBuilder, DefaultLifecycle<ChunkKey, Chunk>>;
+
+/// What a [`Cache`](crate::Cache) did so far.
+#[derive(Clone, Debug, Default, serde::Serialize)]
+pub struct ColumnStats {
+    /// Chunks and metadata that were found.
+    pub hits: u64,
+    /// Chunks and metadata that were not.
+    pub misses: u64,
+    /// Chunks that were decoded.
+    pub decoded_chunks: u64,
+    /// Footers that were parsed.
+    pub parsed_files: u64,
+    /// Row groups and stripes that were read past the cache, for want of memory.
+    pub streamed_units: u64,
+    /// Row groups and stripes that statistics ruled out.
+    pub pruned_units: u64,
+    /// Chunks and files held.
+    pub entries: u64,
+    /// Bytes held by them.
+    pub bytes: u64,
+    /// Bytes that they may hold.
+    pub capacity: u64,
+    /// Bytes that decodes under way hold.
+    pub working_bytes: u64,
+}
 
 /// The cache of chunks and metadata.
 #[derive(Debug)]

@@ -9,8 +9,7 @@ use tokio::runtime::Handle;
 
 use crate::{
     Error, Result,
-    chunk::{Chunk, SEGMENT_ROWS},
-    chunk_cache::Representation,
+    chunk::{Chunk, Representation, Rows, SEGMENT_ROWS},
     orc::{self, OrcBytes, OrcFile},
     parquet::{ParquetBytes, ParquetFile, RowGroupStatistics},
     schema::Projected,
@@ -166,9 +165,6 @@ impl FileMetadata {
         }
     }
 }
-
-/// Columns of some rows, and how many rows these are.
-pub(crate) type Rows = (Vec<ArrayRef>, usize);
 
 impl FileMetadata {
     /// The rows of some columns, few at a time, read and decoded on the calling thread as they are asked for. Columns

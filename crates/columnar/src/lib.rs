@@ -23,11 +23,14 @@ mod schema;
 mod statistics;
 mod table;
 
-pub use cache::{Cache, ColumnStats};
+pub use cache::Cache;
+pub use chunk_cache::ColumnStats;
 pub use error::{Error, Result};
 pub use inspect::{
     BoundValue, ChunkInspection, ColumnInspection, DictionaryUse, FileFormat, Inspection, MetadataEntry,
     PartInspection, SchemaNode, inspect, inspect_all,
 };
+pub use locate::Source;
 pub use predicate::{Column, CompareOp, Literal, Predicate, col};
-pub use scan::{Dictionaries, Scan, ScanPart, ScanRequest, ScanStream, Source};
+pub use scan::{Scan, ScanPart, ScanRequest, ScanStream};
+pub use table::Dictionaries;

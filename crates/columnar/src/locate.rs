@@ -7,7 +7,28 @@ use percent_encoding::percent_decode_str;
 use stylobate_storage::ReadThrough;
 use url::Url;
 
-use crate::{Cache, Error, Result, scan::Source};
+use crate::{Cache, Error, Result};
+
+/// Where files are looked for. Both forms take a file, a folder, or a pattern with `*`, `?`, `[…]` and `**`; a folder
+/// is read with all its subfolders, and `name=value` in its paths become columns.
+#[derive(Clone, Debug)]
+#[non_exhaustive]
+pub enum Source {
+    /// A local path or a URL.
+    Url {
+        /// `DIR`, `file://`, `s3://`, `gs://`, `az://`, `http(s)://`.
+        url: String,
+        /// Keys of the object_store crate, such as `endpoint` and `region`.
+        options: Vec<(String, String)>,
+    },
+    /// A path or pattern within a store that is open already.
+    Store {
+        /// The store.
+        store: ReadThrough,
+        /// The path or pattern.
+        pattern: String,
+    },
+}
 
 /// A file that is to be scanned.
 #[derive(Clone, Debug)]

@@ -14,7 +14,6 @@ use crate::{
     format::FileMetadata,
     locate::Located,
     predicate::{Column, Literal},
-    scan::Dictionaries,
     schema::{Projected, leaves_below, widened},
     statistics::Statistics,
 };
@@ -22,6 +21,20 @@ use crate::{
 /// How values become another type: one that does not fit is an error, never null.
 pub(crate) const EXACT: CastOptions<'static> = CastOptions { safe: false, format_options: FORMAT };
 const FORMAT: arrow::util::display::FormatOptions<'static> = arrow::util::display::FormatOptions::new();
+
+/// Which columns come out as dictionaries.
+#[derive(Clone, Debug, Default, PartialEq, Eq, serde::Serialize, serde::Deserialize)]
+pub enum Dictionaries {
+    /// Columns of strings or bytes whose values repeat, as far as the files' footers tell.
+    #[default]
+    Auto,
+    /// All columns of strings or bytes.
+    All,
+    /// None but those that paths give.
+    None,
+    /// These, whatever their type.
+    Columns(Vec<String>),
+}
 
 /// The columns of all files, and those that their paths give.
 #[derive(Debug)]

@@ -50,7 +50,7 @@ impl OpenObject {
 
     /// The origin, without credentials, and the path: how an error names the object.
     pub fn name(&self) -> String {
-        format!("{}/{}", self.store.origin().name().trim_end_matches('/'), self.known.path)
+        self.store.origin().name_of(&self.known.path)
     }
 
     /// The bytes of each range, in the order of the ranges; near ranges share a request. All are of this version:

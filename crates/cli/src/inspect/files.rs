@@ -12,6 +12,8 @@ use crate::{
 /// What is kept of each file.
 #[derive(Debug, Default)]
 pub(super) struct Overview {
+    /// Files that are neither Parquet nor ORC.
+    pub(super) others: usize,
     files: Vec<Vec<String>>,
     schemas: Vec<Vec<SchemaNode>>,
     formats: BTreeMap<&'static str, u64>,
@@ -65,6 +67,12 @@ impl Overview {
             ],
             vec!["created by".to_owned(), printable(&writers)],
         ];
+        if self.others > 0 {
+            lines.push(vec![
+                "others".to_owned(),
+                format!("{}, neither Parquet nor ORC", grouped(self.others as u64)),
+            ]);
+        }
         if self.schemas.len() > 1 {
             lines.push(vec!["schemas".to_owned(), grouped(self.schemas.len() as u64)]);
         }

@@ -8,13 +8,14 @@ use std::io::Write;
 use anyhow::Result;
 use clap::Args;
 use futures::StreamExt;
-use stylobate_columnar::{Inspection, SchemaNode, Source, inspect_all};
+use stylobate_columnar::{Error, Inspection, SchemaNode, Source, inspect_all};
 use stylobate_storage::ByteSize;
 
 use self::{files::Overview, picture::Picture};
 use crate::{
     failure::{is_closed_pipe, nearest, usage},
     rows::{open_cache, option, until_stopped},
+    table,
 };
 
 /// Footers and little else are read, and each once.
@@ -85,7 +86,7 @@ async fn inspect(args: &InspectArgs) -> Result<()> {
     let mut failed = 0;
     let mut out = std::io::stdout().lock();
     let mut printed = 0;
-    let mut found = 0;
+    let mut found: usize = 0;
     while let Some((name, inspected)) = files.next().await {
         found += 1;
         match inspected {
@@ -105,10 +106,24 @@ async fn inspect(args: &InspectArgs) -> Result<()> {
                 if found == 1 && files.as_mut().peek().await.is_none() {
                     return Err(error.into());
                 }
+                // Beside files of columns, others are none of our business.
+                if matches!(error, Error::Format { .. }) {
+                    overview.others += 1;
+                    continue;
+                }
                 failed += 1;
-                eprintln!("stylobate: {name}: {error}");
+                let error = error.to_string();
+                let name = if error.contains(&name) { String::new() } else { format!("{name}: ") };
+                eprintln!("stylobate: {name}{error}");
             }
         }
+    }
+    if overview.others == found {
+        return Err(usage(format!(
+            "{}: no Parquet or ORC file among {}",
+            args.path,
+            table::count(found, "file")
+        )));
     }
     if args.json {
         writeln!(out, "{}", if printed == 0 { "[]" } else { "\n]" })?;

@@ -20,9 +20,8 @@ pub use self::{
 use crate::{
     Cache, Error, Result,
     format::TAIL,
-    locate::{Located, locate},
+    locate::{Located, Source, locate},
     orc::is_orc_tail,
-    scan::Source,
 };
 
 /// Files whose footers are read at the same time.
@@ -52,7 +51,7 @@ pub async fn inspect_all(
 }
 
 async fn inspect_file(file: Located) -> (String, Result<Inspection>) {
-    let name = format!("{}/{}", file.store.origin().name().trim_end_matches('/'), file.path);
+    let name = file.store.origin().name_of(&file.path);
     let inspected = match file.store.open_object(&file.path).await {
         Ok(object) => inspect_object(&object).await,
         Err(error) => Err(error.into()),

@@ -13,7 +13,7 @@ use super::{
     fault::Fault,
     stream::Stream,
     stripe::{Encoding, StreamAt, StreamKind, StripeFooter, Zone},
-    types::Type,
+    tree::Type,
 };
 
 /// Streams so near to each other are read as one range.

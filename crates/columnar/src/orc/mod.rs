@@ -16,10 +16,11 @@ mod messages;
 mod statistics;
 mod stream;
 mod stripe;
+mod stripe_statistics;
 mod tail;
 #[cfg(test)]
 mod tests;
-mod types;
+mod tree;
 
 use std::sync::{Arc, OnceLock};
 
@@ -34,7 +35,7 @@ use self::{
     fault::Fault,
     stripe::StripeFooter,
     tail::{FIRST_READ, Parsed, Tail},
-    types::Type,
+    tree::Type,
 };
 use crate::{Result, schema::Projected};
 

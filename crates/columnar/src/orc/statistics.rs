@@ -10,89 +10,19 @@ use arrow::{
     },
     datatypes::TimeUnit,
 };
-use bytes::Bytes;
-use orc_rust::proto::{ColumnStatistics, Footer, PostScript};
-use prost::{
-    Message,
-    encoding::{DecodeContext, WireType, decode_key, decode_varint, skip_field},
-};
+use orc_rust::proto::ColumnStatistics;
 
 use super::{
     tail::Tail,
-    types::{Kind, Type},
+    tree::{Kind, Type},
 };
 use crate::{predicate::Column, statistics::Statistics};
 
-/// The number of the field that holds statistics, of the stripes as of their columns.
-const ENTRIES: u32 = 1;
 /// Milliseconds by which an instant may lie outside of its bounds: fractions are cut off towards zero, and
 /// those of the second before 1970 are written as if they came after.
 const INSTANT_SLACK: i64 = 2_000;
 /// The same for a timestamp without zone, since clocks were set by up to a day.
 const CLOCK_SLACK: i64 = 26 * 3_600_000;
-
-/// The statistics of all stripes, in the form that they are in the file: they are parsed for the columns that
-/// are asked for.
-#[derive(Debug)]
-pub(super) struct StripeStatistics {
-    stripes: Vec<Bytes>,
-    bytes: usize,
-    trust: Trust,
-}
-
-/// Which statistics early versions of the first writer got wrong.
-#[derive(Clone, Copy, Debug)]
-struct Trust {
-    timestamps: bool,
-    decimals: bool,
-}
-
-impl StripeStatistics {
-    pub(super) fn new(metadata: Bytes, postscript: &PostScript, footer: &Footer) -> Self {
-        let first_writer = footer.writer.unwrap_or_default() == 0;
-        let since = |version| !first_writer || postscript.writer_version.unwrap_or_default() >= version;
-        let trust = Trust { timestamps: since(6), decimals: since(7) };
-        let bytes = metadata.len();
-        let known = since(1).then(|| entries(&metadata).collect::<Option<Vec<_>>>()).flatten();
-        let stripes = known.filter(|stripes| stripes.len() == footer.stripes.len()).unwrap_or_default();
-        Self { stripes, bytes, trust }
-    }
-
-    pub(super) fn weight(&self) -> usize {
-        self.bytes + self.stripes.capacity() * size_of::<Bytes>()
-    }
-
-    fn get(&self, stripe: usize, column: u32) -> Option<ColumnStatistics> {
-        let entry = entries(self.stripes.get(stripe)?).nth(column as usize)??;
-        ColumnStatistics::decode(entry).ok()
-    }
-}
-
-/// The entries of a message that holds nothing else of interest; `None` in place of what cannot be read.
-fn entries(message: &Bytes) -> impl Iterator<Item = Option<Bytes>> {
-    let mut rest = message.clone();
-    std::iter::from_fn(move || {
-        while !rest.is_empty() {
-            let Ok((tag, wire_type)) = decode_key(&mut rest) else { return Some(end(&mut rest)) };
-            if (tag, wire_type) != (ENTRIES, WireType::LengthDelimited) {
-                if skip_field(wire_type, tag, &mut rest, DecodeContext::default()).is_err() {
-                    return Some(end(&mut rest));
-                }
-                continue;
-            }
-            return Some(match decode_varint(&mut rest) {
-                Ok(len) if len <= rest.len() as u64 => Some(rest.split_to(len as usize)),
-                _ => end(&mut rest),
-            });
-        }
-        None
-    })
-}
-
-fn end(rest: &mut Bytes) -> Option<Bytes> {
-    rest.clear();
-    None
-}
 
 /// Statistics of some stripes of a file, for columns at the top and within structs. Those of row groups
 /// within the stripes, and bloom filters, are not read.
@@ -332,14 +262,5 @@ mod tests {
         assert_eq!(ordered(f64::NAN, 1.0, Bound::Upper), None);
         assert_eq!(ordered(2, 1, Bound::Lower), None);
         assert_eq!(ordered(1, 2, Bound::Lower), Some(1));
-    }
-
-    #[test]
-    fn entries_of_a_message_that_is_cut_off_end_with_one_that_is_not_known() {
-        let whole = Bytes::from_static(&[0x0a, 2, 8, 1, 0x18, 5, 0x0a, 0]);
-        assert_eq!(entries(&whole).map(|it| it.map(|it| it.len())).collect::<Vec<_>>(), [Some(2), Some(0)]);
-        for len in [1, 3, 5, 7] {
-            assert_eq!(entries(&whole.slice(..len)).last(), Some(None), "{len} bytes");
-        }
     }
 }

@@ -14,9 +14,9 @@ use prost::Message;
 use super::{
     compression::Codec,
     fault::Fault,
-    statistics::StripeStatistics,
     stream::{Stream, most_of_message},
-    types::Type,
+    stripe_statistics::StripeStatistics,
+    tree::Type,
 };
 
 /// What a file's last bytes end with, before the length of the postscript.

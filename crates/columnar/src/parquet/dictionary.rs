@@ -10,7 +10,13 @@ use parquet::{
     schema::types::ColumnDescPtr,
 };
 
-use super::{ParquetBytes, ParquetFile, dense, distinct::Distinct, footer::is_dictionary_encoding, levels};
+use super::{
+    ParquetBytes, ParquetFile,
+    distinct::Distinct,
+    footer::is_dictionary_encoding,
+    levels,
+    plain::{self, PlainValues},
+};
 use crate::{
     Result,
     codes::{self, Code, CodeWidth, Codes},
@@ -28,13 +34,6 @@ pub(super) struct Flat<'a> {
     pub(super) leaf: usize,
     pub(super) descriptor: &'a ColumnDescPtr,
     pub(super) chunk: &'a ColumnChunkMetaData,
-}
-
-/// Values in the encoding PLAIN.
-#[derive(Clone, Debug, Default)]
-pub(super) struct PlainValues {
-    pub(super) bytes: Bytes,
-    pub(super) count: usize,
 }
 
 /// The codes of a chunk, with the values that they stand for.
@@ -88,7 +87,7 @@ impl Flat<'_> {
     fn array<T: Code>(&self, coded: Result<Option<Coded<T>>, String>) -> Result<Option<ArrayRef>> {
         let coded = coded.map_err(|reason| self.file.corrupt(self.unit, self.column, reason))?;
         let Some(Coded { plain, codes, nulls }) = coded else { return Ok(None) };
-        let values = dense::plain_values(self, plain)?;
+        let values = plain::values(self.file, self.unit, self.column, self.descriptor, plain)?;
         let array = codes.into_array(nulls, values);
         array.map(Some).map_err(|reason| self.file.corrupt(self.unit, self.column, reason))
     }

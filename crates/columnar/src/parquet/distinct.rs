@@ -8,7 +8,7 @@ use bytes::Bytes;
 use hashbrown::{DefaultHashBuilder, HashTable};
 use parquet::{basic::Type as PhysicalType, schema::types::ColumnDescPtr};
 
-use super::dictionary::PlainValues;
+use super::plain::PlainValues;
 
 /// Values looked up together.
 const BATCH: usize = 256;

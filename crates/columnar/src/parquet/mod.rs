@@ -6,6 +6,7 @@ mod dictionary;
 mod distinct;
 mod footer;
 mod levels;
+mod plain;
 mod statistics;
 mod stream;
 mod window;
@@ -27,8 +28,7 @@ use stylobate_storage::OpenObject;
 pub(crate) use self::{bytes::ParquetBytes, statistics::RowGroupStatistics};
 use crate::{
     Error, Result,
-    chunk::Chunk,
-    chunk_cache::Representation,
+    chunk::{Chunk, Representation},
     schema::{Projected, leaf_count},
 };
 
@@ -53,6 +53,11 @@ impl ParquetFile {
         let name = object.name();
         let size = object.meta().size;
         let wrong = |error: ParquetError| footer::corrupt(&name, error);
+        // A footer of four bytes of length and four of magic, behind four of magic at the head.
+        let length = tail.len().checked_sub(8).and_then(|at| tail.get(at..)?.first_chunk::<4>());
+        if length.is_none_or(|length| u64::from(u32::from_le_bytes(*length)) + 12 > size) {
+            return Err(footer::corrupt(&name, "the footer lies outside the file"));
+        }
         let decoder = ParquetMetaDataPushDecoder::try_new(size).map_err(wrong)?;
         let mut decoder = decoder.with_page_index_policy(PageIndexPolicy::Skip);
         decoder.push_range(size - tail.len() as u64..size, tail).map_err(wrong)?;

@@ -25,7 +25,7 @@ use super::{
     footer, guarded,
     window::{Window, WindowSource},
 };
-use crate::{Result, format::Rows, schema::Projected};
+use crate::{Result, chunk::Rows, schema::Projected};
 
 impl ParquetFile {
     /// See [`crate::format::FileMetadata::stream`].

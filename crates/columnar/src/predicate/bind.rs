@@ -8,7 +8,7 @@ use std::sync::Arc;
 use arrow::datatypes::{DataType, Field, Fields, Schema};
 
 use super::{
-    Class, Column, CompareOp, Evaluator, Leaf, Predicate, Test,
+    Class, Column, CompareOp, Leaf, Predicate, Test,
     columns::ColumnPair,
     tokens::refuse,
     typing::{Outcome, Target},
@@ -106,11 +106,6 @@ impl Bound {
             Node::Constant(value) => Some(*value),
             _ => None,
         }
-    }
-
-    /// What finds the rows that pass. Keep it over batches: it remembers what it knows of dictionaries.
-    pub(crate) fn evaluator(&self) -> Evaluator {
-        Evaluator::new(self.clone())
     }
 }
 

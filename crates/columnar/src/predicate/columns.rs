@@ -12,7 +12,7 @@ use arrow::{
 use super::{
     Class, CompareOp,
     classes::{Whole, WithWhole, with_whole},
-    evaluate::{Input, unfit},
+    input::{Input, unfit},
     typing::float_order,
     words::{keep_rows, keep_valid},
 };

@@ -14,10 +14,11 @@ use arrow::{
 use super::{
     Bound, BoundColumn, Class, Leaf, Node,
     gather::Table,
+    input::{Input, unfit},
     tokens::refuse,
     words::{self, keep_any, keep_null, keep_valid},
 };
-use crate::{Error, Result};
+use crate::Result;
 
 /// What a row of a dictionary costs, whatever is asked of it.
 const GATHER_COST: u32 = 1;
@@ -40,11 +41,11 @@ struct Memo {
     table: Table,
 }
 
-/// A column of a batch.
-pub(super) struct Input {
-    pub(super) array: ArrayRef,
-    /// Rows that are null in it or in a struct around it.
-    pub(super) nulls: Option<NullBuffer>,
+impl Bound {
+    /// What finds the rows that pass. Keep it over batches: it remembers what it knows of dictionaries.
+    pub(crate) fn evaluator(&self) -> Evaluator {
+        Evaluator::new(self.clone())
+    }
 }
 
 impl Evaluator {
@@ -57,7 +58,7 @@ impl Evaluator {
     ///
     /// # Errors
     ///
-    /// [`Error::Predicate`] if an array is not of the type that the predicate was bound to.
+    /// [`crate::Error::Predicate`] if an array is not of the type that the predicate was bound to.
     pub(crate) fn evaluate(&mut self, columns: &[ArrayRef], rows: usize) -> Result<BooleanBuffer> {
         let bound = self.bound.clone();
         let mut inputs = Vec::with_capacity(bound.columns().len());
@@ -169,10 +170,6 @@ fn cost(node: &Node, inputs: &[Input]) -> u32 {
 
 fn input(inputs: &[Input], index: usize) -> Result<&Input> {
     inputs.get(index).ok_or_else(|| refuse("a column of the filter is missing"))
-}
-
-pub(super) fn unfit(array: &ArrayRef) -> Error {
-    refuse(format!("it is not bound to a column of {}", array.data_type()))
 }
 
 impl BoundColumn {

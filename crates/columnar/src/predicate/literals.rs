@@ -1,12 +1,20 @@
 //! Literals of SQL: numbers as exact as they are written, casts, and arithmetic of dates and decimals.
 
 use super::{
-    CompareOp, Literal,
+    Column, CompareOp, Literal, Predicate,
     civil::{Civil, NANOS_PER_DAY, NANOS_PER_SECOND, parse_date, parse_time, parse_timestamp},
-    parse::Operand,
     tokens::{quoted, refuse},
 };
 use crate::Result;
+
+/// What a part of a condition turned out to be.
+#[derive(Clone, Debug)]
+pub(super) enum Operand {
+    Column(Column),
+    Literal(Literal),
+    Interval(Interval),
+    Condition(Predicate),
+}
 
 /// A number as it is written: whole, decimal, or with an exponent.
 pub(super) fn number(text: &str, negative: bool) -> Result<Literal> {

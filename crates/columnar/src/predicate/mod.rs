@@ -18,6 +18,7 @@ mod columns;
 mod display;
 mod evaluate;
 mod gather;
+mod input;
 mod leaf;
 mod like;
 mod literals;

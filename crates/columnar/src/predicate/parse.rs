@@ -17,7 +17,7 @@ use sqlparser::tokenizer::Token;
 use super::{
     Column, CompareOp, Literal, Predicate,
     like::with_backslashes,
-    literals::{Interval, bytes, cast, fold, number, sum},
+    literals::{Interval, Operand, bytes, cast, fold, number, sum},
     tokens::{Parser, is_reserved, quoted, refuse},
 };
 use crate::Result;
@@ -29,15 +29,6 @@ pub(super) fn parse(sql: &str) -> Result<Predicate> {
         None => Ok(condition),
         Some(_) => Err(parser.unexpected("the end")),
     }
-}
-
-/// What a part of a condition turned out to be.
-#[derive(Clone, Debug)]
-pub(super) enum Operand {
-    Column(Column),
-    Literal(Literal),
-    Interval(Interval),
-    Condition(Predicate),
 }
 
 impl Operand {

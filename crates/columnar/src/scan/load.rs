@@ -8,8 +8,8 @@ use tokio::sync::Semaphore;
 use super::plan::{Planned, PlannedFile};
 use crate::{
     Error, Result,
-    chunk::Chunk,
-    chunk_cache::{ChunkKey, Found, Promise, Representation},
+    chunk::{Chunk, Representation},
+    chunk_cache::{ChunkKey, Found, Promise},
     format::{FileMetadata, UnitBytes},
     schema::Projected,
 };

@@ -2,11 +2,13 @@
 
 mod batches;
 mod load;
+mod part;
 mod plan;
 mod request;
 mod stream;
 mod units;
 
-pub use plan::{Scan, ScanPart};
-pub use request::{Dictionaries, ScanRequest, Source};
+pub use part::ScanPart;
+pub use plan::Scan;
+pub use request::ScanRequest;
 pub use stream::ScanStream;

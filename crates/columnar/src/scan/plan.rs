@@ -2,19 +2,18 @@
 
 use std::{ops::Range, sync::Arc};
 
-use arrow::{
-    array::RecordBatch,
-    datatypes::{FieldRef, Schema, SchemaRef},
-};
+use arrow::datatypes::{FieldRef, Schema, SchemaRef};
 use futures::{StreamExt, TryStreamExt};
-use serde::{Deserialize, Serialize};
 use stylobate_storage::OpenObject;
 
-use super::{ScanRequest, ScanStream, Source, stream};
+use super::{
+    part::{Piece, ScanPart},
+    request::ScanRequest,
+};
 use crate::{
     Cache, Error, Predicate, Result,
     format::FileMetadata,
-    locate::{Located, locate},
+    locate::{Located, Source, locate},
     predicate::Bound,
     prune::{Verdict, prune},
     table::{FileColumn, Output, Table},
@@ -70,21 +69,13 @@ pub(super) struct PlannedUnit {
     pub(super) all_pass: bool,
 }
 
-/// A part of a scan that can be run elsewhere: it says all that the whole plan decided.
-#[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
-pub struct ScanPart {
-    table: Schema,
-    schema: Schema,
-    pieces: Vec<Piece>,
-}
-
-/// Some row groups or stripes of one version of a file.
-#[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
-struct Piece {
-    source: usize,
-    path: String,
-    version: String,
-    units: Range<usize>,
+impl ScanRequest {
+    /// Finds the files, reads their footers, leaves out what the filter rules out, and decides the schema.
+    ///
+    /// Fails if there is no file, a column is unknown, the filter does not fit, or types of files do not go together.
+    pub async fn plan(self, cache: &Cache) -> Result<Scan> {
+        plan(self, cache.clone()).await
+    }
 }
 
 impl Scan {
@@ -142,17 +133,6 @@ impl Scan {
         let part = |pieces| ScanPart { table: table.clone(), schema: schema.clone(), pieces };
         parts.into_iter().map(part).collect()
     }
-
-    /// The batches, in the order of files and rows. Work begins when the first is asked for and stays a few batches
-    /// ahead; it ends when the stream is dropped. Must be polled within a tokio runtime.
-    pub fn stream(&self) -> ScanStream {
-        stream::start(self.clone())
-    }
-
-    /// All batches.
-    pub async fn collect(&self) -> Result<Vec<RecordBatch>> {
-        self.stream().try_collect().await
-    }
 }
 
 /// What tells a version of an object from others, for parts that come back.
@@ -162,7 +142,7 @@ fn version(object: &OpenObject) -> String {
 }
 
 /// See [`ScanRequest::plan`].
-pub(super) async fn plan(request: ScanRequest, cache: Cache) -> Result<Scan> {
+async fn plan(request: ScanRequest, cache: Cache) -> Result<Scan> {
     let opened = match &request.part {
         None => open_all(&request.sources, &cache).await?,
         Some(part) => open_part(&request.sources, part, &cache).await?,

@@ -1,49 +1,13 @@
 //! What a scan is to read, and what is to come out.
 
 use arrow::datatypes::SchemaRef;
-use stylobate_storage::ReadThrough;
 
-use super::plan::{Scan, ScanPart, plan};
-use crate::{Cache, Predicate, Result};
+use super::part::ScanPart;
+use crate::{Predicate, locate::Source, table::Dictionaries};
 
 const DEFAULT_BATCH_ROWS: usize = 8192;
 /// No batch holds more rows than two bytes tell apart.
 const MOST_BATCH_ROWS: usize = 65_536;
-
-/// Where files are looked for. Both forms take a file, a folder, or a pattern with `*`, `?`, `[…]` and `**`; a folder
-/// is read with all its subfolders, and `name=value` in its paths become columns.
-#[derive(Clone, Debug)]
-#[non_exhaustive]
-pub enum Source {
-    /// A local path or a URL.
-    Url {
-        /// `DIR`, `file://`, `s3://`, `gs://`, `az://`, `http(s)://`.
-        url: String,
-        /// Keys of the object_store crate, such as `endpoint` and `region`.
-        options: Vec<(String, String)>,
-    },
-    /// A path or pattern within a store that is open already.
-    Store {
-        /// The store.
-        store: ReadThrough,
-        /// The path or pattern.
-        pattern: String,
-    },
-}
-
-/// Which columns come out as dictionaries.
-#[derive(Clone, Debug, Default, PartialEq, Eq, serde::Serialize, serde::Deserialize)]
-pub enum Dictionaries {
-    /// Columns of strings or bytes whose values repeat, as far as the files' footers tell.
-    #[default]
-    Auto,
-    /// All columns of strings or bytes.
-    All,
-    /// None but those that paths give.
-    None,
-    /// These, whatever their type.
-    Columns(Vec<String>),
-}
 
 /// What to scan, and how.
 ///
@@ -141,12 +105,5 @@ impl ScanRequest {
     pub fn with_part(mut self, part: ScanPart) -> Self {
         self.part = Some(part);
         self
-    }
-
-    /// Finds the files, reads their footers, leaves out what the filter rules out, and decides the schema.
-    ///
-    /// Fails if there is no file, a column is unknown, the filter does not fit, or types of files do not go together.
-    pub async fn plan(self, cache: &Cache) -> Result<Scan> {
-        plan(self, cache.clone()).await
     }
 }

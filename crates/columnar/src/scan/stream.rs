@@ -9,13 +9,16 @@ use std::{
 };
 
 use arrow::{array::RecordBatch, datatypes::SchemaRef};
-use futures::{Stream, StreamExt, stream::BoxStream};
+use futures::{Stream, StreamExt, TryStreamExt, stream::BoxStream};
 use tokio::{
     sync::{Semaphore, mpsc},
     task::JoinHandle,
 };
 
-use super::{Scan, plan::PlannedUnit, units};
+use super::{
+    plan::{PlannedUnit, Scan},
+    units,
+};
 use crate::{Error, Result};
 
 /// Groups of batches that wait for the reader, for each row group under way.
@@ -31,6 +34,19 @@ impl ScanStream {
     /// The columns of every batch.
     pub fn schema(&self) -> &SchemaRef {
         &self.schema
+    }
+}
+
+impl Scan {
+    /// The batches, in the order of files and rows. Work begins when the first is asked for and stays a few batches
+    /// ahead; it ends when the stream is dropped. Must be polled within a tokio runtime.
+    pub fn stream(&self) -> ScanStream {
+        start(self.clone())
+    }
+
+    /// All batches.
+    pub async fn collect(&self) -> Result<Vec<RecordBatch>> {
+        self.stream().try_collect().await
     }
 }
 

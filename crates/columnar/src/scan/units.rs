@@ -16,8 +16,7 @@ use super::{
 };
 use crate::{
     Error, Result,
-    chunk::SEGMENT_ROWS,
-    chunk_cache::Representation,
+    chunk::{Representation, SEGMENT_ROWS},
     predicate::{Bound, Evaluator},
     table::{EXACT, FileColumn, Output, value_type},
 };
@@ -50,7 +49,7 @@ async fn read(
     if let Some(filter) = filter {
         let wanted = wanted_by_filter(&planned, file, unit.unit);
         let Some(loaded) = load(&planned, &cpu, unit.file, unit.unit, wanted).await? else {
-            return stream(planned, cpu, unit, batches).await;
+            return stream(planned, unit, batches).await;
         };
         let passing = {
             let (planned, mut evaluator) = (planned.clone(), filter.evaluator());
@@ -67,7 +66,7 @@ async fn read(
         .zip(&file.outputs)
         .filter_map(|(output, column)| wanted(file, unit.unit, output, column));
     let Some(loaded) = load(&planned, &cpu, unit.file, unit.unit, wanted.collect()).await? else {
-        return stream(planned, cpu, unit, batches).await;
+        return stream(planned, unit, batches).await;
     };
     let loaded = Arc::new(loaded);
     let rows = unit.rows as usize;
@@ -195,16 +194,12 @@ fn build(
 }
 
 /// Reads a unit batch by batch, holding no whole column: slower, and in little memory.
-async fn stream(
-    planned: Arc<Planned>,
-    cpu: Arc<Semaphore>,
-    unit: PlannedUnit,
-    batches: &Batches,
-) -> Result<()> {
+async fn stream(planned: Arc<Planned>, unit: PlannedUnit, batches: &Batches) -> Result<()> {
     planned.cache.chunks().count_streamed();
     let runtime = tokio::runtime::Handle::current();
     let batches = batches.clone();
-    on_thread(&cpu, move || {
+    // It takes none of the scan's turns: it waits for its reader, who may first want what others do in theirs.
+    let read = tokio::task::spawn_blocking(move || {
         let Some(file) = planned.files.get(unit.file) else { return Ok(()) };
         let filter = planned.filter.as_ref().filter(|_| !unit.all_pass);
         let mut evaluator = filter.map(Bound::evaluator);
@@ -253,8 +248,8 @@ async fn stream(
             }
         }
         Ok(())
-    })
-    .await?
+    });
+    read.await.map_err(|error| Error::Ended { reason: error.to_string() })?
 }
 
 fn read_column(column: &FileColumn) -> Option<crate::schema::Projected> {

@@ -143,6 +143,12 @@ impl Origin {
         &self.name
     }
 
+    /// The URL of an object, without credentials.
+    pub fn name_of(&self, path: &Path) -> String {
+        let slash = if self.name.ends_with('/') { "" } else { "/" };
+        format!("{}{slash}{path}", self.name)
+    }
+
     /// What tells its objects from those of every other origin.
     pub(crate) fn identity(&self) -> &str {
         &self.identity

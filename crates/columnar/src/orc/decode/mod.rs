@@ -39,7 +39,7 @@ use super::{
     bytes::Streams,
     fault::Fault,
     stripe::StreamKind,
-    types::{Kind, Type},
+    tree::{Kind, Type},
 };
 use crate::Result;
 

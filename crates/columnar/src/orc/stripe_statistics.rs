@@ -1,0 +1,89 @@
+//! The statistics of stripes as they are in the file, and which of them can be believed.
+
+use bytes::Bytes;
+use orc_rust::proto::{ColumnStatistics, Footer, PostScript};
+use prost::{
+    Message,
+    encoding::{DecodeContext, WireType, decode_key, decode_varint, skip_field},
+};
+
+/// The number of the field that holds statistics, of the stripes as of their columns.
+const ENTRIES: u32 = 1;
+
+/// The statistics of all stripes, in the form that they are in the file: they are parsed for the columns that
+/// are asked for.
+#[derive(Debug)]
+pub(super) struct StripeStatistics {
+    stripes: Vec<Bytes>,
+    bytes: usize,
+    pub(super) trust: Trust,
+}
+
+/// Which statistics early versions of the first writer got wrong.
+#[derive(Clone, Copy, Debug)]
+pub(super) struct Trust {
+    pub(super) timestamps: bool,
+    pub(super) decimals: bool,
+}
+
+impl StripeStatistics {
+    pub(super) fn new(metadata: Bytes, postscript: &PostScript, footer: &Footer) -> Self {
+        let first_writer = footer.writer.unwrap_or_default() == 0;
+        let since = |version| !first_writer || postscript.writer_version.unwrap_or_default() >= version;
+        let trust = Trust { timestamps: since(6), decimals: since(7) };
+        let bytes = metadata.len();
+        let known = since(1).then(|| entries(&metadata).collect::<Option<Vec<_>>>()).flatten();
+        let stripes = known.filter(|stripes| stripes.len() == footer.stripes.len()).unwrap_or_default();
+        Self { stripes, bytes, trust }
+    }
+
+    pub(super) fn weight(&self) -> usize {
+        self.bytes + self.stripes.capacity() * size_of::<Bytes>()
+    }
+
+    /// What is said of a column in a stripe.
+    pub(super) fn get(&self, stripe: usize, column: u32) -> Option<ColumnStatistics> {
+        let entry = entries(self.stripes.get(stripe)?).nth(column as usize)??;
+        ColumnStatistics::decode(entry).ok()
+    }
+}
+
+/// The entries of a message that holds nothing else of interest; `None` in place of what cannot be read.
+fn entries(message: &Bytes) -> impl Iterator<Item = Option<Bytes>> {
+    let mut rest = message.clone();
+    std::iter::from_fn(move || {
+        while !rest.is_empty() {
+            let Ok((tag, wire_type)) = decode_key(&mut rest) else { return Some(end(&mut rest)) };
+            if (tag, wire_type) != (ENTRIES, WireType::LengthDelimited) {
+                if skip_field(wire_type, tag, &mut rest, DecodeContext::default()).is_err() {
+                    return Some(end(&mut rest));
+                }
+                continue;
+            }
+            return Some(match decode_varint(&mut rest) {
+                Ok(len) if len <= rest.len() as u64 => Some(rest.split_to(len as usize)),
+                _ => end(&mut rest),
+            });
+        }
+        None
+    })
+}
+
+fn end(rest: &mut Bytes) -> Option<Bytes> {
+    rest.clear();
+    None
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn entries_of_a_message_that_is_cut_off_end_with_one_that_is_not_known() {
+        let whole = Bytes::from_static(&[0x0a, 2, 8, 1, 0x18, 5, 0x0a, 0]);
+        assert_eq!(entries(&whole).map(|it| it.map(|it| it.len())).collect::<Vec<_>>(), [Some(2), Some(0)]);
+        for len in [1, 3, 5, 7] {
+            assert_eq!(entries(&whole.slice(..len)).last(), Some(None), "{len} bytes");
+        }
+    }
+}

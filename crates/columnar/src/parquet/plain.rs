@@ -1,0 +1,153 @@
+//! Values in the encoding PLAIN, which is what dictionaries are in, as arrays.
+
+use std::sync::Arc;
+
+use arrow::{
+    array::{Array, ArrayRef, BinaryArray, StringArray, new_empty_array},
+    buffer::OffsetBuffer,
+    datatypes::{DataType, Field, Fields},
+};
+use bytes::Bytes;
+use parquet::{
+    arrow::{
+        ProjectionMask, array_reader::RowGroups, arrow_reader::ParquetRecordBatchReader,
+        parquet_to_arrow_field_levels,
+    },
+    basic::{Encoding, Repetition, Type as PhysicalType},
+    column::page::{Page, PageIterator},
+    errors::ParquetError,
+    file::metadata::{ParquetMetaData, RowGroupMetaData},
+    schema::types::{ColumnDescPtr, SchemaDescriptor, Type},
+};
+
+use super::{
+    ParquetFile,
+    bytes::{OneChunk, ReadyPages},
+};
+use crate::{Result, schema::Projected};
+
+/// Values in the encoding PLAIN.
+#[derive(Clone, Debug, Default)]
+pub(super) struct PlainValues {
+    pub(super) bytes: Bytes,
+    pub(super) count: usize,
+}
+
+/// Values in the encoding PLAIN as an array of the column's type: read as the one page of a column without nulls, so
+/// that a dictionary's values are just what the same values in a dense column would be.
+pub(super) fn values(
+    file: &ParquetFile,
+    unit: usize,
+    column: &Projected,
+    descriptor: &ColumnDescPtr,
+    plain: PlainValues,
+) -> Result<ArrayRef> {
+    let wrong =
+        |error: &dyn ToString| file.corrupt(unit, column, format!("its dictionary: {}", error.to_string()));
+    let field = file.schema().fields().get(column.root).ok_or_else(|| wrong(&"no such column"))?;
+    let count = plain.count;
+    if count == 0 {
+        return Ok(new_empty_array(field.data_type()));
+    }
+    let values = match field.data_type() {
+        DataType::Utf8 | DataType::Binary if descriptor.physical_type() == PhysicalType::BYTE_ARRAY => {
+            return plain_bytes(&plain, field.data_type()).map_err(|reason| wrong(&reason));
+        }
+        data_type => read(file, descriptor, plain, data_type).map_err(|error| wrong(&error))?,
+    };
+    if values.len() != count {
+        return Err(wrong(&"it ends early"));
+    }
+    if values.data_type() == field.data_type() {
+        return Ok(values);
+    }
+    arrow::compute::cast(&values, field.data_type()).map_err(|error| wrong(&error))
+}
+
+/// Strings or bytes, each with its length before it. They are checked to be UTF-8 all at once.
+fn plain_bytes(plain: &PlainValues, data_type: &DataType) -> Result<ArrayRef, String> {
+    let mut rest = plain.bytes.as_ref();
+    let mut bytes: Vec<u8> = Vec::with_capacity(rest.len().saturating_sub(plain.count.saturating_mul(4)));
+    let mut offsets: Vec<i32> = Vec::with_capacity(plain.count.min(rest.len() / 4) + 1);
+    offsets.push(0);
+    for _ in 0..plain.count {
+        let (length, behind) = rest.split_first_chunk::<4>().ok_or("it ends early")?;
+        let value = behind.split_at_checked(u32::from_le_bytes(*length) as usize);
+        let (value, behind) = value.ok_or("it ends early")?;
+        bytes.extend_from_slice(value);
+        offsets.push(i32::try_from(bytes.len()).map_err(|_| "more than 2 GiB of values")?);
+        rest = behind;
+    }
+    let offsets = OffsetBuffer::new(offsets.into());
+    match data_type {
+        DataType::Utf8 => {
+            let strings = StringArray::try_new(offsets, bytes.into(), None);
+            Ok(Arc::new(strings.map_err(|error| error.to_string())?))
+        }
+        _ => Ok(Arc::new(
+            BinaryArray::try_new(offsets, bytes.into(), None).map_err(|error| error.to_string())?,
+        )),
+    }
+}
+
+fn read(
+    file: &ParquetFile,
+    descriptor: &ColumnDescPtr,
+    plain: PlainValues,
+    data_type: &DataType,
+) -> Result<ArrayRef, ParquetError> {
+    let schema = required_column(descriptor)?;
+    let hint = Fields::from(vec![Field::new("v", data_type.clone(), false)]);
+    let levels = parquet_to_arrow_field_levels(&schema, ProjectionMask::all(), Some(&hint))?;
+    let page = Page::DataPage {
+        buf: plain.bytes,
+        num_values: plain.count as u32,
+        encoding: Encoding::PLAIN,
+        def_level_encoding: Encoding::RLE,
+        rep_level_encoding: Encoding::RLE,
+        statistics: None,
+    };
+    let group = Values { file, page, count: plain.count };
+    let mut reader = ParquetRecordBatchReader::try_new_with_row_groups(&levels, &group, plain.count, None)?;
+    let batch = reader.next().ok_or_else(|| ParquetError::EOF("no values".to_owned()))??;
+    let values = batch.columns().first().cloned();
+    values.ok_or_else(|| ParquetError::General("no column of values".to_owned()))
+}
+
+/// A schema of one column, of the same type as another and without nulls.
+fn required_column(descriptor: &ColumnDescPtr) -> Result<SchemaDescriptor, ParquetError> {
+    let leaf = Type::primitive_type_builder("v", descriptor.physical_type())
+        .with_repetition(Repetition::REQUIRED)
+        .with_logical_type(descriptor.logical_type_ref().cloned())
+        .with_converted_type(descriptor.converted_type())
+        .with_length(descriptor.type_length())
+        .with_precision(descriptor.type_precision())
+        .with_scale(descriptor.type_scale())
+        .build()?;
+    let root = Type::group_type_builder("schema").with_fields(vec![Arc::new(leaf)]).build()?;
+    Ok(SchemaDescriptor::new(Arc::new(root)))
+}
+
+struct Values<'a> {
+    file: &'a ParquetFile,
+    page: Page,
+    count: usize,
+}
+
+impl RowGroups for Values<'_> {
+    fn num_rows(&self) -> usize {
+        self.count
+    }
+
+    fn column_chunks(&self, _: usize) -> parquet::errors::Result<Box<dyn PageIterator>> {
+        Ok(Box::new(OneChunk(Some(Box::new(ReadyPages(vec![self.page.clone()].into_iter()))))))
+    }
+
+    fn row_groups(&self) -> Box<dyn Iterator<Item = &RowGroupMetaData> + '_> {
+        Box::new(std::iter::empty())
+    }
+
+    fn metadata(&self) -> &ParquetMetaData {
+        self.file.metadata()
+    }
+}

@@ -1,0 +1,23 @@
+//! Parts of a scan, which carry all that the plan of the whole decided.
+
+use std::ops::Range;
+
+use arrow::datatypes::Schema;
+use serde::{Deserialize, Serialize};
+
+/// A part of a scan that can be run elsewhere: it says all that the whole plan decided.
+#[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
+pub struct ScanPart {
+    pub(super) table: Schema,
+    pub(super) schema: Schema,
+    pub(super) pieces: Vec<Piece>,
+}
+
+/// Some row groups or stripes of one version of a file.
+#[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
+pub(super) struct Piece {
+    pub(super) source: usize,
+    pub(super) path: String,
+    pub(super) version: String,
+    pub(super) units: Range<usize>,
+}
