@@ -11,7 +11,7 @@ use arrow::{array::RecordBatch, datatypes::SchemaRef};
 use futures::{Stream, StreamExt};
 use tokio::sync::mpsc;
 
-use super::{Bound, Destination, Format, Progress, encode::encoder, progress::ByteCount};
+use super::{Bound, Destination, Format, Progress, encoders::encoder, progress::ByteCount};
 
 /// Batches that wait for the writer.
 const WAITING: usize = 2;

@@ -1,21 +1,9 @@
-//! The encoders of all formats: batches in, bytes out.
+//! What an encoder is: batches in, bytes out.
 
 use std::io::Write;
 
 use anyhow::Result;
-use arrow::{
-    array::RecordBatch,
-    datatypes::SchemaRef,
-    json::{LineDelimitedWriter, WriterBuilder, writer::LineDelimited},
-};
-
-use super::{
-    Format,
-    csv::CsvEncoder,
-    dictionaries::ArrowFileEncoder,
-    grid::{Bound, Grid},
-    portable::ArrowStreamEncoder,
-};
+use arrow::{array::RecordBatch, json::LineDelimitedWriter};
 
 /// Writes batches of one schema in one format.
 pub(super) trait Encode {
@@ -24,25 +12,6 @@ pub(super) trait Encode {
 
     /// Writes what comes after the last row.
     fn finish(&mut self) -> Result<()>;
-}
-
-/// An encoder of the format over `out`. `bound` is for tables.
-pub(super) fn encoder<'a>(
-    format: Format,
-    schema: &SchemaRef,
-    bound: &Bound,
-    out: impl Write + 'a,
-) -> Result<Box<dyn Encode + 'a>> {
-    Ok(match format {
-        Format::Table => Box::new(Grid::new(out, schema, bound.clone())),
-        Format::Csv => Box::new(CsvEncoder::new(out, schema)?),
-        // With nulls, so that every line has every name.
-        Format::Json => {
-            Box::new(WriterBuilder::new().with_explicit_nulls(true).build::<_, LineDelimited>(out))
-        }
-        Format::ArrowStream => Box::new(ArrowStreamEncoder::new(out, schema)?),
-        Format::ArrowFile => Box::new(ArrowFileEncoder::new(out, schema)?),
-    })
 }
 
 impl<W: Write> Encode for LineDelimitedWriter<W> {

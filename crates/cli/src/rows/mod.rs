@@ -5,6 +5,7 @@ mod destination;
 mod dictionaries;
 mod drain;
 mod encode;
+mod encoders;
 mod format;
 mod grid;
 mod portable;
