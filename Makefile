@@ -11,7 +11,7 @@ S3S_FS := $(TARGET)/tools/s3s-fs-0.14.1.installed
 CLIENTS := $(VENV)/requirements.installed
 
 .DEFAULT_GOAL := help
-.PHONY: help demo test test-rust test-clients test-python wheel check bench-node soak release
+.PHONY: help demo test test-rust test-clients test-python wheel check bench-node bench-columns soak release
 
 help: ## What can be made
 	@sed -n 's/^\([a-z-]*\):.*## \(.*\)/make \1\t\2/p' $(MAKEFILE_LIST) | expand -t 20
@@ -44,6 +44,10 @@ check: ## Format, lints, documentation and the arrows between crates
 
 bench-node: release ## A node against its peers
 	$(PYTHON) bench/node/run.py
+
+bench-columns: $(CLIENTS) ## Scans beside pyarrow, the parquet crate, Polars and DuckDB
+	cargo build --release -p stylobate-bench-columns
+	$(VENV)/bin/python bench/columns/run.py
 
 soak: release $(CLIENTS) $(S3S_FS) ## Load for MINUTES (default 30), with every answer checked against a model
 	STYLOBATE_SOAK_MINUTES=$(or $(MINUTES),30) $(VENV)/bin/python -m pytest -c tests/pytest.ini -s -m soak tests
