@@ -14,6 +14,7 @@ dictionary that the file stored them as, and filters run where the data is. What
 
 from typing import TYPE_CHECKING, Any
 
+from stylobate import _optional as optional
 from stylobate._stylobate import (
     BatchIterator,
     Batches,
@@ -82,6 +83,7 @@ __all__ = [
 def __getattr__(name: str) -> Any:
     # fsspec is needed by those only who ask for the file system.
     if name == "StylobateFileSystem":
+        optional.needed("fsspec", name, "fsspec")
         from stylobate.filesystem import StylobateFileSystem
 
         return StylobateFileSystem

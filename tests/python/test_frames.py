@@ -103,6 +103,12 @@ for name in ("to_arrow", "to_pandas", "to_polars", "to_duckdb"):
         assert f"{name} needs" in str(error) and "pip install" in str(error), error
     else:
         raise AssertionError(name)
+try:
+    st.StylobateFileSystem
+except ImportError as error:
+    assert "pip install fsspec" in str(error), error
+else:
+    raise AssertionError("fsspec")
 """
 
 

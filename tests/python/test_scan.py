@@ -134,7 +134,6 @@ def test_lists_folders_and_patterns_are_read_in_order(tmp_path: Path) -> None:
     assert folder["year"].to_pylist() == [2021, 2021]
 
 
-@pytest.mark.xfail(reason="what is known of a local file is believed for ten seconds, as of an object")
 def test_a_scan_runs_anew_each_time_it_is_read(tmp_path: Path) -> None:
     path = tmp_path / "x.parquet"
     pq.write_table(pa.table({"x": [1, 2]}), path)

@@ -5,8 +5,8 @@ use std::{collections::HashMap, sync::Arc};
 
 use parking_lot::Mutex;
 use stylobate_storage::{
-    Budget, ByteSize, CacheOptions, CacheStats, ConsistencyRules, FolderReads, Origin, PageCache,
-    ReadOptions, ReadStats, ReadThrough,
+    Budget, ByteSize, CacheOptions, CacheStats, Consistency, ConsistencyRules, FolderReads, Origin,
+    PageCache, ReadOptions, ReadStats, ReadThrough,
 };
 
 use crate::{
@@ -101,7 +101,12 @@ impl Cache {
         }
         let read = ReadOptions { folders: FolderReads::PastPages, ..ReadOptions::default() };
         let origin = Origin::parse(url, options, &read.requests)?;
-        let store = ReadThrough::new(origin, self.inner.pages.clone(), ConsistencyRules::default(), read);
+        // To ask a file system costs next to nothing: what it says is never believed for a while.
+        let rules = match url.starts_with("file:") {
+            true => ConsistencyRules::new(Consistency::Strict),
+            false => ConsistencyRules::default(),
+        };
+        let store = ReadThrough::new(origin, self.inner.pages.clone(), rules, read);
         Ok(self.inner.stores.lock().entry(key).or_insert(store).clone())
     }
 }
