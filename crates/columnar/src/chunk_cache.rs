@@ -17,6 +17,7 @@ use stylobate_storage::ObjectHash;
 use crate::{
     chunk::{Chunk, Representation},
     format::FileMetadata,
+    parquet::LeafIndex,
     schema::Projected,
 };
 
@@ -27,6 +28,15 @@ pub(crate) struct ChunkKey {
     pub(crate) unit: u32,
     pub(crate) column: Projected,
     pub(crate) representation: Representation,
+}
+
+/// The index of one leaf of one row group of one version of an object, with its bloom filter or without.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
+pub(crate) struct IndexKey {
+    pub(crate) object: ObjectHash,
+    pub(crate) unit: u32,
+    pub(crate) leaf: u32,
+    pub(crate) bloom: bool,
 }
 
 #[derive(Clone, Debug)]
@@ -47,6 +57,12 @@ impl Weighter<ObjectHash, Arc<FileMetadata>> for Weigh {
     }
 }
 
+impl Weighter<IndexKey, Arc<LeafIndex>> for Weigh {
+    fn weight(&self, _: &IndexKey, index: &Arc<LeafIndex>) -> u64 {
+        index.weight() + ENTRY
+    }
+}
+
 type Guard<'a> =
     PlaceholderGuard<'a, ChunkKey, Chunk, Weigh, DefaultHashBuilder, DefaultLifecycle<ChunkKey, Chunk>>;
 
@@ -63,8 +79,10 @@ pub struct ColumnStats {
     pub parsed_files: u64,
     /// Row groups and stripes that were read past the cache, for want of memory.
     pub streamed_units: u64,
-    /// Row groups and stripes that statistics ruled out.
+    /// Row groups and stripes that statistics, page indexes or bloom filters ruled out.
     pub pruned_units: u64,
+    /// Row groups of which only the pages were read that the filter may pass.
+    pub selected_units: u64,
     /// Chunks and files held.
     pub entries: u64,
     /// Bytes held by them.
@@ -80,12 +98,14 @@ pub struct ColumnStats {
 pub(crate) struct ChunkCache {
     chunks: Cache<ChunkKey, Chunk, Weigh>,
     files: Cache<ObjectHash, Arc<FileMetadata>, Weigh>,
+    indexes: Cache<IndexKey, Arc<LeafIndex>, Weigh>,
     hits: AtomicU64,
     misses: AtomicU64,
     decoded_chunks: AtomicU64,
     parsed_files: AtomicU64,
     streamed_units: AtomicU64,
     pruned_units: AtomicU64,
+    selected_units: AtomicU64,
 }
 
 /// A chunk, or the duty to make it: others who want it wait until the promise is kept, or dropped.
@@ -107,23 +127,25 @@ impl Promise<'_> {
     }
 }
 
-/// The part of the capacity that metadata may take: one in so many.
+/// The part of the capacity that footers may take: one in so many. Indexes take half of that besides.
 const METADATA_SHARE: u64 = 16;
 
 impl ChunkCache {
     /// A cache of so many bytes.
     pub(crate) fn new(capacity: u64) -> Self {
-        let files = capacity / METADATA_SHARE;
+        let (files, indexes) = (capacity / METADATA_SHARE, capacity / METADATA_SHARE / 2);
         let zero = AtomicU64::default;
         Self {
-            chunks: cache(capacity - files, 1 << 20),
+            chunks: cache(capacity - files - indexes, 1 << 20),
             files: cache(files, 16 << 10),
+            indexes: cache(indexes, 4 << 10),
             hits: zero(),
             misses: zero(),
             decoded_chunks: zero(),
             parsed_files: zero(),
             streamed_units: zero(),
             pruned_units: zero(),
+            selected_units: zero(),
         }
     }
 
@@ -164,6 +186,21 @@ impl ChunkCache {
         }
     }
 
+    /// Whether a chunk is there, or on its way.
+    pub(crate) fn has(&self, key: &ChunkKey) -> bool {
+        self.chunks.contains_key(key)
+    }
+
+    /// The index of a leaf.
+    pub(crate) fn index(&self, key: &IndexKey) -> Option<Arc<LeafIndex>> {
+        self.indexes.get(key)
+    }
+
+    /// Remembers the index of a leaf.
+    pub(crate) fn keep_index(&self, key: IndexKey, index: Arc<LeafIndex>) {
+        self.indexes.insert(key, index);
+    }
+
     /// Counts a footer that was parsed.
     pub(crate) fn count_parsed(&self) {
         self.parsed_files.fetch_add(1, Ordering::Relaxed);
@@ -184,10 +221,16 @@ impl ChunkCache {
         self.pruned_units.fetch_add(units as u64, Ordering::Relaxed);
     }
 
+    /// Counts a row group of which only some pages were read.
+    pub(crate) fn count_selected(&self) {
+        self.selected_units.fetch_add(1, Ordering::Relaxed);
+    }
+
     /// Drops everything.
     pub(crate) fn clear(&self) {
         self.chunks.clear();
         self.files.clear();
+        self.indexes.clear();
     }
 
     /// The counters.
@@ -200,9 +243,10 @@ impl ChunkCache {
             parsed_files: read(&self.parsed_files),
             streamed_units: read(&self.streamed_units),
             pruned_units: read(&self.pruned_units),
-            entries: (self.chunks.len() + self.files.len()) as u64,
-            bytes: self.chunks.weight() + self.files.weight(),
-            capacity: self.chunks.capacity() + self.files.capacity(),
+            selected_units: read(&self.selected_units),
+            entries: (self.chunks.len() + self.files.len() + self.indexes.len()) as u64,
+            bytes: self.chunks.weight() + self.files.weight() + self.indexes.weight(),
+            capacity: self.chunks.capacity() + self.files.capacity() + self.indexes.capacity(),
             working_bytes: 0,
         }
     }

@@ -100,6 +100,10 @@ impl<T: Code> Codes<T> {
         self.codes.len()
     }
 
+    pub(crate) fn iter(&self) -> std::slice::Iter<'_, T> {
+        self.codes.iter()
+    }
+
     pub(crate) fn clear(&mut self) {
         self.codes.clear();
     }

@@ -12,6 +12,7 @@ use crate::{
     chunk::{Chunk, Representation, Rows, SEGMENT_ROWS},
     orc::{self, OrcBytes, OrcFile},
     parquet::{ParquetBytes, ParquetFile, RowGroupStatistics},
+    predicate::Column,
     schema::Projected,
     statistics::Statistics,
 };
@@ -114,12 +115,41 @@ impl FileMetadata {
         }
     }
 
+    /// The leaves that have an index of use to a filter over these columns, each with whether its bloom filter is.
+    /// A column comes with whether it is compared for equality.
+    pub(crate) fn indexed_leaves<'a>(
+        &self,
+        unit: usize,
+        columns: impl Iterator<Item = (&'a Column, bool)>,
+    ) -> Vec<(usize, bool)> {
+        match self {
+            Self::Parquet(file) => file.indexed_leaves(unit, columns),
+            Self::Orc(_) => Vec::new(),
+        }
+    }
+
+    /// The file, if it is one whose pages can be read alone.
+    pub(crate) fn paged(&self) -> Option<&ParquetFile> {
+        match self {
+            Self::Parquet(file) => Some(file),
+            Self::Orc(_) => None,
+        }
+    }
+
     /// Bytes that reading and decoding these columns will hold, estimated from the footer.
     pub(crate) fn working_bytes(&self, unit: usize, columns: &[Projected]) -> u64 {
         match self {
             Self::Parquet(file) => file.working_bytes(unit, columns),
             // Streams are compressed; what they grow to is not in the footer.
             Self::Orc(file) => file.estimated_bytes(unit, columns).saturating_mul(4),
+        }
+    }
+
+    /// Bytes of these columns in the file.
+    pub(crate) fn estimated_bytes(&self, unit: usize, columns: &[Projected]) -> u64 {
+        match self {
+            Self::Parquet(file) => file.chunk_bytes(unit, columns),
+            Self::Orc(file) => file.estimated_bytes(unit, columns),
         }
     }
 

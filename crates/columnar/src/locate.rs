@@ -4,7 +4,7 @@ use futures::TryStreamExt;
 use glob::{MatchOptions, Pattern};
 use object_store::path::Path;
 use percent_encoding::percent_decode_str;
-use stylobate_storage::ReadThrough;
+use stylobate_storage::{ReadThrough, without_credentials};
 use url::Url;
 
 use crate::{Cache, Error, Result};
@@ -48,8 +48,10 @@ const OPTIONS: MatchOptions =
 /// A source taken apart.
 struct Place {
     store: ReadThrough,
-    /// What was asked for, for errors.
+    /// What was asked for, for errors: without credentials.
     given: String,
+    /// The whole path, wildcards and all.
+    whole: String,
     /// The part before the first wildcard, up to a slash.
     base: String,
     /// What lies below the base must match this.
@@ -62,31 +64,41 @@ pub(crate) async fn locate(source: &Source, cache: &Cache, only: Option<&str>) -
     if let Some(path) = only {
         return Ok(place.located(Path::parse(path).ok()).into_iter().collect());
     }
-    if place.pattern.is_none() {
-        if place.given.ends_with('/') || place.base.is_empty() {
-            return place.list().await;
-        }
-        // A file if there is one of this name, a folder if not.
-        let path = place.path()?;
-        return match place.store.open_object(&path).await {
-            Ok(_) => Ok(vec![Located { store: place.store, path, partitions: Vec::new() }]),
-            Err(error) => match place.list().await {
-                Ok(files) => Ok(files),
-                Err(Error::NoFiles { pattern }) => match error {
-                    stylobate_storage::Error::NotFound { .. } => Err(Error::NoFiles { pattern }),
-                    error => Err(error.into()),
-                },
-                Err(error) => Err(error),
-            },
-        };
+    if place.pattern.is_some() {
+        return place.list_or_literal().await;
     }
-    place.list().await
+    if place.whole.ends_with('/') || place.base.is_empty() {
+        return place.list().await;
+    }
+    // A file if there is one of this name, a folder if not.
+    let path = place.path()?;
+    match place.store.open_object(&path).await {
+        Ok(_) => Ok(vec![Located { store: place.store, path, partitions: Vec::new() }]),
+        Err(error) => match place.list().await {
+            Err(Error::NoFiles { .. }) if !matches!(error, stylobate_storage::Error::NotFound { .. }) => {
+                Err(error.into())
+            }
+            listed => listed,
+        },
+    }
 }
 
 impl Place {
     fn path(&self) -> Result<Path> {
         Path::parse(&self.base)
             .map_err(|error| Error::Pattern { pattern: self.given.clone(), reason: error.to_string() })
+    }
+
+    /// The files that match; where none does, the one that has the pattern for its name.
+    async fn list_or_literal(self) -> Result<Vec<Located>> {
+        let (store, literal) = (self.store.clone(), Path::parse(&self.whole));
+        let listed = self.list().await;
+        if let (Err(Error::NoFiles { .. }), Ok(path)) = (&listed, literal)
+            && store.open_object(&path).await.is_ok()
+        {
+            return Ok(vec![Located { store, path, partitions: Vec::new() }]);
+        }
+        listed
     }
 
     async fn list(self) -> Result<Vec<Located>> {
@@ -139,7 +151,8 @@ fn place(source: &Source, cache: &Cache) -> Result<Place> {
             below(store.clone(), pattern.clone(), pattern.trim_start_matches('/'))
         }
         Source::Url { url, options } if url.contains("://") => {
-            let wrong = |reason: String| Error::Pattern { pattern: url.clone(), reason };
+            let given = without_credentials(url);
+            let wrong = |reason: String| Error::Pattern { pattern: given.clone(), reason };
             let parsed = Url::parse(url).map_err(|error| wrong(error.to_string()))?;
             if parsed.scheme() == "file" {
                 let path =
@@ -150,7 +163,7 @@ fn place(source: &Source, cache: &Cache) -> Result<Place> {
             let authority = url.get(..url.len() - path_of(url).len()).unwrap_or(url);
             let path = percent_decode_str(path_of(url)).decode_utf8();
             let path = path.map_err(|_| wrong("its path is not UTF-8".to_owned()))?;
-            below(cache.store(authority, options)?, url.clone(), path.trim_start_matches('/'))
+            below(cache.store(authority, options)?, given, path.trim_start_matches('/'))
         }
         Source::Url { url, .. } => local(cache, url, std::path::Path::new(url)),
     }
@@ -166,14 +179,10 @@ fn local(cache: &Cache, given: &str, path: &std::path::Path) -> Result<Place> {
     let wrong = |reason: String| Error::Pattern { pattern: given.to_owned(), reason };
     let absolute = std::path::absolute(path).map_err(|error| wrong(error.to_string()))?;
     let text = absolute.to_str().ok_or_else(|| wrong("the path is not UTF-8".to_owned()))?;
-    // `..` would mean another folder once links are followed; the system knows which.
-    let text = match absolute.components().any(|part| part == std::path::Component::ParentDir) {
-        true => {
-            let real = absolute.canonicalize().map_err(|_| Error::NoFiles { pattern: given.to_owned() })?;
-            real.to_str().ok_or_else(|| wrong("the path is not UTF-8".to_owned()))?.to_owned()
-        }
-        false => text.to_owned(),
-    };
+    let text = without_parents(text).map_err(|error| match error.kind() {
+        std::io::ErrorKind::NotFound => Error::NoFiles { pattern: given.to_owned() },
+        _ => wrong(error.to_string()),
+    })?;
     let slash = if given.ends_with('/') && !text.ends_with('/') { "/" } else { "" };
     below(
         cache.store("file:///", &[])?,
@@ -182,10 +191,25 @@ fn local(cache: &Cache, given: &str, path: &std::path::Path) -> Result<Place> {
     )
 }
 
+/// The path without `..`, which means another folder once links are followed: the system knows which. What follows the
+/// last of them may hold wildcards.
+fn without_parents(path: &str) -> std::io::Result<String> {
+    let Some(end) =
+        path.ends_with("/..").then_some(path.len()).or_else(|| path.rfind("/../").map(|at| at + 3))
+    else {
+        return Ok(path.to_owned());
+    };
+    let (above, below) = path.split_at(end);
+    let real = std::path::Path::new(above).canonicalize()?;
+    let real = real.to_str().ok_or_else(|| std::io::Error::other("the path is not UTF-8"))?;
+    Ok(format!("{}{below}", real.trim_end_matches('/')))
+}
+
 fn below(store: ReadThrough, given: String, path: &str) -> Result<Place> {
+    let whole = path.to_owned();
     let wild = path.find(['*', '?', '[']);
     let Some(wild) = wild else {
-        return Ok(Place { store, given, base: path.trim_end_matches('/').to_owned(), pattern: None });
+        return Ok(Place { store, given, base: path.trim_end_matches('/').to_owned(), whole, pattern: None });
     };
     let slash = path.get(..wild).and_then(|before| before.rfind('/'));
     let (base, pattern) = match slash {
@@ -194,7 +218,7 @@ fn below(store: ReadThrough, given: String, path: &str) -> Result<Place> {
     };
     let pattern = Pattern::new(pattern)
         .map_err(|error| Error::Pattern { pattern: given.clone(), reason: error.to_string() })?;
-    Ok(Place { store, given, base: base.to_owned(), pattern: Some(pattern) })
+    Ok(Place { store, given, base: base.to_owned(), whole, pattern: Some(pattern) })
 }
 
 #[cfg(test)]
@@ -212,5 +236,18 @@ mod tests {
         assert_eq!(partition("plain"), None);
         assert_eq!(path_of("s3://bucket/a?b/*.parquet"), "/a?b/*.parquet");
         assert_eq!(path_of("s3://bucket"), "");
+    }
+
+    #[test]
+    fn folders_above_are_found_where_links_lead_and_wildcards_behind_them_stay() {
+        let folder = tempfile::tempdir().unwrap();
+        let real = folder.path().canonicalize().unwrap();
+        std::fs::create_dir_all(real.join("a/b")).unwrap();
+        let path = |text: &str| format!("{}/{text}", real.display());
+        assert_eq!(without_parents(&path("a/b/../*.parquet")).unwrap(), path("a/*.parquet"));
+        assert_eq!(without_parents(&path("a/b/../../x[1].orc")).unwrap(), path("x[1].orc"));
+        assert_eq!(without_parents(&path("a/b/..")).unwrap(), path("a"));
+        assert_eq!(without_parents("/*.parquet").unwrap(), "/*.parquet");
+        assert!(without_parents(&path("none/../x")).is_err());
     }
 }

@@ -18,7 +18,7 @@ use self::{
     bounds::Bounds,
 };
 use crate::{
-    predicate::{Bound, BoundColumn, Check, Class, ColumnPair, CompareOp, Literal, Node, Test},
+    predicate::{Bound, BoundColumn, Check, Class, Column, ColumnPair, CompareOp, Literal, Node, Test},
     statistics::Statistics,
 };
 
@@ -43,6 +43,31 @@ pub(crate) fn prune(bound: &Bound, statistics: &dyn Statistics) -> Vec<Verdict> 
         }
     }
     verdicts
+}
+
+/// The columns of the filter, each with whether it is compared for equality: then a bloom filter may rule it out.
+pub(crate) fn columns_compared(bound: &Bound) -> Vec<(&Column, bool)> {
+    fn in_test(test: &Test) -> bool {
+        match test {
+            Test::Holds { check, negated: false } => match check {
+                Check::Range { low, high } => low == high,
+                Check::Float { op, .. } | Check::Bytes { op, .. } => *op == CompareOp::Equal,
+                Check::Set(_) | Check::FloatSet(_) | Check::BytesSet(_) => true,
+                _ => false,
+            },
+            Test::And(tests) | Test::Or(tests) => tests.iter().any(in_test),
+            _ => false,
+        }
+    }
+    fn in_node(node: &Node, column: usize) -> bool {
+        match node {
+            Node::Leaf(leaf) => leaf.column == column && in_test(&leaf.test),
+            Node::And(nodes) | Node::Or(nodes) => nodes.iter().any(|node| in_node(node, column)),
+            Node::Constant(_) | Node::Columns(_) => false,
+        }
+    }
+    let columns = bound.columns().iter().enumerate();
+    columns.map(|(at, column)| (&column.column, in_node(bound.node(), at))).collect()
 }
 
 impl Verdict {

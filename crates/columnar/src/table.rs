@@ -224,14 +224,14 @@ impl Table {
         self.column_of_file(&Projected::whole(root), &values, located, file, object)
     }
 
-    /// What is known of the values in some row groups or stripes of a file.
+    /// What is known of the values in parts of a file, by what it says of them itself.
     pub(crate) fn statistics<'a>(
         &'a self,
         located: &'a Located,
         file: &'a FileMetadata,
-        units: &'a [usize],
-    ) -> Box<dyn Statistics + 'a> {
-        Box::new(OfFile { table: self, located, file, inner: file.statistics(units) })
+        inner: Box<dyn Statistics + 'a>,
+    ) -> impl Statistics + 'a {
+        OfFile { table: self, located, file, inner }
     }
 }
 

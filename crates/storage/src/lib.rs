@@ -62,7 +62,7 @@ pub use freshness::{Consistency, ConsistencyRules, ParseConsistencyError, parse_
 pub use listing::{ListPage, ListRequest};
 pub use object::{ByteRange, ObjectHash, ObjectVersion};
 pub use open_object::{LocalFile, OpenObject};
-pub use origin::Origin;
+pub use origin::{Origin, without_credentials};
 pub use page_cache::{CacheOptions, CacheStats, PageCache};
 pub use policy::{EvictionPolicy, UnknownPolicyError};
 pub use read_through::{FolderReads, ReadOptions, ReadThrough};

@@ -44,12 +44,12 @@ struct Coded<T> {
 }
 
 /// The values of one data page, and where its levels are.
-struct DataPage {
-    encoding: Encoding,
-    rows: usize,
+pub(super) struct DataPage {
+    pub(super) encoding: Encoding,
+    pub(super) rows: usize,
     /// `None` where every row has a value.
     levels: Option<Bytes>,
-    values: Bytes,
+    pub(super) values: Bytes,
 }
 
 type Pages<'a> = &'a mut dyn Iterator<Item = Result<Page, ParquetError>>;
@@ -80,7 +80,8 @@ impl Flat<'_> {
         }
     }
 
-    fn rows(&self) -> usize {
+    /// Rows of the row group.
+    pub(super) fn rows(&self) -> usize {
         self.file.unit_rows(self.unit) as usize
     }
 
@@ -154,7 +155,7 @@ impl Flat<'_> {
         Ok(Some(Coded { plain, codes, nulls: nulls.filter(|nulls| nulls.null_count() > 0) }))
     }
 
-    fn data_page(&self, page: Page) -> Result<DataPage, String> {
+    pub(super) fn data_page(&self, page: Page) -> Result<DataPage, String> {
         let nullable = self.descriptor.max_def_level() > 0;
         match page {
             Page::DictionaryPage { .. } => Err("a dictionary behind the first page".to_owned()),
@@ -187,30 +188,34 @@ impl Flat<'_> {
         }
     }
 
-    /// Which rows of the page have values; `None` for all of them. The chunk's validity begins with the first page
-    /// that has a null.
+    /// Which rows of the page have values; `None` for all of them.
+    pub(super) fn valid(page: &DataPage) -> Result<Option<BooleanBuffer>, String> {
+        let Some(levels) = &page.levels else { return Ok(None) };
+        let mut bits = BooleanBufferBuilder::new(page.rows.min(MOST_ROWS_AHEAD));
+        let set = levels::append(levels, page.rows, &mut bits)?;
+        Ok((set < page.rows).then(|| bits.finish()))
+    }
+
+    /// The same; the chunk's validity begins with the first page that has a null.
     fn page_validity(
         &self,
         page: &DataPage,
         before: usize,
         validity: &mut Option<BooleanBufferBuilder>,
     ) -> Result<Option<BooleanBuffer>, String> {
-        if let Some(levels) = &page.levels {
-            let mut bits = BooleanBufferBuilder::new(page.rows.min(MOST_ROWS_AHEAD));
-            if levels::append(levels, page.rows, &mut bits)? < page.rows {
-                let bits = bits.finish();
+        let valid = Self::valid(page)?;
+        match (&valid, &mut *validity) {
+            (Some(valid), _) => {
                 let validity = validity.get_or_insert_with(|| {
                     let mut validity = BooleanBufferBuilder::new(self.rows().min(MOST_ROWS_AHEAD));
                     validity.append_n(before, true);
                     validity
                 });
-                validity.append_buffer(&bits);
-                return Ok(Some(bits));
+                validity.append_buffer(valid);
             }
+            (None, Some(validity)) => validity.append_n(page.rows, true),
+            (None, None) => {}
         }
-        if let Some(validity) = validity {
-            validity.append_n(page.rows, true);
-        }
-        Ok(None)
+        Ok(valid)
     }
 }

@@ -2,11 +2,15 @@
 
 mod bytes;
 mod dense;
+mod dense_bytes;
 mod dictionary;
 mod distinct;
 mod footer;
+mod index;
 mod levels;
+mod page_statistics;
 mod plain;
+mod selected;
 mod statistics;
 mod stream;
 mod window;
@@ -25,7 +29,10 @@ use parquet::{
 };
 use stylobate_storage::OpenObject;
 
-pub(crate) use self::{bytes::ParquetBytes, statistics::RowGroupStatistics};
+pub(crate) use self::{
+    bytes::ParquetBytes, index::LeafIndex, page_statistics::PageStatistics, selected::SelectedPages,
+    statistics::RowGroupStatistics,
+};
 use crate::{
     Error, Result,
     chunk::{Chunk, Representation},
@@ -197,6 +204,13 @@ impl ParquetFile {
         bytes
     }
 
+    /// See [`crate::format::FileMetadata::estimated_bytes`].
+    pub(crate) fn chunk_bytes(&self, unit: usize, columns: &[Projected]) -> u64 {
+        let leaves = columns.iter().flat_map(|column| self.wanted(column));
+        let chunks = leaves.filter_map(|leaf| self.column_chunk(unit, leaf).ok());
+        chunks.map(|chunk| chunk.compressed_size().max(0) as u64).sum()
+    }
+
     /// See [`crate::format::FileMetadata::read`].
     pub(crate) async fn read(
         &self,
@@ -239,12 +253,16 @@ impl ParquetFile {
             let chunk = self.column_chunk(unit, leaf)?;
             let all = footer::is_all_dictionary(chunk);
             let insist = representation == Representation::Dictionary && all != Some(true);
-            if insist || all != Some(false) {
-                let flat =
-                    dictionary::Flat { file: self, unit, column, leaf, descriptor: &descriptor, chunk };
-                if let Some(array) = flat.decode(bytes, insist)? {
-                    return Ok(Chunk::Dictionary(array));
-                }
+            let flat = dictionary::Flat { file: self, unit, column, leaf, descriptor: &descriptor, chunk };
+            if (insist || all != Some(false))
+                && let Some(array) = flat.decode(bytes, insist)?
+            {
+                return Ok(Chunk::Dictionary(array));
+            }
+            if representation == Representation::Native
+                && let Some(segments) = flat.decode_bytes(bytes)?
+            {
+                return Ok(Chunk::Dense(segments.into()));
             }
         }
         dense::decode(self, unit, column, bytes, representation)

@@ -17,7 +17,7 @@ use parquet::{
     column::page::{Page, PageIterator},
     errors::ParquetError,
     file::metadata::{ParquetMetaData, RowGroupMetaData},
-    schema::types::{ColumnDescPtr, SchemaDescriptor, Type},
+    schema::types::{ColumnDescPtr, ColumnDescriptor, SchemaDescriptor, Type},
 };
 
 use super::{
@@ -115,7 +115,7 @@ fn read(
 }
 
 /// A schema of one column, of the same type as another and without nulls.
-fn required_column(descriptor: &ColumnDescPtr) -> Result<SchemaDescriptor, ParquetError> {
+pub(super) fn required_column(descriptor: &ColumnDescriptor) -> Result<SchemaDescriptor, ParquetError> {
     let leaf = Type::primitive_type_builder("v", descriptor.physical_type())
         .with_repetition(Repetition::REQUIRED)
         .with_logical_type(descriptor.logical_type_ref().cloned())

@@ -25,35 +25,15 @@ impl<'a> RowGroupStatistics<'a> {
         Self { file, groups }
     }
 
-    /// The leaf that the column is, reached through structs only.
-    fn leaf(&self, column: &Column) -> Option<(usize, &'a Field)> {
-        let mut fields = self.file.schema.fields();
-        let mut name = column.name();
-        let mut leaf = 0;
-        loop {
-            let (at, rest) = best_match(fields, name)?;
-            leaf += fields.iter().take(at).map(|field| leaf_count(field.data_type())).sum::<usize>();
-            let field: &'a FieldRef = fields.get(at)?;
-            match (field.data_type(), rest) {
-                (DataType::Struct(inner), Some(rest)) => {
-                    fields = inner;
-                    name = rest;
-                }
-                (data_type, None) if !data_type.is_nested() => return Some((leaf, field.as_ref())),
-                _ => return None,
-            }
-        }
-    }
-
     fn converter(&self, column: &Column) -> Option<StatisticsConverter<'a>> {
-        let (leaf, field) = self.leaf(column)?;
+        let (leaf, field) = leaf_of(self.file, column)?;
         let schema = self.file.metadata.file_metadata().schema_descr();
         let converter = StatisticsConverter::from_column_index(leaf, field, schema).ok()?;
         Some(converter.with_missing_null_counts_as_zero(false))
     }
 
     fn chunks(&self, column: &Column) -> Option<Vec<&'a ColumnChunkMetaData>> {
-        let (leaf, _) = self.leaf(column)?;
+        let (leaf, _) = leaf_of(self.file, column)?;
         self.groups.iter().map(|group| group.columns().get(leaf)).collect()
     }
 
@@ -64,12 +44,36 @@ impl<'a> RowGroupStatistics<'a> {
             chunk.statistics().is_some_and(|statistics| statistics.is_min_max_deprecated())
         };
         let signed = bounds.data_type().is_signed_integer() || bounds.data_type().is_floating();
-        let wrong = self.chunks(column)?.iter().map(|chunk| old(chunk) && !signed).collect::<Vec<bool>>();
-        let not_a_number = (0..bounds.len()).map(|row| is_nan(&bounds, row));
-        let mask: BooleanArray =
-            wrong.iter().zip(not_a_number).map(|(wrong, nan)| Some(*wrong || nan)).collect();
-        nullif(&bounds, &mask).ok()
+        let wrong =
+            self.chunks(column)?.iter().map(|chunk| Some(old(chunk) && !signed)).collect::<BooleanArray>();
+        nullif(&numbers(&bounds)?, &wrong).ok()
     }
+}
+
+/// The leaf that the column is, reached through structs only.
+pub(super) fn leaf_of<'a>(file: &'a ParquetFile, column: &Column) -> Option<(usize, &'a Field)> {
+    let mut fields = file.schema.fields();
+    let mut name = column.name();
+    let mut leaf = 0;
+    loop {
+        let (at, rest) = best_match(fields, name)?;
+        leaf += fields.iter().take(at).map(|field| leaf_count(field.data_type())).sum::<usize>();
+        let field: &'a FieldRef = fields.get(at)?;
+        match (field.data_type(), rest) {
+            (DataType::Struct(inner), Some(rest)) => {
+                fields = inner;
+                name = rest;
+            }
+            (data_type, None) if !data_type.is_nested() => return Some((leaf, field.as_ref())),
+            _ => return None,
+        }
+    }
+}
+
+/// The bounds that are numbers; the others are not known.
+pub(super) fn numbers(bounds: &ArrayRef) -> Option<ArrayRef> {
+    let mask: BooleanArray = (0..bounds.len()).map(|row| Some(is_nan(bounds, row))).collect();
+    nullif(bounds, &mask).ok()
 }
 
 /// The field that the name, or the part of it before a dot, is; and what lies behind the dot.

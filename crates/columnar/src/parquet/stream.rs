@@ -6,7 +6,9 @@ use std::sync::Arc;
 use arrow::array::ArrayRef;
 use parquet::{
     arrow::{
-        ProjectionMask, array_reader::RowGroups, arrow_reader::ParquetRecordBatchReader,
+        ProjectionMask,
+        array_reader::RowGroups,
+        arrow_reader::{ParquetRecordBatchReader, RowSelection},
         parquet_to_arrow_field_levels,
     },
     column::page::PageIterator,
@@ -37,14 +39,25 @@ impl ParquetFile {
         batch_rows: usize,
         runtime: &Handle,
     ) -> Result<impl Iterator<Item = Result<Rows>> + use<>> {
-        let leaves: Vec<usize> = columns.iter().flat_map(|column| self.wanted(column)).collect();
+        self.batches(unit, columns, batch_rows, None, &Group { file: self, unit, object, runtime })
+    }
+
+    /// The rows of some columns of a row group, all or those that are selected, few at a time.
+    pub(super) fn batches(
+        &self,
+        unit: usize,
+        columns: &[Projected],
+        batch_rows: usize,
+        selection: Option<RowSelection>,
+        group: &dyn RowGroups,
+    ) -> Result<impl Iterator<Item = Result<Rows>> + use<>> {
+        let leaves = self.leaves_of(columns);
         let first = columns.first().cloned().unwrap_or_else(|| Projected::whole(0));
-        let group = Group { file: self, unit, object, runtime };
         let open = || -> ParquetResult<ParquetRecordBatchReader> {
             let descriptor = self.metadata.file_metadata().schema_descr();
             let mask = ProjectionMask::leaves(descriptor, leaves);
             let levels = parquet_to_arrow_field_levels(descriptor, mask, Some(self.schema.fields()))?;
-            ParquetRecordBatchReader::try_new_with_row_groups(&levels, &group, batch_rows, None)
+            ParquetRecordBatchReader::try_new_with_row_groups(&levels, group, batch_rows, selection)
         };
         let opened = guarded(open).map_err(|reason| self.corrupt(unit, &first, reason))?;
         let reader = opened.map_err(|error| self.corrupt(unit, &first, error))?;

@@ -30,6 +30,14 @@ impl Loaded {
     }
 }
 
+/// Whether all columns are in the cache, or on their way into it.
+pub(super) fn are_cached(planned: &Planned, file: usize, unit: usize, wanted: &[Wanted]) -> bool {
+    let object = planned.files.get(file).and_then(|file| file.object.version());
+    object.is_some_and(|object| {
+        wanted.iter().all(|wanted| planned.cache.chunks().has(&key(object, unit, wanted)))
+    })
+}
+
 /// Loads columns, or nothing where there is no memory to decode them into.
 pub(super) async fn load(
     planned: &Planned,

@@ -2,6 +2,7 @@
 
 mod batches;
 mod load;
+mod narrow;
 mod part;
 mod plan;
 mod request;

@@ -38,7 +38,9 @@ pub(super) struct Planned {
     pub(super) filter: Option<Bound>,
     /// The columns that the filter looks at.
     pub(super) filtered: Vec<FieldRef>,
-    table: Schema,
+    pub(super) table: Table,
+    /// What parts need of the table.
+    relevant: Schema,
     pub(super) files: Vec<PlannedFile>,
     pub(super) units: Vec<PlannedUnit>,
     pub(super) limit: Option<u64>,
@@ -51,6 +53,7 @@ pub(super) struct Planned {
 pub(super) struct PlannedFile {
     /// Which source it was found by.
     source: usize,
+    pub(super) located: Located,
     pub(super) object: OpenObject,
     pub(super) metadata: Arc<FileMetadata>,
     /// Where each column that comes out is from.
@@ -129,7 +132,7 @@ impl Scan {
                 }),
             }
         }
-        let (table, schema) = (self.inner.table.clone(), self.inner.schema.as_ref().clone());
+        let (table, schema) = (self.inner.relevant.clone(), self.inner.schema.as_ref().clone());
         let part = |pieces| ScanPart { table: table.clone(), schema: schema.clone(), pieces };
         parts.into_iter().map(part).collect()
     }
@@ -166,8 +169,10 @@ async fn plan(request: ScanRequest, cache: Cache) -> Result<Scan> {
         schema,
         filtered: roots.map(|root| Arc::new(table.schema().field(root.index).clone())).collect(),
         filter,
-        table: table.relevant(&outputs, request.filter.as_ref().map(Predicate::columns).unwrap_or_default()),
+        relevant: table
+            .relevant(&outputs, request.filter.as_ref().map(Predicate::columns).unwrap_or_default()),
         outputs,
+        table,
         files: Vec::with_capacity(opened.len()),
         units: Vec::new(),
         limit: request.limit,
@@ -176,7 +181,7 @@ async fn plan(request: ScanRequest, cache: Cache) -> Result<Scan> {
         cache,
     };
     for opened in opened {
-        planned.add(opened, &table)?;
+        planned.add(opened)?;
     }
     planned.keep_to_limit();
     Ok(Scan { inner: Arc::new(planned) })
@@ -234,11 +239,11 @@ async fn open(source: usize, located: Located, cache: &Cache) -> Result<Opened> 
 
 impl Planned {
     /// Adds a file, less the row groups that the filter rules out.
-    fn add(&mut self, opened: Opened, table: &Table) -> Result<()> {
+    fn add(&mut self, opened: Opened) -> Result<()> {
         let Opened { source, located, object, metadata, units } = opened;
         let name = object.name();
         let output = |output: &Output| {
-            table.column_of_file(&output.projected, &output.values, &located, &metadata, &name)
+            self.table.column_of_file(&output.projected, &output.values, &located, &metadata, &name)
         };
         let outputs = self.outputs.iter().map(output).collect::<Result<_>>()?;
         let filtered = match &self.filter {
@@ -246,14 +251,16 @@ impl Planned {
             Some(filter) => filter
                 .roots()
                 .iter()
-                .map(|root| table.root_of_file(root.index, &located, &metadata, &name))
+                .map(|root| self.table.root_of_file(root.index, &located, &metadata, &name))
                 .collect::<Result<_>>()?,
         };
         let at = self.files.len();
         let wanted: Vec<usize> = units.filter(|unit| metadata.unit_rows(*unit) > 0).collect();
         let verdicts = match &self.filter {
             None => vec![Verdict::All; wanted.len()],
-            Some(filter) => prune(filter, &*table.statistics(&located, &metadata, &wanted)),
+            Some(filter) => {
+                prune(filter, &self.table.statistics(&located, &metadata, metadata.statistics(&wanted)))
+            }
         };
         for (unit, verdict) in wanted.into_iter().zip(verdicts) {
             if verdict == Verdict::None {
@@ -263,7 +270,7 @@ impl Planned {
             let rows = metadata.unit_rows(unit);
             self.units.push(PlannedUnit { file: at, unit, rows, all_pass: verdict == Verdict::All });
         }
-        self.files.push(PlannedFile { source, object, metadata, outputs, filtered });
+        self.files.push(PlannedFile { source, located, object, metadata, outputs, filtered });
         Ok(())
     }
 

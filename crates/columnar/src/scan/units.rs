@@ -6,18 +6,23 @@ use arrow::{
     array::{Array, ArrayRef, RecordBatch},
     buffer::BooleanBuffer,
     compute::cast_with_options,
+    datatypes::Field,
 };
+use stylobate_storage::Reservation;
 use tokio::sync::{Semaphore, mpsc};
 
 use super::{
     batches,
-    load::{Loaded, Wanted, load, on_thread},
+    load::{Loaded, Wanted, are_cached, load, on_thread},
+    narrow::{Narrowed, narrow},
     plan::{Planned, PlannedFile, PlannedUnit},
 };
 use crate::{
     Error, Result,
     chunk::{Representation, SEGMENT_ROWS},
+    parquet::SelectedPages,
     predicate::{Bound, Evaluator},
+    schema::Projected,
     table::{EXACT, FileColumn, Output, value_type},
 };
 
@@ -48,8 +53,22 @@ async fn read(
     let mut keep = None;
     if let Some(filter) = filter {
         let wanted = wanted_by_filter(&planned, file, unit.unit);
+        if !are_cached(&planned, unit.file, unit.unit, &wanted) {
+            let columns = read_columns(file, Some(filter));
+            match narrow(&planned, unit, filter, &columns).await? {
+                Narrowed::Whole => {}
+                Narrowed::Nothing => {
+                    planned.cache.chunks().count_pruned(1);
+                    return Ok(());
+                }
+                Narrowed::Few(pages, working) => {
+                    planned.cache.chunks().count_selected();
+                    return stream(planned, unit, Some((pages, working)), batches).await;
+                }
+            }
+        }
         let Some(loaded) = load(&planned, &cpu, unit.file, unit.unit, wanted).await? else {
-            return stream(planned, unit, batches).await;
+            return stream(planned, unit, None, batches).await;
         };
         let passing = {
             let (planned, mut evaluator) = (planned.clone(), filter.evaluator());
@@ -66,7 +85,7 @@ async fn read(
         .zip(&file.outputs)
         .filter_map(|(output, column)| wanted(file, unit.unit, output, column));
     let Some(loaded) = load(&planned, &cpu, unit.file, unit.unit, wanted.collect()).await? else {
-        return stream(planned, unit, batches).await;
+        return stream(planned, unit, None, batches).await;
     };
     let loaded = Arc::new(loaded);
     let rows = unit.rows as usize;
@@ -120,23 +139,16 @@ fn passing(
     let rows = unit.rows as usize;
     let segments = (0..rows).step_by(SEGMENT_ROWS).map(|start| {
         let count = SEGMENT_ROWS.min(rows - start);
-        let columns =
-            file.filtered.iter().zip(&wanted).zip(&planned.filtered).map(|((column, wanted), field)| {
-                let target = value_type(field.data_type());
-                match (column, wanted) {
-                    (FileColumn::Value(value), _) => batches::repeated(value, count, field.data_type()),
-                    (FileColumn::Read(_), Some(wanted)) => {
-                        let slice = loaded.chunk(wanted).and_then(|chunk| chunk.slice(start, count));
-                        let slice = slice.ok_or_else(lost)?;
-                        if value_type(slice.data_type()) == target {
-                            return Ok(slice);
-                        }
-                        cast_with_options(&slice, target, &EXACT)
-                            .map_err(Error::arrow(format!("column {}", field.name())))
-                    }
-                    (FileColumn::Read(_), None) => Err(lost()),
+        let columns = file.filtered.iter().zip(&wanted).zip(&planned.filtered).map(
+            |((column, wanted), field)| match (column, wanted) {
+                (FileColumn::Value(value), _) => batches::repeated(value, count, field.data_type()),
+                (FileColumn::Read(_), Some(wanted)) => {
+                    let slice = loaded.chunk(wanted).and_then(|chunk| chunk.slice(start, count));
+                    as_filtered(slice.ok_or_else(lost)?, field)
                 }
-            });
+                (FileColumn::Read(_), None) => Err(lost()),
+            },
+        );
         let columns: Vec<ArrayRef> = columns.collect::<Result<_>>()?;
         evaluator.evaluate(&columns, count)
     });
@@ -193,9 +205,30 @@ fn build(
     Ok((built, start))
 }
 
-/// Reads a unit batch by batch, holding no whole column: slower, and in little memory.
-async fn stream(planned: Arc<Planned>, unit: PlannedUnit, batches: &Batches) -> Result<()> {
-    planned.cache.chunks().count_streamed();
+/// The columns of a file that are read at all, in ascending order.
+fn read_columns(file: &PlannedFile, filter: Option<&Bound>) -> Vec<Projected> {
+    let read = |column: &FileColumn| match column {
+        FileColumn::Read(projected) => Some(projected.clone()),
+        FileColumn::Value(_) => None,
+    };
+    let filtered = filter.map_or(&[][..], |_| &file.filtered);
+    let mut columns: Vec<Projected> = file.outputs.iter().chain(filtered).filter_map(read).collect();
+    columns.sort();
+    columns.dedup();
+    columns
+}
+
+/// Reads a unit batch by batch, holding no whole column: all of it, slower and in little memory, or pages that were
+/// selected.
+async fn stream(
+    planned: Arc<Planned>,
+    unit: PlannedUnit,
+    selected: Option<(SelectedPages, Reservation)>,
+    batches: &Batches,
+) -> Result<()> {
+    if selected.is_none() {
+        planned.cache.chunks().count_streamed();
+    }
     let runtime = tokio::runtime::Handle::current();
     let batches = batches.clone();
     // It takes none of the scan's turns: it waits for its reader, who may first want what others do in theirs.
@@ -203,47 +236,18 @@ async fn stream(planned: Arc<Planned>, unit: PlannedUnit, batches: &Batches) -> 
         let Some(file) = planned.files.get(unit.file) else { return Ok(()) };
         let filter = planned.filter.as_ref().filter(|_| !unit.all_pass);
         let mut evaluator = filter.map(Bound::evaluator);
-        let mut columns: Vec<_> = file
-            .outputs
-            .iter()
-            .chain(filter.iter().flat_map(|_| &file.filtered))
-            .filter_map(read_column)
-            .collect();
-        columns.sort();
-        columns.dedup();
+        let columns = read_columns(file, filter);
         let rows = STREAMED_ROWS.min(planned.batch_rows);
-        for read in file.metadata.stream(&file.object, unit.unit, &columns, rows, &runtime)? {
+        let read = match (&selected, file.metadata.paged()) {
+            (Some((pages, _working)), Some(paged)) => Box::new(paged.selected_rows(pages, rows)?),
+            _ => file.metadata.stream(&file.object, unit.unit, &columns, rows, &runtime)?,
+        };
+        for read in read {
             let (read, count) = read?;
-            let find = |column: &FileColumn, field: &arrow::datatypes::Field| match column {
-                FileColumn::Value(value) => batches::repeated(value, count, field.data_type()),
-                FileColumn::Read(projected) => {
-                    let at = columns.binary_search(projected).ok();
-                    at.and_then(|at| read.get(at)).cloned().ok_or_else(lost)
-                }
-            };
-            let keep = match &mut evaluator {
-                Some(evaluator) => {
-                    let arrays = file.filtered.iter().zip(&planned.filtered).map(|(column, field)| {
-                        let array = find(column, field)?;
-                        let target = value_type(field.data_type());
-                        if value_type(array.data_type()) == target {
-                            return Ok(array);
-                        }
-                        cast_with_options(&array, target, &EXACT)
-                            .map_err(Error::arrow(format!("column {}", field.name())))
-                    });
-                    Some(evaluator.evaluate(&arrays.collect::<Result<Vec<_>>>()?, count)?)
-                }
-                None => None,
-            };
-            if keep.as_ref().is_some_and(|keep| keep.count_set_bits() == 0) {
-                continue;
-            }
-            let arrays =
-                planned.outputs.iter().zip(&file.outputs).map(|(output, column)| find(column, &output.field));
-            let arrays: Vec<ArrayRef> = arrays.collect::<Result<_>>()?;
-            let batch = batches::batch(&planned.schema, &planned.outputs, &arrays, count, keep.as_ref())?;
-            if batches.blocking_send(Ok(vec![batch])).is_err() {
+            let batch = streamed(&planned, file, evaluator.as_mut(), &columns, &read, count)?;
+            if let Some(batch) = batch
+                && batches.blocking_send(Ok(vec![batch])).is_err()
+            {
                 return Ok(());
             }
         }
@@ -252,9 +256,44 @@ async fn stream(planned: Arc<Planned>, unit: PlannedUnit, batches: &Batches) -> 
     read.await.map_err(|error| Error::Ended { reason: error.to_string() })?
 }
 
-fn read_column(column: &FileColumn) -> Option<crate::schema::Projected> {
-    match column {
-        FileColumn::Read(projected) => Some(projected.clone()),
-        FileColumn::Value(_) => None,
+/// What comes out of some rows of `columns`; `None` if the filter passes none.
+fn streamed(
+    planned: &Planned,
+    file: &PlannedFile,
+    evaluator: Option<&mut Evaluator>,
+    columns: &[Projected],
+    read: &[ArrayRef],
+    count: usize,
+) -> Result<Option<RecordBatch>> {
+    let find = |column: &FileColumn, field: &Field| match column {
+        FileColumn::Value(value) => batches::repeated(value, count, field.data_type()),
+        FileColumn::Read(projected) => {
+            let at = columns.binary_search(projected).ok();
+            at.and_then(|at| read.get(at)).cloned().ok_or_else(lost)
+        }
+    };
+    let keep = match evaluator {
+        Some(evaluator) => {
+            let arrays = file.filtered.iter().zip(&planned.filtered);
+            let arrays = arrays.map(|(column, field)| as_filtered(find(column, field)?, field));
+            Some(evaluator.evaluate(&arrays.collect::<Result<Vec<_>>>()?, count)?)
+        }
+        None => None,
+    };
+    if keep.as_ref().is_some_and(|keep| keep.count_set_bits() == 0) {
+        return Ok(None);
     }
+    let arrays =
+        planned.outputs.iter().zip(&file.outputs).map(|(output, column)| find(column, &output.field));
+    let arrays: Vec<ArrayRef> = arrays.collect::<Result<_>>()?;
+    batches::batch(&planned.schema, &planned.outputs, &arrays, count, keep.as_ref()).map(Some)
+}
+
+/// The values of a column in the type that the filter was bound to.
+fn as_filtered(array: ArrayRef, field: &Field) -> Result<ArrayRef> {
+    let target = value_type(field.data_type());
+    if value_type(array.data_type()) == target {
+        return Ok(array);
+    }
+    cast_with_options(&array, target, &EXACT).map_err(Error::arrow(format!("column {}", field.name())))
 }

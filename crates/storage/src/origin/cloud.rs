@@ -96,13 +96,14 @@ fn basic_auth(url: &Url) -> HeaderMap {
     headers
 }
 
-/// The URL without its user and password.
-pub(super) fn without_credentials(url: &str) -> String {
-    match Url::parse(url) {
-        Ok(mut parsed) if !parsed.username().is_empty() || parsed.password().is_some() => {
-            let cleared = parsed.set_username("").and_then(|()| parsed.set_password(None));
-            if cleared.is_ok() { parsed.to_string() } else { format!("{}://", parsed.scheme()) }
+/// The URL without its user and password, fit for errors and logs, whatever was given.
+pub fn without_credentials(url: &str) -> String {
+    let Some((scheme, rest)) = url.split_once("://") else { return url.to_owned() };
+    let authority = rest.split(['/', '?', '#']).next().unwrap_or(rest);
+    match authority.rsplit_once('@') {
+        Some((credentials, _)) => {
+            format!("{scheme}://{}", rest.get(credentials.len() + 1..).unwrap_or_default())
         }
-        _ => url.to_owned(),
+        None => url.to_owned(),
     }
 }

@@ -15,7 +15,8 @@ use object_store::{
 };
 use url::Url;
 
-use self::cloud::{Builder, without_credentials};
+use self::cloud::Builder;
+pub use self::cloud::without_credentials;
 use crate::{Error, RequestOptions, Result};
 
 /// An object store and what of it goes beyond [`ObjectStore`]. Cheap to clone.

@@ -1,0 +1,233 @@
+//! The page index and bloom filters of a row group: where the pages of a leaf begin, and what values they have.
+//!
+//! What cannot be read here is taken as absent: an index makes a scan cheaper, and never decides whether it succeeds.
+
+use std::{ops::Range, sync::Arc};
+
+use ::bytes::Bytes;
+use parquet::{
+    DecodeResult,
+    bloom_filter::Sbbf,
+    errors::ParquetError,
+    file::metadata::{
+        ColumnChunkMetaData, FileMetaData, PageIndexPolicy, ParquetColumnIndex, ParquetMetaData,
+        ParquetMetaDataPushDecoder, ParquetOffsetIndex, RowGroupMetaData,
+    },
+    file::page_index::{column_index::ColumnIndexMetaData, offset_index::PageLocation},
+};
+use stylobate_storage::OpenObject;
+
+use super::{ParquetFile, footer, guarded, plain::required_column, statistics::leaf_of};
+use crate::{Result, predicate::Column, schema::Projected};
+
+/// Bytes of an index that are read at most.
+const MOST_BYTES: u64 = 16 << 20;
+/// Bytes that a bloom filter of unknown length is looked for in: as many as most writers allow it, and a header.
+const UNKNOWN_BLOOM: u64 = (1 << 20) + 64;
+
+/// What a file says of one leaf of one row group beyond its footer.
+#[derive(Debug, Default)]
+pub(crate) struct LeafIndex {
+    pub(super) pages: Option<Pages>,
+    pub(super) bloom: Option<Sbbf>,
+    bytes: u64,
+}
+
+/// The pages of a leaf.
+#[derive(Debug)]
+pub(super) struct Pages {
+    /// What they hold: of one row group with one column, as the parquet crate wants it. It may say nothing.
+    pub(super) values: ParquetColumnIndex,
+    /// Where they are: of the same.
+    pub(super) offsets: ParquetOffsetIndex,
+}
+
+impl LeafIndex {
+    /// Bytes in memory, about.
+    pub(crate) fn weight(&self) -> u64 {
+        self.bytes.saturating_mul(4)
+    }
+}
+
+impl Pages {
+    /// Where the data pages are.
+    pub(super) fn locations(&self) -> &[PageLocation] {
+        self.offsets.first().and_then(|group| group.first()).map_or(&[], |index| index.page_locations())
+    }
+
+    /// The first row of each page.
+    pub(super) fn starts(&self) -> impl Iterator<Item = u64> {
+        self.locations().iter().map(|page| page.first_row_index.max(0) as u64)
+    }
+}
+
+/// Where the parts of a leaf's index are.
+struct Ranges {
+    values: Option<Range<u64>>,
+    offsets: Option<Range<u64>>,
+    bloom: Option<Range<u64>>,
+}
+
+impl Ranges {
+    fn each(&self) -> impl Iterator<Item = Range<u64>> {
+        [&self.values, &self.offsets, &self.bloom].into_iter().flatten().cloned()
+    }
+}
+
+impl ParquetFile {
+    /// What there is of the index of these leaves, each with its bloom filter if that is asked for.
+    pub(crate) async fn leaf_indexes(
+        &self,
+        object: &OpenObject,
+        unit: usize,
+        leaves: &[(usize, bool)],
+    ) -> Result<Vec<LeafIndex>> {
+        let size = object.meta().size;
+        let chunks = leaves.iter().map(|(leaf, bloom)| {
+            let chunk = self.column_chunk(unit, *leaf)?;
+            Ok((chunk, ranges(chunk, *bloom, size)))
+        });
+        let chunks: Vec<_> = chunks.collect::<Result<_>>()?;
+        let wanted: Vec<Range<u64>> = chunks.iter().flat_map(|(_, ranges)| ranges.each()).collect();
+        let mut read = if wanted.is_empty() { Vec::new() } else { object.read(&wanted).await? }.into_iter();
+        let rows = self.unit_rows(unit);
+        let index = |(chunk, ranges): &(&ColumnChunkMetaData, Ranges)| {
+            let mut take = |range: &Option<Range<u64>>| range.as_ref().and_then(|_| read.next());
+            let (values, offsets, bloom) = (take(&ranges.values), take(&ranges.offsets), take(&ranges.bloom));
+            let pages = guarded(|| pages(chunk, ranges, values, offsets, size)).ok().flatten();
+            LeafIndex {
+                pages: pages.filter(|pages| are_sound(pages, chunk, rows)),
+                bloom: bloom.and_then(|bytes| guarded(|| bloom_filter(chunk, &bytes)).ok().flatten()),
+                bytes: ranges.each().map(|range| range.end - range.start).sum(),
+            }
+        };
+        Ok(chunks.iter().map(index).collect())
+    }
+
+    /// The leaves of the row group that have an index of use to a filter over these columns, each with whether its
+    /// bloom filter is: that is, whether the column is compared for equality.
+    pub(crate) fn indexed_leaves<'a>(
+        &self,
+        unit: usize,
+        columns: impl Iterator<Item = (&'a Column, bool)>,
+    ) -> Vec<(usize, bool)> {
+        let leaf = |(column, equality): (&Column, bool)| {
+            let (leaf, _) = leaf_of(self, column)?;
+            let chunk = self.column_chunk(unit, leaf).ok()?;
+            let bloom = equality && chunk.bloom_filter_offset().is_some();
+            (bloom || chunk.column_index_offset().is_some()).then_some((leaf, bloom))
+        };
+        columns.filter_map(leaf).collect()
+    }
+
+    /// The leaves of some columns.
+    pub(crate) fn leaves_of(&self, columns: &[Projected]) -> Vec<usize> {
+        columns.iter().flat_map(|column| self.wanted(column)).collect()
+    }
+}
+
+fn ranges(chunk: &ColumnChunkMetaData, bloom: bool, size: u64) -> Ranges {
+    let range = |offset: Option<i64>, length: Option<i32>| {
+        let start = u64::try_from(offset?).ok()?;
+        let end = start.checked_add(u64::try_from(length?).ok()?)?;
+        (start < end && end <= size && end - start <= MOST_BYTES).then_some(start..end)
+    };
+    let filter = || {
+        let start = u64::try_from(chunk.bloom_filter_offset()?).ok()?;
+        match chunk.bloom_filter_length() {
+            Some(length) => range(chunk.bloom_filter_offset(), Some(length)),
+            None => (start < size).then(|| start..size.min(start.saturating_add(UNKNOWN_BLOOM))),
+        }
+    };
+    Ranges {
+        values: range(chunk.column_index_offset(), chunk.column_index_length()),
+        offsets: range(chunk.offset_index_offset(), chunk.offset_index_length()),
+        bloom: if bloom { filter() } else { None },
+    }
+}
+
+/// Both halves of the index of a leaf, decoded as those of a file of that leaf alone.
+fn pages(
+    chunk: &ColumnChunkMetaData,
+    ranges: &Ranges,
+    values: Option<Bytes>,
+    offsets: Option<Bytes>,
+    size: u64,
+) -> Option<Pages> {
+    let only_offsets = Ranges { values: None, offsets: ranges.offsets.clone(), bloom: None };
+    let offsets = decode(chunk, &only_offsets, offsets?, size).ok()?.offset_index()?.clone();
+    // The parquet crate takes both halves from one piece of bytes; each is decoded alone.
+    let values = values.and_then(|bytes| {
+        let only_values = Ranges { values: ranges.values.clone(), offsets: None, bloom: None };
+        decode(chunk, &only_values, bytes, size).ok()?.column_index().cloned()
+    });
+    Some(Pages { values: values.unwrap_or_else(|| vec![vec![ColumnIndexMetaData::NONE]]), offsets })
+}
+
+fn decode(
+    chunk: &ColumnChunkMetaData,
+    ranges: &Ranges,
+    bytes: Bytes,
+    size: u64,
+) -> Result<ParquetMetaData, ParquetError> {
+    let schema = Arc::new(required_column(chunk.column_descr())?);
+    let offset = |range: &Option<Range<u64>>| range.as_ref().map(|range| range.start as i64);
+    let length = |range: &Option<Range<u64>>| range.as_ref().map(|range| (range.end - range.start) as i32);
+    let alone = ColumnChunkMetaData::builder(schema.column(0))
+        .set_column_index_offset(offset(&ranges.values))
+        .set_column_index_length(length(&ranges.values))
+        .set_offset_index_offset(offset(&ranges.offsets))
+        .set_offset_index_length(length(&ranges.offsets))
+        .build()?;
+    let group = RowGroupMetaData::builder(schema.clone()).add_column_metadata(alone).build()?;
+    let file = FileMetaData::new(2, 0, None, None, schema, None);
+    let policy = |range: &Option<Range<u64>>| match range {
+        Some(_) => PageIndexPolicy::Required,
+        None => PageIndexPolicy::Skip,
+    };
+    let mut decoder =
+        ParquetMetaDataPushDecoder::try_new_with_metadata(size, ParquetMetaData::new(file, vec![group]))?
+            .with_column_index_policy(policy(&ranges.values))
+            .with_offset_index_policy(policy(&ranges.offsets));
+    let range = ranges.each().next().unwrap_or(0..0);
+    decoder.push_range(range, bytes)?;
+    match decoder.try_decode()? {
+        DecodeResult::Data(metadata) => Ok(metadata),
+        _ => Err(ParquetError::EOF("an index that ends early".to_owned())),
+    }
+}
+
+/// Whether the pages lie within their chunk, in order, and both halves speak of the same ones.
+fn are_sound(pages: &Pages, chunk: &ColumnChunkMetaData, rows: u64) -> bool {
+    let locations = pages.locations();
+    let range = footer::range(chunk);
+    let mut next_row = 0;
+    let mut next_byte = range.start;
+    for page in locations {
+        let (Ok(row), Ok(offset), Ok(length)) = (
+            u64::try_from(page.first_row_index),
+            u64::try_from(page.offset),
+            u64::try_from(page.compressed_page_size),
+        ) else {
+            return false;
+        };
+        let end = offset.saturating_add(length);
+        if row < next_row || row >= rows || offset < next_byte || end > range.end {
+            return false;
+        }
+        (next_row, next_byte) = (row + 1, end);
+    }
+    let as_many = match pages.values.first().and_then(|group| group.first()) {
+        Some(ColumnIndexMetaData::NONE) | None => true,
+        Some(values) => values.num_pages() == locations.len() as u64,
+    };
+    locations.first().is_some_and(|page| page.first_row_index == 0) && as_many
+}
+
+/// The filter that begins the bytes, which may go on behind it.
+fn bloom_filter(chunk: &ColumnChunkMetaData, bytes: &Bytes) -> Option<Sbbf> {
+    let at_start =
+        chunk.clone().into_builder().set_bloom_filter_offset(Some(0)).set_bloom_filter_length(None);
+    let filter = Sbbf::read_from_column_chunk(&at_start.build().ok()?, bytes).ok()??;
+    (filter.num_blocks() > 0).then_some(filter)
+}
