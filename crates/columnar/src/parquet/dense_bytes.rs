@@ -97,12 +97,13 @@ impl Flat<'_> {
                 }
                 _ => return Ok(None),
             };
+            let average = values.average_bytes(count);
             let mut done = 0;
             while done < page.rows {
                 let taken = (SEGMENT_ROWS - segment.rows()).min(page.rows - done);
                 if segment.offsets.is_empty() {
                     let left = self.rows().saturating_sub(segments.len() * SEGMENT_ROWS).min(SEGMENT_ROWS);
-                    segment = Segment::with_capacity(left, values.bytes_of(left, count));
+                    segment = Segment::with_capacity(left, (average * left as f64) as usize);
                 }
                 segment.append(&mut values, valid.as_ref().map(|valid| valid.slice(done, taken)), taken)?;
                 done += taken;
@@ -137,15 +138,13 @@ fn spans(dictionary: &PlainValues) -> Result<Vec<(u32, u32)>, String> {
 }
 
 impl Values<'_> {
-    /// About how many bytes so many values have, as far as one page tells, which has `count`.
-    fn bytes_of(&self, values: usize, count: usize) -> usize {
+    /// About how many bytes a value has, of the `count` values of a page.
+    fn average_bytes(&self, count: usize) -> f64 {
         let (bytes, of) = match self {
-            Self::Plain(rest) => (rest.len().saturating_sub(count.saturating_mul(4)), count),
+            Self::Plain(rest) => (rest.len(), count),
             Self::Codes { dictionary, spans, .. } => (dictionary.len(), spans.len()),
         };
-        let average = bytes as f64 / of.max(1) as f64;
-        // A little more, so that most segments need not grow.
-        ((average * values as f64 * 1.02) as usize + SHORT).min(MOST_BYTES_AHEAD)
+        (bytes as f64 / of.max(1) as f64 - 4.0).max(0.0)
     }
 
     /// Appends the next values.
@@ -177,7 +176,9 @@ impl Segment {
     fn with_capacity(rows: usize, bytes: usize) -> Self {
         let mut offsets = Vec::with_capacity(rows + 1);
         offsets.push(0);
-        Self { bytes: vec![0; bytes], used: 0, offsets, validity: None }
+        // A little more than it takes by average, so that most segments need not grow.
+        let bytes = vec![0; (bytes + bytes / 64 + SHORT).min(MOST_BYTES_AHEAD)];
+        Self { bytes, used: 0, offsets, validity: None }
     }
 
     fn rows(&self) -> usize {
