@@ -187,9 +187,15 @@ impl LocalFile {
     /// The bytes of a range, on the calling thread.
     pub fn read(&self, range: Range<u64>) -> std::io::Result<Bytes> {
         let mut bytes = vec![0; usize::try_from(range.end.saturating_sub(range.start)).unwrap_or(usize::MAX)];
-        self.file.read_exact_at(&mut bytes, range.start)?;
-        self.counters.bytes_passed_through.add(bytes.len() as u64);
+        self.read_into(range.start, &mut bytes)?;
         Ok(bytes.into())
+    }
+
+    /// As many bytes as fit, from `start` on, on the calling thread. An error if the file ends before.
+    pub fn read_into(&self, start: u64, bytes: &mut [u8]) -> std::io::Result<()> {
+        self.file.read_exact_at(bytes, start)?;
+        self.counters.bytes_passed_through.add(bytes.len() as u64);
+        Ok(())
     }
 }
 

@@ -16,6 +16,7 @@ use stylobate_storage::{LocalFile, OpenObject};
 
 use super::{
     footer,
+    pages::{Pages, Source},
     window::{Window, WindowSource},
 };
 
@@ -52,7 +53,24 @@ impl ParquetBytes {
         }
     }
 
-    /// The pages of a leaf.
+    /// The pages of a leaf without nesting.
+    pub(super) fn flat_pages(
+        &self,
+        leaf: usize,
+        chunk: &ColumnChunkMetaData,
+    ) -> std::result::Result<Pages, String> {
+        let source = match self {
+            Self::File { file, .. } => Source::File(file.clone()),
+            Self::Held(chunks) => {
+                let at = chunks.binary_search_by_key(&leaf, |chunk| chunk.leaf);
+                let held = at.ok().and_then(|at| chunks.get(at));
+                Source::Held(held.ok_or_else(|| format!("column {leaf} was not read"))?.bytes.clone())
+            }
+        };
+        Pages::new(source, chunk)
+    }
+
+    /// The pages of any leaf, for a general reader.
     pub(super) fn pages(
         &self,
         leaf: usize,

@@ -5,11 +5,8 @@
 
 use std::hash::{BuildHasher, Hasher};
 
-use bytes::Bytes;
 use hashbrown::DefaultHashBuilder;
 use parquet::{basic::Type as PhysicalType, schema::types::ColumnDescPtr};
-
-use super::plain::PlainValues;
 
 /// Values looked up together.
 const BATCH: usize = 256;
@@ -98,7 +95,7 @@ impl Table {
 
 impl Distinct {
     /// The values of a dictionary, whose codes stay what they are, even where it has a value twice.
-    pub(super) fn new(descriptor: &ColumnDescPtr, dictionary: &PlainValues) -> Result<Self, String> {
+    pub(super) fn new(descriptor: &ColumnDescPtr, dictionary: &[u8], count: usize) -> Result<Self, String> {
         let layout = match descriptor.physical_type() {
             PhysicalType::BYTE_ARRAY => Layout::Prefixed,
             PhysicalType::INT32 | PhysicalType::FLOAT => Layout::Fixed(4),
@@ -108,15 +105,15 @@ impl Distinct {
             PhysicalType::BOOLEAN => return Err("booleans have no dictionary".to_owned()),
         };
         let mut distinct = Self {
-            bytes: Vec::with_capacity(dictionary.bytes.len()),
+            bytes: Vec::with_capacity(dictionary.len()),
             count: 0,
             // A count that the bytes cannot hold is found out below.
-            table: Table::for_values(dictionary.count.min(dictionary.bytes.len())),
+            table: Table::for_values(count.min(dictionary.len())),
             hasher: DefaultHashBuilder::default(),
             layout,
         };
-        let mut rest = dictionary.bytes.as_ref();
-        for _ in 0..dictionary.count {
+        let mut rest = dictionary;
+        for _ in 0..count {
             let (value, behind) = layout.split(rest).ok_or("the dictionary ends early")?;
             rest = behind;
             let hash = distinct.hash(value);
@@ -133,11 +130,11 @@ impl Distinct {
     /// Hands out the codes of the `count` values in `page`, in order.
     pub(super) fn append(
         &mut self,
-        page: &Bytes,
+        page: &[u8],
         count: usize,
         mut code: impl FnMut(u32),
     ) -> Result<(), String> {
-        let mut rest = page.as_ref();
+        let mut rest = page;
         let mut left = count;
         let mut batch: Vec<(&[u8], u32)> = Vec::with_capacity(BATCH);
         let mut slots: Vec<Slot> = Vec::with_capacity(BATCH);
@@ -205,9 +202,9 @@ impl Distinct {
         Ok(code)
     }
 
-    /// The values in the order of their codes.
-    pub(super) fn into_plain(self) -> PlainValues {
-        PlainValues { count: self.count as usize, bytes: Bytes::from(self.bytes) }
+    /// The values in the order of their codes, in the encoding PLAIN.
+    pub(super) fn plain(&self) -> &[u8] {
+        &self.bytes
     }
 }
 
@@ -224,7 +221,7 @@ mod tests {
         Arc::new(ColumnDescriptor::new(Arc::new(leaf), 0, 0, ColumnPath::new(vec!["v".to_owned()])))
     }
 
-    fn plain<'a>(values: impl IntoIterator<Item = &'a [u8]>) -> PlainValues {
+    fn plain<'a>(values: impl IntoIterator<Item = &'a [u8]>) -> (Vec<u8>, usize) {
         let mut bytes = Vec::new();
         let mut count = 0;
         for value in values {
@@ -232,29 +229,32 @@ mod tests {
             bytes.extend_from_slice(value);
             count += 1;
         }
-        PlainValues { bytes: bytes.into(), count }
+        (bytes, count)
     }
 
-    fn codes(distinct: &mut Distinct, values: &PlainValues) -> Result<Vec<u32>, String> {
+    fn distinct((dictionary, count): &(Vec<u8>, usize)) -> Result<Distinct, String> {
+        Distinct::new(&strings(), dictionary, *count)
+    }
+
+    fn codes(distinct: &mut Distinct, (values, count): &(Vec<u8>, usize)) -> Result<Vec<u32>, String> {
         let mut codes = Vec::new();
-        distinct.append(&values.bytes, values.count, |code| codes.push(code))?;
+        distinct.append(values, *count, |code| codes.push(code))?;
         Ok(codes)
     }
 
     #[test]
     fn known_values_keep_their_codes_and_new_ones_follow() {
-        let dictionary = plain([b"b".as_ref(), b"", b"b", b"aa"]);
-        let mut distinct = Distinct::new(&strings(), &dictionary).unwrap();
+        let mut distinct = distinct(&plain([b"b".as_ref(), b"", b"b", b"aa"])).unwrap();
         let page = plain([b"aa".as_ref(), b"", b"b", b"ab", b"a", b"ab"]);
         assert_eq!(codes(&mut distinct, &page).unwrap(), [3, 1, 0, 4, 5, 4]);
-        assert_eq!(distinct.into_plain().bytes, plain([b"b".as_ref(), b"", b"b", b"aa", b"ab", b"a"]).bytes);
+        assert_eq!(distinct.plain(), plain([b"b".as_ref(), b"", b"b", b"aa", b"ab", b"a"]).0);
     }
 
     #[test]
     fn many_values_are_told_apart_while_the_table_grows() {
         let texts: Vec<String> = (0..40_000).map(|number| format!("{}", number * 7 % 30_011)).collect();
         let page = plain(texts.iter().map(String::as_bytes));
-        let mut distinct = Distinct::new(&strings(), &PlainValues::default()).unwrap();
+        let mut distinct = distinct(&plain([])).unwrap();
         let codes = codes(&mut distinct, &page).unwrap();
         let mut seen: std::collections::HashMap<&str, u32> = std::collections::HashMap::new();
         for (text, code) in texts.iter().zip(&codes) {
@@ -266,10 +266,8 @@ mod tests {
 
     #[test]
     fn values_that_end_early_are_errors() {
-        let mut distinct = Distinct::new(&strings(), &PlainValues::default()).unwrap();
         let whole = plain([b"abc".as_ref()]);
-        let cut = PlainValues { bytes: whole.bytes.slice(..5), count: 1 };
-        assert!(codes(&mut distinct, &cut).is_err());
-        assert!(Distinct::new(&strings(), &PlainValues { count: 2, ..whole }).is_err());
+        assert!(codes(&mut distinct(&plain([])).unwrap(), &(whole.0[..5].to_vec(), 1)).is_err());
+        assert!(distinct(&(whole.0, 2)).is_err());
     }
 }

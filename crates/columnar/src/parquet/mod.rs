@@ -1,5 +1,6 @@
 //! Parquet files: what the footer says, which bytes hold a column, and how they become chunks.
 
+mod byte_segment;
 mod bytes;
 mod dense;
 mod dense_bytes;
@@ -8,7 +9,9 @@ mod distinct;
 mod footer;
 mod index;
 mod levels;
+mod page_header;
 mod page_statistics;
+mod pages;
 mod plain;
 mod selected;
 mod statistics;

@@ -3,8 +3,7 @@
 use std::sync::Arc;
 
 use arrow::{
-    array::{Array, ArrayRef, BinaryArray, StringArray, new_empty_array},
-    buffer::OffsetBuffer,
+    array::{Array, ArrayRef, new_empty_array},
     datatypes::{DataType, Field, Fields},
 };
 use bytes::Bytes;
@@ -22,38 +21,30 @@ use parquet::{
 
 use super::{
     ParquetFile,
+    byte_segment::ByteSegment,
     bytes::{OneChunk, ReadyPages},
 };
-use crate::{Result, schema::Projected};
+use crate::schema::Projected;
 
-/// Values in the encoding PLAIN.
-#[derive(Clone, Debug, Default)]
-pub(super) struct PlainValues {
-    pub(super) bytes: Bytes,
-    pub(super) count: usize,
-}
-
-/// Values in the encoding PLAIN as an array of the column's type: read as the one page of a column without nulls, so
-/// that a dictionary's values are just what the same values in a dense column would be.
+/// As many values in the encoding PLAIN as an array of the column's type: read as the one page of a column without
+/// nulls, so that a dictionary's values are just what the same values in a dense column would be.
 pub(super) fn values(
     file: &ParquetFile,
-    unit: usize,
     column: &Projected,
     descriptor: &ColumnDescPtr,
-    plain: PlainValues,
-) -> Result<ArrayRef> {
-    let wrong =
-        |error: &dyn ToString| file.corrupt(unit, column, format!("its dictionary: {}", error.to_string()));
+    plain: &[u8],
+    count: usize,
+) -> Result<ArrayRef, String> {
+    let wrong = |error: &dyn ToString| format!("its dictionary: {}", error.to_string());
     let field = file.schema().fields().get(column.root).ok_or_else(|| wrong(&"no such column"))?;
-    let count = plain.count;
     if count == 0 {
         return Ok(new_empty_array(field.data_type()));
     }
     let values = match field.data_type() {
         DataType::Utf8 | DataType::Binary if descriptor.physical_type() == PhysicalType::BYTE_ARRAY => {
-            return plain_bytes(&plain, field.data_type()).map_err(|reason| wrong(&reason));
+            return plain_bytes(plain, count, field.data_type()).map_err(|reason| wrong(&reason));
         }
-        data_type => read(file, descriptor, plain, data_type).map_err(|error| wrong(&error))?,
+        data_type => read(file, descriptor, plain, count, data_type).map_err(|error| wrong(&error))?,
     };
     if values.len() != count {
         return Err(wrong(&"it ends early"));
@@ -65,50 +56,34 @@ pub(super) fn values(
 }
 
 /// Strings or bytes, each with its length before it. They are checked to be UTF-8 all at once.
-fn plain_bytes(plain: &PlainValues, data_type: &DataType) -> Result<ArrayRef, String> {
-    let mut rest = plain.bytes.as_ref();
-    let mut bytes: Vec<u8> = Vec::with_capacity(rest.len().saturating_sub(plain.count.saturating_mul(4)));
-    let mut offsets: Vec<i32> = Vec::with_capacity(plain.count.min(rest.len() / 4) + 1);
-    offsets.push(0);
-    for _ in 0..plain.count {
-        let (length, behind) = rest.split_first_chunk::<4>().ok_or("it ends early")?;
-        let value = behind.split_at_checked(u32::from_le_bytes(*length) as usize);
-        let (value, behind) = value.ok_or("it ends early")?;
-        bytes.extend_from_slice(value);
-        offsets.push(i32::try_from(bytes.len()).map_err(|_| "more than 2 GiB of values")?);
-        rest = behind;
-    }
-    let offsets = OffsetBuffer::new(offsets.into());
-    match data_type {
-        DataType::Utf8 => {
-            let strings = StringArray::try_new(offsets, bytes.into(), None);
-            Ok(Arc::new(strings.map_err(|error| error.to_string())?))
-        }
-        _ => Ok(Arc::new(
-            BinaryArray::try_new(offsets, bytes.into(), None).map_err(|error| error.to_string())?,
-        )),
-    }
+fn plain_bytes(plain: &[u8], count: usize, data_type: &DataType) -> Result<ArrayRef, String> {
+    // No dictionary has more values than bytes for their lengths.
+    let rows = count.min(plain.len() / 4);
+    let mut strings = ByteSegment::with_capacity(rows, plain.len().saturating_sub(rows * 4));
+    strings.append_plain(&mut &*plain, count).map_err(|_| "it ends early".to_owned())?;
+    strings.into_array(data_type)
 }
 
 fn read(
     file: &ParquetFile,
     descriptor: &ColumnDescPtr,
-    plain: PlainValues,
+    plain: &[u8],
+    count: usize,
     data_type: &DataType,
 ) -> Result<ArrayRef, ParquetError> {
     let schema = required_column(descriptor)?;
     let hint = Fields::from(vec![Field::new("v", data_type.clone(), false)]);
     let levels = parquet_to_arrow_field_levels(&schema, ProjectionMask::all(), Some(&hint))?;
     let page = Page::DataPage {
-        buf: plain.bytes,
-        num_values: plain.count as u32,
+        buf: Bytes::copy_from_slice(plain),
+        num_values: count as u32,
         encoding: Encoding::PLAIN,
         def_level_encoding: Encoding::RLE,
         rep_level_encoding: Encoding::RLE,
         statistics: None,
     };
-    let group = Values { file, page, count: plain.count };
-    let mut reader = ParquetRecordBatchReader::try_new_with_row_groups(&levels, &group, plain.count, None)?;
+    let group = Values { file, page, count };
+    let mut reader = ParquetRecordBatchReader::try_new_with_row_groups(&levels, &group, count, None)?;
     let batch = reader.next().ok_or_else(|| ParquetError::EOF("no values".to_owned()))??;
     let values = batch.columns().first().cloned();
     values.ok_or_else(|| ParquetError::General("no column of values".to_owned()))

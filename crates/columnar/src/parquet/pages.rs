@@ -1,0 +1,291 @@
+//! The pages of a column chunk without nesting, one after another in the same memory.
+//!
+//! What a page decompresses to stays near the processor: the next takes its place. So each is used up before the next
+//! is asked for.
+
+use std::{ops::Range, sync::Arc};
+
+use bytes::Bytes;
+use parquet::{
+    basic::{Compression, Encoding},
+    compression::{Codec, CodecOptionsBuilder, create_codec},
+    file::metadata::ColumnChunkMetaData,
+};
+use stylobate_storage::LocalFile;
+
+use super::{
+    footer,
+    page_header::{PageHeader, PageKind},
+};
+
+/// Bytes of a file that are read at a time: few enough to stay near the processor.
+const WINDOW: usize = 256 << 10;
+/// No page has a longer header, statistics with long strings included.
+const MOST_HEADER: usize = 16 << 20;
+
+/// Where the bytes of a chunk are.
+pub(super) enum Source {
+    /// In memory, all of them.
+    Held(Bytes),
+    /// In a file.
+    File(Arc<LocalFile>),
+}
+
+/// The pages of a chunk, in order.
+pub(super) struct Pages {
+    input: Input,
+    /// What is behind the pages that were given out, within the file.
+    left: Range<u64>,
+    decompressor: Decompressor,
+    /// Rows that are still to come: what lies behind the last is padding.
+    rows_left: u64,
+    /// Whether the column may have nulls: then pages begin with levels.
+    nullable: bool,
+}
+
+/// A page, decompressed.
+#[derive(Debug)]
+pub(super) enum Page<'a> {
+    /// The values of the dictionary, in the encoding PLAIN.
+    Dictionary {
+        values: &'a [u8],
+        count: usize,
+    },
+    Data(DataPage<'a>),
+}
+
+/// The values of one data page.
+#[derive(Debug)]
+pub(super) struct DataPage<'a> {
+    pub(super) encoding: Encoding,
+    pub(super) rows: usize,
+    /// Which rows have a value; `None` where every row has.
+    pub(super) levels: Option<&'a [u8]>,
+    pub(super) values: &'a [u8],
+}
+
+struct Input {
+    source: Source,
+    /// Where the chunk begins in the file.
+    start: u64,
+    end: u64,
+    /// Bytes of the file from `window_start` on; its length is that of the window, not of what was read.
+    window: Vec<u8>,
+    window_start: u64,
+    window_used: usize,
+}
+
+struct Decompressor {
+    codec: Coder,
+    /// Longer than any page so far.
+    page: Vec<u8>,
+}
+
+enum Coder {
+    None,
+    Snappy(snap::raw::Decoder),
+    Zstd(zstd::bulk::Decompressor<'static>),
+    Other(Box<dyn Codec>),
+}
+
+impl Pages {
+    pub(super) fn new(source: Source, chunk: &ColumnChunkMetaData) -> Result<Self, String> {
+        let range = footer::range(chunk);
+        let codec = match chunk.compression() {
+            Compression::UNCOMPRESSED => Coder::None,
+            Compression::SNAPPY => Coder::Snappy(snap::raw::Decoder::new()),
+            Compression::ZSTD(_) => {
+                Coder::Zstd(zstd::bulk::Decompressor::new().map_err(|error| error.to_string())?)
+            }
+            other => {
+                let codec = create_codec(other, &CodecOptionsBuilder::default().build());
+                match codec.map_err(|error| error.to_string())? {
+                    Some(codec) => Coder::Other(codec),
+                    None => Coder::None,
+                }
+            }
+        };
+        let (start, end) = (range.start, range.end);
+        let input = Input { source, start, end, window: Vec::new(), window_start: start, window_used: 0 };
+        let decompressor = Decompressor { codec, page: Vec::new() };
+        let nullable = chunk.column_descr().max_def_level() > 0;
+        let rows_left = chunk.num_values().max(0) as u64;
+        Ok(Self { input, left: range, decompressor, rows_left, nullable })
+    }
+
+    /// The values of the dictionary, and how many there are, if the first page is one. Asked before any other.
+    pub(super) fn dictionary(&mut self) -> Result<Option<(&[u8], usize)>, String> {
+        let before = self.left.start;
+        if self.left.is_empty() || !matches!(self.header()?.kind, PageKind::Dictionary { .. }) {
+            self.left.start = before;
+            return Ok(None);
+        }
+        self.left.start = before;
+        match self.next()? {
+            Some(Page::Dictionary { values, count }) => Ok(Some((values, count))),
+            _ => Ok(None),
+        }
+    }
+
+    /// The next page, or `None` behind the last.
+    pub(super) fn next(&mut self) -> Result<Option<Page<'_>>, String> {
+        let header = loop {
+            if self.left.is_empty() || self.rows_left == 0 {
+                return Ok(None);
+            }
+            let header = self.header()?;
+            if header.kind != PageKind::Other {
+                break header;
+            }
+            self.left.start = self.left.start.saturating_add(header.compressed as u64);
+        };
+        let from = self.left.start;
+        let end = from.saturating_add(header.compressed as u64);
+        if end > self.left.end {
+            return Err("a page that ends outside its column chunk".to_owned());
+        }
+        self.left.start = end;
+        let body = self.input.at(from, header.compressed)?;
+        let body = body.get(..header.compressed).ok_or("a page that ends outside its column chunk")?;
+        if let Some(crc) = header.crc
+            && crc32fast::hash(body) != crc
+        {
+            return Err("a page whose checksum is wrong".to_owned());
+        }
+        if let PageKind::Data { rows, .. } | PageKind::DataV2 { rows, .. } = header.kind {
+            self.rows_left = self.rows_left.saturating_sub(rows as u64);
+        }
+        let page = match header.kind {
+            PageKind::Dictionary { values: count, encoding } => {
+                if !matches!(encoding, Encoding::PLAIN | Encoding::PLAIN_DICTIONARY) {
+                    return Err(format!("a dictionary in the encoding {encoding}"));
+                }
+                let values = self.decompressor.run(body, header.uncompressed)?;
+                Page::Dictionary { values, count }
+            }
+            PageKind::Data { rows, encoding, levels } => {
+                let values = self.decompressor.run(body, header.uncompressed)?;
+                let (levels, values) = match self.nullable {
+                    false => (None, values),
+                    true if levels != Encoding::RLE => return Err(format!("levels encoded as {levels}")),
+                    true => {
+                        let split = values.split_first_chunk::<4>().and_then(|(length, rest)| {
+                            rest.split_at_checked(u32::from_le_bytes(*length) as usize)
+                        });
+                        let (levels, values) = split.ok_or("a page ends within its levels")?;
+                        (Some(levels), values)
+                    }
+                };
+                Page::Data(DataPage { encoding, rows, levels, values })
+            }
+            PageKind::DataV2 { rows, encoding, definition, repetition, compressed } => {
+                let before = definition.saturating_add(repetition);
+                let (levels, values) =
+                    body.split_at_checked(before).ok_or("a page ends within its levels")?;
+                let levels = levels.get(repetition..).filter(|_| self.nullable);
+                let length =
+                    header.uncompressed.checked_sub(before).ok_or("a page shorter than its levels")?;
+                // Some writers say of an empty page that it is compressed.
+                let values = match compressed && !values.is_empty() {
+                    true => self.decompressor.run(values, length)?,
+                    false => values,
+                };
+                Page::Data(DataPage { encoding, rows, levels, values })
+            }
+            PageKind::Other => return Err("a page of no known kind".to_owned()),
+        };
+        Ok(Some(page))
+    }
+
+    /// Reads the next header, and goes behind it.
+    fn header(&mut self) -> Result<PageHeader, String> {
+        let left = (self.left.end - self.left.start) as usize;
+        let mut wanted = left.min(1 << 10);
+        loop {
+            let bytes = self.input.at(self.left.start, wanted)?;
+            if let Some((header, length)) = PageHeader::read(bytes)? {
+                self.left.start = self.left.start.saturating_add(length as u64).min(self.left.end);
+                return Ok(header);
+            }
+            if wanted >= left.min(MOST_HEADER) {
+                return Err("a page's header ends early".to_owned());
+            }
+            wanted = wanted.saturating_mul(8).min(left);
+        }
+    }
+}
+
+impl Input {
+    /// At least `length` bytes from `start` on, if the chunk has as many.
+    fn at(&mut self, start: u64, length: usize) -> Result<&[u8], String> {
+        let file = match &self.source {
+            Source::Held(bytes) => {
+                let skip = start.checked_sub(self.start).and_then(|skip| usize::try_from(skip).ok());
+                let bytes = skip.and_then(|skip| bytes.get(skip..));
+                return bytes.ok_or_else(|| "a page outside its column chunk".to_owned());
+            }
+            Source::File(file) => file,
+        };
+        let skip = start.checked_sub(self.window_start).and_then(|skip| usize::try_from(skip).ok());
+        let held = skip.and_then(|skip| self.window_used.checked_sub(skip)).unwrap_or(0);
+        if held < length {
+            let left = usize::try_from(self.end.saturating_sub(start)).unwrap_or(usize::MAX);
+            let wanted = length.max(WINDOW).min(left);
+            let from = self.window_used - held;
+            if self.window.len() < wanted {
+                let mut larger = vec![0; wanted];
+                if let (Some(to), Some(kept)) =
+                    (larger.get_mut(..held), self.window.get(from..self.window_used))
+                {
+                    to.copy_from_slice(kept);
+                }
+                self.window = larger;
+            } else {
+                self.window.copy_within(from..self.window_used, 0);
+            }
+            (self.window_start, self.window_used) = (start, held);
+            let into = self.window.get_mut(held..wanted).unwrap_or_default();
+            file.read_into(start.saturating_add(held as u64), into).map_err(|error| error.to_string())?;
+            self.window_used = wanted.max(held);
+        }
+        let skip = (start - self.window_start) as usize;
+        self.window.get(skip..self.window_used).ok_or_else(|| "a page outside its column chunk".to_owned())
+    }
+}
+
+impl Decompressor {
+    /// The bytes of a page, which has `length` once decompressed.
+    fn run<'a>(&'a mut self, from: &'a [u8], length: usize) -> Result<&'a [u8], String> {
+        let wrong = || "a page that is longer or shorter than it says".to_owned();
+        if matches!(self.codec, Coder::None) {
+            return if from.len() == length { Ok(from) } else { Err(wrong()) };
+        }
+        if self.page.len() < length && !matches!(self.codec, Coder::Other(_)) {
+            // Not grown, which would copy what is not needed any more.
+            self.page = vec![0; length];
+        }
+        let into = &mut self.page;
+        let made = match &mut self.codec {
+            Coder::None => 0,
+            Coder::Snappy(decoder) => {
+                if snap::raw::decompress_len(from).map_err(|error| error.to_string())? != length {
+                    return Err(wrong());
+                }
+                let into = into.get_mut(..length).unwrap_or_default();
+                decoder.decompress(from, into).map_err(|error| error.to_string())?
+            }
+            Coder::Zstd(decoder) => {
+                let into = into.get_mut(..length).unwrap_or_default();
+                decoder.decompress_to_buffer(from, into).map_err(|error| error.to_string())?
+            }
+            Coder::Other(codec) => {
+                into.clear();
+                codec.decompress(from, into, Some(length)).map_err(|error| error.to_string())?
+            }
+        };
+        if made != length {
+            return Err(wrong());
+        }
+        self.page.get(..length).ok_or_else(wrong)
+    }
+}
