@@ -22,6 +22,7 @@ mod scan;
 mod schema;
 mod statistics;
 mod table;
+mod utf8;
 
 pub use cache::Cache;
 pub use chunk_cache::ColumnStats;

@@ -3,10 +3,12 @@
 use std::sync::Arc;
 
 use arrow::{
-    array::{ArrayRef, BinaryArray, BooleanBufferBuilder, StringArray},
+    array::{ArrayRef, BinaryArray, BooleanBufferBuilder},
     buffer::{BooleanBuffer, Buffer, NullBuffer, OffsetBuffer},
     datatypes::DataType,
 };
+
+use crate::utf8;
 
 /// Values up to so many bytes are copied as if they had as many: faster than to look how long each is.
 const SHORT: usize = 32;
@@ -16,9 +18,7 @@ const MOST_BYTES_AHEAD: usize = 64 << 20;
 /// Some rows that become an array.
 #[derive(Default)]
 pub(super) struct ByteSegment {
-    /// Longer than what is used of it.
     bytes: Vec<u8>,
-    used: usize,
     /// Where the values begin, and where the last ends.
     offsets: Vec<i32>,
     /// Begins with the first null.
@@ -30,8 +30,8 @@ impl ByteSegment {
     pub(super) fn with_capacity(rows: usize, bytes: usize) -> Self {
         let mut offsets = Vec::with_capacity(rows + 1);
         offsets.push(0);
-        let bytes = vec![0; bytes.saturating_add(SHORT).min(MOST_BYTES_AHEAD)];
-        Self { bytes, used: 0, offsets, validity: None }
+        let bytes = Vec::with_capacity(bytes.saturating_add(SHORT).min(MOST_BYTES_AHEAD));
+        Self { bytes, offsets, validity: None }
     }
 
     pub(super) fn rows(&self) -> usize {
@@ -51,23 +51,16 @@ impl ByteSegment {
     }
 
     /// Adds the value that the first `length` bytes of `from` are.
+    #[inline(always)]
     pub(super) fn push(&mut self, from: &[u8], length: usize) -> Result<(), String> {
-        let end = self.used + length;
-        if length <= SHORT
-            && let (Some(to), Some(from)) =
-                (self.bytes.get_mut(self.used..self.used + SHORT), from.get(..SHORT))
-        {
-            to.copy_from_slice(from);
-        } else {
-            if end > self.bytes.len() {
-                self.bytes.resize(end.max(self.bytes.len().saturating_mul(2)), 0);
+        let end = self.bytes.len() + length;
+        match from.first_chunk::<SHORT>() {
+            Some(block) if length <= SHORT => {
+                self.bytes.extend_from_slice(block);
+                self.bytes.truncate(end);
             }
-            let value = from.get(..length).ok_or("a value ends early")?;
-            if let Some(to) = self.bytes.get_mut(self.used..end) {
-                to.copy_from_slice(value);
-            }
+            _ => self.bytes.extend_from_slice(from.get(..length).ok_or("a value ends early")?),
         }
-        self.used = end;
         self.offsets.push(i32::try_from(end).map_err(|_| "more than 2 GiB of values in one array")?);
         Ok(())
     }
@@ -91,14 +84,14 @@ impl ByteSegment {
 
     /// Adds nulls, which have no bytes, up to so many rows in all.
     pub(super) fn fill_to(&mut self, rows: usize) {
-        let end = self.used as i32;
+        let end = self.offsets.last().copied().unwrap_or(0);
         self.offsets.resize(rows + 1, end);
     }
 
     /// The rows as strings if that is the type, else as bytes. Strings are checked to be UTF-8 all at once.
     pub(super) fn into_array(mut self, data_type: &DataType) -> Result<ArrayRef, String> {
-        self.bytes.truncate(self.used);
-        if self.bytes.capacity() > self.used + self.used / 8 + SHORT {
+        let used = self.bytes.len();
+        if self.bytes.capacity() > used + used / 8 + SHORT {
             self.bytes.shrink_to_fit();
         }
         let offsets = OffsetBuffer::new(self.offsets.into());
@@ -106,9 +99,7 @@ impl ByteSegment {
         let nulls = nulls.filter(|nulls| nulls.null_count() > 0);
         let bytes = Buffer::from_vec(self.bytes);
         Ok(match data_type {
-            DataType::Utf8 => {
-                Arc::new(StringArray::try_new(offsets, bytes, nulls).map_err(|error| error.to_string())?)
-            }
+            DataType::Utf8 => Arc::new(utf8::strings(offsets, bytes, nulls)?),
             _ => Arc::new(BinaryArray::try_new(offsets, bytes, nulls).map_err(|error| error.to_string())?),
         })
     }

@@ -1,7 +1,7 @@
 //! Values of pages that gave up on the dictionary, looked up in it, and added where they are new.
 //!
-//! Many values are looked up together, one step for all of them after the other: hash, slot, first byte of the value
-//! there, comparison. So the waits for memory of one step overlap, where a value at a time would wait for each.
+//! Many values are looked up together, one step for all of them after the other: hash, slot, place of the value, its
+//! bytes, comparison. So the waits for memory of one step overlap, where a value at a time would wait for each.
 
 use std::hash::{BuildHasher, Hasher};
 
@@ -10,20 +10,25 @@ use parquet::{basic::Type as PhysicalType, schema::types::ColumnDescPtr};
 
 /// Values looked up together.
 const BATCH: usize = 256;
+/// Slots from its home on in which a value is looked for at once; few are farther away.
+const NEAR: usize = 4;
+/// A table is made anew where more than this share of its slots would be taken.
+const MOST_TAKEN: (usize, usize) = (5, 8);
 
 /// The distinct values of a chunk, each with its code: its place in the order of arrival.
 pub(super) struct Distinct {
     /// The values in the encoding PLAIN.
     bytes: Vec<u8>,
-    count: u32,
+    /// Where each value begins and ends in them, without the length before it.
+    spans: Vec<(u32, u32)>,
     table: Table,
     hasher: DefaultHashBuilder,
     layout: Layout,
 }
 
-/// Open addressing: a value is at its home or behind it, with no free slot in between. Never full, and no smaller than
-/// a batch.
+/// Open addressing: a value is at its home or behind it, with no free slot in between.
 struct Table {
+    /// The first [`NEAR`] slots are there a second time at the end.
     slots: Vec<Slot>,
     /// The home of a hash is in its highest bits.
     shift: u32,
@@ -34,9 +39,6 @@ struct Slot {
     hash: u32,
     /// The code and one, or 0 where the slot is free.
     code: u32,
-    /// Where the value begins, without the length before it.
-    start: u32,
-    length: u32,
 }
 
 #[derive(Clone, Copy)]
@@ -61,34 +63,48 @@ impl Layout {
 }
 
 impl Table {
-    /// With room for as many values at half its size.
+    /// With room for as many values.
     fn for_values(values: usize) -> Self {
-        let size = values.saturating_mul(2).clamp(BATCH, 1 << 31).next_power_of_two();
-        Self { slots: vec![Slot::default(); size], shift: 32 - size.trailing_zeros() }
+        let size = values.saturating_mul(MOST_TAKEN.1).div_ceil(MOST_TAKEN.0).clamp(BATCH, 1 << 31);
+        let size = size.next_power_of_two();
+        Self { slots: vec![Slot::default(); size + NEAR], shift: 32 - size.trailing_zeros() }
+    }
+
+    fn size(&self) -> usize {
+        self.slots.len() - NEAR
     }
 
     fn home(&self, hash: u32) -> usize {
         (hash >> self.shift) as usize
     }
 
-    fn slot(&self, at: usize) -> Slot {
-        self.slots.get(at).copied().unwrap_or_default()
+    /// The code, and one, of a value with this hash that is near its home; 0 if there is none.
+    #[inline(always)]
+    fn near(&self, hash: u32) -> u32 {
+        let home = self.home(hash);
+        let near = self.slots.get(home..home + NEAR).and_then(|near| near.first_chunk::<NEAR>());
+        let near = near.copied().unwrap_or_default();
+        // The nearest wins, so it is looked at last.
+        near.iter().rev().fold(0, |found, slot| if slot.hash == hash { slot.code } else { found })
     }
 
     /// The slots from the home of a hash up to the first free one, which is the last, with their places.
     fn probe(&self, hash: u32) -> impl Iterator<Item = (usize, Slot)> {
-        let (home, last) = (self.home(hash), self.slots.len() - 1);
+        let (home, last) = (self.home(hash), self.size() - 1);
         let mut free = false;
-        let slots = (home..).map(move |at| at & last).map(|at| (at, self.slot(at)));
+        let slots = (home..).map(move |at| at & last);
+        let slots = slots.map(|at| (at, self.slots.get(at).copied().unwrap_or_default()));
         slots.take_while(move |(_, slot)| !std::mem::replace(&mut free, slot.code == 0))
     }
 
     /// Puts an entry behind those of its home.
     fn insert(&mut self, entry: Slot) {
-        if let Some((at, _)) = self.probe(entry.hash).last()
-            && let Some(slot) = self.slots.get_mut(at)
-        {
-            *slot = entry;
+        let Some((at, _)) = self.probe(entry.hash).last() else { return };
+        let again = if at < NEAR { Some(self.size() + at) } else { None };
+        for at in [Some(at), again].into_iter().flatten() {
+            if let Some(slot) = self.slots.get_mut(at) {
+                *slot = entry;
+            }
         }
     }
 }
@@ -106,7 +122,7 @@ impl Distinct {
         };
         let mut distinct = Self {
             bytes: Vec::with_capacity(dictionary.len()),
-            count: 0,
+            spans: Vec::with_capacity(count.min(dictionary.len())),
             // A count that the bytes cannot hold is found out below.
             table: Table::for_values(count.min(dictionary.len())),
             hasher: DefaultHashBuilder::default(),
@@ -124,7 +140,7 @@ impl Distinct {
 
     /// Number of values.
     pub(super) fn len(&self) -> usize {
-        self.count as usize
+        self.spans.len()
     }
 
     /// Hands out the codes of the `count` values in `page`, in order.
@@ -136,25 +152,36 @@ impl Distinct {
     ) -> Result<(), String> {
         let mut rest = page;
         let mut left = count;
-        let mut batch: Vec<(&[u8], u32)> = Vec::with_capacity(BATCH);
-        let mut slots: Vec<Slot> = Vec::with_capacity(BATCH);
-        let mut firsts: Vec<u8> = Vec::with_capacity(BATCH);
+        let mut values: Vec<(&[u8], u32)> = Vec::with_capacity(BATCH);
+        let mut near: Vec<u32> = Vec::with_capacity(BATCH);
+        let mut spans: Vec<(u32, u32)> = Vec::with_capacity(BATCH);
+        let mut ends: Vec<[u8; 2]> = Vec::with_capacity(BATCH);
         while left > 0 {
-            batch.clear();
+            values.clear();
             for _ in 0..left.min(BATCH) {
                 let (value, behind) = self.layout.split(rest).ok_or("a page of values ends early")?;
                 rest = behind;
-                batch.push((value, self.hash(value)));
+                values.push((value, self.hash(value)));
             }
-            left -= batch.len();
-            slots.clear();
-            slots.extend(batch.iter().map(|(_, hash)| self.table.slot(self.table.home(*hash))));
-            firsts.clear();
-            firsts.extend(slots.iter().map(|slot| self.bytes.get(slot.start as usize).copied().unwrap_or(0)));
-            for (((value, hash), slot), first) in batch.iter().zip(&slots).zip(&firsts) {
-                let likely = value.first().is_none_or(|byte| byte == first);
-                let found = if likely && self.is(*slot, value, *hash) { Some(slot.code - 1) } else { None };
-                code(match found.or_else(|| self.find(value, *hash)) {
+            left -= values.len();
+            near.clear();
+            near.extend(values.iter().map(|(_, hash)| self.table.near(*hash)));
+            spans.clear();
+            spans.extend(near.iter().map(|code| self.span(code.wrapping_sub(1)).unwrap_or_default()));
+            // Both ends of a value, which may lie in two lines of the processor's cache.
+            let byte = |at: u32| self.bytes.get(at as usize).copied().unwrap_or(0);
+            ends.clear();
+            ends.extend(spans.iter().map(|(start, end)| [byte(*start), byte(end.wrapping_sub(1))]));
+            for ((((value, hash), near), span), ends) in values.iter().zip(&near).zip(&spans).zip(&ends) {
+                let likely = match value {
+                    [first, .., last] => [*first, *last] == *ends,
+                    _ => true,
+                };
+                if *near > 0 && likely && self.is(*span, value) {
+                    code(*near - 1);
+                    continue;
+                }
+                code(match self.find(value, *hash) {
                     Some(code) => code,
                     None => self.add(value, *hash)?,
                 });
@@ -163,42 +190,51 @@ impl Distinct {
         Ok(())
     }
 
+    #[inline(always)]
     fn hash(&self, value: &[u8]) -> u32 {
         let mut hasher = self.hasher.build_hasher();
         hasher.write(value);
         (hasher.finish() >> 32) as u32
     }
 
-    fn is(&self, slot: Slot, value: &[u8], hash: u32) -> bool {
-        let start = slot.start as usize;
-        slot.code != 0
-            && slot.hash == hash
-            && self.bytes.get(start..start + slot.length as usize) == Some(value)
+    #[inline(always)]
+    fn span(&self, code: u32) -> Option<(u32, u32)> {
+        self.spans.get(code as usize).copied()
+    }
+
+    /// Whether the bytes between the two places are the value.
+    #[inline(always)]
+    fn is(&self, (start, end): (u32, u32), value: &[u8]) -> bool {
+        self.bytes.get(start as usize..end as usize).is_some_and(|known| same(known, value))
     }
 
     fn find(&self, value: &[u8], hash: u32) -> Option<u32> {
-        let mut slots = self.table.probe(hash);
-        slots.find(|(_, slot)| self.is(*slot, value, hash)).map(|(_, slot)| slot.code - 1)
+        let is = |slot: Slot| {
+            slot.hash == hash && self.span(slot.code.wrapping_sub(1)).is_some_and(|span| self.is(span, value))
+        };
+        self.table.probe(hash).find(|(_, slot)| is(*slot)).map(|(_, slot)| slot.code - 1)
     }
 
     fn add(&mut self, value: &[u8], hash: u32) -> Result<u32, String> {
-        let code = self.count;
-        self.count = code.checked_add(1).ok_or("more values than a dictionary can have")?;
+        let too_many = "more values than a dictionary can have";
+        let code = u32::try_from(self.spans.len()).ok().filter(|code| *code < u32::MAX).ok_or(too_many)?;
         if matches!(self.layout, Layout::Prefixed) {
             self.bytes.extend_from_slice(&(value.len() as u32).to_le_bytes());
         }
-        let start = u32::try_from(self.bytes.len()).map_err(|_| "more bytes than a dictionary can have")?;
+        let start = self.bytes.len();
         self.bytes.extend_from_slice(value);
-        if self.len().saturating_mul(2) > self.table.slots.len() {
+        let end = u32::try_from(self.bytes.len()).map_err(|_| "more bytes than a dictionary can have")?;
+        self.spans.push((start as u32, end));
+        if self.len().saturating_mul(MOST_TAKEN.1) > self.table.size().saturating_mul(MOST_TAKEN.0) {
             let mut larger = Table::for_values(self.len().saturating_mul(2));
             // In the order of codes: of equal values the first stays in front.
-            let mut entries: Vec<Slot> =
-                self.table.slots.iter().filter(|slot| slot.code != 0).copied().collect();
+            let slots = self.table.slots.get(..self.table.size()).unwrap_or_default();
+            let mut entries: Vec<Slot> = slots.iter().filter(|slot| slot.code != 0).copied().collect();
             entries.sort_unstable_by_key(|slot| slot.code);
             entries.into_iter().for_each(|entry| larger.insert(entry));
             self.table = larger;
         }
-        self.table.insert(Slot { hash, code: self.count, start, length: value.len() as u32 });
+        self.table.insert(Slot { hash, code: code + 1 });
         Ok(code)
     }
 
@@ -206,6 +242,19 @@ impl Distinct {
     pub(super) fn plain(&self) -> &[u8] {
         &self.bytes
     }
+}
+
+/// Compares short values without a call.
+#[inline(always)]
+fn same(a: &[u8], b: &[u8]) -> bool {
+    if a.len() != b.len() || a.len() > 128 {
+        return a == b;
+    }
+    let ((a, a_rest), (b, b_rest)) = (a.as_chunks::<8>(), b.as_chunks::<8>());
+    let differ = |a: &[u8; 8], b: &[u8; 8]| u64::from_ne_bytes(*a) ^ u64::from_ne_bytes(*b);
+    let whole = a.iter().zip(b).fold(0, |different, (a, b)| different | differ(a, b));
+    let rest = a_rest.iter().zip(b_rest).fold(0, |different, (a, b)| different | (a ^ b));
+    whole == 0 && rest == 0
 }
 
 #[cfg(test)]
