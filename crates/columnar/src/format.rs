@@ -11,7 +11,7 @@ use crate::{
     Error, Result,
     chunk::{Chunk, Representation, Rows, SEGMENT_ROWS},
     orc::{self, OrcBytes, OrcFile},
-    parquet::{ParquetBytes, ParquetFile, RowGroupStatistics},
+    parquet::{ParquetBytes, ParquetFile, RowGroupStatistics, Scratch},
     predicate::Column,
     schema::Projected,
     statistics::Statistics,
@@ -174,17 +174,18 @@ impl FileMetadata {
         }
     }
 
-    /// Decodes one of the columns that were read, on the calling thread.
+    /// Decodes one of the columns that were read, on the calling thread, in memory that the next decode takes over.
     pub(crate) fn decode(
         &self,
         unit: usize,
         column: &Projected,
         bytes: &UnitBytes,
         representation: Representation,
+        scratch: &mut Scratch,
     ) -> Result<Chunk> {
         match (self, bytes) {
             (Self::Parquet(file), UnitBytes::Parquet(bytes)) => {
-                file.decode(unit, column, bytes, representation)
+                file.decode(unit, column, bytes, representation, scratch)
             }
             (Self::Orc(file), UnitBytes::Orc(bytes)) => {
                 let batches = file.decode(unit, std::slice::from_ref(column), bytes.clone(), SEGMENT_ROWS)?;

@@ -16,7 +16,7 @@ use stylobate_storage::{LocalFile, OpenObject};
 
 use super::{
     footer,
-    pages::{Pages, Source},
+    pages::{Pages, Scratch, Source},
     window::{Window, WindowSource},
 };
 
@@ -54,11 +54,12 @@ impl ParquetBytes {
     }
 
     /// The pages of a leaf without nesting.
-    pub(super) fn flat_pages(
+    pub(super) fn flat_pages<'a>(
         &self,
         leaf: usize,
         chunk: &ColumnChunkMetaData,
-    ) -> std::result::Result<Pages, String> {
+        scratch: &'a mut Scratch,
+    ) -> std::result::Result<Pages<'a>, String> {
         let source = match self {
             Self::File { file, .. } => Source::File(file.clone()),
             Self::Held(chunks) => {
@@ -67,7 +68,7 @@ impl ParquetBytes {
                 Source::Held(held.ok_or_else(|| format!("column {leaf} was not read"))?.bytes.clone())
             }
         };
-        Pages::new(source, chunk)
+        Pages::new(source, chunk, scratch)
     }
 
     /// The pages of any leaf, for a general reader.

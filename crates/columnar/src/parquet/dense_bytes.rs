@@ -6,7 +6,11 @@ use arrow::{
 use parquet::basic::{Encoding, Type as PhysicalType};
 
 use super::{
-    ParquetBytes, byte_segment::ByteSegment, dictionary::Flat, footer::is_dictionary_encoding, pages::Page,
+    ParquetBytes,
+    byte_segment::ByteSegment,
+    dictionary::Flat,
+    footer::is_dictionary_encoding,
+    pages::{Page, Scratch},
 };
 use crate::{
     Result,
@@ -32,7 +36,11 @@ struct Dictionary {
 
 impl Flat<'_> {
     /// The chunk's values in segments, or `None` where its type or an encoding wants a general reader.
-    pub(super) fn decode_bytes(&self, bytes: &ParquetBytes) -> Result<Option<Vec<ArrayRef>>> {
+    pub(super) fn decode_bytes(
+        &self,
+        bytes: &ParquetBytes,
+        scratch: &mut Scratch,
+    ) -> Result<Option<Vec<ArrayRef>>> {
         let field = self.file.schema().fields().get(self.column.root);
         let data_type = field.map_or(&DataType::Null, |field| field.data_type());
         if self.descriptor.physical_type() != PhysicalType::BYTE_ARRAY
@@ -40,11 +48,17 @@ impl Flat<'_> {
         {
             return Ok(None);
         }
-        self.segments(bytes, data_type).map_err(|reason| self.file.corrupt(self.unit, self.column, reason))
+        self.segments(bytes, data_type, scratch)
+            .map_err(|reason| self.file.corrupt(self.unit, self.column, reason))
     }
 
-    fn segments(&self, bytes: &ParquetBytes, data_type: &DataType) -> Result<Option<Vec<ArrayRef>>, String> {
-        let mut pages = bytes.flat_pages(self.leaf, self.chunk)?;
+    fn segments(
+        &self,
+        bytes: &ParquetBytes,
+        data_type: &DataType,
+        scratch: &mut Scratch,
+    ) -> Result<Option<Vec<ArrayRef>>, String> {
+        let mut pages = bytes.flat_pages(self.leaf, self.chunk, scratch)?;
         let dictionary = match pages.dictionary()? {
             Some((plain, count)) => Dictionary::new(plain, count)?,
             None => Dictionary::default(),

@@ -11,7 +11,7 @@ use super::{
     distinct::Distinct,
     footer::is_dictionary_encoding,
     levels,
-    pages::{DataPage, Page, Pages},
+    pages::{DataPage, Page, Pages, Scratch},
     plain,
 };
 use crate::{
@@ -61,12 +61,22 @@ impl Flat<'_> {
     /// The chunk as a dictionary array, or `None` where a page is encoded otherwise. With `insist`, values of such
     /// pages are looked up in the dictionary and added to it where they are new; then `None` means an encoding that
     /// only a general reader knows.
-    pub(super) fn decode(&self, bytes: &ParquetBytes, insist: bool) -> Result<Option<ArrayRef>> {
-        self.array(bytes, insist).map_err(|reason| self.file.corrupt(self.unit, self.column, reason))
+    pub(super) fn decode(
+        &self,
+        bytes: &ParquetBytes,
+        insist: bool,
+        scratch: &mut Scratch,
+    ) -> Result<Option<ArrayRef>> {
+        self.array(bytes, insist, scratch).map_err(|reason| self.file.corrupt(self.unit, self.column, reason))
     }
 
-    fn array(&self, bytes: &ParquetBytes, insist: bool) -> Result<Option<ArrayRef>, String> {
-        let mut pages = bytes.flat_pages(self.leaf, self.chunk)?;
+    fn array(
+        &self,
+        bytes: &ParquetBytes,
+        insist: bool,
+        scratch: &mut Scratch,
+    ) -> Result<Option<ArrayRef>, String> {
+        let mut pages = bytes.flat_pages(self.leaf, self.chunk, scratch)?;
         let (plain, count) = pages.dictionary()?.unwrap_or_default();
         let dictionary = match insist {
             true => Dictionary::Growing(Distinct::new(self.descriptor, plain, count)?),
@@ -101,7 +111,7 @@ impl Flat<'_> {
 
     fn codes<T: Code>(
         &self,
-        mut pages: Pages,
+        mut pages: Pages<'_>,
         mut dictionary: Dictionary,
     ) -> Result<Option<Coded<T>>, String> {
         let rows = self.rows();

@@ -33,8 +33,8 @@ use parquet::{
 use stylobate_storage::OpenObject;
 
 pub(crate) use self::{
-    bytes::ParquetBytes, index::LeafIndex, page_statistics::PageStatistics, selected::SelectedPages,
-    statistics::RowGroupStatistics,
+    bytes::ParquetBytes, index::LeafIndex, page_statistics::PageStatistics, pages::Scratch,
+    selected::SelectedPages, statistics::RowGroupStatistics,
 };
 use crate::{
     Error, Result,
@@ -240,8 +240,9 @@ impl ParquetFile {
         column: &Projected,
         bytes: &ParquetBytes,
         representation: Representation,
+        scratch: &mut Scratch,
     ) -> Result<Chunk> {
-        let decoded = guarded(|| self.decode_unguarded(unit, column, bytes, representation));
+        let decoded = guarded(|| self.decode_unguarded(unit, column, bytes, representation, scratch));
         decoded.unwrap_or_else(|reason| Err(self.corrupt(unit, column, reason)))
     }
 
@@ -251,6 +252,7 @@ impl ParquetFile {
         column: &Projected,
         bytes: &ParquetBytes,
         representation: Representation,
+        scratch: &mut Scratch,
     ) -> Result<Chunk> {
         if let Some((leaf, descriptor)) = self.flat(column.root) {
             let chunk = self.column_chunk(unit, leaf)?;
@@ -258,12 +260,12 @@ impl ParquetFile {
             let insist = representation == Representation::Dictionary && all != Some(true);
             let flat = dictionary::Flat { file: self, unit, column, leaf, descriptor: &descriptor, chunk };
             if (insist || all != Some(false))
-                && let Some(array) = flat.decode(bytes, insist)?
+                && let Some(array) = flat.decode(bytes, insist, scratch)?
             {
                 return Ok(Chunk::Dictionary(array));
             }
             if representation == Representation::Native
-                && let Some(segments) = flat.decode_bytes(bytes)?
+                && let Some(segments) = flat.decode_bytes(bytes, scratch)?
             {
                 return Ok(Chunk::Dense(segments.into()));
             }

@@ -31,12 +31,21 @@ pub(super) enum Source {
     File(Arc<LocalFile>),
 }
 
+/// Memory that one chunk after another is decoded in.
+#[derive(Default)]
+pub(crate) struct Scratch {
+    /// Bytes of a file, longer than what is used of it.
+    window: Vec<u8>,
+    /// A page once decompressed, longer than any so far.
+    page: Vec<u8>,
+}
+
 /// The pages of a chunk, in order.
-pub(super) struct Pages {
-    input: Input,
+pub(super) struct Pages<'a> {
+    input: Input<'a>,
     /// What is behind the pages that were given out, within the file.
     left: Range<u64>,
-    decompressor: Decompressor,
+    decompressor: Decompressor<'a>,
     /// Rows that are still to come: what lies behind the last is padding.
     rows_left: u64,
     /// Whether the column may have nulls: then pages begin with levels.
@@ -64,21 +73,20 @@ pub(super) struct DataPage<'a> {
     pub(super) values: &'a [u8],
 }
 
-struct Input {
+struct Input<'a> {
     source: Source,
     /// Where the chunk begins in the file.
     start: u64,
     end: u64,
     /// Bytes of the file from `window_start` on; its length is that of the window, not of what was read.
-    window: Vec<u8>,
+    window: &'a mut Vec<u8>,
     window_start: u64,
     window_used: usize,
 }
 
-struct Decompressor {
+struct Decompressor<'a> {
     codec: Coder,
-    /// Longer than any page so far.
-    page: Vec<u8>,
+    page: &'a mut Vec<u8>,
 }
 
 enum Coder {
@@ -88,8 +96,12 @@ enum Coder {
     Other(Box<dyn Codec>),
 }
 
-impl Pages {
-    pub(super) fn new(source: Source, chunk: &ColumnChunkMetaData) -> Result<Self, String> {
+impl<'a> Pages<'a> {
+    pub(super) fn new(
+        source: Source,
+        chunk: &ColumnChunkMetaData,
+        scratch: &'a mut Scratch,
+    ) -> Result<Self, String> {
         let range = footer::range(chunk);
         let codec = match chunk.compression() {
             Compression::UNCOMPRESSED => Coder::None,
@@ -106,8 +118,9 @@ impl Pages {
             }
         };
         let (start, end) = (range.start, range.end);
-        let input = Input { source, start, end, window: Vec::new(), window_start: start, window_used: 0 };
-        let decompressor = Decompressor { codec, page: Vec::new() };
+        let Scratch { window, page } = scratch;
+        let input = Input { source, start, end, window, window_start: start, window_used: 0 };
+        let decompressor = Decompressor { codec, page };
         let nullable = chunk.column_descr().max_def_level() > 0;
         let rows_left = chunk.num_values().max(0) as u64;
         Ok(Self { input, left: range, decompressor, rows_left, nullable })
@@ -215,7 +228,7 @@ impl Pages {
     }
 }
 
-impl Input {
+impl Input<'_> {
     /// At least `length` bytes from `start` on, if the chunk has as many.
     fn at(&mut self, start: u64, length: usize) -> Result<&[u8], String> {
         let file = match &self.source {
@@ -239,7 +252,7 @@ impl Input {
                 {
                     to.copy_from_slice(kept);
                 }
-                self.window = larger;
+                *self.window = larger;
             } else {
                 self.window.copy_within(from..self.window_used, 0);
             }
@@ -253,18 +266,18 @@ impl Input {
     }
 }
 
-impl Decompressor {
+impl Decompressor<'_> {
     /// The bytes of a page, which has `length` once decompressed.
-    fn run<'a>(&'a mut self, from: &'a [u8], length: usize) -> Result<&'a [u8], String> {
+    fn run<'b>(&'b mut self, from: &'b [u8], length: usize) -> Result<&'b [u8], String> {
         let wrong = || "a page that is longer or shorter than it says".to_owned();
         if matches!(self.codec, Coder::None) {
             return if from.len() == length { Ok(from) } else { Err(wrong()) };
         }
         if self.page.len() < length && !matches!(self.codec, Coder::Other(_)) {
             // Not grown, which would copy what is not needed any more.
-            self.page = vec![0; length];
+            *self.page = vec![0; length];
         }
-        let into = &mut self.page;
+        let into = &mut *self.page;
         let made = match &mut self.codec {
             Coder::None => 0,
             Coder::Snappy(decoder) => {

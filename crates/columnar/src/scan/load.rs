@@ -1,6 +1,9 @@
 //! Gets the chunks of a row group: from the cache, or decoded, each by one scan however many want it.
 
-use std::sync::Arc;
+use std::sync::{
+    Arc,
+    atomic::{AtomicUsize, Ordering},
+};
 
 use stylobate_storage::{ObjectHash, Reservation};
 use tokio::sync::Semaphore;
@@ -11,6 +14,7 @@ use crate::{
     chunk::{Chunk, Representation},
     chunk_cache::{ChunkKey, Found, Promise},
     format::{FileMetadata, UnitBytes},
+    parquet::Scratch,
     schema::Projected,
 };
 
@@ -71,9 +75,8 @@ pub(super) async fn load(
     let bytes = of.metadata.working_bytes(unit, &columns);
     let Some(working) = planned.cache.working().try_reserve(bytes) else { return Ok(None) };
     let read = of.metadata.read(&of.object, unit, &columns).await?;
-    let decodes =
-        missing.iter().map(|(wanted, _)| decode(planned, cpu, of, unit, wanted.clone(), read.clone()));
-    let decoded = futures::future::try_join_all(decodes).await;
+    let columns = missing.iter().map(|(wanted, _)| wanted.clone()).collect();
+    let decoded = decode(planned, cpu, of, unit, columns, read.clone()).await;
     // A file that was replaced may also look corrupt: that it was replaced is what the caller has to know.
     FileMetadata::check(&read).await?;
     let decoded = decoded?;
@@ -90,18 +93,65 @@ fn key(object: ObjectHash, unit: usize, (column, representation): &Wanted) -> Ch
     ChunkKey { object, unit: unit as u32, column: column.clone(), representation: *representation }
 }
 
+/// Columns that are decoded by several threads, each of which takes the next that nobody took.
+struct Decodes {
+    metadata: Arc<FileMetadata>,
+    unit: usize,
+    columns: Vec<Wanted>,
+    bytes: UnitBytes,
+    next: AtomicUsize,
+}
+
+impl Decodes {
+    /// Decodes what is left, as long as somebody waits for it and nothing was wrong.
+    fn run(&self) -> Result<Vec<(usize, Chunk)>> {
+        let mut scratch = Scratch::default();
+        let mut decoded = Vec::new();
+        loop {
+            let at = self.next.fetch_add(1, Ordering::Relaxed);
+            let Some((column, representation)) = self.columns.get(at) else { return Ok(decoded) };
+            let chunk = self.metadata.decode(self.unit, column, &self.bytes, *representation, &mut scratch);
+            decoded.push((at, chunk.inspect_err(|_| self.end())?));
+        }
+    }
+
+    fn end(&self) {
+        self.next.store(self.columns.len(), Ordering::Relaxed);
+    }
+}
+
+/// Ends the work of those whom nobody waits for any more.
+struct EndOnDrop(Arc<Decodes>);
+
+impl Drop for EndOnDrop {
+    fn drop(&mut self) {
+        self.0.end();
+    }
+}
+
 async fn decode(
     planned: &Planned,
     cpu: &Arc<Semaphore>,
     file: &PlannedFile,
     unit: usize,
-    (column, representation): Wanted,
+    columns: Vec<Wanted>,
     bytes: UnitBytes,
-) -> Result<Chunk> {
-    let metadata = file.metadata.clone();
-    let chunk = on_thread(cpu, move || metadata.decode(unit, &column, &bytes, representation)).await?;
-    planned.cache.chunks().count_decoded();
-    chunk
+) -> Result<Vec<Chunk>> {
+    let threads = planned.threads.min(columns.len());
+    let (metadata, next) = (file.metadata.clone(), AtomicUsize::new(0));
+    let decodes = Arc::new(Decodes { metadata, unit, columns, bytes, next });
+    let _end = EndOnDrop(decodes.clone());
+    let runs = (0..threads).map(|_| {
+        let decodes = decodes.clone();
+        on_thread(cpu, move || decodes.run())
+    });
+    let mut decoded = Vec::with_capacity(decodes.columns.len());
+    for run in futures::future::try_join_all(runs).await? {
+        decoded.extend(run?);
+    }
+    decoded.iter().for_each(|_| planned.cache.chunks().count_decoded());
+    decoded.sort_by_key(|(at, _)| *at);
+    Ok(decoded.into_iter().map(|(_, chunk)| chunk).collect())
 }
 
 /// Runs work on a thread that may be kept busy, as soon as the scan may use one more.
