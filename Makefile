@@ -9,9 +9,11 @@ VENV := $(TARGET)/venv
 WHEELS := $(TARGET)/wheels
 S3S_FS := $(TARGET)/tools/s3s-fs-0.14.1.installed
 CLIENTS := $(VENV)/requirements.installed
+CARGO_FUZZ := $(TARGET)/tools/cargo-fuzz-0.13.2.installed
+CORPUS := $(TARGET)/fuzz-corpus
 
 .DEFAULT_GOAL := help
-.PHONY: help demo test test-rust test-clients test-python wheel check bench-node bench-columns soak release
+.PHONY: help demo test test-rust test-clients test-python wheel check bench-node bench-columns soak fuzz release
 
 help: ## What can be made
 	@sed -n 's/^\([a-z-]*\):.*## \(.*\)/make \1\t\2/p' $(MAKEFILE_LIST) | expand -t 20
@@ -52,6 +54,15 @@ bench-columns: $(CLIENTS) ## Scans beside pyarrow, the parquet crate, Polars and
 soak: release $(CLIENTS) $(S3S_FS) ## Load for MINUTES (default 30), with every answer checked against a model
 	STYLOBATE_SOAK_MINUTES=$(or $(MINUTES),30) $(VENV)/bin/python -m pytest -c tests/pytest.ini -s -m soak tests
 
+fuzz: $(CLIENTS) $(CARGO_FUZZ) ## Bytes that nobody would write, for MINUTES (default 60) in all
+	$(VENV)/bin/python fuzz/seeds.py $(CORPUS)
+	@for target in file flight predicate; do \
+	  share=$$((60 * $(or $(MINUTES),60) * $$([ $$target = file ] && echo 8 || echo 1) / 10)); mkdir -p $(CORPUS)/found/$$target; \
+	  FUZZ_FOLDER=$(CORPUS)/lake RUSTC_BOOTSTRAP=1 $(TARGET)/tools/bin/cargo-fuzz run --target-dir $(TARGET)/fuzz $$target \
+	    $(CORPUS)/$$target -- -max_total_time=$$share -max_len=32768 -timeout=30 -rss_limit_mb=6000 \
+	    -artifact_prefix=$(CORPUS)/found/$$target/ -print_final_stats=1 || exit 1; \
+	done
+
 release:
 	cargo build --release --bin stylobate
 
@@ -73,4 +84,8 @@ $(CLIENTS): tests/requirements.txt
 # A release build of its own: the tests move gigabytes through it.
 $(S3S_FS):
 	cargo install s3s-fs --version 0.14.1 --features binary --locked --root $(TARGET)/tools --target-dir $(TARGET)/tools-build
+	@touch $@
+
+$(CARGO_FUZZ):
+	cargo install cargo-fuzz --version 0.13.2 --locked --root $(TARGET)/tools --target-dir $(TARGET)/tools-build
 	@touch $@

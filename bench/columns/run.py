@@ -52,6 +52,9 @@ def main() -> int:
     for threads in (1, 2):
         rows.append(filtered(arguments, folder / "lineitem.parquet", threads))
     table(rows)
+    memory(arguments, folder / "many.parquet")
+    hit = run(arguments, folder / "few.parquet", 1, "--hits")["four_columns_ns"]
+    print(f"four columns found in the chunk cache: {hit:,.0f} ns")
     if arguments.json:
         arguments.json.write_text(json.dumps(rows, indent=1))
     return 0
@@ -163,6 +166,33 @@ def run(arguments, file: Path, threads: int, *flags: str) -> dict:
     environment = os.environ | {"MIMALLOC_PURGE_DELAY": "60000"}
     process = subprocess.run(command, check=True, capture_output=True, text=True, env=environment)
     return json.loads(process.stdout)
+
+
+PYARROW_MEMORY = """
+import resource, sys, pyarrow.parquet as pq
+peak = lambda: resource.getrusage(resource.RUSAGE_SELF).ru_maxrss
+start = peak()
+table = pq.read_table(sys.argv[1], read_dictionary=sys.argv[2].split(","), use_threads=False)
+print(peak() - start)
+"""
+
+
+def memory(arguments, file: Path) -> None:
+    """Peak of a process that reads the strings as dictionaries and keeps them, above what it took to start."""
+    command = [sys.executable, "-c", PYARROW_MEMORY, file, ",".join(NAMES)]
+    pyarrow = int(subprocess.run(command, check=True, capture_output=True, text=True).stdout)
+    ours = [peak([arguments.binary, file, *flags, "--dictionary", "--alone", "--rounds", "0"])
+            for flags in (["--columns", NAMES[0], "--where", f"{NAMES[0]} IS NULL"], [])]
+    print(f"\n100,000 distinct, as dictionary, peak of memory above the start: "
+          f"stylobate {(ours[1] - ours[0]) / 1024:,.0f} MiB, pyarrow {pyarrow / 1024:,.0f} MiB")
+
+
+def peak(command: list) -> int:
+    """Kilobytes."""
+    process = subprocess.Popen(command, stdout=subprocess.DEVNULL)
+    _, status, usage = os.wait4(process.pid, 0)
+    assert status == 0, command
+    return usage.ru_maxrss
 
 
 def timed(rounds: int, read) -> float:

@@ -14,6 +14,8 @@ mod error;
 mod format;
 mod inspect;
 mod locate;
+#[doc(hidden)]
+pub mod measure;
 mod orc;
 mod parquet;
 mod predicate;

@@ -4,7 +4,7 @@ use std::{ops::Range, sync::Arc};
 
 use arrow::datatypes::{DataType, Field};
 use parquet::{
-    basic::{Encoding, PageType},
+    basic::{Encoding, PageType, Type as PhysicalType},
     file::metadata::{ColumnChunkMetaData, ParquetMetaData},
 };
 
@@ -88,7 +88,13 @@ pub(super) fn working_bytes(chunk: &ColumnChunkMetaData, rows: u64, dictionary: 
     let plain = chunk.uncompressed_size().max(0) as u64;
     // Codes of four bytes at most beside the values; or each value with its offset, dictionaries expanded.
     let expanded = chunk.unencoded_byte_array_data_bytes().map_or(0, |bytes| bytes.max(0) as u64);
-    let dense = plain.max(expanded).saturating_add(rows.saturating_mul(16));
+    // No number is wider than 16 bytes once decoded; lists have more values than rows.
+    let values = match chunk.column_type() {
+        PhysicalType::BYTE_ARRAY | PhysicalType::FIXED_LEN_BYTE_ARRAY => plain.max(expanded),
+        _ => 0,
+    };
+    let count = rows.max(chunk.num_values().max(0) as u64);
+    let dense = values.saturating_add(count.saturating_mul(16));
     let codes = plain.saturating_add(rows.saturating_mul(4));
     read.saturating_add(if dictionary { codes } else { dense })
 }
