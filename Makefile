@@ -47,7 +47,7 @@ check: ## Format, lints, documentation and the arrows between crates
 bench-node: release ## A node against its peers
 	$(PYTHON) bench/node/run.py
 
-bench-columns: $(CLIENTS) ## Scans beside pyarrow, the parquet crate, Polars and DuckDB
+bench-columns: release $(CLIENTS) ## Scans beside pyarrow, the parquet crate, Polars and DuckDB
 	cargo build --release -p stylobate-bench-columns
 	$(VENV)/bin/python bench/columns/run.py
 

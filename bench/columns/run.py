@@ -10,6 +10,7 @@ from __future__ import annotations
 import argparse
 import json
 import os
+import socket
 import statistics
 import subprocess
 import sys
@@ -22,6 +23,7 @@ import polars as pl
 import pyarrow as pa
 import pyarrow.compute as pc
 import pyarrow.dataset as ds
+import pyarrow.flight as fl
 import pyarrow.parquet as pq
 
 ROOT = Path(__file__).resolve().parents[2]
@@ -50,7 +52,11 @@ def main() -> int:
         ]:
             rows.append(reading(arguments, folder / f"{name}.parquet", dictionary, threads, title))
     for threads in (1, 2):
-        rows.append(filtered(arguments, folder / "lineitem.parquet", threads))
+        here = filtered(arguments, folder / "lineitem.parquet", threads)
+        rows.append(here)
+        if threads == os.cpu_count():
+            through = {"title": "Q6 over lineitem, warm, through Flight", "stylobate": flight(arguments, folder)}
+            rows.append(here | through)
     table(rows)
     memory(arguments, folder / "many.parquet")
     hit = run(arguments, folder / "few.parquet", 1, "--hits")["four_columns_ns"]
@@ -67,6 +73,7 @@ def parse() -> argparse.Namespace:
     parser.add_argument("--json", type=Path, metavar="FILE", help="write all figures as JSON")
     parser.add_argument("--data", type=Path, default=target / "bench-columns", help="where the files are kept")
     parser.add_argument("--binary", type=Path, default=target / "release/stylobate-bench-columns")
+    parser.add_argument("--node", type=Path, default=target / "release/stylobate")
     return parser.parse_args()
 
 
@@ -135,6 +142,37 @@ def filtered(arguments, file: Path, threads: int) -> dict:
     return {"title": "Q6 over lineitem, warm", "threads": threads, "stylobate": ours["stylobate_s"],
             "pyarrow": timed(arguments.rounds, pyarrow), "duckdb": timed(arguments.rounds, duck),
             "polars": polars(arguments, file, threads)}
+
+
+def flight(arguments, folder: Path) -> float:
+    """By a node on this machine, over loopback: the plan and all of its tickets, one after another."""
+    flags = ("--listen", "--admin", "--flight")
+    addresses = [f"127.0.0.1:{free_port()}" for _ in flags]
+    command = [arguments.node, "serve", "--origin", f"lake={folder}"]
+    command += [part for pair in zip(flags, addresses) for part in pair]
+    node = subprocess.Popen(command, stdout=subprocess.PIPE, stderr=subprocess.DEVNULL, text=True)
+    try:
+        for line in node.stdout:
+            if line.startswith("flight"):
+                break
+        client = fl.connect(f"grpc://{addresses[2]}")
+        asked = {"version": 1, "path": "lake/lineitem.parquet", "columns": Q6_COLUMNS, "where": Q6}
+        descriptor = fl.FlightDescriptor.for_command(json.dumps(asked))
+
+        def scan() -> None:
+            endpoints = client.get_flight_info(descriptor).endpoints
+            assert sum(client.do_get(endpoint.ticket).read_all().num_rows for endpoint in endpoints) == Q6_ROWS
+
+        return timed(arguments.rounds, scan)
+    finally:
+        node.terminate()
+        node.wait()
+
+
+def free_port() -> int:
+    with socket.socket() as listener:
+        listener.bind(("127.0.0.1", 0))
+        return listener.getsockname()[1]
 
 
 POLARS = """

@@ -21,7 +21,8 @@ struct Bench {
 fn bench() -> &'static Bench {
     static BENCH: OnceLock<Bench> = OnceLock::new();
     BENCH.get_or_init(|| {
-        let runtime = tokio::runtime::Builder::new_multi_thread().worker_threads(1).enable_all().build().unwrap();
+        let runtime =
+            tokio::runtime::Builder::new_multi_thread().worker_threads(1).enable_all().build().unwrap();
         let memory = Arc::new(InMemory::new());
         let options = CacheOptions::new(ByteSize::mib(8));
         let pages = runtime.block_on(PageCache::open(options)).unwrap();
@@ -39,16 +40,22 @@ fuzz_target!(|data: &[u8]| {
     bench.runtime.block_on(async {
         bench.memory.put(&path, data.to_vec().into()).await.unwrap();
         let source = || Source::Store { store: bench.store.clone(), pattern: "file".to_owned() };
-        let _ = inspect(&bench.caches[0], &source()).await;
-        for (cache, dictionary) in
-            bench.caches.iter().zip([Dictionaries::All, Dictionaries::None]).chain([(&bench.caches[0], Dictionaries::Auto)])
+        let _ = inspect(&source(), &bench.caches[0]).await;
+        for (cache, dictionary) in bench
+            .caches
+            .iter()
+            .zip([Dictionaries::All, Dictionaries::None])
+            .chain([(&bench.caches[0], Dictionaries::Auto)])
         {
-            let request = ScanRequest::over([source()]).with_dictionary(dictionary).with_threads(1).with_limit(100_000);
+            let request =
+                ScanRequest::over([source()]).with_dictionary(dictionary).with_threads(1).with_limit(100_000);
             let Ok(scan) = request.clone().plan(cache).await else { continue };
             let _ = scan.collect().await;
             let Some(first) = scan.schema().fields().first() else { continue };
             let column = first.name().replace('"', "\"\"");
-            for filter in [format!("\"{column}\" IS NULL"), format!("\"{column}\" > 5"), format!("\"{column}\" = 'a'")] {
+            for filter in
+                [format!("\"{column}\" IS NULL"), format!("\"{column}\" > 5"), format!("\"{column}\" = 'a'")]
+            {
                 let Ok(filter) = Predicate::parse(&filter) else { continue };
                 if let Ok(scan) = request.clone().with_filter(filter).plan(cache).await {
                     let _ = scan.collect().await;

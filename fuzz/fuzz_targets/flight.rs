@@ -18,7 +18,8 @@ const SECRET: &str = "a secret that the fuzzer knows as well";
 fn bench() -> &'static (Runtime, FlightServiceClient<Channel>) {
     static BENCH: OnceLock<(Runtime, FlightServiceClient<Channel>)> = OnceLock::new();
     BENCH.get_or_init(|| {
-        let runtime = tokio::runtime::Builder::new_multi_thread().worker_threads(2).enable_all().build().unwrap();
+        let runtime =
+            tokio::runtime::Builder::new_multi_thread().worker_threads(2).enable_all().build().unwrap();
         let client = runtime.block_on(async {
             let mut config = NodeConfig::default();
             let folder = std::env::var("FUZZ_FOLDER").expect("a folder with files, as `make fuzz` makes it");
@@ -31,7 +32,8 @@ fn bench() -> &'static (Runtime, FlightServiceClient<Channel>) {
             let node = Node::open(&config).await.unwrap();
             let address = doors.flight_address().unwrap();
             tokio::spawn(doors.serve(node, std::future::pending()));
-            FlightServiceClient::connect(format!("http://{address}")).await.unwrap()
+            let channel = Channel::from_shared(format!("http://{address}")).unwrap().connect().await.unwrap();
+            FlightServiceClient::new(channel)
         });
         (runtime, client)
     })

@@ -18,10 +18,10 @@ import pyarrow as pa
 import pyarrow.compute as pc
 
 # Most tables are small. The others have more rows than a segment of 65,536.
-SMALL_ROWS = [0, 1, 2, 7, 64, 300, 1_000, 3_000]
+SMALL_ROWS = [0, 1, 7, 64, 300, 1_000, 2_000, 3_000, 3_000]
 LARGE_ROWS = [66_000, 100_000, 150_000]
 # One table of so many is a large one.
-LARGE_EVERY = 70
+LARGE_EVERY = 60
 # Pools of types whose values are made one by one by Python hold no more than this.
 SLOW_POOL = 3_000
 
@@ -271,8 +271,8 @@ def array(rng: random.Random, type_: pa.DataType, rows: int, may_be_null: bool =
             return pa.LargeListArray.from_arrays(pa.array(offsets), child, type=type_, mask=masked(nulls))
         return pa.ListArray.from_arrays(pa.array(offsets, pa.int32()), child, type=type_, mask=masked(nulls))
     if pa.types.is_dictionary(type_):
-        # As few values as the narrowest keys can name.
-        size = min(rows, 100) if type_.index_type.bit_width == 8 else rows
+        # As few values as the narrowest keys can name, also where those of several chunks become one dictionary.
+        size = min(rows, {8: 40, 16: 10_000}.get(type_.index_type.bit_width, rows))
         values, at = draw(rng, plainer(type_.value_type), rows, size)
         indices = pa.array(at, mask=nulls).cast(type_.index_type)
         return pa.DictionaryArray.from_arrays(indices, values.cast(type_.value_type))
@@ -377,7 +377,8 @@ def parquet_options(rng: random.Random, made: pa.Table) -> dict[str, Any]:
     rows = max(1, made.num_rows)
     is_compliant = rng.random() < 0.9
     columns = [leaf for field in made.schema for leaf in leaves(field, "", "element" if is_compliant else "item")]
-    codecs = ["none", "snappy", "gzip", "lz4", "zstd", "brotli"]
+    # Brotli is slow to begin with each of a thousand pages.
+    codecs = ["none", "snappy", "gzip", "lz4", "zstd"] * 2 + ["brotli"]
     # A row group has a cost of its own: a large table is not cut into thousands of them.
     groups = [rows, rows, rows // 2 + 1, rows // 7 + 1, max(rows // 40, rng.randint(1, 100))]
     options: dict[str, Any] = {
