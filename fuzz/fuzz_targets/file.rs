@@ -5,7 +5,7 @@ use std::sync::{Arc, OnceLock};
 
 use libfuzzer_sys::fuzz_target;
 use object_store::{ObjectStore, ObjectStoreExt, memory::InMemory, path::Path};
-use stylobate_columnar::{Cache, Dictionaries, Predicate, ScanRequest, Source, inspect};
+use stylobate_columnar::{Cache, Dictionaries, Error, Predicate, ScanRequest, Source, inspect};
 use stylobate_storage::{
     ByteSize, CacheOptions, Consistency, ConsistencyRules, Origin, PageCache, ReadOptions, ReadThrough,
 };
@@ -21,6 +21,13 @@ struct Bench {
 fn bench() -> &'static Bench {
     static BENCH: OnceLock<Bench> = OnceLock::new();
     BENCH.get_or_init(|| {
+        // Where a decoder below gives up, that is caught and told as an error; here nothing may.
+        std::panic::set_hook(Box::new(|panic| {
+            eprintln!("{panic}");
+            if panic.location().is_some_and(|at| at.file().contains("columnar/src")) {
+                std::process::abort();
+            }
+        }));
         let runtime =
             tokio::runtime::Builder::new_multi_thread().worker_threads(1).enable_all().build().unwrap();
         let memory = Arc::new(InMemory::new());
@@ -34,33 +41,48 @@ fn bench() -> &'static Bench {
     })
 }
 
+/// What is wrong with an answer: an error that says that a task broke down.
+fn check<T>(answer: Result<T, Error>) -> Option<T> {
+    if let Err(Error::Ended { reason }) = &answer {
+        assert!(!reason.contains("panic"), "{reason}");
+    }
+    answer.ok()
+}
+
 fuzz_target!(|data: &[u8]| {
     let bench = bench();
     let path = Path::from("file");
+    // Another part of the work each time, by what the bytes happen to be.
+    let turn =
+        data.iter().fold(data.len(), |sum, byte| sum.wrapping_mul(31).wrapping_add(usize::from(*byte)));
+    let cache = &bench.caches[usize::from(turn % 5 == 0)];
+    let dictionary = match turn / 5 % 3 {
+        0 => Dictionaries::All,
+        1 => Dictionaries::None,
+        _ => Dictionaries::Auto,
+    };
     bench.runtime.block_on(async {
         bench.memory.put(&path, data.to_vec().into()).await.unwrap();
         let source = || Source::Store { store: bench.store.clone(), pattern: "file".to_owned() };
-        let _ = inspect(&source(), &bench.caches[0]).await;
-        for (cache, dictionary) in bench
-            .caches
-            .iter()
-            .zip([Dictionaries::All, Dictionaries::None])
-            .chain([(&bench.caches[0], Dictionaries::Auto)])
-        {
-            let request =
-                ScanRequest::over([source()]).with_dictionary(dictionary).with_threads(1).with_limit(100_000);
-            let Ok(scan) = request.clone().plan(cache).await else { continue };
-            let _ = scan.collect().await;
-            let Some(first) = scan.schema().fields().first() else { continue };
-            let column = first.name().replace('"', "\"\"");
-            for filter in
-                [format!("\"{column}\" IS NULL"), format!("\"{column}\" > 5"), format!("\"{column}\" = 'a'")]
-            {
-                let Ok(filter) = Predicate::parse(&filter) else { continue };
-                if let Ok(scan) = request.clone().with_filter(filter).plan(cache).await {
-                    let _ = scan.collect().await;
-                }
-            }
+        if turn / 15 % 4 == 0 {
+            check(inspect(&source(), cache).await);
+        }
+        let request =
+            ScanRequest::over([source()]).with_dictionary(dictionary).with_threads(1).with_limit(100_000);
+        let Some(scan) = check(request.clone().plan(cache).await) else { return };
+        check(scan.collect().await);
+        let columns = scan.schema().fields();
+        let Some(column) = columns.get(turn / 60 % columns.len().max(1)) else { return };
+        let column = column.name().replace('"', "\"\"");
+        let filter = match turn / 600 % 4 {
+            0 => format!("\"{column}\" IS NULL"),
+            1 => format!("\"{column}\" > 5"),
+            2 => format!("\"{column}\" = 'a'"),
+            _ => format!("\"{column}\" IN (1, 2, 3)"),
+        };
+        let Ok(filter) = Predicate::parse(&filter) else { return };
+        if let Some(scan) = check(request.with_filter(filter).plan(cache).await) {
+            check(scan.collect().await);
         }
     });
 });

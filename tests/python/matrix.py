@@ -9,13 +9,15 @@ Nested columns draw the values of their children in the same way.
 from __future__ import annotations
 
 import random
-from collections.abc import Callable, Iterator
+from collections.abc import Iterator
 from dataclasses import dataclass
+from pathlib import Path
 from typing import Any
 
 import numpy as np
 import pyarrow as pa
 import pyarrow.compute as pc
+import pyarrow.parquet as pq
 
 # Most tables are small. The others have more rows than a segment of 65,536.
 SMALL_ROWS = [0, 1, 7, 64, 300, 1_000, 2_000, 3_000, 3_000]
@@ -447,11 +449,34 @@ def fitting(type_: pa.DataType) -> list[str]:
     return ["PLAIN", "DELTA_BINARY_PACKED", "DELTA_BINARY_PACKED", "BYTE_STREAM_SPLIT"]
 
 
+def read_parquet(case: Case, path: Path) -> pa.Table:
+    """What pyarrow reads from the file of a case.
+
+    With a `data_page_size` of 1, pyarrow 26 gives lists in a row group of one row a second page, and then does not read
+    them, or reads no row at all, since it stops before that page. The same table is then read from larger pages.
+    """
+    try:
+        table = pq.read_table(path)
+        if table.num_rows == case.table.num_rows:
+            return table
+    except (pa.ArrowInvalid, OSError) as error:
+        assert "length" in str(error) or "levels" in str(error), error
+    larger = path.with_suffix(".larger")
+    pages = ("data_page_size", "write_batch_size", "max_rows_per_page")
+    pq.write_table(case.table, larger, **{key: value for key, value in case.options.items() if key not in pages})
+    return pq.read_table(larger)
+
+
 def orc_case(seed: int) -> Case:
     """A table, and options of `pyarrow.orc.write_table`."""
     rng = random.Random(f"orc {seed}")
     made = table(rng, orc_scalars())
-    options = {
+    return Case(seed, made, orc_options(rng, made))
+
+
+def orc_options(rng: random.Random, made: pa.Table) -> dict[str, Any]:
+    """Options of `pyarrow.orc.write_table` that fit a table."""
+    options: dict[str, Any] = {
         "compression": rng.choice(["uncompressed", "snappy", "zlib", "lz4", "zstd"]),
         "compression_block_size": rng.choice([65_536, 262_144]),
         "compression_strategy": rng.choice(["speed", "compression"]),
@@ -463,7 +488,4 @@ def orc_case(seed: int) -> Case:
     }
     if rng.random() < 0.2:
         options["bloom_filter_columns"] = list(range(made.num_columns))
-    return Case(seed, made, options)
-
-
-CASES: dict[str, Callable[[int], Case]] = {"parquet": parquet_case, "orc": orc_case}
+    return options

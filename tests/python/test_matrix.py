@@ -18,7 +18,7 @@ import pytest
 import stylobate as st
 
 from conftest import settle
-from matrix import Case, is_list, is_view, orc_case, parquet_case, plainer
+from matrix import Case, is_list, is_view, orc_case, parquet_case, plainer, read_parquet
 
 PARQUET_FILES = 3_000
 ORC_FILES = 1_000
@@ -34,7 +34,7 @@ def test_parquet_files_of_all_kinds_are_read_as_pyarrow_reads_them(tmp_path: Pat
     def failures(case: Case) -> Iterator[str]:
         pq.write_table(case.table, path, **case.options)
         settle(path)
-        return compared(case, path, parquet_table(case, path))
+        return compared(case, path, read_parquet(case, path))
 
     check_block(parquet_case, first, failures)
 
@@ -60,32 +60,16 @@ def check_block(make: Any, first: int, failures: Any) -> None:
     assert not told, f"{len(told)} differences:\n" + "\n".join(told[:TOLD])
 
 
-def parquet_table(case: Case, path: Path) -> pa.Table:
-    """What pyarrow reads from the file.
-
-    With a `data_page_size` of 1, pyarrow 26 gives lists in a row group of one row a second page, and then does not read
-    them, or reads no row at all, since it stops before that page. The same table is then read from larger pages.
-    """
-    try:
-        table = pq.read_table(path)
-        if table.num_rows == case.table.num_rows:
-            return table
-    except (pa.ArrowInvalid, OSError) as error:
-        assert "length" in str(error) or "levels" in str(error), error
-    larger = path.with_suffix(".larger")
-    pages = ("data_page_size", "write_batch_size", "max_rows_per_page")
-    pq.write_table(case.table, larger, **{key: value for key, value in case.options.items() if key not in pages})
-    return pq.read_table(larger)
-
-
 def compared(case: Case, path: Path, expected: pa.Table) -> Iterator[str]:
     """What is different in a scan of all columns, in each of the modes, and in a scan of a part of them."""
     rng = random.Random(f"scans {case.seed}")
     # A cache of no bytes is asked in vain each time; from the other, later scans are answered.
     with st.Cache(memory=rng.choice([0, "64MiB", "64MiB"])) as cache:
-        modes: list[Any] = ["auto", True, False]
+        # Any column comes out as a dictionary where it is named.
+        named = rng.sample(expected.column_names, rng.randint(1, len(expected.column_names)))
+        modes: list[Any] = ["auto", True, False, named]
         rng.shuffle(modes)
-        for mode in [*modes, rng.choice(modes)]:
+        for mode in modes:
             options = {"dictionary": mode, "threads": rng.choice([None, 1])}
             yield from scan_differs(path, cache, options, case, expected)
         options = {"columns": projection(rng, expected.schema), "dictionary": rng.choice(modes)}
@@ -124,16 +108,15 @@ def scan_differs(
         yield f"{wrong}: columns {table.column_names}, not {names}"
         return
     for name in names:
-        ours, theirs = whole(table.column(name)), whole(expected.column(name).slice(0, rows))
+        ours, theirs = table.column(name), expected.column(name).slice(0, rows)
         wanted = [leaf for leaf in reached(name, theirs.type) if any(is_below(leaf, path) for path in paths)]
         got = list(reached(name, ours.type))
         if got != wanted:
             yield f"{wrong}: column {name} has {got}, not {wanted}"
             continue
-        written = case.table.schema.field(name).type
-        difference = differs(ours, theirs, written)
+        difference = column_differs(ours, theirs, case.table.schema.field(name).type)
         if difference is not None:
-            yield f"{wrong}: column {name}: {difference}; {first_row(ours, theirs, written)}"
+            yield f"{wrong}: column {name}: {difference}"
 
 
 # Projections.
@@ -166,6 +149,13 @@ def is_below(leaf: str, path: str) -> bool:
 
 
 # Comparisons.
+
+
+def column_differs(ours: pa.ChunkedArray, theirs: pa.ChunkedArray, written: pa.DataType) -> str | None:
+    """What is different between two columns, and in which row; `written` is the type that was given to the writer."""
+    left, right = whole(ours), whole(theirs)
+    difference = differs(left, right, written)
+    return None if difference is None else f"{difference}; {first_row(left, right, written)}"
 
 
 def whole(column: pa.ChunkedArray) -> pa.Array:

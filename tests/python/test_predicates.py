@@ -1,0 +1,435 @@
+"""Filters made at random keep the rows that pyarrow keeps, whatever the file tells of its values.
+
+Each is built three times: of `stylobate.col`, as SQL, and as an expression of pyarrow.
+
+pyarrow's expression is asked of the table in memory, not of `pyarrow.dataset` over the file. They are the same but for
+NaN: a dataset rules out row groups by bounds in which NaN has no part, and so loses the rows with NaN that `NOT (a < 5)`
+is true of. Of a NaN every comparison is false but `<>`, for Stylobate as for pyarrow in memory.
+"""
+
+from __future__ import annotations
+
+import datetime as dt
+import decimal
+import operator
+import random
+from collections.abc import Callable, Iterator
+from dataclasses import dataclass
+from functools import reduce
+from pathlib import Path
+from typing import Any
+
+import pyarrow as pa
+import pyarrow.compute as pc
+import pyarrow.orc as orc
+import pyarrow.parquet as pq
+import pytest
+import stylobate as st
+
+from conftest import settle
+from test_matrix import column_differs
+from matrix import Case, null_mask, orc_options, parquet_options, read_parquet
+
+PARQUET_FILES = 280
+ORC_FILES = 120
+BLOCK = 20
+PREDICATES = 8
+TOLD = 5
+
+WORDS = ["", "a", "air", "AIR", "airmail", "mail", "rail", "100%", "a_b", "back\\slash", "Ålesund", "日本語", "it's"]
+EPOCH = dt.datetime(2024, 2, 28)
+UTC = dt.timezone.utc
+SPECIAL = [float("nan"), float("inf"), float("-inf"), 0.0, -0.0]
+
+
+@dataclass(frozen=True)
+class Filter:
+    """The same condition for Stylobate, as SQL and for pyarrow."""
+
+    ours: Any
+    sql: str
+    theirs: pc.Expression
+
+    def negated(self, sql: Callable[[str], str]) -> Filter:
+        """What holds where this is false; not where it is unknown."""
+        return Filter(~self.ours, sql(self.sql), ~self.theirs)
+
+
+# Tables.
+
+# Each column: its type, and what makes a value of it. Values are close to each other, so that literals hit them.
+COLUMNS: dict[str, tuple[pa.DataType, Callable[[random.Random], Any]]] = {
+    "small": (pa.int16(), lambda rng: rng.randint(-20, 20)),
+    "count": (pa.int32(), lambda rng: rng.choice([rng.randint(-100, 100), -(2**31), 2**31 - 1])),
+    "total": (pa.int64(), lambda rng: rng.choice([rng.randint(-100, 100), rng.getrandbits(62), -(2**63), 2**63 - 1])),
+    "byte": (pa.uint8(), lambda rng: rng.randint(0, 255)),
+    "huge": (pa.uint64(), lambda rng: rng.choice([rng.randint(0, 50), 2**64 - 1 - rng.randint(0, 50)])),
+    "ratio": (pa.float32(), lambda rng: rng.choice([rng.randint(-20, 20) / 8, 0.1, rng.choice(SPECIAL)])),
+    "fare": (pa.float64(), lambda rng: rng.choice([rng.randint(-20, 20) / 10, rng.choice(SPECIAL), 1e300])),
+    "plain": (pa.float64(), lambda rng: rng.randint(-40, 40) / 10),
+    "price": (pa.decimal128(12, 2), lambda rng: decimal.Decimal(rng.randint(-2_000, 2_000)) / 100),
+    "exact": (pa.decimal128(38, 4), lambda rng: decimal.Decimal(rng.randint(-(10**30), 10**30)).scaleb(-4)),
+    "mode": (pa.string(), lambda rng: rng.choice(WORDS)),
+    "comment": (pa.large_string(), lambda rng: f"{rng.choice(WORDS)} {rng.choice(WORDS)}{rng.randint(0, 99)}"),
+    "raw": (pa.binary(), lambda rng: bytes(rng.choices([0, 1, 97, 255], k=rng.randint(0, 3)))),
+    "fixed": (pa.binary(2), lambda rng: bytes(rng.choices([0, 97, 127, 128, 255], k=2))),
+    "flag": (pa.bool_(), lambda rng: rng.random() < 0.5),
+    "day": (pa.date32(), lambda rng: EPOCH.date() + dt.timedelta(days=rng.randint(-30_000, 60))),
+    "until": (pa.date32(), lambda rng: EPOCH.date() + dt.timedelta(days=rng.randint(-60, 60))),
+    "at": (pa.timestamp("us"), lambda rng: EPOCH + dt.timedelta(microseconds=rng.randint(-100, 100))),
+    "second": (pa.timestamp("ms"), lambda rng: dt.datetime(1970, 1, 1) + dt.timedelta(seconds=rng.randint(-50, 50))),
+    "utc": (pa.timestamp("us", "UTC"), lambda rng: (EPOCH + dt.timedelta(hours=rng.randint(-99, 99))).replace(tzinfo=UTC)),
+    "clock": (pa.time64("us"), lambda rng: dt.time(rng.randint(0, 23), rng.randint(0, 59), 1, rng.randint(0, 2))),
+}
+NOT_IN_ORC = ["byte", "huge", "clock"]
+# Columns that pyarrow compares with each other without loss.
+PAIRS = [("small", "count"), ("count", "total"), ("ratio", "fare"), ("plain", "fare"), ("mode", "place.city"), ("day", "until")]
+
+
+def values(rng: random.Random, column: str, rows: int) -> list[Any]:
+    """Values of a column; few or many, sorted for the bounds of parts to tell something, or in runs."""
+    make = COLUMNS[column][1]
+    made = [make(rng) for _ in range(rng.choice([1, 5, 40, 400]))]
+    made = rng.choices(made, k=rows)
+    order = rng.randrange(4)
+    if order == 0:
+        return made
+    if order == 1:
+        # NaN is in no order, so this leaves it where it is.
+        return sorted(made)
+    runs = rng.choice([10, 100])
+    return [made[row // runs] for row in range(rows)]
+
+
+def table(rng: random.Random, names: list[str]) -> pa.Table:
+    """Numbered rows of some columns, with nulls."""
+    # A few have more rows than a segment of 65,536.
+    rows = rng.choice([1, 50, 400, 1_500, 3_000]) if rng.random() < 0.98 else rng.randint(66_000, 140_000)
+    columns: dict[str, pa.Array] = {"row": pa.array(range(rows), pa.int64())}
+    for name in names:
+        columns[name] = pa.array(values(rng, name, rows), COLUMNS[name][0], mask=null_mask(rng, rows))
+    city = pa.array(values(rng, "mode", rows), pa.string(), mask=null_mask(rng, rows))
+    code = pa.array(values(rng, "count", rows), pa.int32(), mask=null_mask(rng, rows))
+    places, mask = pa.struct([("city", pa.string()), ("code", pa.int32())]), null_mask(rng, rows)
+    mask = None if mask is None else pa.array(mask)
+    columns["place"] = pa.StructArray.from_arrays([city, code], fields=list(places), mask=mask)
+    tags = [None if rng.random() < 0.2 else rng.choices(WORDS, k=rng.randint(0, 2)) for _ in range(rows)]
+    columns["tags"] = pa.array(tags, pa.list_(pa.string()))
+    # A name that SQL has to quote.
+    columns["group by"] = pa.array(values(rng, "small", rows), pa.int16(), mask=null_mask(rng, rows))
+    return pa.table(columns)
+
+
+# Filters.
+
+
+class Maker:
+    """Makes filters for a table: literals are values of its columns, or lie next to them."""
+
+    def __init__(self, rng: random.Random, data: pa.Table) -> None:
+        self.rng = rng
+        self.data = data
+        leaves = {name: data.column(name).combine_chunks() for name in data.column_names}
+        place = leaves["place"]
+        leaves |= {"place.city": pc.struct_field(place, "city"), "place.code": pc.struct_field(place, "code")}
+        self.leaves = leaves
+
+    def filter(self, depth: int) -> Filter:
+        """A filter with at most so many floors of AND, OR and NOT."""
+        kind = self.rng.random()
+        if depth == 0 or kind < 0.3:
+            return self.leaf(self.rng.choice(list(self.leaves)))
+        if kind < 0.5:
+            return self.filter(depth - 1).negated(lambda sql: f"NOT ({sql})")
+        parts = [self.filter(depth - 1) for _ in range(self.rng.choice([2, 2, 3]))]
+        join, word = self.rng.choice([(operator.and_, "AND"), (operator.or_, "OR")])
+        return Filter(
+            reduce(join, [part.ours for part in parts]),
+            f" {word} ".join(f"({part.sql})" for part in parts),
+            reduce(join, [part.theirs for part in parts]),
+        )
+
+    def leaf(self, name: str) -> Filter:
+        """A condition on one column, or on two."""
+        type_ = self.leaves[name].type
+        kinds = [self.is_null]
+        if not pa.types.is_nested(type_):
+            kinds += [self.compare, self.compare, self.compare, self.between, self.is_in]
+        if pa.types.is_string(type_) or pa.types.is_large_string(type_):
+            kinds += [self.like, self.like, self.starts_with, self.contains]
+        if pa.types.is_boolean(type_):
+            kinds = [self.is_null, self.alone, self.compare, self.is_in]
+        if pa.types.is_integer(type_) and not pa.types.is_uint64(type_) and not pa.types.is_int64(type_):
+            kinds += [self.compare_other_number]
+        if pa.types.is_decimal(type_):
+            kinds += [self.compare_other_decimal]
+        if pa.types.is_date(type_) or pa.types.is_timestamp(type_):
+            kinds += [self.compare_other_moment]
+        pairs = [pair for pair in PAIRS if name in pair and all(other in self.leaves for other in pair)]
+        if pairs and self.rng.random() < 0.2:
+            return self.compare_columns(self.rng.choice(pairs))
+        return self.rng.choice(kinds)(name)
+
+    def literal(self, name: str) -> pa.Scalar:
+        """A value of the column, one next to it, or any of its type; never null."""
+        column, rng = self.leaves[name], self.rng
+        type_ = column.type
+        base = "mode" if name == "place.city" else "count" if name == "place.code" else name
+        base = "small" if name in ("group by", "row") else base
+        found = column[rng.randrange(len(column))]
+        if not found.is_valid or rng.random() < 0.3:
+            found = pa.scalar(COLUMNS[base][1](rng), type_)
+        if rng.random() < 0.7:
+            return found
+        # The ends of types are left alone: what is beyond them is no value of the type.
+        step = rng.choice([-1, 1])
+        value = found.as_py()
+        if pa.types.is_integer(type_) and abs(value) < 2**15 - 1 and value + step >= 0:
+            return pa.scalar(value + step if type_ != pa.uint8() or value < 255 else value, type_)
+        if isinstance(value, str):
+            return pa.scalar(rng.choice([value[:-1], value + "a"]), type_)
+        if isinstance(value, dt.datetime):
+            return pa.scalar(value + dt.timedelta(milliseconds=step), type_)
+        if isinstance(value, dt.date):
+            return pa.scalar(value + dt.timedelta(days=step), type_)
+        return found
+
+    def compare(self, name: str) -> Filter:
+        """Column and literal, either of which may stand on the left."""
+        op, sign = self.rng.choice(OPERATORS)
+        value = self.literal(name)
+        theirs = op(field(name), pc.scalar(value))
+        if self.rng.random() < 0.2:
+            turned, turned_sign = TURNED[sign]
+            return Filter(turned(value.as_py(), st.col(name)), f"{sql(value)} {turned_sign} {quoted(name)}", theirs)
+        return Filter(op(st.col(name), value.as_py()), f"{quoted(name)} {sign} {sql(value)}", theirs)
+
+    def compare_other_number(self, name: str) -> Filter:
+        """Whole numbers and a literal between them, or beyond all of them."""
+        op, sign = self.rng.choice(OPERATORS)
+        value = self.rng.choice([-0.5, 2.5, 7.0, -1e10, 1e10, decimal.Decimal("2.50"), decimal.Decimal(3), -(2**40), 300, 2**70])
+        theirs = op(field(name).cast(pa.float64()), pc.scalar(float(value)))
+        return Filter(op(st.col(name), value), f"{quoted(name)} {sign} {value}", theirs)
+
+    def compare_other_decimal(self, name: str) -> Filter:
+        """Decimals and a literal with more digits behind the point, or with none."""
+        op, sign = self.rng.choice(OPERATORS)
+        value = decimal.Decimal(self.rng.choice(["0.00501", "-3.14159", "1.10000", "7"]))
+        # Of a type that has room for both.
+        both = pa.decimal256(60, 5)
+        theirs = op(field(name).cast(both), pc.scalar(pa.scalar(value, both)))
+        ours = op(st.col(name), int(value) if value == 7 else value)
+        return Filter(ours, f"{quoted(name)} {sign} {value}", theirs)
+
+    def compare_other_moment(self, name: str) -> Filter:
+        """Days and a literal within a day, or timestamps and a day."""
+        op, sign = self.rng.choice(OPERATORS)
+        if pa.types.is_date(self.leaves[name].type):
+            value = EPOCH + dt.timedelta(hours=12 * self.rng.randint(-20, 20))
+            theirs = op(field(name).cast(pa.timestamp("s")), pc.scalar(pa.scalar(value, pa.timestamp("s"))))
+            return Filter(op(st.col(name), value), f"{quoted(name)} {sign} TIMESTAMP '{value}'", theirs)
+        value = self.rng.choice([EPOCH.date(), dt.date(1970, 1, 1)])
+        midnight = dt.datetime.combine(value, dt.time(), UTC)
+        theirs = op(field(name), pc.scalar(pa.scalar(midnight, self.leaves[name].type)))
+        return Filter(op(st.col(name), value), f"{quoted(name)} {sign} DATE '{value}'", theirs)
+
+    def compare_columns(self, pair: tuple[str, str]) -> Filter:
+        """Two columns of a row."""
+        left, right = self.rng.sample(pair, 2)
+        op, sign = self.rng.choice(OPERATORS)
+        ours = op(st.col(left), st.col(right))
+        return Filter(ours, f"{quoted(left)} {sign} {quoted(right)}", op(field(left), field(right)))
+
+    def between(self, name: str) -> Filter:
+        """Both ends within; where the low one is the higher, no row passes."""
+        low, high = self.literal(name), self.literal(name)
+        theirs = (field(name) >= pc.scalar(low)) & (field(name) <= pc.scalar(high))
+        ours = st.col(name).between(low.as_py(), high.as_py())
+        return self.perhaps_not(Filter(ours, f"{quoted(name)} BETWEEN {sql(low)} AND {sql(high)}", theirs), "BETWEEN")
+
+    def is_in(self, name: str) -> Filter:
+        """One of some values, or none.
+
+        pyarrow's `is_in` says of a null that it is in no list, and so its negation says that it is not in it. In SQL
+        neither is true, as it is of the chain of equalities that IN stands for.
+        """
+        literals = [self.literal(name) for _ in range(self.rng.choice([0, 1, 2, 3, 12]))]
+        equals = [field(name) == pc.scalar(value) for value in literals]
+        theirs = reduce(operator.or_, equals) if equals else pc.scalar(False)
+        ours = st.col(name).is_in([value.as_py() for value in literals])
+        made = Filter(ours, f"{quoted(name)} IN ({', '.join(map(sql, literals))})", theirs)
+        return self.perhaps_not(made, "IN")
+
+    def is_null(self, name: str) -> Filter:
+        """Whether there is no value; NaN is one."""
+        if self.rng.random() < 0.5:
+            return Filter(st.col(name).is_null(), f"{quoted(name)} IS NULL", field(name).is_null())
+        return Filter(st.col(name).is_not_null(), f"{quoted(name)} IS NOT NULL", field(name).is_valid())
+
+    def alone(self, name: str) -> Filter:
+        """A column of booleans by itself, or one of what SQL asks of it that is never unknown."""
+        column, theirs = st.col(name), field(name)
+        kind = self.rng.randrange(3)
+        if kind == 0:
+            return Filter(column, quoted(name), theirs)
+        if kind == 1:
+            return Filter(column.is_not_null() & column, f"{quoted(name)} IS TRUE", pc.coalesce(theirs, pc.scalar(False)))
+        return Filter(column.is_null() | column, f"{quoted(name)} IS NOT FALSE", pc.coalesce(theirs, pc.scalar(True)))
+
+    def perhaps_not(self, made: Filter, word: str) -> Filter:
+        """The filter, or what SQL writes with a NOT before its word."""
+        if self.rng.random() < 0.7:
+            return made
+        return made.negated(lambda sql: sql.replace(f" {word} ", f" NOT {word} ", 1))
+
+    def text(self, name: str) -> str:
+        """A part of a text of the column."""
+        text = self.literal(name).as_py()
+        start = self.rng.randint(0, len(text))
+        return text[start : self.rng.randint(start, len(text))] if self.rng.random() < 0.7 else text
+
+    def starts_with(self, name: str) -> Filter:
+        """The beginning of a text."""
+        text = self.literal(name).as_py()[: self.rng.randint(0, 4)]
+        ours = st.col(name).starts_with(text)
+        return Filter(ours, f"starts_with({quoted(name)}, {sql_text(text)})", pc.starts_with(field(name), text))
+
+    def contains(self, name: str) -> Filter:
+        """A part of a text."""
+        text = self.text(name)
+        ours = st.col(name).contains(text)
+        return Filter(ours, f"contains({quoted(name)}, {sql_text(text)})", pc.match_substring(field(name), text))
+
+    def like(self, name: str) -> Filter:
+        """A pattern of parts of texts, `%` and `_`, with or without regard to case."""
+        parts = [self.text(name), self.text(name)]
+        escaped = ["".join(f"\\{letter}" if letter in "%_\\" else letter for letter in part) for part in parts]
+        pattern = self.rng.choice(["%s", "%s%%", "%%%s", "%%%s%%", "_%s", "%s_", "%%_%s%%"]) % escaped[0]
+        if self.rng.random() < 0.3:
+            pattern = f"{escaped[0]}{self.rng.choice(['%', '_', '%_', '%%'])}{escaped[1]}"
+        if self.rng.random() < 0.3 and pattern.isascii():
+            theirs = pc.match_like(field(name), pattern, ignore_case=True)
+            return Filter(st.col(name).ilike(pattern), f"{quoted(name)} ILIKE {sql_text(pattern)}", theirs)
+        theirs = pc.match_like(field(name), pattern)
+        made = Filter(st.col(name).like(pattern), f"{quoted(name)} LIKE {sql_text(pattern)}", theirs)
+        return self.perhaps_not(made, "LIKE")
+
+
+OPERATORS = [
+    (operator.eq, "="),
+    (operator.ne, "<>"),
+    (operator.lt, "<"),
+    (operator.le, "<="),
+    (operator.gt, ">"),
+    (operator.ge, ">="),
+]
+TURNED = {
+    "=": (operator.eq, "="),
+    "<>": (operator.ne, "<>"),
+    "<": (operator.gt, ">"),
+    "<=": (operator.ge, ">="),
+    ">": (operator.lt, "<"),
+    ">=": (operator.le, "<="),
+}
+
+
+def field(name: str) -> pc.Expression:
+    """A column of pyarrow; a dot leads into a struct."""
+    return pc.field(*name.split("."))
+
+
+def quoted(name: str) -> str:
+    """A column in SQL."""
+    return f'"{name}"' if " " in name else name
+
+
+def sql_text(text: str) -> str:
+    """A text in SQL."""
+    return "'" + text.replace("'", "''") + "'"
+
+
+def sql(scalar: pa.Scalar) -> str:
+    """A literal in SQL."""
+    value = scalar.as_py()
+    if isinstance(value, bool):
+        return str(value).upper()
+    if isinstance(value, float):
+        return repr(value) if abs(value) < float("inf") else f"CAST('{value}' AS DOUBLE)"
+    if isinstance(value, decimal.Decimal):
+        return f"{value:f}"
+    if isinstance(value, str):
+        return sql_text(value)
+    if isinstance(value, bytes):
+        return f"X'{value.hex()}'"
+    if isinstance(value, dt.datetime):
+        return f"TIMESTAMP '{value}'"
+    if isinstance(value, dt.date):
+        return f"DATE '{value}'"
+    return f"TIME '{value}'" if isinstance(value, dt.time) else str(value)
+
+
+# Tests.
+
+
+@pytest.mark.parametrize("first", range(0, PARQUET_FILES, BLOCK))
+def test_filters_of_parquet_files_keep_the_rows_that_pyarrow_keeps(tmp_path: Path, first: int) -> None:
+    check_block("parquet", tmp_path, first)
+
+
+@pytest.mark.parametrize("first", range(0, ORC_FILES, BLOCK))
+def test_filters_of_orc_files_keep_the_rows_that_pyarrow_keeps(tmp_path: Path, first: int) -> None:
+    check_block("orc", tmp_path, first)
+
+
+def check_block(kind: str, folder: Path, first: int) -> None:
+    """Fails with what is wrong with the filters of a block of seeds."""
+    told = [failure for seed in range(first, first + BLOCK) for failure in failures(kind, folder, seed)]
+    assert not told, f"{len(told)} differences:\n" + "\n".join(told[:TOLD])
+
+
+def failures(kind: str, folder: Path, seed: int) -> Iterator[str]:
+    """What is wrong with the filters of one file."""
+    rng = random.Random(f"{kind} filters {seed}")
+    names = rng.sample([name for name in COLUMNS if kind == "parquet" or name not in NOT_IN_ORC], rng.randint(2, 6))
+    made = table(rng, names)
+    path = folder / f"{seed}.{kind}"
+    if kind == "parquet":
+        options = parquet_options(rng, made)
+        pq.write_table(made, path, **options)
+        data = read_parquet(Case(seed, made, options), path)
+    else:
+        options = orc_options(rng, made)
+        orc.write_table(made, path, **options)
+        data = orc.read_table(path)
+    settle(path)
+    maker = Maker(rng, data)
+    with st.Cache(memory=rng.choice([0, "64MiB"])) as cache:
+        for _ in range(PREDICATES):
+            filter = maker.filter(3)
+            columns = ["row", *rng.sample([*data.column_names[1:], "place.city", "place.code"], rng.randint(0, 2))]
+            roots = list(dict.fromkeys(column.split(".")[0] for column in columns))
+            limit = rng.choice([None, None, rng.randint(0, data.num_rows)])
+            kept = data.filter(filter.theirs).select(roots).slice(0, limit)
+            # What is printed of a filter is SQL as well.
+            for given in (filter.ours, filter.sql, repr(filter.ours)):
+                mode = rng.choice(["auto", True, False])
+                scan = st.scan(path, filter=given, columns=columns, limit=limit, cache=cache, dictionary=mode)
+                wrong = differs(scan, kept, made)
+                if wrong:
+                    yield f"seed {seed}: {scan!r}: {wrong}\n  of {made.num_rows} rows written with {options}"
+
+
+def differs(scan: st.Scan, kept: pa.Table, made: pa.Table) -> str | None:
+    """What is different between a scan and the rows that it should give."""
+    try:
+        rows, counted = scan.to_arrow(), scan.count()
+    except st.StylobateError as error:
+        return f"{type(error).__name__}: {error}"
+    got, wanted = rows["row"].to_pylist(), kept["row"].to_pylist()
+    if got != wanted:
+        return f"rows {sorted(set(wanted) - set(got))[:9]} are missing, {sorted(set(got) - set(wanted))[:9]} too many"
+    if counted != len(wanted):
+        return f"{len(wanted)} rows are counted as {counted}"
+    columns = zip(kept.column_names, rows.columns, kept.columns, strict=True)
+    told = (column_differs(ours, theirs, made.schema.field(name).type) for name, ours, theirs in columns)
+    return next(filter(None, told), None)
