@@ -3,7 +3,8 @@
 A seed always gives the same table and the same options, so that a failure is told by its seed alone.
 
 Values are drawn from a pool: few values make dictionaries, many make them fall back, sorted ones suit deltas.
-Nested columns draw the values of their children in the same way.
+Nested columns draw the values of their children in the same way. Types, values and options are in one file, since
+each option is to fit the types, and each type has values of its own.
 """
 
 from __future__ import annotations
@@ -24,11 +25,27 @@ SMALL_ROWS = [0, 1, 7, 64, 300, 1_000, 2_000, 3_000, 3_000]
 LARGE_ROWS = [66_000, 100_000, 150_000]
 # One table of so many is a large one.
 LARGE_EVERY = 60
+MOST_BYTES = 24 << 20
 # Pools of types whose values are made one by one by Python hold no more than this.
 SLOW_POOL = 3_000
 
 ZONES = ["UTC", "Europe/Oslo", "+02:00"]
-WORDS = ["", "a", "air", "mail", "rail", "ship", "truck", "Ålesund", "naïve", "日本語", "🙂🙃", "e\u0301", "\x00", "ß"]
+WORDS = [
+    "",
+    "a",
+    "air",
+    "mail",
+    "rail",
+    "ship",
+    "truck",
+    "Ålesund",
+    "naïve",
+    "日本語",
+    "🙂🙃",
+    "e\u0301",
+    "\x00",
+    "ß",
+]
 
 
 @dataclass(frozen=True)
@@ -215,7 +232,9 @@ def floats(rng: random.Random, type_: pa.DataType, numpy: np.random.Generator, s
     else:
         values = (numpy.integers(-500, 500, size) / 4).astype(native)
     if kind != 2:
-        special = [np.nan, np.inf, -np.inf, 0.0, -0.0, np.finfo(native).tiny, np.finfo(native).max][: size // 2]
+        special = [np.nan, np.inf, -np.inf, 0.0, -0.0, np.finfo(native).tiny, np.finfo(native).max][
+            : size // 2
+        ]
         values[: len(special)] = special
     return pa.Array.from_buffers(type_, size, [None, pa.py_buffer(values.tobytes())])
 
@@ -235,7 +254,9 @@ def texts(rng: random.Random, size: int) -> list[str]:
     """Texts that have a prefix in common, words, numbers, or long ones."""
     kind = rng.randrange(5)
     if kind == 0:
-        return [WORDS[at % len(WORDS)] + (str(at // len(WORDS)) if at >= len(WORDS) else "") for at in range(size)]
+        return [
+            WORDS[at % len(WORDS)] + (str(at // len(WORDS)) if at >= len(WORDS) else "") for at in range(size)
+        ]
     if kind == 1:
         prefix = rng.choice(["", "s3://lake/part-", "Ålesund-", "x" * 70])
         return [f"{prefix}{number:06d}" for number in range(size)]
@@ -273,7 +294,7 @@ def array(rng: random.Random, type_: pa.DataType, rows: int, may_be_null: bool =
             return pa.LargeListArray.from_arrays(pa.array(offsets), child, type=type_, mask=masked(nulls))
         return pa.ListArray.from_arrays(pa.array(offsets, pa.int32()), child, type=type_, mask=masked(nulls))
     if pa.types.is_dictionary(type_):
-        # As few values as the narrowest keys can name, also where those of several chunks become one dictionary.
+        # As few values as the narrowest keys can name, also where several chunks share a dictionary.
         size = min(rows, {8: 40, 16: 10_000}.get(type_.index_type.bit_width, rows))
         values, at = draw(rng, plainer(type_.value_type), rows, size)
         indices = pa.array(at, mask=nulls).cast(type_.index_type)
@@ -291,7 +312,9 @@ def draw(rng: random.Random, type_: pa.DataType, rows: int, most: int) -> tuple[
     """A pool of at most so many values, and which of them each of the rows has."""
     numpy = np.random.default_rng(rng.getrandbits(64))
     pattern = rng.choice(["few", "few", "many", "constant", "sorted", "runs", "skewed", "distinct"])
-    size = {"few": rng.randint(1, 20), "constant": 1, "many": rows // 2, "runs": rng.randint(1, 60)}.get(pattern, rows)
+    size = {"few": rng.randint(1, 20), "constant": 1, "many": rows // 2, "runs": rng.randint(1, 60)}.get(
+        pattern, rows
+    )
     values = pool(rng, type_, max(1, min(size, most)), pattern == "sorted")
     size = len(values)
     if pattern == "distinct":
@@ -310,7 +333,9 @@ def draw(rng: random.Random, type_: pa.DataType, rows: int, most: int) -> tuple[
 def null_mask(rng: random.Random, rows: int) -> np.ndarray | None:
     """True where a null is to be; `None` for none at all."""
     numpy = np.random.default_rng(rng.getrandbits(64))
-    pattern = rng.choice(["none", "none", "none", "all", "some", "some", "rare", "runs", "second", "first", "last"])
+    pattern = rng.choice(
+        ["none", "none", "none", "all", "some", "some", "rare", "runs", "second", "first", "last"]
+    )
     if pattern == "none":
         return None
     mask = np.zeros(rows, bool)
@@ -361,7 +386,9 @@ def table(rng: random.Random, scalars: list[pa.DataType]) -> pa.Table:
         # A column that is never null is stored without definition levels.
         if column.null_count == 0 and rng.random() < 0.3 and not pa.types.is_null(field.type):
             fields[at] = field.with_nullable(False)
-    return pa.table(columns, schema=pa.schema(fields))
+    made = pa.table(columns, schema=pa.schema(fields))
+    # Lists of long strings are cut, so that no file takes longer than a hundred others.
+    return made if made.nbytes < MOST_BYTES else made.slice(0, rows // 8)
 
 
 # Writer options.
@@ -378,7 +405,9 @@ def parquet_options(rng: random.Random, made: pa.Table) -> dict[str, Any]:
     """Options of `pyarrow.parquet.write_table` that fit a table."""
     rows = max(1, made.num_rows)
     is_compliant = rng.random() < 0.9
-    columns = [leaf for field in made.schema for leaf in leaves(field, "", "element" if is_compliant else "item")]
+    columns = [
+        leaf for field in made.schema for leaf in leaves(field, "", "element" if is_compliant else "item")
+    ]
     # Brotli is slow to begin with each of a thousand pages.
     codecs = ["none", "snappy", "gzip", "lz4", "zstd"] * 2 + ["brotli"]
     # A row group has a cost of its own: a large table is not cut into thousands of them.
@@ -444,7 +473,7 @@ def fitting(type_: pa.DataType) -> list[str]:
     if pa.types.is_floating(type_):
         return ["PLAIN", "BYTE_STREAM_SPLIT"]
     if pa.types.is_timestamp(type_) or pa.types.is_null(type_) or pa.types.is_dictionary(type_):
-        # A timestamp may be an INT96, which is stored plainly only; deltas of dictionaries are not read by pyarrow.
+        # A timestamp may be an INT96, which is stored plainly only. pyarrow reads no deltas as a dictionary.
         return ["PLAIN"]
     return ["PLAIN", "DELTA_BINARY_PACKED", "DELTA_BINARY_PACKED", "BYTE_STREAM_SPLIT"]
 
@@ -452,8 +481,8 @@ def fitting(type_: pa.DataType) -> list[str]:
 def read_parquet(case: Case, path: Path) -> pa.Table:
     """What pyarrow reads from the file of a case.
 
-    With a `data_page_size` of 1, pyarrow 26 gives lists in a row group of one row a second page, and then does not read
-    them, or reads no row at all, since it stops before that page. The same table is then read from larger pages.
+    With a `data_page_size` of 1, pyarrow 26 gives lists in a row group of one row a second page. It stops before
+    that page when it reads: it fails, or finds no row at all. The same table is then read from larger pages.
     """
     try:
         table = pq.read_table(path)
@@ -463,7 +492,9 @@ def read_parquet(case: Case, path: Path) -> pa.Table:
         assert "length" in str(error) or "levels" in str(error), error
     larger = path.with_suffix(".larger")
     pages = ("data_page_size", "write_batch_size", "max_rows_per_page")
-    pq.write_table(case.table, larger, **{key: value for key, value in case.options.items() if key not in pages})
+    pq.write_table(
+        case.table, larger, **{key: value for key, value in case.options.items() if key not in pages}
+    )
     return pq.read_table(larger)
 
 

@@ -1,4 +1,4 @@
-"""Scans of some thousand files, mixed at random from types, nulls, values and writer options, give what pyarrow reads.
+"""Scans of thousands of files, mixed at random from types, nulls, values and options, give what pyarrow reads.
 
 A failure tells the seed; `parquet_case` or `orc_case` of `matrix` makes the same table of it again.
 """
@@ -73,7 +73,9 @@ def compared(case: Case, path: Path, expected: pa.Table) -> Iterator[str]:
             options = {"dictionary": mode, "threads": rng.choice([None, 1])}
             yield from scan_differs(path, cache, options, case, expected)
         options = {"columns": projection(rng, expected.schema), "dictionary": rng.choice(modes)}
-        options["batch_rows"] = rng.choice([7, 100, 65_536] if expected.num_rows <= 3_000 else [5_000, 65_536])
+        options["batch_rows"] = rng.choice(
+            [7, 100, 65_536] if expected.num_rows <= 3_000 else [5_000, 65_536]
+        )
         if rng.random() < 0.5:
             options["limit"] = rng.choice([0, 1, rng.randint(0, expected.num_rows + 1)])
         yield from scan_differs(path, cache, options, case, expected)
@@ -152,7 +154,7 @@ def is_below(leaf: str, path: str) -> bool:
 
 
 def column_differs(ours: pa.ChunkedArray, theirs: pa.ChunkedArray, written: pa.DataType) -> str | None:
-    """What is different between two columns, and in which row; `written` is the type that was given to the writer."""
+    """What is different between two columns, and in which row; `written` is the type that the writer was given."""
     left, right = whole(ours), whole(theirs)
     difference = differs(left, right, written)
     return None if difference is None else f"{difference}; {first_row(left, right, written)}"
@@ -197,7 +199,9 @@ def differs(ours: pa.Array, theirs: pa.Array, written: pa.DataType) -> str | Non
         if not lengths(ours).equals(lengths(theirs)):
             return f"other lengths of {ours.type}"
         return differs(ours.flatten(), theirs.flatten(), written.value_type)
-    return None if as_stored(ours, theirs.type).equals(as_stored(theirs, theirs.type)) else f"other {ours.type}"
+    return (
+        None if as_stored(ours, theirs.type).equals(as_stored(theirs, theirs.type)) else f"other {ours.type}"
+    )
 
 
 def entries(type_: pa.DataType) -> pa.DataType:
@@ -234,11 +238,11 @@ def is_accepted(ours: pa.DataType, theirs: pa.DataType, written: pa.DataType) ->
     if ours == theirs:
         return True
     if pa.types.is_timestamp(ours) and pa.types.is_timestamp(theirs) and ours.tz == "UTC" and theirs.tz:
-        # Parquet has no zones, only moments. pyarrow takes the zone from the Arrow schema in the file, and so do scans,
-        # but not where the timestamps are stored in another unit than that schema says.
+        # Parquet has no zones, only moments. pyarrow takes the zone from the Arrow schema in the file, and so do
+        # scans, but not where the timestamps are stored in another unit than that schema says.
         return ours.unit == theirs.unit != written.unit
-    # Scans take types from the Arrow schema in the file where pyarrow does not: it reads what was a date64 as a
-    # date32, what was a dictionary of large strings as one of strings, and any INT96 as a timestamp[ns] without zone.
+    # Scans take types from the Arrow schema in the file where pyarrow does not: it reads a date64 as a date32, a
+    # dictionary of large strings as one of strings, and an INT96 as a timestamp[ns] without zone.
     return ours == plainer(written) or ours == written
 
 

@@ -32,7 +32,7 @@ pub enum Dictionaries {
     All,
     /// None but those that paths give.
     None,
-    /// These, whatever their type.
+    /// These, whatever their type; booleans, durations and nested columns come out as they are.
     Columns(Vec<String>),
 }
 
@@ -274,7 +274,9 @@ fn as_output(
     );
     let insist = match dictionaries {
         Dictionaries::All => is_text,
-        Dictionaries::Columns(names) => !values.is_nested() && names.iter().any(|name| name == field.name()),
+        Dictionaries::Columns(names) => {
+            has_dictionaries(&values) && names.iter().any(|name| name == field.name())
+        }
         Dictionaries::Auto | Dictionaries::None => false,
     };
     let repeats = || {
@@ -304,6 +306,13 @@ fn as_output(
         )
     };
     Output { field, projected, values, insist }
+}
+
+/// Whether arrow makes dictionaries of such values; others come out as they are, whoever asks for one.
+fn has_dictionaries(values: &DataType) -> bool {
+    let without =
+        matches!(values, DataType::Boolean | DataType::Null | DataType::Duration(_) | DataType::Interval(_));
+    !without && !values.is_nested()
 }
 
 /// The type of the values, without the dictionary that they may come as.

@@ -24,6 +24,9 @@ use stylobate_columnar::{Cache, Predicate, ScanRequest, Source, col};
 use stylobate_storage::{ByteSize, CacheOptions, Consistency};
 use support::collect;
 
+/// A column: its name, its values, and how SQL writes one.
+type Typed<'a> = (&'a str, ArrayRef, &'a dyn Fn(i64) -> String);
+
 /// Rows of a row group.
 const GROUP: usize = 20_000;
 const GROUPS: usize = 3;
@@ -234,7 +237,7 @@ async fn bloom_filters_rule_out_values_and_never_one_that_is_there() {
     let rows = 3_000_i32;
     let value = |row: i32| i64::from(row) * 7_919 % 100_003 - 50_000;
     let values = || (0..rows).map(value);
-    let columns: [(&str, ArrayRef, &dyn Fn(i64) -> String); 8] = [
+    let columns: [Typed<'_>; 8] = [
         ("i32", Arc::new(values().map(|v| v as i32).collect::<Int32Array>()), &|v| v.to_string()),
         ("u32", Arc::new(values().map(|v| v as u32).collect::<UInt32Array>()), &|v| (v as u32).to_string()),
         ("i64", Arc::new(values().collect::<Int64Array>()), &|v| v.to_string()),
