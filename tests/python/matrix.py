@@ -3,8 +3,8 @@
 A seed always gives the same table and the same options, so that a failure is told by its seed alone.
 
 Values are drawn from a pool: few values make dictionaries, many make them fall back, sorted ones suit deltas.
-Nested columns draw the values of their children in the same way. Types, values and options are in one file, since
-each option is to fit the types, and each type has values of its own.
+Nested columns draw the values of their children in the same way. Types, values and options are in one file,
+since each option is to fit the types, and each type has values of its own.
 """
 
 from __future__ import annotations
@@ -267,7 +267,8 @@ def texts(rng: random.Random, size: int) -> list[str]:
         # Of a few lengths, so that they are told apart by what they hold.
         return ["".join(rng.choices("abæ", k=rng.randrange(9))) for _ in range(min(size, SLOW_POOL))]
     lengths = [0, 1, 11, 12, 13, 64, 300, 4_000]
-    return [f"{number}{rng.choice('aæ🙂')}" * (rng.choice(lengths) // 4) for number in range(min(size, 100))]
+    size = min(size, 100)
+    return [f"{number}{rng.choice('aæ🙂')}" * (rng.choice(lengths) // 4) for number in range(size)]
 
 
 def array(rng: random.Random, type_: pa.DataType, rows: int, may_be_null: bool = True) -> pa.Array:
@@ -408,8 +409,8 @@ def parquet_options(rng: random.Random, made: pa.Table) -> dict[str, Any]:
     columns = [
         leaf for field in made.schema for leaf in leaves(field, "", "element" if is_compliant else "item")
     ]
-    # Brotli is slow to begin with each of a thousand pages.
-    codecs = ["none", "snappy", "gzip", "lz4", "zstd"] * 2 + ["brotli"]
+    # Brotli takes long to begin a page, and large tables have thousands of them.
+    codecs = ["none", "snappy", "gzip", "lz4", "zstd"] * 2 + ["brotli"] * (rows <= 3_000)
     # A row group has a cost of its own: a large table is not cut into thousands of them.
     groups = [rows, rows, rows // 2 + 1, rows // 7 + 1, max(rows // 40, rng.randint(1, 100))]
     options: dict[str, Any] = {
@@ -481,8 +482,8 @@ def fitting(type_: pa.DataType) -> list[str]:
 def read_parquet(case: Case, path: Path) -> pa.Table:
     """What pyarrow reads from the file of a case.
 
-    With a `data_page_size` of 1, pyarrow 26 gives lists in a row group of one row a second page. It stops before
-    that page when it reads: it fails, or finds no row at all. The same table is then read from larger pages.
+    With a `data_page_size` of 1, pyarrow 26 gives lists in a row group of one row a second page. It stops
+    before that page when it reads: it fails, or finds no row. The same table is then read from larger pages.
     """
     try:
         table = pq.read_table(path)

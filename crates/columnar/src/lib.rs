@@ -6,6 +6,7 @@
 //!
 //! This crate opens no socket, and knows no storage but [`stylobate_storage`].
 
+mod byte_segment;
 mod cache;
 mod chunk;
 mod chunk_cache;

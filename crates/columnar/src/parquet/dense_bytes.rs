@@ -7,13 +7,13 @@ use parquet::basic::{Encoding, Type as PhysicalType};
 
 use super::{
     ParquetBytes,
-    byte_segment::ByteSegment,
     dictionary::Flat,
     footer::is_dictionary_encoding,
     pages::{Page, Scratch},
 };
 use crate::{
     Result,
+    byte_segment::ByteSegment,
     chunk::SEGMENT_ROWS,
     codes::{self, Codes},
 };

@@ -1,6 +1,5 @@
 //! Parquet files: what the footer says, which bytes hold a column, and how they become chunks.
 
-mod byte_segment;
 mod bytes;
 mod dense;
 mod dense_bytes;

@@ -21,10 +21,9 @@ use parquet::{
 
 use super::{
     ParquetFile,
-    byte_segment::ByteSegment,
     bytes::{OneChunk, ReadyPages},
 };
-use crate::schema::Projected;
+use crate::{byte_segment::ByteSegment, schema::Projected};
 
 /// As many values in the encoding PLAIN as an array of the column's type: read as the one page of a column without
 /// nulls, so that a dictionary's values are just what the same values in a dense column would be.

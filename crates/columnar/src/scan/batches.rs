@@ -5,13 +5,16 @@ use arrow::{
         Array, ArrayRef, AsArray, DictionaryArray, RecordBatch, RecordBatchOptions, UInt32Array,
         new_null_array,
     },
-    buffer::BooleanBuffer,
+    buffer::{BooleanBuffer, NullBuffer},
     compute::{cast_with_options, filter, take},
-    datatypes::{DataType, SchemaRef, UInt8Type, UInt16Type, UInt32Type},
+    datatypes::{
+        ArrowDictionaryKeyType, ArrowNativeType, DataType, SchemaRef, UInt8Type, UInt16Type, UInt32Type,
+    },
 };
 
 use crate::{
     Error, Result,
+    byte_segment::ByteSegment,
     codes::{self, CodeWidth, Codes},
     table::{EXACT, Output},
 };
@@ -93,17 +96,54 @@ fn as_type(array: ArrayRef, target: &DataType) -> Result<ArrayRef> {
 
 /// The values one by one.
 fn expand(array: &ArrayRef) -> Result<ArrayRef> {
-    let expanded = if let Some(array) = array.as_dictionary_opt::<UInt8Type>() {
-        take(array.values(), array.keys(), None)
+    fn of<K: ArrowDictionaryKeyType>(array: &DictionaryArray<K>) -> Result<ArrayRef> {
+        match expanded_bytes(array) {
+            Some(expanded) => Ok(expanded),
+            None => take(array.values(), array.keys(), None).map_err(Error::arrow("a dictionary")),
+        }
+    }
+    if let Some(array) = array.as_dictionary_opt::<UInt8Type>() {
+        of(array)
     } else if let Some(array) = array.as_dictionary_opt::<UInt16Type>() {
-        take(array.values(), array.keys(), None)
+        of(array)
     } else if let Some(array) = array.as_dictionary_opt::<UInt32Type>() {
-        take(array.values(), array.keys(), None)
+        of(array)
     } else {
         let target = crate::table::value_type(array.data_type());
-        return cast_with_options(array, target, &EXACT).map_err(Error::arrow("a dictionary"));
+        cast_with_options(array, target, &EXACT).map_err(Error::arrow("a dictionary"))
+    }
+}
+
+/// Strings and bytes one by one: several times faster than by a general way, which asks of each how long it is.
+fn expanded_bytes<K: ArrowDictionaryKeyType>(array: &DictionaryArray<K>) -> Option<ArrayRef> {
+    let (keys, values) = (array.keys(), array.values());
+    let (offsets, bytes) = match values.data_type() {
+        DataType::Utf8 => {
+            let strings = values.as_string::<i32>();
+            (strings.value_offsets(), strings.value_data())
+        }
+        DataType::Binary => {
+            let binary = values.as_binary::<i32>();
+            (binary.value_offsets(), binary.value_data())
+        }
+        _ => return None,
     };
-    expanded.map_err(Error::arrow("a dictionary"))
+    if values.null_count() > 0 || keys.is_empty() {
+        return None;
+    }
+    let average = bytes.len() as f64 / values.len().max(1) as f64;
+    let mut segment = ByteSegment::with_capacity(keys.len(), (average * keys.len() as f64 * 1.02) as usize);
+    segment.mark(keys.nulls().map(NullBuffer::inner), keys.len());
+    for (row, key) in keys.values().iter().enumerate() {
+        if keys.nulls().is_some_and(|nulls| nulls.is_null(row)) {
+            segment.fill_to(row + 1);
+            continue;
+        }
+        let at = key.as_usize();
+        let (start, end) = (*offsets.get(at)? as usize, *offsets.get(at + 1)? as usize);
+        segment.push(bytes.get(start..)?, end - start).ok()?;
+    }
+    segment.into_array(values.data_type()).ok()
 }
 
 /// The same rows over a dictionary of those values only that occur in them: at most as many as there are rows, which
@@ -136,7 +176,7 @@ fn compact(array: &DictionaryArray<UInt32Type>) -> Result<ArrayRef> {
 mod tests {
     use std::sync::Arc;
 
-    use arrow::{array::StringArray, buffer::NullBuffer, compute::cast};
+    use arrow::{array::StringArray, compute::cast};
 
     use super::*;
 
@@ -151,6 +191,19 @@ mod tests {
         let narrow = as_type(wide.clone(), &key).unwrap();
         assert_eq!(narrow.as_dictionary::<UInt16Type>().values().len(), 3);
         assert_eq!(&cast(&narrow, &DataType::Utf8).unwrap(), &cast(&wide, &DataType::Utf8).unwrap());
+    }
+
+    #[test]
+    fn strings_are_expanded_with_their_nulls() {
+        let values = ["", "a", "a word that is longer than what is copied at once", "\u{e9}"];
+        let values: ArrayRef = Arc::new(StringArray::from(values.to_vec()));
+        let mut codes: Codes<u8> = Codes::with_capacity(5);
+        [3, 2, 0, 1, 2].iter().for_each(|code| codes.push(*code));
+        let nulls = NullBuffer::from(vec![true, true, false, true, true]);
+        let array = codes.into_array(Some(nulls), values).unwrap();
+        assert_eq!(&expand(&array).unwrap(), &cast(&array, &DataType::Utf8).unwrap());
+        assert_eq!(expand(&array.slice(2, 0)).unwrap().len(), 0);
+        assert_eq!(&expand(&array.slice(1, 3)).unwrap(), &cast(&array.slice(1, 3), &DataType::Utf8).unwrap());
     }
 
     #[test]

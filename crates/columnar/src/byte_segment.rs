@@ -17,7 +17,7 @@ const MOST_BYTES_AHEAD: usize = 64 << 20;
 
 /// Some rows that become an array.
 #[derive(Default)]
-pub(super) struct ByteSegment {
+pub(crate) struct ByteSegment {
     bytes: Vec<u8>,
     /// Where the values begin, and where the last ends.
     offsets: Vec<i32>,
@@ -27,19 +27,19 @@ pub(super) struct ByteSegment {
 
 impl ByteSegment {
     /// No rows, and room for so many of so many bytes in all.
-    pub(super) fn with_capacity(rows: usize, bytes: usize) -> Self {
+    pub(crate) fn with_capacity(rows: usize, bytes: usize) -> Self {
         let mut offsets = Vec::with_capacity(rows + 1);
         offsets.push(0);
         let bytes = Vec::with_capacity(bytes.saturating_add(SHORT).min(MOST_BYTES_AHEAD));
         Self { bytes, offsets, validity: None }
     }
 
-    pub(super) fn rows(&self) -> usize {
+    pub(crate) fn rows(&self) -> usize {
         self.offsets.len().saturating_sub(1)
     }
 
     /// Adds the next `count` values of `plain`, each behind its length, and goes behind them.
-    pub(super) fn append_plain(&mut self, plain: &mut &[u8], count: usize) -> Result<(), String> {
+    pub(crate) fn append_plain(&mut self, plain: &mut &[u8], count: usize) -> Result<(), String> {
         for _ in 0..count {
             let (length, behind) = plain.split_first_chunk::<4>().ok_or("a page of values ends early")?;
             let length = u32::from_le_bytes(*length) as usize;
@@ -52,7 +52,7 @@ impl ByteSegment {
 
     /// Adds the value that the first `length` bytes of `from` are.
     #[inline(always)]
-    pub(super) fn push(&mut self, from: &[u8], length: usize) -> Result<(), String> {
+    pub(crate) fn push(&mut self, from: &[u8], length: usize) -> Result<(), String> {
         let end = self.bytes.len() + length;
         match from.first_chunk::<SHORT>() {
             Some(block) if length <= SHORT => {
@@ -66,7 +66,7 @@ impl ByteSegment {
     }
 
     /// Says which of the next rows have a value; to be called before they are added.
-    pub(super) fn mark(&mut self, valid: Option<&BooleanBuffer>, rows: usize) {
+    pub(crate) fn mark(&mut self, valid: Option<&BooleanBuffer>, rows: usize) {
         let before = self.rows();
         match (valid, &mut self.validity) {
             (None, None) => {}
@@ -83,13 +83,13 @@ impl ByteSegment {
     }
 
     /// Adds nulls, which have no bytes, up to so many rows in all.
-    pub(super) fn fill_to(&mut self, rows: usize) {
+    pub(crate) fn fill_to(&mut self, rows: usize) {
         let end = self.offsets.last().copied().unwrap_or(0);
         self.offsets.resize(rows + 1, end);
     }
 
     /// The rows as strings if that is the type, else as bytes. Strings are checked to be UTF-8 all at once.
-    pub(super) fn into_array(mut self, data_type: &DataType) -> Result<ArrayRef, String> {
+    pub(crate) fn into_array(mut self, data_type: &DataType) -> Result<ArrayRef, String> {
         let used = self.bytes.len();
         if self.bytes.capacity() > used + used / 8 + SHORT {
             self.bytes.shrink_to_fit();
