@@ -265,7 +265,7 @@ def is_accepted(ours: pa.DataType, theirs: pa.DataType, written: pa.DataType) ->
         # Parquet has no zones, only moments. pyarrow takes the zone from the Arrow schema in the file, and so
         # do scans, but not where the timestamps are stored in another unit than that schema says.
         return ours.unit == theirs.unit != written.unit
-    # Scans take types from the Arrow schema in the file where pyarrow does not: it reads a date64 as date32, a
+    # Scans take types from the Arrow schema in the file where pyarrow does not: it reads date64 as date32, a
     # dictionary of large strings as one of strings, and an INT96 as a timestamp[ns] without zone.
     return ours == plainer(written) or ours == written
 

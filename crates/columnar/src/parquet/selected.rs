@@ -89,7 +89,7 @@ impl ParquetFile {
         batch_rows: usize,
     ) -> Result<impl Iterator<Item = Result<Rows>> + use<>> {
         let SelectedPages { unit, columns, selection, .. } = pages;
-        self.batches(*unit, columns, batch_rows, Some(selection.clone()), &Group { file: self, pages })
+        self.batches(*unit, columns, batch_rows, Some(selection), &Group { file: self, pages })
     }
 }
 

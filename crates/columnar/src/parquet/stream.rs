@@ -42,8 +42,53 @@ impl ParquetFile {
         self.batches(unit, columns, batch_rows, None, &Group { file: self, unit, object, runtime })
     }
 
-    /// The rows of some columns of a row group, all or those that are selected, few at a time.
+    /// The rows of some columns of a row group, all or those that are selected, few at a time. A reader knows a
+    /// top-level column once only: where several parts of one are wanted, as many readers go side by side.
     pub(super) fn batches(
+        &self,
+        unit: usize,
+        columns: &[Projected],
+        batch_rows: usize,
+        selection: Option<&RowSelection>,
+        group: &dyn RowGroups,
+    ) -> Result<impl Iterator<Item = Result<Rows>> + use<>> {
+        let mut layers: Vec<Vec<usize>> = Vec::new();
+        for (at, column) in columns.iter().enumerate() {
+            let has_root = |layer: &&mut Vec<usize>| {
+                layer.iter().any(|at| columns.get(*at).is_some_and(|other| other.root == column.root))
+            };
+            match layers.iter_mut().find(|layer| !has_root(layer)) {
+                Some(layer) => layer.push(at),
+                None => layers.push(vec![at]),
+            }
+        }
+        let open = |places: Vec<usize>| {
+            let columns: Vec<Projected> = places.iter().filter_map(|at| columns.get(*at).cloned()).collect();
+            Ok((places, Box::new(self.layer(unit, &columns, batch_rows, selection.cloned(), group)?)))
+        };
+        let mut readers: Vec<_> = layers.into_iter().map(open).collect::<Result<_>>()?;
+        let count = columns.len();
+        Ok(std::iter::from_fn(move || {
+            let mut side_by_side = vec![None; count];
+            let mut rows = None;
+            for (places, reader) in &mut readers {
+                let (arrays, read) = match reader.next()? {
+                    Ok(read) => read,
+                    Err(error) => return Some(Err(error)),
+                };
+                rows = Some(read);
+                for (place, array) in places.iter().zip(arrays) {
+                    if let Some(column) = side_by_side.get_mut(*place) {
+                        *column = Some(array);
+                    }
+                }
+            }
+            Some(Ok((side_by_side.into_iter().flatten().collect(), rows?)))
+        }))
+    }
+
+    /// The rows of columns of which each is another top-level column.
+    fn layer(
         &self,
         unit: usize,
         columns: &[Projected],
