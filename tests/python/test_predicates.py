@@ -2,9 +2,9 @@
 
 Each is built three times: of `stylobate.col`, as SQL, and as an expression of pyarrow.
 
-pyarrow's expression is asked of the table in memory, not of `pyarrow.dataset` over the file. They are equal but
-for NaN, of which every comparison is false but `<>`: a dataset rules out row groups by bounds that leave NaN
-out, and so loses the rows with NaN that `NOT (a < 5)` is true of.
+pyarrow's expression is asked of the table in memory, not of `pyarrow.dataset` over the file. These differ for
+NaN, of which every comparison is false but `<>`: a dataset rules out row groups by bounds that leave NaN out,
+and so loses the rows with NaN that `NOT (a < 5)` is true of.
 
 Columns, filters and what is asked of them are in one file: each kind of filter is for some columns only.
 """

@@ -181,6 +181,8 @@ fn boolean(statistics: &ColumnStatistics, bound: Bound) -> Option<bool> {
 
 fn double(statistics: &ColumnStatistics, bound: Bound) -> Option<f64> {
     let it = statistics.double_statistics.as_ref()?;
+    // Beside NaN, bounds leave out what came after or before it; only the sum tells that there is one.
+    it.sum.filter(|sum| !sum.is_nan())?;
     let value = ordered(it.minimum?, it.maximum?, bound)?;
     // Either zero may stand for the other.
     match (value == 0.0, bound) {

@@ -104,10 +104,16 @@ fn truncated_strings_are_bounds_and_nan_is_none() {
         &StringArray::from(vec![Some("b"), Some("d"), None])
     );
 
-    let doubles = |minimum, maximum| {
-        let said = DoubleStatistics { minimum: Some(minimum), maximum: Some(maximum), sum: None };
+    let summed = |minimum, maximum, sum| {
+        let said = DoubleStatistics { minimum: Some(minimum), maximum: Some(maximum), sum };
         ColumnStatistics { double_statistics: Some(said), ..values(10) }
     };
+    // Bounds beside a NaN leave out values, and only the sum tells.
+    for sum in [None, Some(f64::NAN)] {
+        let beside_nan = one(Kind::Double, [1.0, 2.0, 3.0].map(|value| summed(value, value, sum)));
+        assert!(beside_nan.statistics(&[0, 1, 2]).min(&column).is_none());
+    }
+    let doubles = |minimum, maximum| summed(minimum, maximum, Some(minimum + maximum));
     let file = one(Kind::Double, [doubles(f64::NAN, 1.0), doubles(0.0, 0.0), doubles(-1.5, f64::INFINITY)]);
     let statistics = file.statistics(&[0, 1, 2]);
     let min = statistics.min(&column).unwrap();
