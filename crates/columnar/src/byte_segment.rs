@@ -12,6 +12,8 @@ use crate::utf8;
 
 /// Values up to so many bytes are copied as if they had as many: faster than to look how long each is.
 const SHORT: usize = 32;
+/// Short values that are put side by side near the processor before they go to where they stay.
+const TOGETHER: usize = 128;
 /// Bytes that memory is taken for before any were seen.
 const MOST_BYTES_AHEAD: usize = 64 << 20;
 
@@ -25,7 +27,20 @@ pub(crate) struct ByteSegment {
     validity: Option<BooleanBufferBuilder>,
 }
 
+/// A value behind its length, and what follows both.
+#[inline(always)]
+pub(crate) fn split_plain<'v>(plain: &mut &'v [u8]) -> Result<(&'v [u8], usize), String> {
+    let early = || "a page of values ends early".to_owned();
+    let (length, behind) = plain.split_first_chunk::<4>().ok_or_else(early)?;
+    let length = u32::from_le_bytes(*length) as usize;
+    *plain = behind.get(length..).ok_or_else(early)?;
+    Ok((behind, length))
+}
+
 impl ByteSegment {
+    /// What stands for a null among the values that are appended.
+    pub(crate) const NULL: (&'static [u8], usize) = (&[0; SHORT], 0);
+
     /// No rows, and room for so many of so many bytes in all.
     pub(crate) fn with_capacity(rows: usize, bytes: usize) -> Self {
         let mut offsets = Vec::with_capacity(rows + 1);
@@ -38,31 +53,51 @@ impl ByteSegment {
         self.offsets.len().saturating_sub(1)
     }
 
-    /// Adds the next `count` values of `plain`, each behind its length, and goes behind them.
-    pub(crate) fn append_plain(&mut self, plain: &mut &[u8], count: usize) -> Result<(), String> {
-        for _ in 0..count {
-            let (length, behind) = plain.split_first_chunk::<4>().ok_or("a page of values ends early")?;
-            let length = u32::from_le_bytes(*length) as usize;
-            let next = behind.get(length..).ok_or("a page of values ends early")?;
-            self.push(behind, length)?;
-            *plain = next;
+    /// Adds `count` values, each the first bytes of what `next` gives, and how many bytes these are.
+    #[inline(always)]
+    pub(crate) fn append<'v>(
+        &mut self,
+        count: usize,
+        mut next: impl FnMut() -> Result<(&'v [u8], usize), String>,
+    ) -> Result<(), String> {
+        let mut block = [0; (TOGETHER + 1) * SHORT];
+        let mut ends = [0; TOGETHER];
+        let mut left = count;
+        while left > 0 {
+            let before = self.end(block.len())? - block.len() as i32;
+            let (mut length, mut values) = (0, 0);
+            let mut long = None;
+            for end in ends.iter_mut().take(left) {
+                let (from, bytes) = next()?;
+                let to = block.get_mut(length..).and_then(|to| to.first_chunk_mut::<SHORT>());
+                match (from.first_chunk::<SHORT>(), to) {
+                    (Some(from), Some(to)) if bytes <= SHORT => *to = *from,
+                    _ => {
+                        long = Some(from.get(..bytes).ok_or("a value ends early")?);
+                        break;
+                    }
+                }
+                length += bytes;
+                *end = before + length as i32;
+                values += 1;
+            }
+            self.bytes.extend_from_slice(block.get(..length).unwrap_or_default());
+            self.offsets.extend_from_slice(ends.get(..values).unwrap_or_default());
+            left -= values;
+            if let Some(long) = long {
+                let end = self.end(long.len())?;
+                self.bytes.extend_from_slice(long);
+                self.offsets.push(end);
+                left -= 1;
+            }
         }
         Ok(())
     }
 
-    /// Adds the value that the first `length` bytes of `from` are.
-    #[inline(always)]
-    pub(crate) fn push(&mut self, from: &[u8], length: usize) -> Result<(), String> {
-        let end = self.bytes.len() + length;
-        match from.first_chunk::<SHORT>() {
-            Some(block) if length <= SHORT => {
-                self.bytes.extend_from_slice(block);
-                self.bytes.truncate(end);
-            }
-            _ => self.bytes.extend_from_slice(from.get(..length).ok_or("a value ends early")?),
-        }
-        self.offsets.push(i32::try_from(end).map_err(|_| "more than 2 GiB of values in one array")?);
-        Ok(())
+    /// Where the values end once there are so many more bytes of them.
+    fn end(&self, more: usize) -> Result<i32, String> {
+        let end = self.bytes.len().checked_add(more).and_then(|end| i32::try_from(end).ok());
+        end.ok_or_else(|| "more than 2 GiB of values in one array".to_owned())
     }
 
     /// Says which of the next rows have a value; to be called before they are added.
@@ -80,12 +115,6 @@ impl ByteSegment {
                 validity.append_buffer(valid);
             }
         }
-    }
-
-    /// Adds nulls, which have no bytes, up to so many rows in all.
-    pub(crate) fn fill_to(&mut self, rows: usize) {
-        let end = self.offsets.last().copied().unwrap_or(0);
-        self.offsets.resize(rows + 1, end);
     }
 
     /// The rows as strings if that is the type, else as bytes. Strings are checked to be UTF-8 all at once.

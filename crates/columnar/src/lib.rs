@@ -20,11 +20,14 @@ pub mod measure;
 mod orc;
 mod parquet;
 mod predicate;
+mod prefetch;
 mod prune;
 mod scan;
 mod schema;
+mod snappy;
 mod statistics;
 mod table;
+mod table_statistics;
 mod utf8;
 
 pub use cache::Cache;

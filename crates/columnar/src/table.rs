@@ -4,8 +4,8 @@ use std::collections::BTreeSet;
 use std::sync::Arc;
 
 use arrow::{
-    array::{Array, ArrayRef, BooleanArray, StringArray, UInt64Array, new_null_array},
-    compute::{CastOptions, cast_with_options, concat},
+    array::{ArrayRef, StringArray, new_null_array},
+    compute::{CastOptions, cast_with_options},
     datatypes::{DataType, Field, FieldRef, Schema},
 };
 
@@ -13,9 +13,8 @@ use crate::{
     Error, Result,
     format::FileMetadata,
     locate::Located,
-    predicate::{Column, Literal},
+    predicate::Column,
     schema::{Projected, leaves_below, widened},
-    statistics::Statistics,
 };
 
 /// How values become another type: one that does not fit is an error, never null.
@@ -128,7 +127,7 @@ impl Table {
     }
 
     /// The top-level column that a name begins with, and the names of the fields below it.
-    fn resolve<'n>(&self, name: &'n str) -> Option<(usize, Vec<&'n str>)> {
+    pub(crate) fn resolve<'n>(&self, name: &'n str) -> Option<(usize, Vec<&'n str>)> {
         if let Ok(root) = self.schema.index_of(name) {
             return Some((root, Vec::new()));
         }
@@ -222,16 +221,6 @@ impl Table {
     ) -> Result<FileColumn> {
         let values = value_type(self.schema.field(root).data_type()).clone();
         self.column_of_file(&Projected::whole(root), &values, located, file, object)
-    }
-
-    /// What is known of the values in parts of a file, by what it says of them itself.
-    pub(crate) fn statistics<'a>(
-        &'a self,
-        located: &'a Located,
-        file: &'a FileMetadata,
-        inner: Box<dyn Statistics + 'a>,
-    ) -> impl Statistics + 'a {
-        OfFile { table: self, located, file, inner }
     }
 }
 
@@ -358,96 +347,5 @@ fn add_partitions(files: &[(&Located, &FileMetadata)], fields: &mut Vec<Field>) 
         let whole = values.all(|value| value.parse::<i64>().is_ok_and(|number| number.to_string() == value));
         let data_type = if whole { DataType::Int64 } else { DataType::Utf8 };
         fields.push(Field::new(name, partition_type(data_type), true));
-    }
-}
-
-/// Statistics of parts of a file as the table sees them: widened types, missing columns, and what the path says.
-struct OfFile<'a> {
-    table: &'a Table,
-    located: &'a Located,
-    file: &'a FileMetadata,
-    inner: Box<dyn Statistics + 'a>,
-}
-
-impl OfFile<'_> {
-    /// The type of the column in the table, if the file has it.
-    fn target(&self, column: &Column) -> Option<Option<DataType>> {
-        let (root, path) = self.table.resolve(column.name())?;
-        let field = self.table.schema.field(root);
-        if self.file.schema().index_of(field.name()).is_err() {
-            return Some(None);
-        }
-        let mut data_type = field.data_type();
-        for name in path {
-            let DataType::Struct(fields) = data_type else { return None };
-            data_type = fields.find(name)?.1.data_type();
-        }
-        Some(Some(value_type(data_type).clone()))
-    }
-
-    /// The one value of a column that the file does not have: `Some(None)` is null.
-    fn value(&self, column: &Column) -> Option<Option<ArrayRef>> {
-        let (root, path) = self.table.resolve(column.name())?;
-        if !path.is_empty() {
-            return Some(None);
-        }
-        match self.table.root_of_file(root, self.located, self.file, "").ok()? {
-            FileColumn::Value(value) if value.is_null(0) => Some(None),
-            FileColumn::Value(value) => Some(Some(value)),
-            FileColumn::Read(_) => None,
-        }
-    }
-
-    fn bound(&self, column: &Column, inner: Option<ArrayRef>) -> Option<ArrayRef> {
-        match self.target(column)? {
-            Some(data_type) => {
-                let inner = inner?;
-                // What does not fit the wider type is no bound.
-                if *inner.data_type() == data_type {
-                    Some(inner)
-                } else {
-                    arrow::compute::cast(&inner, &data_type).ok()
-                }
-            }
-            None => {
-                let value = self.value(column)??;
-                concat(&vec![value.as_ref() as &dyn Array; self.parts().max(1)])
-                    .ok()
-                    .filter(|_| self.parts() > 0)
-            }
-        }
-    }
-}
-
-impl Statistics for OfFile<'_> {
-    fn parts(&self) -> usize {
-        self.inner.parts()
-    }
-
-    fn min(&self, column: &Column) -> Option<ArrayRef> {
-        self.bound(column, self.inner.min(column))
-    }
-
-    fn max(&self, column: &Column) -> Option<ArrayRef> {
-        self.bound(column, self.inner.max(column))
-    }
-
-    fn null_counts(&self, column: &Column) -> Option<UInt64Array> {
-        match self.target(column)? {
-            Some(_) => self.inner.null_counts(column),
-            None => match self.value(column)? {
-                Some(_) => Some(vec![0_u64; self.parts()].into()),
-                None => self.inner.row_counts(),
-            },
-        }
-    }
-
-    fn row_counts(&self) -> Option<UInt64Array> {
-        self.inner.row_counts()
-    }
-
-    fn may_contain(&self, column: &Column, literals: &[Literal]) -> Option<BooleanArray> {
-        self.target(column)??;
-        self.inner.may_contain(column, literals)
     }
 }

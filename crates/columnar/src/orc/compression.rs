@@ -6,6 +6,7 @@ use flate2::{Decompress, FlushDecompress, Status};
 use orc_rust::proto::{CompressionKind, PostScript};
 
 use super::fault::Fault;
+use crate::snappy;
 
 /// A chunk where the file does not say how long its chunks may be.
 const DEFAULT_BLOCK: u64 = 256 << 10;
@@ -67,11 +68,8 @@ impl Codec {
         match self.kind {
             Kind::Zlib => self.inflate(chunk),
             Kind::Snappy => {
-                let len = snap::raw::decompress_len(chunk).map_err(|error| error.to_string())?;
-                let mut out = vec![0; self.fits(len)?];
-                let len = snap::raw::Decoder::new()
-                    .decompress(chunk, &mut out)
-                    .map_err(|error| error.to_string())?;
+                let mut out = vec![0; self.fits(snappy::length(chunk)?)? + snappy::SLACK];
+                let len = snappy::decompress(chunk, &mut out)?;
                 out.truncate(len);
                 Ok(out)
             }

@@ -1,8 +1,6 @@
 //! Decodes strings and bytes that are no dictionary, or gave up on theirs.
 
-use arrow::{
-    array::ArrayRef, buffer::BooleanBuffer, datatypes::DataType, util::bit_iterator::BitSliceIterator,
-};
+use arrow::{array::ArrayRef, buffer::BooleanBuffer, datatypes::DataType};
 use parquet::basic::{Encoding, Type as PhysicalType};
 
 use super::{
@@ -13,7 +11,7 @@ use super::{
 };
 use crate::{
     Result,
-    byte_segment::ByteSegment,
+    byte_segment::{ByteSegment, split_plain},
     chunk::SEGMENT_ROWS,
     codes::{self, Codes},
 };
@@ -150,27 +148,41 @@ impl Values<'_> {
         valid: Option<&BooleanBuffer>,
         rows: usize,
     ) -> Result<(), String> {
-        let before = segment.rows();
         segment.mark(valid, rows);
-        let Some(valid) = valid else { return self.append_values(segment, rows) };
-        for (start, end) in BitSliceIterator::new(valid.values(), valid.offset(), valid.len()) {
-            segment.fill_to(before + start);
-            self.append_values(segment, end - start)?;
+        match valid {
+            None => self.append_values(segment, rows, || true),
+            Some(valid) => {
+                let mut valid = valid.iter();
+                self.append_values(segment, rows, || valid.next() == Some(true))
+            }
         }
-        segment.fill_to(before + rows);
-        Ok(())
     }
 
-    fn append_values(&mut self, segment: &mut ByteSegment, count: usize) -> Result<(), String> {
+    #[inline(always)]
+    fn append_values(
+        &mut self,
+        segment: &mut ByteSegment,
+        rows: usize,
+        mut is_valid: impl FnMut() -> bool,
+    ) -> Result<(), String> {
         match self {
-            Self::Plain(rest) => segment.append_plain(rest, count),
-            Self::Codes { codes, dictionary } => {
-                for code in codes.by_ref().take(count) {
-                    let span = dictionary.spans.get(*code as usize).ok_or("a code beyond the dictionary")?;
-                    let value = dictionary.bytes.get(span.0 as usize..).unwrap_or_default();
-                    segment.push(value, span.1 as usize)?;
-                }
+            Self::Plain(plain) => {
+                let mut rest = *plain;
+                let next = || if is_valid() { split_plain(&mut rest) } else { Ok(ByteSegment::NULL) };
+                segment.append(rows, next)?;
+                *plain = rest;
                 Ok(())
+            }
+            Self::Codes { codes, dictionary } => {
+                let lost = || "a code beyond the dictionary".to_owned();
+                let value = |code: &u32| {
+                    let span = dictionary.spans.get(*code as usize)?;
+                    Some((dictionary.bytes.get(span.0 as usize..)?, span.1 as usize))
+                };
+                segment.append(rows, || match is_valid() {
+                    true => codes.next().and_then(value).ok_or_else(lost),
+                    false => Ok(ByteSegment::NULL),
+                })
             }
         }
     }

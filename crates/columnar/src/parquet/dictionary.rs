@@ -139,7 +139,7 @@ impl Flat<'_> {
                     None => return Err("a page of codes is empty".to_owned()),
                 },
                 Dictionary::Growing(distinct) if page.encoding == Encoding::PLAIN => {
-                    distinct.append(page.values, count, |code| into.push(code))?;
+                    distinct.append(page.values, count, |codes| into.extend(codes))?;
                 }
                 _ => return Ok(None),
             }
@@ -154,7 +154,7 @@ impl Flat<'_> {
         let nulls = validity.map(|mut validity| NullBuffer::new(validity.finish()));
         let values = match dictionary {
             Dictionary::Fixed { values, .. } => values,
-            Dictionary::Growing(distinct) => self.values(distinct.plain(), distinct.len())?,
+            Dictionary::Growing(distinct) => self.values(&distinct.plain(), distinct.len())?,
         };
         Ok(Some(Coded { codes, nulls: nulls.filter(|nulls| nulls.null_count() > 0), values }))
     }

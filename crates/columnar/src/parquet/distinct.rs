@@ -1,44 +1,58 @@
 //! Values of pages that gave up on the dictionary, looked up in it, and added where they are new.
 //!
-//! Many values are looked up together, one step for all of them after the other: hash, slot, place of the value, its
-//! bytes, comparison. So the waits for memory of one step overlap, where a value at a time would wait for each.
+//! Many values are looked up together, one step for all of them after the other: hash, bucket, bytes of the value that
+//! may be the same. What the next step reads is fetched meanwhile, where a value at a time would wait for memory twice.
+//! A bucket is one line of the processor's cache and says all that leads to the bytes, which lie in one line too where
+//! they fit.
 
 use std::hash::{BuildHasher, Hasher};
 
 use hashbrown::DefaultHashBuilder;
 use parquet::{basic::Type as PhysicalType, schema::types::ColumnDescPtr};
 
+use crate::prefetch::prefetch;
+
 /// Values looked up together.
-const BATCH: usize = 256;
-/// Slots from its home on in which a value is looked for at once; few are farther away.
-const NEAR: usize = 4;
-/// A table is made anew where more than this share of its slots would be taken.
-const MOST_TAKEN: (usize, usize) = (5, 8);
+const BATCH: usize = 128;
+/// Bytes of a line of the processor's cache.
+const LINE: usize = 64;
+/// Places of a bucket.
+const PLACES: usize = 4;
+/// A table is made anew where more than this share of its places would be taken.
+const MOST_TAKEN: (usize, usize) = (1, 2);
 
 /// The distinct values of a chunk, each with its code: its place in the order of arrival.
 pub(super) struct Distinct {
-    /// The values in the encoding PLAIN.
+    /// The values, with gaps so that none lies in more lines than it must.
     bytes: Vec<u8>,
-    /// Where each value begins and ends in them, without the length before it.
+    /// Where each begins in them, and how long it is.
     spans: Vec<(u32, u32)>,
     table: Table,
     hasher: DefaultHashBuilder,
     layout: Layout,
 }
 
-/// Open addressing: a value is at its home or behind it, with no free slot in between.
+/// Open addressing: a value is in its home bucket, or behind it with no bucket in between that has a free place.
 struct Table {
-    /// The first [`NEAR`] slots are there a second time at the end.
-    slots: Vec<Slot>,
+    buckets: Vec<Bucket>,
+    taken: usize,
     /// The home of a hash is in its highest bits.
     shift: u32,
 }
 
+/// The places are taken one after the other.
 #[derive(Clone, Copy, Default)]
-struct Slot {
+#[repr(align(64))]
+struct Bucket([Known; PLACES]);
+
+/// A value that is known, and where its bytes are.
+#[derive(Clone, Copy, Default)]
+struct Known {
     hash: u32,
-    /// The code and one, or 0 where the slot is free.
+    /// The code and one, or 0 where there is none.
     code: u32,
+    start: u32,
+    length: u32,
 }
 
 #[derive(Clone, Copy)]
@@ -51,6 +65,7 @@ enum Layout {
 
 impl Layout {
     /// The first value and what lies behind it.
+    #[inline(always)]
     fn split(self, bytes: &[u8]) -> Option<(&[u8], &[u8])> {
         match self {
             Self::Prefixed => {
@@ -62,48 +77,71 @@ impl Layout {
     }
 }
 
+impl Bucket {
+    /// The first value with this hash, if there is one.
+    #[inline(always)]
+    fn first(&self, hash: u32) -> Known {
+        // All are looked at, and the first wins: cheaper than to stop at one that cannot be foreseen.
+        let places = self.0.iter().enumerate().rev();
+        let at = places.fold(PLACES, |found, (at, known)| if known.hash == hash { at } else { found });
+        self.0.get(at).copied().unwrap_or_default()
+    }
+}
+
 impl Table {
     /// With room for as many values.
     fn for_values(values: usize) -> Self {
-        let size = values.saturating_mul(MOST_TAKEN.1).div_ceil(MOST_TAKEN.0).clamp(BATCH, 1 << 31);
-        let size = size.next_power_of_two();
-        Self { slots: vec![Slot::default(); size + NEAR], shift: 32 - size.trailing_zeros() }
+        let places = values.saturating_mul(MOST_TAKEN.1).div_ceil(MOST_TAKEN.0).clamp(BATCH, 1 << 31);
+        let buckets = (places / PLACES).next_power_of_two();
+        Self { buckets: vec![Bucket::default(); buckets], taken: 0, shift: 32 - buckets.trailing_zeros() }
     }
 
-    fn size(&self) -> usize {
-        self.slots.len() - NEAR
+    /// Whether one more value is one too many.
+    fn is_full(&self) -> bool {
+        (self.taken + 1).saturating_mul(MOST_TAKEN.1)
+            > (self.buckets.len() * PLACES).saturating_mul(MOST_TAKEN.0)
     }
 
     fn home(&self, hash: u32) -> usize {
         (hash >> self.shift) as usize
     }
 
-    /// The code, and one, of a value with this hash that is near its home; 0 if there is none.
+    /// The value with this hash in its home bucket, if there is one.
     #[inline(always)]
-    fn near(&self, hash: u32) -> u32 {
-        let home = self.home(hash);
-        let near = self.slots.get(home..home + NEAR).and_then(|near| near.first_chunk::<NEAR>());
-        let near = near.copied().unwrap_or_default();
-        // The nearest wins, so it is looked at last.
-        near.iter().rev().fold(0, |found, slot| if slot.hash == hash { slot.code } else { found })
+    fn near(&self, hash: u32) -> Known {
+        self.buckets.get(self.home(hash)).map(|bucket| bucket.first(hash)).unwrap_or_default()
     }
 
-    /// The slots from the home of a hash up to the first free one, which is the last, with their places.
-    fn probe(&self, hash: u32) -> impl Iterator<Item = (usize, Slot)> {
-        let (home, last) = (self.home(hash), self.size() - 1);
-        let mut free = false;
-        let slots = (home..).map(move |at| at & last);
-        let slots = slots.map(|at| (at, self.slots.get(at).copied().unwrap_or_default()));
-        slots.take_while(move |(_, slot)| !std::mem::replace(&mut free, slot.code == 0))
+    /// The buckets that a hash may be in: its home, and all others behind it.
+    fn places(&self, hash: u32) -> impl Iterator<Item = usize> + use<> {
+        let (home, last) = (self.home(hash), self.buckets.len() - 1);
+        (home..=home + last).map(move |at| at & last)
     }
 
-    /// Puts an entry behind those of its home.
-    fn insert(&mut self, entry: Slot) {
-        let Some((at, _)) = self.probe(entry.hash).last() else { return };
-        let again = if at < NEAR { Some(self.size() + at) } else { None };
-        for at in [Some(at), again].into_iter().flatten() {
-            if let Some(slot) = self.slots.get_mut(at) {
-                *slot = entry;
+    /// The first value from the home of a hash on of which something holds, up to the first free place.
+    #[inline(always)]
+    fn find(&self, hash: u32, is: impl Fn(&Known) -> bool) -> Option<Known> {
+        for at in self.places(hash) {
+            for known in &self.buckets.get(at)?.0 {
+                if known.code == 0 {
+                    return None;
+                }
+                if known.hash == hash && is(known) {
+                    return Some(*known);
+                }
+            }
+        }
+        None
+    }
+
+    /// Puts a value into the first free place from its home on.
+    fn insert(&mut self, value: Known) {
+        for at in self.places(value.hash) {
+            let bucket = self.buckets.get_mut(at);
+            if let Some(free) = bucket.and_then(|bucket| bucket.0.iter_mut().find(|known| known.code == 0)) {
+                *free = value;
+                self.taken += 1;
+                return;
             }
         }
     }
@@ -121,7 +159,7 @@ impl Distinct {
             PhysicalType::BOOLEAN => return Err("booleans have no dictionary".to_owned()),
         };
         let mut distinct = Self {
-            bytes: Vec::with_capacity(dictionary.len()),
+            bytes: Vec::with_capacity(dictionary.len() + dictionary.len() / 8),
             spans: Vec::with_capacity(count.min(dictionary.len())),
             // A count that the bytes cannot hold is found out below.
             table: Table::for_values(count.min(dictionary.len())),
@@ -133,7 +171,8 @@ impl Distinct {
             let (value, behind) = layout.split(rest).ok_or("the dictionary ends early")?;
             rest = behind;
             let hash = distinct.hash(value);
-            distinct.add(value, hash)?;
+            let is_new = distinct.find(value, hash).is_none();
+            distinct.add(value, hash, is_new)?;
         }
         Ok(distinct)
     }
@@ -143,49 +182,43 @@ impl Distinct {
         self.spans.len()
     }
 
-    /// Hands out the codes of the `count` values in `page`, in order.
+    /// Hands out the codes of the `count` values in `page`, some at a time and in order.
     pub(super) fn append(
         &mut self,
         page: &[u8],
         count: usize,
-        mut code: impl FnMut(u32),
+        mut append: impl FnMut(&[u32]),
     ) -> Result<(), String> {
         let mut rest = page;
         let mut left = count;
-        let mut values: Vec<(&[u8], u32)> = Vec::with_capacity(BATCH);
-        let mut near: Vec<u32> = Vec::with_capacity(BATCH);
-        let mut spans: Vec<(u32, u32)> = Vec::with_capacity(BATCH);
-        let mut ends: Vec<[u8; 2]> = Vec::with_capacity(BATCH);
+        let mut values = [([].as_slice(), 0); BATCH];
+        let mut near = [Known::default(); BATCH];
+        let mut codes = [0; BATCH];
         while left > 0 {
-            values.clear();
-            for _ in 0..left.min(BATCH) {
+            let together = left.min(BATCH);
+            left -= together;
+            for next in values.iter_mut().take(together) {
                 let (value, behind) = self.layout.split(rest).ok_or("a page of values ends early")?;
                 rest = behind;
-                values.push((value, self.hash(value)));
+                let hash = self.hash(value);
+                prefetch(&self.table.buckets, self.table.home(hash));
+                *next = (value, hash);
             }
-            left -= values.len();
-            near.clear();
-            near.extend(values.iter().map(|(_, hash)| self.table.near(*hash)));
-            spans.clear();
-            spans.extend(near.iter().map(|code| self.span(code.wrapping_sub(1)).unwrap_or_default()));
-            // Both ends of a value, which may lie in two lines of the processor's cache.
-            let byte = |at: u32| self.bytes.get(at as usize).copied().unwrap_or(0);
-            ends.clear();
-            ends.extend(spans.iter().map(|(start, end)| [byte(*start), byte(end.wrapping_sub(1))]));
-            for ((((value, hash), near), span), ends) in values.iter().zip(&near).zip(&spans).zip(&ends) {
-                let likely = match value {
-                    [first, .., last] => [*first, *last] == *ends,
-                    _ => true,
+            let values = values.iter().take(together);
+            for (near, (_, hash)) in near.iter_mut().zip(values.clone()) {
+                *near = self.table.near(*hash);
+                prefetch(&self.bytes, near.start as usize);
+            }
+            for ((code, (value, hash)), near) in codes.iter_mut().zip(values).zip(&near) {
+                *code = match near.code.checked_sub(1) {
+                    Some(code) if self.is(near, value) => code,
+                    _ => match self.find(value, *hash) {
+                        Some(code) => code,
+                        None => self.add(value, *hash, true)?,
+                    },
                 };
-                if *near > 0 && likely && self.is(*span, value) {
-                    code(*near - 1);
-                    continue;
-                }
-                code(match self.find(value, *hash) {
-                    Some(code) => code,
-                    None => self.add(value, *hash)?,
-                });
             }
+            append(codes.get(..together).unwrap_or_default());
         }
         Ok(())
     }
@@ -197,64 +230,55 @@ impl Distinct {
         (hasher.finish() >> 32) as u32
     }
 
+    /// Whether the known value has these bytes.
     #[inline(always)]
-    fn span(&self, code: u32) -> Option<(u32, u32)> {
-        self.spans.get(code as usize).copied()
-    }
-
-    /// Whether the bytes between the two places are the value.
-    #[inline(always)]
-    fn is(&self, (start, end): (u32, u32), value: &[u8]) -> bool {
-        self.bytes.get(start as usize..end as usize).is_some_and(|known| same(known, value))
+    fn is(&self, known: &Known, value: &[u8]) -> bool {
+        let start = known.start as usize;
+        let bytes = self.bytes.get(start..start + known.length as usize);
+        bytes == Some(value)
     }
 
     fn find(&self, value: &[u8], hash: u32) -> Option<u32> {
-        let is = |slot: Slot| {
-            slot.hash == hash && self.span(slot.code.wrapping_sub(1)).is_some_and(|span| self.is(span, value))
-        };
-        self.table.probe(hash).find(|(_, slot)| is(*slot)).map(|(_, slot)| slot.code - 1)
+        self.table.find(hash, |known| self.is(known, value)).map(|known| known.code - 1)
     }
 
-    fn add(&mut self, value: &[u8], hash: u32) -> Result<u32, String> {
-        let too_many = "more values than a dictionary can have";
-        let code = u32::try_from(self.spans.len()).ok().filter(|code| *code < u32::MAX).ok_or(too_many)?;
-        if matches!(self.layout, Layout::Prefixed) {
-            self.bytes.extend_from_slice(&(value.len() as u32).to_le_bytes());
+    /// Gives a value the next code. It is found by its bytes if it is new: of equal ones the first is.
+    fn add(&mut self, value: &[u8], hash: u32, is_new: bool) -> Result<u32, String> {
+        let code = u32::try_from(self.spans.len()).ok().filter(|code| *code < u32::MAX);
+        let code = code.ok_or("more values than a dictionary can have")?;
+        let end = self.bytes.len() % LINE + value.len();
+        if end > LINE && value.len() <= LINE {
+            self.bytes.resize(self.bytes.len().next_multiple_of(LINE), 0);
         }
         let start = self.bytes.len();
         self.bytes.extend_from_slice(value);
-        let end = u32::try_from(self.bytes.len()).map_err(|_| "more bytes than a dictionary can have")?;
-        self.spans.push((start as u32, end));
-        if self.len().saturating_mul(MOST_TAKEN.1) > self.table.size().saturating_mul(MOST_TAKEN.0) {
-            let mut larger = Table::for_values(self.len().saturating_mul(2));
-            // In the order of codes: of equal values the first stays in front.
-            let slots = self.table.slots.get(..self.table.size()).unwrap_or_default();
-            let mut entries: Vec<Slot> = slots.iter().filter(|slot| slot.code != 0).copied().collect();
-            entries.sort_unstable_by_key(|slot| slot.code);
-            entries.into_iter().for_each(|entry| larger.insert(entry));
-            self.table = larger;
+        u32::try_from(self.bytes.len()).map_err(|_| "more bytes than a dictionary can have")?;
+        let (start, length) = (start as u32, value.len() as u32);
+        self.spans.push((start, length));
+        if is_new {
+            if self.table.is_full() {
+                let mut larger = Table::for_values(self.table.taken * 4);
+                let known = self.table.buckets.iter().flat_map(|bucket| bucket.0);
+                known.filter(|known| known.code != 0).for_each(|known| larger.insert(known));
+                self.table = larger;
+            }
+            self.table.insert(Known { hash, code: code + 1, start, length });
         }
-        self.table.insert(Slot { hash, code: code + 1 });
         Ok(code)
     }
 
     /// The values in the order of their codes, in the encoding PLAIN.
-    pub(super) fn plain(&self) -> &[u8] {
-        &self.bytes
+    pub(super) fn plain(&self) -> Vec<u8> {
+        let mut plain = Vec::with_capacity(self.bytes.len() + self.len() * size_of::<u32>());
+        for (start, length) in &self.spans {
+            if matches!(self.layout, Layout::Prefixed) {
+                plain.extend_from_slice(&length.to_le_bytes());
+            }
+            let start = *start as usize;
+            plain.extend_from_slice(self.bytes.get(start..start + *length as usize).unwrap_or_default());
+        }
+        plain
     }
-}
-
-/// Compares short values without a call.
-#[inline(always)]
-fn same(a: &[u8], b: &[u8]) -> bool {
-    if a.len() != b.len() || a.len() > 128 {
-        return a == b;
-    }
-    let ((a, a_rest), (b, b_rest)) = (a.as_chunks::<8>(), b.as_chunks::<8>());
-    let differ = |a: &[u8; 8], b: &[u8; 8]| u64::from_ne_bytes(*a) ^ u64::from_ne_bytes(*b);
-    let whole = a.iter().zip(b).fold(0, |different, (a, b)| different | differ(a, b));
-    let rest = a_rest.iter().zip(b_rest).fold(0, |different, (a, b)| different | (a ^ b));
-    whole == 0 && rest == 0
 }
 
 #[cfg(test)]
@@ -287,7 +311,7 @@ mod tests {
 
     fn codes(distinct: &mut Distinct, (values, count): &(Vec<u8>, usize)) -> Result<Vec<u32>, String> {
         let mut codes = Vec::new();
-        distinct.append(values, *count, |code| codes.push(code))?;
+        distinct.append(values, *count, |some| codes.extend_from_slice(some))?;
         Ok(codes)
     }
 

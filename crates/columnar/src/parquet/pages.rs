@@ -17,6 +17,7 @@ use super::{
     footer,
     page_header::{PageHeader, PageKind},
 };
+use crate::snappy;
 
 /// Bytes of a file that are read at a time: few enough to stay near the processor.
 const WINDOW: usize = 256 << 10;
@@ -91,7 +92,7 @@ struct Decompressor<'a> {
 
 enum Coder {
     None,
-    Snappy(snap::raw::Decoder),
+    Snappy,
     Zstd(zstd::bulk::Decompressor<'static>),
     Other(Box<dyn Codec>),
 }
@@ -105,7 +106,7 @@ impl<'a> Pages<'a> {
         let range = footer::range(chunk);
         let codec = match chunk.compression() {
             Compression::UNCOMPRESSED => Coder::None,
-            Compression::SNAPPY => Coder::Snappy(snap::raw::Decoder::new()),
+            Compression::SNAPPY => Coder::Snappy,
             Compression::ZSTD(_) => {
                 Coder::Zstd(zstd::bulk::Decompressor::new().map_err(|error| error.to_string())?)
             }
@@ -273,20 +274,15 @@ impl Decompressor<'_> {
         if matches!(self.codec, Coder::None) {
             return Ok(from);
         }
-        if self.page.len() < length && !matches!(self.codec, Coder::Other(_)) {
+        let room = length.saturating_add(snappy::SLACK);
+        if self.page.len() < room && !matches!(self.codec, Coder::Other(_)) {
             // Not grown, which would copy what is not needed any more.
-            *self.page = vec![0; length];
+            *self.page = vec![0; room];
         }
         let into = &mut *self.page;
         let made = match &mut self.codec {
             Coder::None => 0,
-            Coder::Snappy(decoder) => {
-                if snap::raw::decompress_len(from).map_err(|error| error.to_string())? != length {
-                    return Err(wrong());
-                }
-                let into = into.get_mut(..length).unwrap_or_default();
-                decoder.decompress(from, into).map_err(|error| error.to_string())?
-            }
+            Coder::Snappy => snappy::decompress(from, into.get_mut(..room).unwrap_or_default())?,
             Coder::Zstd(decoder) => {
                 let into = into.get_mut(..length).unwrap_or_default();
                 decoder.decompress_to_buffer(from, into).map_err(|error| error.to_string())?

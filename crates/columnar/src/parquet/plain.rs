@@ -23,7 +23,10 @@ use super::{
     ParquetFile,
     bytes::{OneChunk, ReadyPages},
 };
-use crate::{byte_segment::ByteSegment, schema::Projected};
+use crate::{
+    byte_segment::{ByteSegment, split_plain},
+    schema::Projected,
+};
 
 /// As many values in the encoding PLAIN as an array of the column's type: read as the one page of a column without
 /// nulls, so that a dictionary's values are just what the same values in a dense column would be.
@@ -59,7 +62,8 @@ fn plain_bytes(plain: &[u8], count: usize, data_type: &DataType) -> Result<Array
     // No dictionary has more values than bytes for their lengths.
     let rows = count.min(plain.len() / 4);
     let mut strings = ByteSegment::with_capacity(rows, plain.len().saturating_sub(rows * 4));
-    strings.append_plain(&mut &*plain, count).map_err(|_| "it ends early".to_owned())?;
+    let mut rest = plain;
+    strings.append(count, || split_plain(&mut rest)).map_err(|_| "it ends early".to_owned())?;
     strings.into_array(data_type)
 }
 

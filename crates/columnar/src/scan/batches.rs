@@ -134,15 +134,25 @@ fn expanded_bytes<K: ArrowDictionaryKeyType>(array: &DictionaryArray<K>) -> Opti
     let average = bytes.len() as f64 / values.len().max(1) as f64;
     let mut segment = ByteSegment::with_capacity(keys.len(), (average * keys.len() as f64 * 1.02) as usize);
     segment.mark(keys.nulls().map(NullBuffer::inner), keys.len());
-    for (row, key) in keys.values().iter().enumerate() {
-        if keys.nulls().is_some_and(|nulls| nulls.is_null(row)) {
-            segment.fill_to(row + 1);
-            continue;
-        }
+    let lost = || "a code beyond the dictionary".to_owned();
+    let value = |key: &K::Native| {
         let at = key.as_usize();
         let (start, end) = (*offsets.get(at)? as usize, *offsets.get(at + 1)? as usize);
-        segment.push(bytes.get(start..)?, end - start).ok()?;
-    }
+        Some((bytes.get(start..)?, end - start))
+    };
+    let mut codes = keys.values().iter();
+    let mut next = || codes.next().and_then(value).ok_or_else(lost);
+    let appended = match keys.nulls() {
+        None => segment.append(keys.len(), next),
+        Some(nulls) => {
+            let mut valid = nulls.iter();
+            segment.append(keys.len(), || {
+                let value = next();
+                if valid.next() == Some(true) { value } else { Ok(ByteSegment::NULL) }
+            })
+        }
+    };
+    appended.ok()?;
     segment.into_array(values.data_type()).ok()
 }
 

@@ -6,11 +6,13 @@ use std::sync::{
 };
 
 use stylobate_storage::{ObjectHash, Reservation};
-use tokio::sync::Semaphore;
 
-use super::plan::{Planned, PlannedFile};
+use super::{
+    plan::{Planned, PlannedFile},
+    workers::Workers,
+};
 use crate::{
-    Error, Result,
+    Result,
     chunk::{Chunk, Representation},
     chunk_cache::{ChunkKey, Found, Promise},
     format::{FileMetadata, UnitBytes},
@@ -45,7 +47,7 @@ pub(super) fn are_cached(planned: &Planned, file: usize, unit: usize, wanted: &[
 /// Loads columns, or nothing where there is no memory to decode them into.
 pub(super) async fn load(
     planned: &Planned,
-    cpu: &Arc<Semaphore>,
+    workers: &Workers,
     file: usize,
     unit: usize,
     mut wanted: Vec<Wanted>,
@@ -76,7 +78,7 @@ pub(super) async fn load(
     let Some(working) = planned.cache.working().try_reserve(bytes) else { return Ok(None) };
     let read = of.metadata.read(&of.object, unit, &columns).await?;
     let columns = missing.iter().map(|(wanted, _)| wanted.clone()).collect();
-    let decoded = decode(planned, cpu, of, unit, columns, read.clone()).await;
+    let decoded = decode(planned, workers, of, unit, columns, read.clone()).await;
     // A file that was replaced may also look corrupt: that it was replaced is what the caller has to know.
     FileMetadata::check(&read).await?;
     let decoded = decoded?;
@@ -104,13 +106,12 @@ struct Decodes {
 
 impl Decodes {
     /// Decodes what is left, as long as somebody waits for it and nothing was wrong.
-    fn run(&self) -> Result<Vec<(usize, Chunk)>> {
-        let mut scratch = Scratch::default();
+    fn run(&self, scratch: &mut Scratch) -> Result<Vec<(usize, Chunk)>> {
         let mut decoded = Vec::new();
         loop {
             let at = self.next.fetch_add(1, Ordering::Relaxed);
             let Some((column, representation)) = self.columns.get(at) else { return Ok(decoded) };
-            let chunk = self.metadata.decode(self.unit, column, &self.bytes, *representation, &mut scratch);
+            let chunk = self.metadata.decode(self.unit, column, &self.bytes, *representation, scratch);
             decoded.push((at, chunk.inspect_err(|_| self.end())?));
         }
     }
@@ -131,7 +132,7 @@ impl Drop for EndOnDrop {
 
 async fn decode(
     planned: &Planned,
-    cpu: &Arc<Semaphore>,
+    workers: &Workers,
     file: &PlannedFile,
     unit: usize,
     columns: Vec<Wanted>,
@@ -143,7 +144,7 @@ async fn decode(
     let _end = EndOnDrop(decodes.clone());
     let runs = (0..threads).map(|_| {
         let decodes = decodes.clone();
-        on_thread(cpu, move || decodes.run())
+        workers.decode(move |scratch| decodes.run(scratch))
     });
     let mut decoded = Vec::with_capacity(decodes.columns.len());
     for run in futures::future::try_join_all(runs).await? {
@@ -152,18 +153,4 @@ async fn decode(
     decoded.iter().for_each(|_| planned.cache.chunks().count_decoded());
     decoded.sort_by_key(|(at, _)| *at);
     Ok(decoded.into_iter().map(|(_, chunk)| chunk).collect())
-}
-
-/// Runs work on a thread that may be kept busy, as soon as the scan may use one more.
-pub(super) async fn on_thread<T: Send + 'static>(
-    cpu: &Arc<Semaphore>,
-    work: impl FnOnce() -> T + Send + 'static,
-) -> Result<T> {
-    let permit = cpu.clone().acquire_owned().await;
-    let permit = permit.map_err(|_| Error::Ended { reason: "it was dropped".to_owned() })?;
-    let work = move || {
-        let _until_done = permit;
-        work()
-    };
-    tokio::task::spawn_blocking(work).await.map_err(|error| Error::Ended { reason: error.to_string() })
 }

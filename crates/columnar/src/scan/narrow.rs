@@ -12,6 +12,7 @@ use crate::{
     predicate::Bound,
     prune::{Verdict, columns_compared, prune},
     schema::Projected,
+    table_statistics::of_file,
 };
 
 /// Below so many bytes of columns all of them are read: what is decoded whole is found again.
@@ -46,7 +47,7 @@ pub(super) async fn narrow(
     let wanted = {
         let pages = PageStatistics::new(paged, unit.unit, leaves);
         let ranges: Vec<Range<u64>> = pages.ranges().collect();
-        let statistics = planned.table.statistics(&file.located, &file.metadata, Box::new(pages));
+        let statistics = of_file(&planned.table, &file.located, &file.metadata, Box::new(pages));
         joined(ranges.into_iter().zip(prune(filter, &statistics)))
     };
     let rows: u64 = wanted.iter().map(|range| range.end - range.start).sum();

@@ -17,6 +17,7 @@ use crate::{
     predicate::Bound,
     prune::{Verdict, prune},
     table::{FileColumn, Output, Table},
+    table_statistics::of_file,
 };
 
 /// Footers that are read at the same time.
@@ -259,7 +260,7 @@ impl Planned {
         let verdicts = match &self.filter {
             None => vec![Verdict::All; wanted.len()],
             Some(filter) => {
-                prune(filter, &self.table.statistics(&located, &metadata, metadata.statistics(&wanted)))
+                prune(filter, &of_file(&self.table, &located, &metadata, metadata.statistics(&wanted)))
             }
         };
         for (unit, verdict) in wanted.into_iter().zip(verdicts) {

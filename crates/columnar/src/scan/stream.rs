@@ -4,20 +4,17 @@ use std::{
     collections::VecDeque,
     fmt,
     pin::Pin,
-    sync::Arc,
     task::{Context, Poll},
 };
 
 use arrow::{array::RecordBatch, datatypes::SchemaRef};
 use futures::{Stream, StreamExt, TryStreamExt, stream::BoxStream};
-use tokio::{
-    sync::{Semaphore, mpsc},
-    task::JoinHandle,
-};
+use tokio::{sync::mpsc, task::JoinHandle};
 
 use super::{
     plan::{PlannedUnit, Scan},
     units,
+    workers::Workers,
 };
 use crate::{Error, Result};
 
@@ -78,7 +75,7 @@ impl Drop for UnderWay {
 
 struct Running {
     scan: Scan,
-    cpu: Arc<Semaphore>,
+    workers: Workers,
     waiting: std::vec::IntoIter<PlannedUnit>,
     under_way: VecDeque<UnderWay>,
     ready: VecDeque<RecordBatch>,
@@ -89,7 +86,7 @@ struct Running {
 /// See [`Scan::stream`].
 pub(super) fn start(scan: Scan) -> ScanStream {
     let running = Running {
-        cpu: Arc::new(Semaphore::new(scan.inner.threads)),
+        workers: Workers::new(scan.inner.threads),
         waiting: scan.inner.units.clone().into_iter(),
         under_way: VecDeque::new(),
         ready: VecDeque::new(),
@@ -134,7 +131,7 @@ impl Running {
         while self.under_way.len() < at_once {
             let Some(unit) = self.waiting.next() else { return };
             let (sender, batches) = mpsc::channel(READY);
-            let task = tokio::spawn(units::run(self.scan.inner.clone(), self.cpu.clone(), unit, sender));
+            let task = tokio::spawn(units::run(self.scan.inner.clone(), self.workers.clone(), unit, sender));
             self.under_way.push_back(UnderWay { batches, task });
         }
     }

@@ -9,13 +9,14 @@ use arrow::{
     datatypes::Field,
 };
 use stylobate_storage::Reservation;
-use tokio::sync::{Semaphore, mpsc};
+use tokio::sync::mpsc;
 
 use super::{
     batches,
-    load::{Loaded, Wanted, are_cached, load, on_thread},
+    load::{Loaded, Wanted, are_cached, load},
     narrow::{Narrowed, narrow},
     plan::{Planned, PlannedFile, PlannedUnit},
+    workers::Workers,
 };
 use crate::{
     Error, Result,
@@ -35,19 +36,14 @@ const BYTES_AT_ONCE: usize = 2 << 20;
 const STREAMED_ROWS: usize = 8192;
 
 /// Reads a unit, and sends its batches; an error is the last that is sent.
-pub(super) async fn run(planned: Arc<Planned>, cpu: Arc<Semaphore>, unit: PlannedUnit, batches: Batches) {
-    if let Err(error) = read(planned, cpu, unit, &batches).await {
+pub(super) async fn run(planned: Arc<Planned>, workers: Workers, unit: PlannedUnit, batches: Batches) {
+    if let Err(error) = read(planned, workers, unit, &batches).await {
         // Nobody is told where nobody reads any more.
         let _ = batches.send(Err(error)).await;
     }
 }
 
-async fn read(
-    planned: Arc<Planned>,
-    cpu: Arc<Semaphore>,
-    unit: PlannedUnit,
-    batches: &Batches,
-) -> Result<()> {
+async fn read(planned: Arc<Planned>, workers: Workers, unit: PlannedUnit, batches: &Batches) -> Result<()> {
     let Some(file) = planned.files.get(unit.file) else { return Ok(()) };
     let filter = planned.filter.as_ref().filter(|_| !unit.all_pass);
     let mut keep = None;
@@ -67,12 +63,12 @@ async fn read(
                 }
             }
         }
-        let Some(loaded) = load(&planned, &cpu, unit.file, unit.unit, wanted).await? else {
+        let Some(loaded) = load(&planned, &workers, unit.file, unit.unit, wanted).await? else {
             return stream(planned, unit, None, batches).await;
         };
         let passing = {
             let (planned, mut evaluator) = (planned.clone(), filter.evaluator());
-            on_thread(&cpu, move || passing(&planned, unit, &loaded, &mut evaluator)).await??
+            workers.run(move || passing(&planned, unit, &loaded, &mut evaluator)).await??
         };
         if passing.iter().all(|segment| segment.count_set_bits() == 0) {
             return Ok(());
@@ -84,7 +80,7 @@ async fn read(
         .iter()
         .zip(&file.outputs)
         .filter_map(|(output, column)| wanted(file, unit.unit, output, column));
-    let Some(loaded) = load(&planned, &cpu, unit.file, unit.unit, wanted.collect()).await? else {
+    let Some(loaded) = load(&planned, &workers, unit.file, unit.unit, wanted.collect()).await? else {
         return stream(planned, unit, None, batches).await;
     };
     let loaded = Arc::new(loaded);
@@ -93,7 +89,7 @@ async fn read(
     while next < rows {
         let (planned, loaded, keep) = (planned.clone(), loaded.clone(), keep.clone());
         let build = move || build(&planned, unit, &loaded, keep.as_deref(), next..rows);
-        let (built, end) = on_thread(&cpu, build).await??;
+        let (built, end) = workers.run(build).await??;
         next = end;
         if !built.is_empty() && batches.send(Ok(built)).await.is_err() {
             return Ok(());

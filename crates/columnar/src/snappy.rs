@@ -1,0 +1,242 @@
+//! Decompression of snappy blocks, made for columns of strings: short literals and short copies in turns.
+//!
+//! What a tag says is copied in blocks of one size, whatever its length: what is too much, the next tag overwrites.
+//! So the buffer is a little longer than what comes out of it.
+
+/// Bytes that the buffer has behind what comes out.
+pub(crate) const SLACK: usize = BLOCK;
+/// What is copied at once; no copy of a tag is longer, and no literal whose length the tag itself has.
+const BLOCK: usize = 64;
+const HALF: usize = 16;
+/// A buffer of more bytes than these is never asked for.
+const MOST_BYTES: u64 = u32::MAX as u64;
+
+/// What a tag says of a copy. Looked up, since which form a copy has cannot be foreseen by the processor.
+#[derive(Clone, Copy, Default)]
+struct Copy {
+    /// Which bits of the four bytes behind the tag are of the offset.
+    mask: u32,
+    length: u8,
+    /// The higher bits of the offset.
+    high: u8,
+}
+
+static COPIES: [Copy; 256] = copies();
+
+#[expect(clippy::indexing_slicing, reason = "computed by the compiler")]
+const fn copies() -> [Copy; 256] {
+    let mut copies = [Copy { mask: 0, length: 0, high: 0 }; 256];
+    let mut tag = 0;
+    while tag < 256 {
+        copies[tag] = match tag & 3 {
+            1 => Copy { mask: 0xff, length: 4 + (tag >> 2 & 7) as u8, high: (tag >> 5) as u8 },
+            2 => Copy { mask: 0xffff, length: 1 + (tag >> 2) as u8, high: 0 },
+            _ => Copy { mask: u32::MAX, length: 1 + (tag >> 2) as u8, high: 0 },
+        };
+        tag += 1;
+    }
+    copies
+}
+
+/// How many bytes come out of a block.
+pub(crate) fn length(from: &[u8]) -> Result<usize, String> {
+    Ok(header(from)?.0)
+}
+
+/// The length of what comes out, and the tags behind it.
+fn header(from: &[u8]) -> Result<(usize, &[u8]), String> {
+    let wrong = || "a snappy block without a length".to_owned();
+    let mut length = 0_u64;
+    for (at, byte) in from.iter().take(5).enumerate() {
+        length |= u64::from(byte & 0x7f) << (7 * at);
+        if byte & 0x80 == 0 {
+            let tags = from.get(at + 1..).unwrap_or_default();
+            let length = usize::try_from(length).ok().filter(|_| length <= MOST_BYTES);
+            return length.map(|length| (length, tags)).ok_or_else(wrong);
+        }
+    }
+    Err(wrong())
+}
+
+/// Decompresses a block, and returns how many bytes came out; `into` has [`SLACK`] bytes more than that.
+pub(crate) fn decompress(from: &[u8], into: &mut [u8]) -> Result<usize, String> {
+    let early = || "a snappy block ends early".to_owned();
+    let (length, mut tags) = header(from)?;
+    if into.len() < length.saturating_add(SLACK) {
+        return Err("a snappy block that is longer than it says".to_owned());
+    }
+    let mut done = 0;
+    while let Some((tag, behind)) = tags.split_first() {
+        let bits = usize::from(tag >> 2);
+        let copied = match tag & 3 {
+            0 if bits < 60
+                && let Some(block) = behind.first_chunk::<BLOCK>()
+                && let Some(to) = into.get_mut(done..).and_then(|to| to.first_chunk_mut::<BLOCK>()) =>
+            {
+                *to = *block;
+                tags = behind.get(bits + 1..).ok_or_else(early)?;
+                bits + 1
+            }
+            0 => {
+                let (literal, behind) = long_literal(bits, behind).ok_or_else(early)?;
+                let to = into.get_mut(done..).and_then(|to| to.get_mut(..literal.len()));
+                to.ok_or_else(early)?.copy_from_slice(literal);
+                tags = behind;
+                literal.len()
+            }
+            kind => {
+                let copy = COPIES.get(usize::from(*tag)).copied().unwrap_or_default();
+                let word = match behind.first_chunk::<4>() {
+                    Some(word) => u32::from_le_bytes(*word),
+                    None => behind.iter().rev().fold(0, |word, byte| word << 8 | u32::from(*byte)),
+                };
+                tags = behind.get(1 << kind >> 1..).ok_or_else(early)?;
+                let offset = (word & copy.mask | u32::from(copy.high) << 8) as usize;
+                let source = done.checked_sub(offset).filter(|_| offset > 0);
+                let source = source.ok_or("a snappy block that copies what is not there")?;
+                let copied = usize::from(copy.length);
+                repeat(into, source, done, copied);
+                copied
+            }
+        };
+        done += copied;
+        // Every copy may write a whole block: this keeps the next one within the buffer.
+        if done > length {
+            return Err("a snappy block that is longer than it says".to_owned());
+        }
+    }
+    if done == length { Ok(length) } else { Err("a snappy block that is shorter than it says".to_owned()) }
+}
+
+/// A literal that has its length behind the tag, or that is near the end of the block; and what lies behind it.
+fn long_literal(bits: usize, behind: &[u8]) -> Option<(&[u8], &[u8])> {
+    let width = bits.saturating_sub(59);
+    let (length, behind) = behind.split_at_checked(width)?;
+    let length = match width {
+        0 => bits,
+        _ => length.iter().rev().fold(0, |length, byte| length << 8 | usize::from(*byte)),
+    };
+    behind.split_at_checked(length.checked_add(1)?)
+}
+
+/// Copies up to 64 bytes from `source` to `to`, which is behind it and may lie within what is copied; what follows is
+/// overwritten up to the end of the block.
+#[inline(always)]
+fn repeat(bytes: &mut [u8], source: usize, to: usize, length: usize) {
+    let distance = to - source;
+    if distance >= length {
+        // Of known size, so that neither is a call.
+        if length <= HALF {
+            block::<HALF>(bytes, source, to);
+        } else {
+            block::<BLOCK>(bytes, source, to);
+        }
+        return;
+    }
+    // What was copied is copied again, each time twice as much.
+    let mut copied = 0;
+    while copied < length {
+        let step = (distance + copied).min(length - copied);
+        bytes.copy_within(source..source + step, to + copied);
+        copied += step;
+    }
+}
+
+/// Copies a block, which may overlap with where it goes.
+#[inline(always)]
+fn block<const SIZE: usize>(bytes: &mut [u8], source: usize, to: usize) {
+    let Some(block) = bytes.get(source..).and_then(|from| from.first_chunk::<SIZE>()) else { return };
+    let block = *block;
+    let Some(place) = bytes.get_mut(to..).and_then(|to| to.first_chunk_mut::<SIZE>()) else { return };
+    *place = block;
+}
+
+#[cfg(test)]
+mod tests {
+    use proptest::prelude::*;
+
+    use super::*;
+
+    fn decompressed(from: &[u8], room: usize) -> Result<Vec<u8>, String> {
+        let mut into = vec![0; room + SLACK];
+        let made = decompress(from, &mut into)?;
+        into.truncate(made);
+        Ok(into)
+    }
+
+    fn compressed(bytes: &[u8]) -> Vec<u8> {
+        snap::raw::Encoder::new().compress_vec(bytes).unwrap()
+    }
+
+    #[test]
+    fn literals_and_copies_of_every_form() {
+        // Of each: a literal with its length in the tag, in one byte and in two, copies with offsets of one byte, two
+        // and four, and one that copies what it makes.
+        let mut block = vec![0xc8, 0x02, 2 << 2, b'a', b'b', b'c'];
+        block.extend([60 << 2, 69]);
+        block.extend(0..70);
+        block.extend([61 << 2, 99, 0]);
+        block.extend(100..200);
+        block.extend([1 << 2 | 1, 3]);
+        block.extend([63 << 2 | 2, 173, 0]);
+        block.extend([63 << 2 | 3, 1, 0, 0, 0]);
+        block.extend([21 << 2 | 2, 2, 0]);
+        let length = 3 + 70 + 100 + 5 + 64 + 64 + 22;
+        assert_eq!(length, 328);
+        let ours = decompressed(&block, length).unwrap();
+        assert_eq!(ours, snap::raw::Decoder::new().decompress_vec(&block).unwrap());
+    }
+
+    #[test]
+    fn blocks_that_are_wrong_are_errors() {
+        for block in [
+            &[][..],
+            &[0x80, 0x80, 0x80, 0x80, 0x80, 0x01],
+            &[0xff, 0xff, 0xff, 0xff, 0x7f],
+            &[3, 2 << 2, b'a'],
+            &[1, 2 << 2, b'a', b'b', b'c'],
+            &[9, 2 << 2, b'a', b'b', b'c'],
+            &[4, 1, 1],
+            &[8, 3 << 2, 1, 2, 3, 4, 1, 0],
+            &[8, 3 << 2, 1, 2, 3, 4, 3 << 2 | 2, 1],
+            &[8, 3 << 2, 1, 2, 3, 4, 3 << 2 | 3, 5, 0, 0, 0],
+            &[8, 63 << 2, 0xff, 0xff, 0xff, 0xff, 1],
+        ] {
+            assert!(decompressed(block, 64).is_err(), "{block:?}");
+        }
+        assert_eq!(decompressed(&[0], 0).unwrap(), b"");
+    }
+
+    proptest! {
+        #[test]
+        fn what_was_compressed_comes_back(
+            parts in prop::collection::vec((prop::collection::vec(0_u8..4, 1..90), 1_usize..40, any::<u16>()), 0..60),
+        ) {
+            let mut bytes = Vec::new();
+            for (part, times, salt) in parts {
+                (0..times).for_each(|_| bytes.extend(&part));
+                bytes.extend(salt.to_le_bytes());
+            }
+            let block = compressed(&bytes);
+            prop_assert_eq!(length(&block).unwrap(), bytes.len());
+            prop_assert_eq!(decompressed(&block, bytes.len()).unwrap(), bytes);
+        }
+
+        #[test]
+        fn damage_is_found_as_by_others(
+            bytes in prop::collection::vec(0_u8..8, 0..3000),
+            damage in prop::collection::vec((any::<prop::sample::Index>(), any::<u8>()), 1..4),
+            cut in any::<prop::sample::Index>(),
+        ) {
+            let mut block = compressed(&bytes);
+            for (at, byte) in damage {
+                let at = at.index(block.len());
+                block[at] = byte;
+            }
+            block.truncate(cut.index(block.len() * 4).max(1));
+            let room = length(&block).unwrap_or(0).min(1 << 20);
+            let theirs = snap::raw::Decoder::new().decompress_vec(&block).ok().filter(|made| made.len() <= room);
+            prop_assert_eq!(decompressed(&block, room).ok(), theirs);
+        }
+    }
+}
