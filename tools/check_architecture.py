@@ -33,7 +33,7 @@ NEVER = {"storage": {"arrow", "parquet", "orc"}}
 VAGUE = {"common", "core", "types", "utils", "util", "prelude", "helpers", "misc"}
 ONE_VERSION = ["arrow", "object_store", "pyo3"]
 MANIFESTS = ("crates/*/Cargo.toml", "python/Cargo.toml", "bench/columns/Cargo.toml")
-UNSAFE_IN = ("crates/storage/src/sink", "crates/columnar/src/codes", "crates/columnar/src/prefetch",
+UNSAFE_IN = ("crates/storage/src/sink/uring", "crates/columnar/src/codes", "crates/columnar/src/prefetch",
              "crates/columnar/src/utf8")
 LONG, TOO_LONG = 400, 600
 

@@ -91,6 +91,15 @@ pub enum Error {
         source: Arc<object_store::Error>,
     },
 
+    /// A file cannot be written; the system's error is the source. Make room, or choose another place.
+    #[error("{path}: cannot be written: {source}")]
+    Write {
+        /// The file, or the path within the store.
+        path: PathBuf,
+        /// The system's error.
+        source: Arc<std::io::Error>,
+    },
+
     /// The upload does not exist: it was completed, aborted, or never begun for this path. Begin a new one.
     #[error("{path}: no such upload")]
     NoSuchUpload {
@@ -163,6 +172,11 @@ impl Error {
         }
     }
 
+    /// The system's error about a write to `path`.
+    pub(crate) fn write(path: impl Into<PathBuf>, source: std::io::Error) -> Self {
+        Self::Write { path: path.into(), source: Arc::new(source) }
+    }
+
     /// Whether the same request may succeed when it is sent again.
     pub fn is_retryable(&self) -> bool {
         match self {
@@ -175,6 +189,7 @@ impl Error {
             | Self::Range { .. }
             | Self::Deadline { .. }
             | Self::ImpossiblePath { .. }
+            | Self::Write { .. }
             | Self::NoSuchUpload { .. }
             | Self::InvalidUpload { .. }
             | Self::OriginConfig { .. }

@@ -1,0 +1,249 @@
+//! Sinks: bytes on their way to a file or an object, which has its name when it is whole and not before.
+//!
+//! ```text
+//! writer -> Sink::write -> slot -> engine's thread -> ring: positioned writes | io_uring     a local file
+//!                       -> part -> put_part, a few at a time                                 an object
+//! ```
+//!
+//! A sink that fails says so at the next write and when it is finished. A sink that is dropped leaves nothing behind.
+
+mod engine;
+mod file;
+mod object;
+mod ring;
+mod slot;
+mod staged;
+#[cfg(test)]
+mod tests;
+#[cfg(target_os = "linux")]
+mod uring;
+
+use std::{fmt, io, path::Path, str::FromStr, sync::Arc};
+
+use async_trait::async_trait;
+use object_store::ObjectStore;
+
+use self::{
+    engine::Command,
+    file::FileSink,
+    object::ObjectSink,
+    ring::{PositionedWrites, Ring},
+    slot::Pool,
+};
+use crate::{ByteSize, Error, Result};
+
+/// Takes bytes in order, and makes a file or an object of them.
+#[async_trait]
+pub trait Sink: Send {
+    /// Appends bytes. Waits where what was given before is not written yet; an error may be that of bytes given
+    /// before. After an error, all that is left is to drop the sink.
+    async fn write(&mut self, bytes: &[u8]) -> Result<()>;
+
+    /// Bytes that were given so far.
+    fn position(&self) -> u64;
+
+    /// Writes what is left and gives the file or object its name, in place of one that had it. Returns its size in
+    /// bytes. After an error there is nothing under that name, or what was there before.
+    async fn finish(self: Box<Self>) -> Result<u64>;
+}
+
+/// How local files are written.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+pub enum SinkKind {
+    /// Whatever was fastest when it was measured.
+    #[default]
+    Auto,
+    /// Positioned writes from a thread.
+    Thread,
+    /// io_uring, through the system's cache; a thread where the system has no io_uring.
+    IoUring,
+    /// io_uring, past the system's cache.
+    IoUringDirect,
+}
+
+/// What holds of a file once it is finished.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+pub enum Durability {
+    /// It survives a loss of power.
+    #[default]
+    Fsync,
+    /// It survives the end of the process.
+    None,
+}
+
+/// How sinks write.
+#[derive(Clone, Debug)]
+pub struct SinkOptions {
+    kind: SinkKind,
+    durability: Durability,
+    slot_size: ByteSize,
+    slots: usize,
+    part_size: ByteSize,
+    parts: usize,
+}
+
+/// Bytes that are handed to the system at once.
+const SLOT_SIZE: ByteSize = ByteSize::mib(1);
+/// Slots under way.
+const SLOTS: usize = 8;
+/// Bytes of a part of an object: an object has at most 10,000 parts.
+const PART_SIZE: ByteSize = ByteSize::mib(16);
+/// Parts of an object under way.
+const PARTS: usize = 4;
+
+impl Default for SinkOptions {
+    fn default() -> Self {
+        Self {
+            kind: SinkKind::Auto,
+            durability: Durability::Fsync,
+            slot_size: SLOT_SIZE,
+            slots: SLOTS,
+            part_size: PART_SIZE,
+            parts: PARTS,
+        }
+    }
+}
+
+impl SinkOptions {
+    /// How local files are written. Default: whatever was fastest when it was measured.
+    pub fn with_kind(mut self, kind: SinkKind) -> Self {
+        self.kind = kind;
+        self
+    }
+
+    /// What holds of a file once it is finished. Default: it survives a loss of power.
+    pub fn with_durability(mut self, durability: Durability) -> Self {
+        self.durability = durability;
+        self
+    }
+
+    /// Bytes that are handed to the system at once, and how many such slots are under way. Default: 8 of 1 MiB.
+    pub fn with_slots(mut self, slots: usize, size: ByteSize) -> Self {
+        (self.slots, self.slot_size) = (slots, size);
+        self
+    }
+
+    /// Bytes of a part of an object, and how many parts are sent at a time. Default: 4 of 16 MiB.
+    pub fn with_parts(mut self, parts: usize, size: ByteSize) -> Self {
+        (self.parts, self.part_size) = (parts, size);
+        self
+    }
+}
+
+/// Makes sinks, which share a thread and slots. Cheap to clone.
+#[derive(Clone)]
+pub struct Sinks {
+    options: Arc<SinkOptions>,
+    files: Arc<parking_lot::Mutex<Option<Files>>>,
+}
+
+/// What sinks of local files share: begun with the first of them.
+#[derive(Clone)]
+struct Files {
+    commands: std::sync::mpsc::Sender<Command>,
+    pool: Pool,
+    direct: bool,
+}
+
+impl Sinks {
+    /// Sinks with these options.
+    pub fn new(options: SinkOptions) -> Self {
+        Self { options: Arc::new(options), files: Arc::default() }
+    }
+
+    /// A local file. Folders that are missing are made.
+    pub async fn file(&self, path: &Path) -> Result<Box<dyn Sink>> {
+        let Files { commands, pool, direct } = self.files().map_err(|error| Error::write(path, error))?;
+        let durability = self.options.durability;
+        Ok(Box::new(FileSink::create(path.to_owned(), commands, pool, direct, durability).await?))
+    }
+
+    /// An object of a store.
+    pub fn object(&self, store: Arc<dyn ObjectStore>, path: object_store::path::Path) -> Box<dyn Sink> {
+        let bytes = usize::try_from(self.options.part_size.as_u64()).unwrap_or(usize::MAX);
+        Box::new(ObjectSink::new(store, path, bytes, self.options.parts))
+    }
+
+    fn files(&self) -> io::Result<Files> {
+        let mut files = self.files.lock();
+        if let Some(files) = &*files {
+            return Ok(files.clone());
+        }
+        let begun = match self.options.kind {
+            SinkKind::Auto | SinkKind::Thread => self.begin(PositionedWrites::default(), false)?,
+            kind => self.begin_uring(kind == SinkKind::IoUringDirect)?,
+        };
+        tracing::debug!(asked = %self.options.kind, direct = begun.direct, "files are written");
+        Ok(files.insert(begun).clone())
+    }
+
+    #[cfg(target_os = "linux")]
+    fn begin_uring(&self, direct: bool) -> io::Result<Files> {
+        self.begin_or_thread(uring::Uring::new(), direct)
+    }
+
+    #[cfg(not(target_os = "linux"))]
+    fn begin_uring(&self, _: bool) -> io::Result<Files> {
+        self.begin_or_thread(Err::<PositionedWrites, _>(io::ErrorKind::Unsupported.into()), false)
+    }
+
+    /// With a ring, or where there is none with a thread's own writes.
+    fn begin_or_thread(
+        &self,
+        ring: io::Result<impl Ring + Send + 'static>,
+        direct: bool,
+    ) -> io::Result<Files> {
+        match ring {
+            Ok(ring) => self.begin(ring, direct),
+            Err(error) => {
+                tracing::info!(%error, "the system gives no io_uring: files are written by a thread");
+                self.begin(PositionedWrites::default(), direct)
+            }
+        }
+    }
+
+    fn begin(&self, ring: impl Ring + Send + 'static, direct: bool) -> io::Result<Files> {
+        let (commands, received) = std::sync::mpsc::channel();
+        let size = usize::try_from(self.options.slot_size.as_u64()).unwrap_or(usize::MAX);
+        let pool = Pool::new(self.options.slots, size);
+        let thread = std::thread::Builder::new().name("stylobate-sink".to_owned());
+        thread.spawn(move || engine::run(ring, &received))?;
+        Ok(Files { commands, pool, direct })
+    }
+}
+
+impl fmt::Debug for Sinks {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.debug_struct("Sinks").field("options", &self.options).finish_non_exhaustive()
+    }
+}
+
+impl fmt::Display for SinkKind {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.write_str(match self {
+            Self::Auto => "auto",
+            Self::Thread => "thread",
+            Self::IoUring => "io_uring",
+            Self::IoUringDirect => "io_uring_direct",
+        })
+    }
+}
+
+/// The name of no kind of sink.
+#[derive(Clone, Debug, PartialEq, Eq, thiserror::Error)]
+#[error("there is no sink {0:?}: auto, thread, io_uring or io_uring_direct")]
+pub struct UnknownSinkError(pub String);
+
+impl FromStr for SinkKind {
+    type Err = UnknownSinkError;
+
+    fn from_str(name: &str) -> std::result::Result<Self, Self::Err> {
+        match name.replace('-', "_").as_str() {
+            "auto" => Ok(Self::Auto),
+            "thread" => Ok(Self::Thread),
+            "io_uring" => Ok(Self::IoUring),
+            "io_uring_direct" => Ok(Self::IoUringDirect),
+            _ => Err(UnknownSinkError(name.to_owned())),
+        }
+    }
+}

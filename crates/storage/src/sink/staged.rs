@@ -1,0 +1,139 @@
+//! A file that gets its name when it is whole: until then it has another one beside it.
+//!
+//! ```text
+//! .<name>.<16 hexadecimal digits>.part     locked by the process that writes it
+//! ```
+//!
+//! Such files that no process has locked were left by one that was killed; the next that writes the same name removes
+//! them.
+
+use std::{
+    fs::{File, OpenOptions, TryLockError},
+    io,
+    path::{Path, PathBuf},
+};
+
+use crate::{Error, Result};
+
+const SUFFIX: &str = ".part";
+
+/// A file under the name that it has while it is written. Dropped without [`Staged::publish`], it is removed.
+#[derive(Debug)]
+pub(super) struct Staged {
+    path: PathBuf,
+    staged: PathBuf,
+    is_published: bool,
+}
+
+impl Staged {
+    /// Makes folders that are missing, removes what others left, and opens a new file.
+    pub(super) fn create(path: &Path, options: &OpenOptions) -> Result<(Self, File)> {
+        let failed = |source: io::Error| Error::write(path, source);
+        let (folder, name) = place(path).ok_or_else(|| failed(io::ErrorKind::InvalidFilename.into()))?;
+        std::fs::create_dir_all(folder).map_err(failed)?;
+        remove_leftovers(folder, name).map_err(failed)?;
+        loop {
+            let staged = folder.join(format!(".{name}.{:016x}{SUFFIX}", rand::random::<u64>()));
+            let file = options.open(&staged).map_err(failed)?;
+            // Somebody who looks for leftovers may have come between the two. Where a file system has no locks,
+            // nobody removes any.
+            let is_lost = matches!(file.try_lock(), Err(TryLockError::WouldBlock)) || !staged.exists();
+            let staged = Self { path: path.to_owned(), staged, is_published: is_lost };
+            if !is_lost {
+                return Ok((staged, file));
+            }
+        }
+    }
+
+    /// Gives the file its name, in place of one that had it.
+    pub(super) fn publish(mut self, durable: bool) -> io::Result<()> {
+        std::fs::rename(&self.staged, &self.path)?;
+        self.is_published = true;
+        match self.path.parent() {
+            Some(folder) if durable => File::open(folder_or_here(folder))?.sync_all(),
+            _ => Ok(()),
+        }
+    }
+}
+
+impl Drop for Staged {
+    fn drop(&mut self) {
+        if !self.is_published
+            && let Err(error) = std::fs::remove_file(&self.staged)
+        {
+            tracing::warn!(path = %self.staged.display(), %error, "unfinished file not removed");
+        }
+    }
+}
+
+fn place(path: &Path) -> Option<(&Path, &str)> {
+    Some((folder_or_here(path.parent()?), path.file_name()?.to_str()?))
+}
+
+fn folder_or_here(folder: &Path) -> &Path {
+    if folder.as_os_str().is_empty() { Path::new(".") } else { folder }
+}
+
+fn remove_leftovers(folder: &Path, name: &str) -> io::Result<()> {
+    for entry in std::fs::read_dir(folder)? {
+        let entry = entry?;
+        let is_leftover = entry.file_name().to_str().is_some_and(|found| is_staged(found, name));
+        let Some(file) = is_leftover.then(|| File::open(entry.path()).ok()).flatten() else { continue };
+        match file.try_lock() {
+            Ok(()) => std::fs::remove_file(entry.path()).or_else(|error| match error.kind() {
+                io::ErrorKind::NotFound => Ok(()),
+                _ => Err(error),
+            })?,
+            Err(TryLockError::WouldBlock | TryLockError::Error(_)) => {}
+        }
+    }
+    Ok(())
+}
+
+/// Whether a file's name is one that `name` may have had while it was written.
+fn is_staged(found: &str, name: &str) -> bool {
+    let digits = found.strip_prefix('.').and_then(|rest| rest.strip_prefix(name)?.strip_prefix('.'));
+    let digits = digits.and_then(|rest| rest.strip_suffix(SUFFIX));
+    digits.is_some_and(|digits| digits.len() == 16 && digits.bytes().all(|byte| byte.is_ascii_hexdigit()))
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn options() -> OpenOptions {
+        let mut options = OpenOptions::new();
+        options.write(true).create_new(true);
+        options
+    }
+
+    #[test]
+    fn only_what_nobody_writes_any_more_is_removed() {
+        let folder = tempfile::tempdir().unwrap();
+        let path = folder.path().join("a.parquet");
+        let left = folder.path().join(".a.parquet.0123456789abcdef.part");
+        let other = folder.path().join(".b.parquet.0123456789abcdef.part");
+        std::fs::write(&left, "x").unwrap();
+        std::fs::write(&other, "x").unwrap();
+        let (first, _first_file) = Staged::create(&path, &options()).unwrap();
+        let (second, _second_file) = Staged::create(&path, &options()).unwrap();
+        assert!(!left.exists() && other.exists() && first.staged.exists());
+        first.publish(true).unwrap();
+        drop(second);
+        let mut names: Vec<_> =
+            std::fs::read_dir(folder.path()).unwrap().map(|entry| entry.unwrap().file_name()).collect();
+        names.sort();
+        assert_eq!(names, [".b.parquet.0123456789abcdef.part", "a.parquet"]);
+    }
+
+    #[test]
+    fn missing_folders_are_made() {
+        let folder = tempfile::tempdir().unwrap();
+        let path = folder.path().join("a/b/c.parquet");
+        let (staged, _file) = Staged::create(&path, &options()).unwrap();
+        assert!(!path.exists());
+        staged.publish(false).unwrap();
+        assert!(path.exists());
+        assert!(Staged::create(Path::new("/"), &options()).is_err());
+    }
+}

@@ -1,0 +1,202 @@
+//! Writes by io_uring: several under way at once, completed in whatever order the system likes.
+//!
+//! A write and its slot are kept in a seat until the completion with that seat's number and generation arrives, so no
+//! buffer is used again, or freed, while the system may still read it.
+
+#![expect(unsafe_code, reason = "the kernel reads buffers that it is told the addresses of")]
+
+use std::{
+    collections::HashMap,
+    io,
+    os::fd::{AsRawFd, RawFd},
+};
+
+use io_uring::{IoUring, opcode, squeue, types};
+
+use super::ring::{Ring, Write};
+
+/// Writes under way at most; more wait for a seat.
+const SEATS: u32 = 64;
+/// Slots that are registered at most; others are written as well, a little slower.
+const REGISTERED: u32 = 1024;
+
+/// A ring of the kernel.
+pub(super) struct Uring {
+    ring: IoUring,
+    seats: Vec<Seat>,
+    free: Vec<u32>,
+    /// Submitted while all seats were taken, or what the kernel did not take yet.
+    waiting: std::collections::VecDeque<Write>,
+    /// The address under which the kernel knows a slot; `None` where it registers nothing.
+    registered: Option<HashMap<u16, usize>>,
+    /// Why the kernel takes nothing any more.
+    broken: Option<i32>,
+}
+
+#[derive(Default)]
+struct Seat {
+    generation: u32,
+    write: Option<Write>,
+}
+
+impl Uring {
+    /// A ring, or why the system gives none: an old kernel, or a container that refuses them.
+    pub(super) fn new() -> io::Result<Self> {
+        let ring = IoUring::builder().setup_clamp().build(SEATS)?;
+        let registered = ring.submitter().register_buffers_sparse(REGISTERED).ok().map(|()| HashMap::new());
+        let seats = (0..SEATS).map(|_| Seat::default()).collect();
+        Ok(Self {
+            ring,
+            seats,
+            free: (0..SEATS).collect(),
+            waiting: Default::default(),
+            registered,
+            broken: None,
+        })
+    }
+
+    /// Tells the kernel the address of a slot, once; whether it knows it.
+    fn register(&mut self, write: &Write) -> bool {
+        let Some(registered) = &mut self.registered else { return false };
+        let whole = write.slot.whole();
+        let (index, address) = (write.slot.index(), whole.as_ptr() as usize);
+        if u32::from(index) >= REGISTERED {
+            return false;
+        }
+        if registered.get(&index) == Some(&address) {
+            return true;
+        }
+        let buffer = libc::iovec { iov_base: whole.as_ptr().cast_mut().cast(), iov_len: whole.len() };
+        // SAFETY: the kernel only reads it, for writes whose slot is in a seat. A slot that is freed leaves nothing
+        // but a mapping that no write names: a later slot with its index is registered anew.
+        let told =
+            unsafe { self.ring.submitter().register_buffers_update(u32::from(index), &[buffer], None) };
+        match told {
+            Ok(()) => {
+                registered.insert(index, address);
+                true
+            }
+            Err(_) => {
+                // Such as a limit on locked memory: then none is.
+                self.registered = None;
+                false
+            }
+        }
+    }
+
+    /// Puts those that wait into seats, as far as there are any.
+    fn seat(&mut self) {
+        while let Some(write) = self.waiting.pop_front() {
+            let Some(number) = self.free.pop() else {
+                self.waiting.push_front(write);
+                return;
+            };
+            let is_registered = self.register(&write);
+            let Some(seat) = self.seats.get_mut(number as usize) else { return };
+            let entry = entry(&write, is_registered).user_data(tag(number, seat.generation));
+            seat.write = Some(write);
+            // SAFETY: file and slot are in the seat until the completion with this tag arrives.
+            let pushed = unsafe { self.ring.submission().push(&entry) };
+            if pushed.is_err() {
+                // The queue is as long as there are seats, unless the kernel made it shorter.
+                self.waiting.extend(seat.write.take());
+                self.free.push(number);
+                return;
+            }
+        }
+    }
+
+    /// One of those that a broken ring leaves unfinished. The kernel may still read what it was given: that is never
+    /// freed, and another slot takes its place.
+    fn abandoned(&mut self) -> Option<Write> {
+        if let Some(write) = self.waiting.pop_front() {
+            return Some(write);
+        }
+        let number = self.seats.iter().position(|seat| seat.write.is_some())?;
+        let mut write = self.seats.get_mut(number)?.write.take()?;
+        self.free.push(number as u32);
+        let replacement = write.slot.replacement();
+        std::mem::forget(std::mem::replace(&mut write.slot, replacement));
+        Some(write)
+    }
+
+    /// The write whose completion this is.
+    fn leave(&mut self, tag: u64) -> Option<Write> {
+        let number = tag as u32;
+        let seat = self.seats.get_mut(number as usize)?;
+        if seat.generation != (tag >> 32) as u32 {
+            return None;
+        }
+        let write = seat.write.take()?;
+        seat.generation = seat.generation.wrapping_add(1);
+        self.free.push(number);
+        Some(write)
+    }
+}
+
+fn tag(number: u32, generation: u32) -> u64 {
+    u64::from(generation) << 32 | u64::from(number)
+}
+
+fn entry(write: &Write, is_registered: bool) -> squeue::Entry {
+    let fd: RawFd = write.target.file.as_raw_fd();
+    let (left, position) = (write.left(), write.position());
+    let length = u32::try_from(left.len()).unwrap_or(u32::MAX);
+    if is_registered {
+        let opcode = opcode::WriteFixed::new(types::Fd(fd), left.as_ptr(), length, write.slot.index());
+        opcode.offset(position).build()
+    } else {
+        opcode::Write::new(types::Fd(fd), left.as_ptr(), length).offset(position).build()
+    }
+}
+
+impl Ring for Uring {
+    fn submit(&mut self, write: Write) {
+        self.waiting.push_back(write);
+        if self.broken.is_some() {
+            return;
+        }
+        self.seat();
+        // What the kernel does not take now, it takes when it is waited for.
+        let _ = self.ring.submit();
+    }
+
+    fn wait(&mut self) -> Option<(Write, io::Result<usize>)> {
+        loop {
+            if self.under_way() == 0 {
+                return None;
+            }
+            if let Some(error) = self.broken {
+                return Some((self.abandoned()?, Err(io::Error::from_raw_os_error(error))));
+            }
+            let completion = self.ring.completion().next();
+            if let Some(completion) = completion {
+                let Some(write) = self.leave(completion.user_data()) else { continue };
+                self.seat();
+                let result = completion.result();
+                let written = match u32::try_from(result) {
+                    Ok(bytes) => Ok(bytes as usize),
+                    Err(_) => Err(io::Error::from_raw_os_error(result.saturating_neg())),
+                };
+                return Some((write, written));
+            }
+            match self.ring.submit_and_wait(1) {
+                Ok(_) => {}
+                Err(error)
+                    if matches!(error.raw_os_error(), Some(libc::EINTR | libc::EAGAIN | libc::EBUSY)) => {}
+                Err(error) => self.broken = Some(error.raw_os_error().unwrap_or(libc::EIO)),
+            }
+        }
+    }
+
+    fn under_way(&self) -> usize {
+        self.seats.len() - self.free.len() + self.waiting.len()
+    }
+}
+
+impl Drop for Uring {
+    fn drop(&mut self) {
+        // Buffers are freed after the kernel has left them.
+        while self.wait().is_some() {}
+    }
+}
