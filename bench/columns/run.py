@@ -137,7 +137,7 @@ def filtered(arguments, file: Path, threads: int) -> dict:
 
     def duck() -> None:
         sql = f"SELECT {', '.join(Q6_COLUMNS)} FROM '{file}' WHERE {Q6}"
-        assert connection.sql(sql).fetch_arrow_table().num_rows == Q6_ROWS
+        assert connection.sql(sql).to_arrow_table().num_rows == Q6_ROWS
 
     return {"title": "Q6 over lineitem, warm", "threads": threads, "stylobate": ours["stylobate_s"],
             "pyarrow": timed(arguments.rounds, pyarrow), "duckdb": timed(arguments.rounds, duck),
@@ -197,8 +197,9 @@ def polars(arguments, file: Path, threads: int) -> float:
     return float(subprocess.run(command, check=True, capture_output=True, text=True, env=environment).stdout)
 
 
-def run(arguments, file: Path, threads: int, *flags: str) -> dict:
-    command = [arguments.binary, file, "--threads", str(threads), "--rounds", str(arguments.rounds), *flags]
+def run(arguments, file: Path, threads: int, *flags: str, rounds: int | None = None) -> dict:
+    rounds = arguments.rounds if rounds is None else rounds
+    command = [arguments.binary, file, "--threads", str(threads), "--rounds", str(rounds), *flags]
     # What leaves a cache in use makes room for what enters it. Here the cache is emptied between rounds, and the
     # allocator must not give its memory back meanwhile: pages of the system cost more than any decoding.
     environment = os.environ | {"MIMALLOC_PURGE_DELAY": "60000"}
@@ -207,8 +208,8 @@ def run(arguments, file: Path, threads: int, *flags: str) -> dict:
 
 
 PYARROW_MEMORY = """
-import resource, sys, pyarrow.parquet as pq
-peak = lambda: resource.getrusage(resource.RUSAGE_SELF).ru_maxrss
+import sys, pyarrow.parquet as pq
+peak = lambda: next(int(line.split()[1]) for line in open("/proc/self/status") if line.startswith("VmHWM"))
 start = peak()
 table = pq.read_table(sys.argv[1], read_dictionary=sys.argv[2].split(","), use_threads=False)
 print(peak() - start)
@@ -219,18 +220,10 @@ def memory(arguments, file: Path) -> None:
     """Peak of a process that reads the strings as dictionaries and keeps them, above what it took to start."""
     command = [sys.executable, "-c", PYARROW_MEMORY, file, ",".join(NAMES)]
     pyarrow = int(subprocess.run(command, check=True, capture_output=True, text=True).stdout)
-    ours = [peak([arguments.binary, file, *flags, "--dictionary", "--alone", "--rounds", "0"])
-            for flags in (["--columns", NAMES[0], "--where", f"{NAMES[0]} IS NULL"], [])]
+    ours = [run(arguments, file, 1, *flags, "--dictionary", "--alone", rounds=0)["peak_kib"]
+            for flags in (("--columns", NAMES[0], "--where", f"{NAMES[0]} IS NULL"), ())]
     print(f"\n100,000 distinct, as dictionary, peak of memory above the start: "
           f"stylobate {(ours[1] - ours[0]) / 1024:,.0f} MiB, pyarrow {pyarrow / 1024:,.0f} MiB")
-
-
-def peak(command: list) -> int:
-    """Kilobytes."""
-    process = subprocess.Popen(command, stdout=subprocess.DEVNULL)
-    _, status, usage = os.wait4(process.pid, 0)
-    assert status == 0, command
-    return usage.ru_maxrss
 
 
 def timed(rounds: int, read) -> float:

@@ -96,7 +96,7 @@ fn main() -> Result<()> {
     }
     let report = serde_json::json!({
         "file": arguments.file, "threads": arguments.threads, "rows": rows.0,
-        "stylobate_s": median(&mut ours), "parquet_rs_s": median(&mut theirs),
+        "stylobate_s": median(&mut ours), "parquet_rs_s": median(&mut theirs), "peak_kib": peak_kib()?,
     });
     println!("{report}");
     Ok(())
@@ -166,6 +166,13 @@ fn generate(scale: f64, file: &str) -> Result<()> {
     }
     writer.close()?;
     Ok(())
+}
+
+/// The most memory that the process has held so far.
+fn peak_kib() -> Result<u64> {
+    let status = std::fs::read_to_string("/proc/self/status")?;
+    let peak = status.lines().find_map(|line| line.strip_prefix("VmHWM:")?.split_whitespace().next());
+    peak.context("the system says how much memory a process has held")?.parse().context("a number")
 }
 
 fn median(times: &mut [f64]) -> Option<f64> {

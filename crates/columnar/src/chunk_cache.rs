@@ -3,9 +3,12 @@
 //! Everything here is keyed by a version of an object, so that nothing is ever stale; what belongs to versions that
 //! are gone is not asked for any more, and leaves first.
 
-use std::sync::{
-    Arc,
-    atomic::{AtomicU64, Ordering},
+use std::{
+    hash::{Hash, Hasher},
+    sync::{
+        Arc,
+        atomic::{AtomicU64, Ordering},
+    },
 };
 
 use quick_cache::{
@@ -22,12 +25,24 @@ use crate::{
 };
 
 /// One column of one row group or stripe of one version of an object.
-#[derive(Clone, Debug, PartialEq, Eq, Hash)]
+#[derive(Clone, Debug, PartialEq, Eq)]
 pub(crate) struct ChunkKey {
     pub(crate) object: ObjectHash,
     pub(crate) unit: u32,
     pub(crate) column: Projected,
     pub(crate) representation: Representation,
+}
+
+impl Hash for ChunkKey {
+    /// In two or three words: to look chunks up is mostly to hash their keys.
+    fn hash<H: Hasher>(&self, state: &mut H) {
+        let Self { object, unit, column, representation } = self;
+        object.hash(state);
+        state.write_u64(u64::from(*unit) << 32 ^ (column.root as u64) << 1 ^ *representation as u64);
+        if let Some(leaves) = &column.leaves {
+            leaves.hash(state);
+        }
+    }
 }
 
 /// The index of one leaf of one row group of one version of an object, with its bloom filter or without.
@@ -153,7 +168,11 @@ impl ChunkCache {
     ///
     /// Who holds several promises takes them in the order of their columns, so that no two wait for one another.
     pub(crate) async fn get_or_promise(&self, key: &ChunkKey) -> Found<'_> {
-        match self.chunks.get_value_or_guard_async(key).await {
+        let found = match self.chunks.get(key) {
+            Some(chunk) => Ok(chunk),
+            None => self.chunks.get_value_or_guard_async(key).await,
+        };
+        match found {
             Ok(chunk) => {
                 self.hits.fetch_add(1, Ordering::Relaxed);
                 Found::Chunk(chunk)
@@ -252,7 +271,7 @@ impl ChunkCache {
     }
 }
 
-fn cache<K: Eq + std::hash::Hash, V: Clone>(capacity: u64, usual_item: u64) -> Cache<K, V, Weigh>
+fn cache<K: Eq + Hash, V: Clone>(capacity: u64, usual_item: u64) -> Cache<K, V, Weigh>
 where
     Weigh: Weighter<K, V> + Clone,
 {

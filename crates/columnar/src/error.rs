@@ -71,6 +71,18 @@ pub enum Error {
         reason: String,
     },
 
+    /// A file cannot be written so: its format has no such type, or a value does not fit. Change the column or the
+    /// options; there is no file.
+    #[error("{object}: {}{reason}", place(None, .column.as_deref(), None))]
+    Unwritable {
+        /// The file.
+        object: String,
+        /// The column.
+        column: Option<String>,
+        /// What is wrong.
+        reason: String,
+    },
+
     /// No file has such a column. Correct its name.
     #[error("no column {column}: there are {available}")]
     NoSuchColumn {

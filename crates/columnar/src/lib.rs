@@ -38,6 +38,10 @@ pub use inspect::{
     PartInspection, SchemaNode, inspect, inspect_all,
 };
 pub use locate::Source;
+pub use parquet::{
+    ColumnOptions, Compression, DictionaryEncoding, Encoding, ParquetOptions, ParquetWriter, SortedBy,
+    StatisticsLevel, UnknownCompressionError, Written,
+};
 pub use predicate::{Column, CompareOp, Literal, Predicate, col};
 pub use scan::{Scan, ScanPart, ScanRequest, ScanStream};
 pub use table::Dictionaries;

@@ -182,6 +182,22 @@ impl Distinct {
         self.spans.len()
     }
 
+    /// The bytes of the value with this code.
+    pub(super) fn value(&self, code: u32) -> &[u8] {
+        let (start, length) = self.spans.get(code as usize).copied().unwrap_or_default();
+        self.bytes.get(start as usize..start as usize + length as usize).unwrap_or_default()
+    }
+
+    /// Bytes of all values.
+    pub(super) fn bytes(&self) -> usize {
+        self.bytes.len()
+    }
+
+    /// Bytes in memory.
+    pub(super) fn memory(&self) -> usize {
+        self.bytes.capacity() + self.spans.capacity() * 8 + self.table.buckets.len() * size_of::<Bucket>()
+    }
+
     /// Hands out the codes of the `count` values in `page`, some at a time and in order.
     pub(super) fn append(
         &mut self,

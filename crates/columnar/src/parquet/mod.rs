@@ -16,6 +16,7 @@ mod selected;
 mod statistics;
 mod stream;
 mod window;
+mod write;
 
 use std::{ops::Range, sync::Arc};
 
@@ -31,6 +32,10 @@ use parquet::{
 };
 use stylobate_storage::OpenObject;
 
+pub use self::write::{
+    ColumnOptions, Compression, DictionaryEncoding, Encoding, ParquetOptions, ParquetWriter, SortedBy,
+    StatisticsLevel, UnknownCompressionError, Written,
+};
 pub(crate) use self::{
     bytes::ParquetBytes, index::LeafIndex, page_statistics::PageStatistics, pages::Scratch,
     selected::SelectedPages, statistics::RowGroupStatistics,

@@ -1,0 +1,326 @@
+//! A column that arrives as dictionaries: its codes become the file's, and no row is hashed.
+//!
+//! Each code of an array is mapped to the code that its value has in the file. Only a value that occurs for the first
+//! time is looked at. So what a row costs is one lookup in the map, its bits, and one comparison for the statistics of
+//! its page where its value is new to that.
+
+use arrow::{
+    array::{Array, ArrayRef, AsArray, UInt64Array, downcast_dictionary_array},
+    buffer::{BooleanBuffer, NullBuffer},
+    compute::take,
+    datatypes::ArrowNativeType,
+    util::bit_iterator::BitSliceIterator,
+};
+use bytes::Bytes;
+use parquet::{
+    basic::{Encoding, PageType},
+    bloom_filter::Sbbf,
+    compression::{Codec, CodecOptionsBuilder, create_codec},
+    file::metadata::{ColumnChunkMetaData, OffsetIndexBuilder, PageEncodingStats},
+    schema::types::ColumnDescPtr,
+};
+
+use super::{
+    chunk::EncodedChunk,
+    hybrid,
+    options::ColumnPlan,
+    order::{ChunkBounds, Order, PageBounds},
+    page::{self, Kind},
+    plain,
+};
+use crate::parquet::distinct::Distinct;
+
+/// Stands in a map for a value that did not occur yet.
+const UNKNOWN: u32 = u32::MAX;
+/// Stands in a map for a value that is null.
+const NULL: u32 = u32::MAX - 1;
+
+/// Encodes one column chunk.
+pub(super) struct Coded {
+    descriptor: ColumnDescPtr,
+    plan: ColumnPlan,
+    codec: Option<Box<dyn Codec>>,
+    distinct: Distinct,
+    /// The values of the arrays that come now, and the file's code of each.
+    current: Option<ArrayRef>,
+    map: Vec<u32>,
+    page: Filling,
+    pages: Vec<Bytes>,
+    offsets: OffsetIndexBuilder,
+    bounds: ChunkBounds,
+    rows: usize,
+    nulls: usize,
+    data_pages: i32,
+    compressed: usize,
+    uncompressed: usize,
+    /// Of the memory that pages are made in.
+    body: Vec<u8>,
+}
+
+/// The page that is being filled.
+#[derive(Default)]
+struct Filling {
+    /// Of rows that have a value.
+    codes: Vec<u32>,
+    /// Which rows have one; empty as long as all have.
+    valid: Vec<bool>,
+    rows: usize,
+}
+
+impl Filling {
+    fn push_valid(&mut self, count: usize) {
+        if !self.valid.is_empty() {
+            self.valid.resize(self.rows + count, true);
+        }
+        self.rows += count;
+    }
+
+    fn push_nulls(&mut self, count: usize) {
+        if self.valid.is_empty() {
+            self.valid.resize(self.rows, true);
+        }
+        self.valid.resize(self.rows + count, false);
+        self.rows += count;
+    }
+}
+
+impl Coded {
+    pub(super) fn new(descriptor: ColumnDescPtr, plan: ColumnPlan) -> Result<Self, String> {
+        let text = |error: &dyn ToString| error.to_string();
+        let codec = create_codec(plan.compression, &CodecOptionsBuilder::default().build());
+        Ok(Self {
+            codec: codec.map_err(|error| text(&error))?,
+            distinct: Distinct::new(&descriptor, &[], 0)?,
+            bounds: ChunkBounds::new(Order::of(&descriptor), descriptor.physical_type()),
+            descriptor,
+            plan,
+            current: None,
+            map: Vec::new(),
+            page: Filling::default(),
+            pages: Vec::new(),
+            offsets: OffsetIndexBuilder::new(),
+            rows: 0,
+            nulls: 0,
+            data_pages: 0,
+            compressed: 0,
+            uncompressed: 0,
+            body: Vec::new(),
+        })
+    }
+
+    /// Bytes in memory.
+    pub(super) fn memory(&self) -> usize {
+        self.compressed + self.distinct.memory() + self.map.len() * 4 + self.page.codes.capacity() * 4
+    }
+
+    /// Bytes that the chunk will have, about.
+    pub(super) fn encoded(&self) -> usize {
+        self.compressed + self.distinct.bytes() + self.page.rows / 2
+    }
+
+    pub(super) fn write(&mut self, array: &ArrayRef) -> Result<(), String> {
+        let any = array.as_any_dictionary_opt().ok_or("a column that is no dictionary")?;
+        self.learn_values(any.values());
+        let nulls = array.logical_nulls().filter(|nulls| nulls.null_count() > 0);
+        downcast_dictionary_array!(
+            array => self.write_keys(array.keys().values(), nulls.as_ref()),
+            other => Err(format!("a column of {other} where a dictionary was promised"))
+        )
+    }
+
+    /// Begins a new map, unless the values are those that came before.
+    fn learn_values(&mut self, values: &ArrayRef) {
+        let same = self.current.as_ref().is_some_and(|current| {
+            current.len() == values.len()
+                && (std::ptr::eq(current.as_ref(), values.as_ref())
+                    || current.to_data().ptr_eq(&values.to_data()))
+        });
+        if !same {
+            self.map.clear();
+            self.map.resize(values.len(), UNKNOWN);
+        }
+        self.current = Some(values.clone());
+    }
+
+    fn write_keys<K: ArrowNativeType>(
+        &mut self,
+        keys: &[K],
+        nulls: Option<&NullBuffer>,
+    ) -> Result<(), String> {
+        let mut start = 0;
+        while start < keys.len() {
+            let count = (self.plan.page_rows - self.page.rows).min(keys.len() - start);
+            let some = keys.get(start..start + count).unwrap_or_default();
+            match nulls {
+                None => self.fill(some)?,
+                Some(nulls) => {
+                    let valid: BooleanBuffer = nulls.inner().slice(start, count);
+                    let mut done = 0;
+                    for (from, to) in BitSliceIterator::new(valid.values(), valid.offset(), valid.len()) {
+                        self.page.push_nulls(from - done);
+                        self.fill(some.get(from..to).unwrap_or_default())?;
+                        done = to;
+                    }
+                    self.page.push_nulls(count - done);
+                }
+            }
+            start += count;
+            if self.page.rows >= self.plan.page_rows {
+                self.end_page()?;
+            }
+        }
+        Ok(())
+    }
+
+    /// Adds rows that all have a value.
+    fn fill<K: ArrowNativeType>(&mut self, keys: &[K]) -> Result<(), String> {
+        let before = self.page.codes.len();
+        loop {
+            let map = &self.map;
+            let codes = keys.iter().map(|key| map.get(key.as_usize()).copied().unwrap_or(UNKNOWN));
+            self.page.codes.extend(codes);
+            let added = self.page.codes.get(before..).unwrap_or_default();
+            if added.iter().fold(0, |most, code| most.max(*code)) < NULL {
+                self.page.push_valid(keys.len());
+                return Ok(());
+            }
+            self.page.codes.truncate(before);
+            self.learn(keys)?;
+        }
+    }
+
+    /// Gives codes to the values that occur for the first time.
+    fn learn<K: ArrowNativeType>(&mut self, keys: &[K]) -> Result<(), String> {
+        let mut fresh: Vec<u64> = Vec::new();
+        for key in keys {
+            let place = self.map.get_mut(key.as_usize()).ok_or("a code beyond its dictionary")?;
+            if *place == UNKNOWN {
+                *place = NULL;
+                fresh.push(key.as_usize() as u64);
+            }
+        }
+        let Some(values) = &self.current else { return Ok(()) };
+        let fresh = UInt64Array::from(fresh);
+        let taken = take(values, &fresh, None).map_err(|error| error.to_string())?;
+        let plain = plain::values(&taken, &self.descriptor)?;
+        let mut codes: Vec<u32> = Vec::with_capacity(taken.len());
+        self.distinct.append(&plain, taken.len(), |some| codes.extend_from_slice(some))?;
+        for (key, code) in fresh.values().iter().zip(codes) {
+            if let Some(place) = self.map.get_mut(*key as usize) {
+                *place = code;
+            }
+        }
+        self.bounds.learn(&self.distinct);
+        Ok(())
+    }
+
+    /// Encodes and compresses the page.
+    fn end_page(&mut self) -> Result<(), String> {
+        let page = std::mem::take(&mut self.page);
+        let nulls = page.rows - page.codes.len();
+        self.body.clear();
+        if self.descriptor.max_def_level() > 0 {
+            self.body.extend([0; 4]);
+            match page.valid.is_empty() {
+                true => hybrid::append_level(1, page.rows, &mut self.body),
+                false => {
+                    let valid = BooleanBuffer::from(page.valid.as_slice());
+                    hybrid::append_bits(valid.values(), page.rows, &mut self.body);
+                }
+            }
+            let length = (self.body.len() - 4) as u32;
+            if let Some(place) = self.body.first_chunk_mut::<4>() {
+                *place = length.to_le_bytes();
+            }
+        } else if nulls > 0 {
+            return Err("a null in a column that has none".to_owned());
+        }
+        let width = hybrid::width(self.distinct.len().saturating_sub(1) as u32);
+        self.body.push(width);
+        hybrid::append(&page.codes, width, &mut self.body);
+        let bounds = self.bounds.end_page(&self.distinct, &page.codes);
+        let compressed = self.push(&Kind::Data { rows: page.rows })?;
+        self.offsets.append_row_count(page.rows as i64);
+        self.offsets.append_offset_and_size((self.compressed - compressed) as i64, compressed as i32);
+        self.note(bounds, nulls);
+        self.rows += page.rows;
+        self.nulls += nulls;
+        self.data_pages += 1;
+        self.page.codes = page.codes;
+        self.page.codes.clear();
+        Ok(())
+    }
+
+    fn note(&mut self, bounds: Option<PageBounds>, nulls: usize) {
+        self.bounds.note(&self.distinct, bounds, nulls);
+    }
+
+    /// Compresses what is in `body` to a page behind the others, and returns how long it is.
+    fn push(&mut self, kind: &Kind) -> Result<usize, String> {
+        let uncompressed = self.body.len();
+        let body = match &mut self.codec {
+            None => self.body.clone(),
+            Some(codec) => {
+                let mut compressed = Vec::new();
+                codec.compress(&self.body, &mut compressed).map_err(|error| error.to_string())?;
+                compressed.shrink_to_fit();
+                compressed
+            }
+        };
+        let blobs = page::page(kind, uncompressed, body)?;
+        let header = blobs.first().map_or(0, Bytes::len);
+        let length = blobs.iter().map(Bytes::len).sum();
+        self.pages.extend(blobs);
+        self.compressed += length;
+        self.uncompressed += uncompressed + header;
+        Ok(length)
+    }
+
+    pub(super) fn finish(mut self) -> Result<EncodedChunk, String> {
+        if self.page.rows > 0 || self.data_pages == 0 {
+            self.end_page()?;
+        }
+        self.body = self.distinct.plain();
+        let dictionary = self.push(&Kind::Dictionary { values: self.distinct.len() })?;
+        self.pages.rotate_right(2);
+        let mut offset_index = std::mem::replace(&mut self.offsets, OffsetIndexBuilder::new()).build();
+        for page in &mut offset_index.page_locations {
+            page.offset += dictionary as i64;
+        }
+        let bloom_filter = match self.plan.bloom_filter {
+            None => None,
+            Some(rate) => {
+                let mut filter = Sbbf::new_with_ndv_fpp(self.distinct.len().max(1) as u64, rate)
+                    .map_err(|error| error.to_string())?;
+                (0..self.distinct.len()).for_each(|code| filter.insert(self.distinct.value(code as u32)));
+                Some(filter)
+            }
+        };
+        let (statistics, column_index) =
+            self.bounds.finish(&self.distinct, self.nulls as u64, self.plan.statistics);
+        let stats = |page_type, encoding, count| PageEncodingStats { page_type, encoding, count };
+        let mut metadata = ColumnChunkMetaData::builder(self.descriptor.clone())
+            .set_encodings(vec![Encoding::PLAIN, Encoding::RLE, Encoding::RLE_DICTIONARY])
+            .set_compression(self.plan.compression)
+            .set_num_values(self.rows as i64)
+            .set_total_compressed_size(self.compressed as i64)
+            .set_total_uncompressed_size(self.uncompressed as i64)
+            .set_dictionary_page_offset(Some(0))
+            .set_data_page_offset(dictionary as i64)
+            .set_page_encoding_stats(vec![
+                stats(PageType::DICTIONARY_PAGE, Encoding::PLAIN, 1),
+                stats(PageType::DATA_PAGE, Encoding::RLE_DICTIONARY, self.data_pages),
+            ]);
+        if let Some(statistics) = statistics {
+            metadata = metadata.set_statistics(statistics);
+        }
+        Ok(EncodedChunk {
+            blobs: self.pages,
+            metadata: metadata.build().map_err(|error| error.to_string())?,
+            column_index,
+            offset_index: Some(offset_index),
+            bloom_filter,
+            rows: self.rows as u64,
+        })
+    }
+}

@@ -1,0 +1,119 @@
+//! What a file says of itself at its end: row groups, indexes of pages, the Arrow schema.
+
+use std::io::{self, Write};
+
+use parquet::{
+    errors::ParquetError,
+    file::{
+        metadata::{
+            FileMetaData, KeyValue, ParquetMetaData, ParquetMetaDataBuilder, ParquetMetaDataWriter,
+            RowGroupMetaData, SortingColumn,
+        },
+        page_index::{column_index::ColumnIndexMetaData, offset_index::OffsetIndexMetaData},
+        writer::TrackedWrite,
+    },
+    schema::types::SchemaDescPtr,
+};
+
+use super::chunk::EncodedChunk;
+
+const CREATED_BY: &str = concat!("stylobate version ", env!("CARGO_PKG_VERSION"));
+/// What is skipped at a time; at least as many that the parquet crate does not copy them.
+static ZEROS: [u8; 1 << 16] = [0; 1 << 16];
+
+/// What is known of the row groups so far.
+pub(super) struct Footer {
+    schema: SchemaDescPtr,
+    sorting: Option<Vec<SortingColumn>>,
+    groups: Vec<RowGroupMetaData>,
+    column_indexes: Vec<Vec<ColumnIndexMetaData>>,
+    offset_indexes: Vec<Vec<OffsetIndexMetaData>>,
+    rows: i64,
+}
+
+impl Footer {
+    pub(super) fn new(schema: SchemaDescPtr, sorting: Option<Vec<SortingColumn>>) -> Self {
+        let (groups, column_indexes, offset_indexes) = (Vec::new(), Vec::new(), Vec::new());
+        Self { schema, sorting, groups, column_indexes, offset_indexes, rows: 0 }
+    }
+
+    /// Adds a row group, whose chunks lie where their offsets say; from `start` on.
+    pub(super) fn push(
+        &mut self,
+        chunks: Vec<EncodedChunk>,
+        rows: u64,
+        start: u64,
+    ) -> Result<(), ParquetError> {
+        if let Some(chunk) = chunks.iter().find(|chunk| chunk.rows != rows) {
+            return Err(ParquetError::General(format!(
+                "a chunk of {} rows in a row group of {rows}",
+                chunk.rows
+            )));
+        }
+        let uncompressed = chunks.iter().map(|chunk| chunk.metadata.uncompressed_size()).sum();
+        let ordinal = i16::try_from(self.groups.len())
+            .map_err(|_| ParquetError::General("more than 32,767 row groups: make them larger".to_owned()))?;
+        let (mut columns, mut column_index, mut offset_index) = (Vec::new(), Vec::new(), Vec::new());
+        for chunk in chunks {
+            columns.push(chunk.metadata);
+            column_index.push(chunk.column_index.unwrap_or(ColumnIndexMetaData::NONE));
+            offset_index.extend(chunk.offset_index);
+        }
+        let group = RowGroupMetaData::builder(self.schema.clone())
+            .set_num_rows(rows as i64)
+            .set_total_byte_size(uncompressed)
+            .set_sorting_columns(self.sorting.clone())
+            .set_column_metadata(columns)
+            .set_ordinal(ordinal)
+            .set_file_offset(start as i64)
+            .build()?;
+        self.groups.push(group);
+        self.column_indexes.push(column_index);
+        self.offset_indexes.push(offset_index);
+        self.rows += rows as i64;
+        Ok(())
+    }
+
+    /// The bytes from `start` to the end of the file.
+    pub(super) fn bytes(self, start: u64, metadata: Vec<KeyValue>) -> Result<Vec<u8>, ParquetError> {
+        let created_by = Some(CREATED_BY.to_owned());
+        let file = FileMetaData::new(1, self.rows, created_by, Some(metadata), self.schema.clone(), None);
+        let leaves = self.schema.num_columns();
+        let mut builder = ParquetMetaDataBuilder::new(file).set_row_groups(self.groups);
+        builder = builder.set_column_index(Some(self.column_indexes));
+        // All or none: a reader takes it that all chunks have one.
+        if self.offset_indexes.iter().all(|group| group.len() == leaves) {
+            builder = builder.set_offset_index(Some(self.offset_indexes));
+        }
+        let metadata: ParquetMetaData = builder.build();
+        let mut behind = Behind { skip: start, bytes: Vec::new() };
+        let mut tracked = TrackedWrite::new(&mut behind);
+        let mut left = start;
+        while left > 0 {
+            let zeros = left.min(ZEROS.len() as u64);
+            tracked.write_all(ZEROS.get(..zeros as usize).unwrap_or_default())?;
+            left -= zeros;
+        }
+        ParquetMetaDataWriter::new_with_tracked(tracked, &metadata).finish()?;
+        Ok(behind.bytes)
+    }
+}
+
+/// Keeps what is written behind the bytes that are in the file already.
+struct Behind {
+    skip: u64,
+    bytes: Vec<u8>,
+}
+
+impl Write for Behind {
+    fn write(&mut self, bytes: &[u8]) -> io::Result<usize> {
+        let skipped = self.skip.min(bytes.len() as u64);
+        self.skip -= skipped;
+        self.bytes.extend_from_slice(bytes.get(skipped as usize..).unwrap_or_default());
+        Ok(bytes.len())
+    }
+
+    fn flush(&mut self) -> io::Result<()> {
+        Ok(())
+    }
+}

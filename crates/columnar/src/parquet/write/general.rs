@@ -1,0 +1,125 @@
+//! Columns of any type, encoded by the parquet crate.
+
+use std::sync::Arc;
+
+use arrow::{
+    array::ArrayRef,
+    datatypes::{FieldRef, Schema},
+};
+use bytes::Bytes;
+use parking_lot::Mutex;
+use parquet::{
+    arrow::{
+        ArrowSchemaConverter,
+        arrow_writer::{ArrowColumnWriter, ArrowRowGroupWriterFactory, compute_leaves},
+    },
+    column::page_store::{PageKey, PageStore, PageStoreArgs, PageStoreFactory},
+    errors::{ParquetError, Result},
+    file::{properties::WriterPropertiesPtr, writer::SerializedFileWriter},
+};
+
+use super::chunk::EncodedChunk;
+
+/// The leaves of one top-level column.
+pub(super) struct General {
+    field: FieldRef,
+    leaves: Vec<(ArrowColumnWriter, Blobs)>,
+}
+
+/// What a column writer has put aside: header and body of each page in turns, those of the dictionary last.
+type Blobs = Arc<Mutex<Vec<Bytes>>>;
+
+impl General {
+    pub(super) fn new(field: &FieldRef, properties: &WriterPropertiesPtr) -> Result<Self> {
+        let schema = Arc::new(Schema::new(vec![field.clone()]));
+        let converter = ArrowSchemaConverter::new().with_coerce_types(properties.coerce_types());
+        let root = converter.convert(&schema)?.root_schema_ptr();
+        let file = SerializedFileWriter::new(std::io::sink(), root, properties.clone())?;
+        let taps = Arc::new(Taps::default());
+        let factory = ArrowRowGroupWriterFactory::new(&file, schema).with_page_store_factory(taps.clone());
+        let writers = factory.create_column_writers(0)?;
+        let blobs = std::mem::take(&mut *taps.blobs.lock());
+        if blobs.len() != writers.len() {
+            return Err(ParquetError::General("a leaf without pages".to_owned()));
+        }
+        Ok(Self { field: field.clone(), leaves: writers.into_iter().zip(blobs).collect() })
+    }
+
+    pub(super) fn write(&mut self, array: &ArrayRef) -> Result<()> {
+        let arrays = compute_leaves(&self.field, array)?;
+        self.leaves.iter_mut().zip(&arrays).try_for_each(|((writer, _), array)| writer.write(array))
+    }
+
+    /// Bytes in memory.
+    pub(super) fn memory(&self) -> usize {
+        self.leaves.iter().map(|(writer, _)| writer.memory_size()).sum()
+    }
+
+    /// Bytes that the chunks will have, about.
+    pub(super) fn encoded(&self) -> usize {
+        self.leaves.iter().map(|(writer, _)| writer.get_estimated_total_bytes()).sum()
+    }
+
+    pub(super) fn finish(self) -> Result<Vec<EncodedChunk>> {
+        self.leaves.into_iter().map(|(writer, blobs)| finish(writer, &blobs)).collect()
+    }
+}
+
+fn finish(writer: ArrowColumnWriter, blobs: &Blobs) -> Result<EncodedChunk> {
+    let chunk = writer.close()?;
+    let mut close = chunk.close().clone();
+    let mut blobs = std::mem::take(&mut *blobs.lock());
+    if let Some(offset) = close.metadata.dictionary_page_offset() {
+        // It was put aside where that many bytes had been, and belongs in front.
+        let mut before = 0;
+        let at = blobs.iter().position(|blob| {
+            let is_here = before == offset;
+            before += blob.len() as i64;
+            is_here
+        });
+        let at = at.ok_or_else(|| ParquetError::General("a dictionary that is not there".to_owned()))?;
+        let length = blobs.iter().skip(at).take(2).map(Bytes::len).sum();
+        blobs.get_mut(..at + 2).unwrap_or_default().rotate_right(2);
+        close = close.update_dictionary_location(length)?;
+    }
+    Ok(EncodedChunk {
+        blobs,
+        metadata: close.metadata,
+        column_index: close.column_index,
+        offset_index: close.offset_index,
+        bloom_filter: close.bloom_filter,
+        rows: close.rows_written,
+    })
+}
+
+/// Keeps the pages of each leaf where they can be had.
+#[derive(Debug, Default)]
+struct Taps {
+    blobs: Mutex<Vec<Blobs>>,
+}
+
+impl PageStoreFactory for Taps {
+    fn create(&self, _: &PageStoreArgs<'_>) -> Result<Box<dyn PageStore>> {
+        let blobs = Blobs::default();
+        self.blobs.lock().push(blobs.clone());
+        Ok(Box::new(Tap(blobs)))
+    }
+}
+
+struct Tap(Blobs);
+
+impl PageStore for Tap {
+    fn put(&mut self, value: Bytes) -> Result<PageKey> {
+        let mut blobs = self.0.lock();
+        blobs.push(value);
+        Ok(PageKey::new(blobs.len() as u64 - 1))
+    }
+
+    fn take(&mut self, _: PageKey) -> Result<Bytes> {
+        Err(ParquetError::General("pages are taken elsewhere".to_owned()))
+    }
+
+    fn memory_size(&self) -> usize {
+        self.0.lock().iter().map(Bytes::len).sum()
+    }
+}

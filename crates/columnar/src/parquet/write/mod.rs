@@ -1,0 +1,31 @@
+//! Writes Parquet files: columns encoded side by side, row group by row group, into any sink.
+//!
+//! ```text
+//! batches -> some at a time -> column encoders on threads -> chunks of the row group -> sink
+//!              coded    codes of dictionaries that arrive become the file's
+//!              general  everything else, by the parquet crate
+//! ```
+//!
+//! A column encoder keeps its pages as they will be in the file, so that a row group takes the memory of its encoded
+//! bytes. Where that is more than the writer may take, the row group ends early.
+
+mod chunk;
+mod coded;
+mod column;
+mod compression;
+mod footer;
+mod general;
+mod hybrid;
+mod options;
+mod order;
+mod page;
+mod plain;
+#[cfg(test)]
+mod tests;
+mod writer;
+
+pub use self::{
+    compression::{Compression, UnknownCompressionError},
+    options::{ColumnOptions, DictionaryEncoding, Encoding, ParquetOptions, SortedBy, StatisticsLevel},
+    writer::{ParquetWriter, Written},
+};
