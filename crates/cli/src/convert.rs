@@ -1,14 +1,18 @@
 //! `stylobate convert`: files of one format into a file of another.
 
-use std::{path::PathBuf, time::Instant};
+use std::{ffi::OsStr, path::PathBuf, time::Instant};
 
 use anyhow::Result;
 use clap::{Args, ValueEnum};
-use stylobate_columnar::Dictionaries;
+use futures::StreamExt;
+use stylobate_columnar::{ColumnOptions, Compression, Dictionaries, ParquetOptions, ParquetWriter, Scan};
+use stylobate_storage::{SinkKind, SinkOptions, Sinks};
 
 use crate::{
     failure::{is_closed_pipe, usage},
-    rows::{Bound, Destination, Format, Overwrite, Progress, RequestArgs, drain, grouped, until_stopped},
+    rows::{
+        Bound, Destination, Drained, Format, Overwrite, Progress, RequestArgs, drain, grouped, until_stopped,
+    },
     table,
 };
 
@@ -20,6 +24,8 @@ Examples:
     stylobate convert lake/events events.arrow --where \"day = '2026-01-01'\"
   With dictionaries, as a stream of Arrow batches:
     stylobate convert lineitem.orc lineitem.arrows --dictionary l_shipmode
+  As Parquet, smaller:
+    stylobate convert lineitem.orc lineitem.parquet --compression 'zstd(3)'
   Into a pipe:
     stylobate convert events.parquet - --to json | gzip > events.jsonl.gz
 
@@ -37,14 +43,26 @@ pub(crate) struct ConvertArgs {
     #[arg(value_name = "SOURCE")]
     source: String,
 
-    /// The file to write, which appears when it is whole; its extension says the format: .csv, .jsonl, .ndjson or
-    /// .json (JSON lines), .arrow or .feather (Arrow IPC), .arrows (Arrow IPC, as a stream). `-` is standard output
+    /// The file to write, which appears when it is whole; its extension says the format: .parquet, .csv, .jsonl, .ndjson
+    /// or .json (JSON lines), .arrow or .feather (Arrow IPC), .arrows (Arrow IPC, as a stream). `-` is standard output
     #[arg(value_name = "DEST")]
     destination: PathBuf,
 
     /// The format, whatever the extension says
     #[arg(long, value_name = "FORMAT")]
     to: Option<ConvertFormat>,
+
+    /// Of Parquet: none, snappy, lz4, zstd(1 to 22), gzip(0 to 9) or brotli(0 to 11)
+    #[arg(long, value_name = "CODEC", default_value = "snappy")]
+    compression: Compression,
+
+    /// Of Parquet: rows of a row group at most
+    #[arg(long, value_name = "ROWS", default_value_t = 1 << 20, value_parser = row_group_rows)]
+    row_group_rows: usize,
+
+    /// Of Parquet: how the file is written: auto, thread, io_uring or io_uring_direct
+    #[arg(long, value_name = "SINK", default_value = "auto")]
+    sink: SinkKind,
 
     /// Replace the file if it exists
     #[arg(long)]
@@ -67,6 +85,18 @@ enum ConvertFormat {
     Arrow,
     /// Arrow IPC, the stream
     Arrows,
+    Parquet,
+}
+
+/// What is made.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+enum Target {
+    Rows(Format),
+    Parquet,
+}
+
+fn row_group_rows(text: &str) -> Result<usize, String> {
+    text.parse().ok().filter(|rows| *rows > 0).ok_or_else(|| "a whole number from 1 on is needed".to_owned())
 }
 
 /// Converts, until told to stop.
@@ -83,20 +113,26 @@ pub(crate) async fn run(args: ConvertArgs) -> Result<()> {
 
 async fn convert(args: &ConvertArgs) -> Result<()> {
     let started = Instant::now();
-    let format = args.format()?;
+    let target = args.target()?;
     let overwrite = if args.force { Overwrite::Replace } else { Overwrite::Refuse };
     let destination = Destination::at(&args.destination, overwrite)?;
-    if format.is_binary() && destination.is_terminal() {
+    if matches!(target, Target::Rows(format) if format.is_binary()) && destination.is_terminal() {
         return Err(usage("arrow is no text for a terminal: name a file, or write into a pipe"));
     }
-    let dictionary = if format == Format::ArrowFile { Dictionaries::None } else { Dictionaries::Auto };
+    let plain = target == Target::Rows(Format::ArrowFile);
+    let dictionary = if plain { Dictionaries::None } else { Dictionaries::Auto };
     let request = args.request.request(std::slice::from_ref(&args.source), dictionary)?;
     let cache = args.request.cache().await?;
     let scan = request.plan(&cache).await?;
     let progress = Progress::new(args.request.rows(&scan), destination.is_terminal())?;
     let is_file = matches!(destination, Destination::File { .. });
-    let schema = scan.schema().clone();
-    let drained = drain(schema, scan.stream(), format, Bound::default(), destination, &progress).await?;
+    let drained = match target {
+        Target::Rows(format) => {
+            let schema = scan.schema().clone();
+            drain(schema, scan.stream(), format, Bound::default(), destination, &progress).await?
+        }
+        Target::Parquet => args.parquet(&scan, destination, &progress).await?,
+    };
     if is_file && !args.quiet {
         let seconds = started.elapsed().as_secs_f64();
         eprintln!(
@@ -111,16 +147,39 @@ async fn convert(args: &ConvertArgs) -> Result<()> {
 }
 
 impl ConvertArgs {
-    fn format(&self) -> Result<Format> {
-        match self.to {
-            Some(ConvertFormat::Csv) => Ok(Format::Csv),
-            Some(ConvertFormat::Json) => Ok(Format::Json),
-            Some(ConvertFormat::Arrow) => Ok(Format::ArrowFile),
-            Some(ConvertFormat::Arrows) => Ok(Format::ArrowStream),
+    fn target(&self) -> Result<Target> {
+        let is_parquet = |extension: &OsStr| extension.eq_ignore_ascii_case("parquet");
+        Ok(Target::Rows(match self.to {
+            Some(ConvertFormat::Csv) => Format::Csv,
+            Some(ConvertFormat::Json) => Format::Json,
+            Some(ConvertFormat::Arrow) => Format::ArrowFile,
+            Some(ConvertFormat::Arrows) => Format::ArrowStream,
+            Some(ConvertFormat::Parquet) => return Ok(Target::Parquet),
             None if self.destination.as_os_str() == "-" => {
-                Err(usage("standard output has no extension: say --to csv, json, arrow or arrows"))
+                return Err(usage("standard output has no extension: say --to csv, json, arrow or arrows"));
             }
-            None => Format::of(&self.destination),
+            None if self.destination.extension().is_some_and(is_parquet) => return Ok(Target::Parquet),
+            None => Format::of(&self.destination)?,
+        }))
+    }
+
+    async fn parquet(&self, scan: &Scan, destination: Destination, progress: &Progress) -> Result<Drained> {
+        let Destination::File { path, .. } = destination else {
+            return Err(usage("Parquet goes into a file: name one"));
+        };
+        let all = ColumnOptions::default().with_compression(self.compression);
+        let options =
+            ParquetOptions::default().with_all_columns(all).with_row_group_rows(self.row_group_rows);
+        let sinks = Sinks::new(SinkOptions::default().with_kind(self.sink));
+        let name = self.destination.display().to_string();
+        let mut writer = ParquetWriter::new(sinks.file(&path).await?, name, scan.schema().clone(), options)?;
+        let mut batches = scan.stream();
+        while let Some(batch) = batches.next().await.transpose()? {
+            writer.write(&batch).await?;
+            progress.add_rows(batch.num_rows());
         }
+        let written = writer.finish().await?;
+        progress.clear();
+        Ok(Drained { rows: written.rows, bytes: written.bytes })
     }
 }

@@ -38,7 +38,7 @@ enum Verb {
     Serve(Box<serve::ServeArgs>),
     /// Rows of Parquet and ORC files, as a table or for the next program
     Scan(Box<scan::ScanArgs>),
-    /// Writes rows of Parquet and ORC files as CSV, JSON or Arrow IPC
+    /// Writes rows of Parquet and ORC files as Parquet, CSV, JSON or Arrow IPC
     Convert(Box<convert::ConvertArgs>),
     /// What is in Parquet and ORC files, apart from their values
     Inspect(inspect::InspectArgs),

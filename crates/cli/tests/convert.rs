@@ -89,6 +89,27 @@ fn standard_output_is_a_dash_and_needs_a_format() {
 }
 
 #[test]
+fn parquet_becomes_parquet_as_it_is_told() {
+    let folder = folder_with_people();
+    for (destination, codec, sink) in [("a.parquet", "zstd(3)", "thread"), ("b.PARQUET", "none", "io-uring")]
+    {
+        let told = ["--compression", codec, "--sink", sink, "--row-group-rows", "2"];
+        convert(folder.path(), &[&["people.parquet", destination][..], &told].concat());
+        let reader = SerializedFileReader::new(File::open(folder.path().join(destination)).unwrap()).unwrap();
+        let groups = reader.metadata().row_groups();
+        assert_eq!(groups.iter().map(|group| group.num_rows()).collect::<Vec<_>>(), [2, 1]);
+        let arrow = format!("{destination}.arrow");
+        convert(folder.path(), &[destination, &arrow]);
+        assert_eq!(read_file(&folder.path().join(arrow)).columns(), people().columns());
+    }
+    for wrong in [["--compression", "zip"], ["--row-group-rows", "0"], ["--sink", "sieve"]] {
+        fails(folder.path(), 2, &[&["convert", "people.parquet", "c.parquet"][..], &wrong].concat());
+    }
+    let error = fails(folder.path(), 2, &["convert", "people.parquet", "-", "--to", "parquet"]);
+    assert!(error.contains("file"), "{error}");
+}
+
+#[test]
 fn dictionaries_of_all_row_groups_become_one_in_an_arrow_file() {
     let folder = tempfile::tempdir().unwrap();
     let path = folder.path().join("words.parquet");
@@ -140,9 +161,7 @@ fn orc_becomes_arrow() {
 #[test]
 fn formats_that_cannot_be_written_and_names_that_tell_none_are_errors() {
     let folder = folder_with_people();
-    for (destination, said) in
-        [("a.parquet", "later version"), ("a.orc", "later version"), ("a.txt", ".txt"), ("a", "--to")]
-    {
+    for (destination, said) in [("a.orc", "later version"), ("a.txt", ".txt"), ("a", "--to")] {
         let error = fails(folder.path(), 2, &["convert", "people.parquet", destination]);
         assert!(error.contains(said), "{error}");
     }
@@ -178,9 +197,11 @@ fn what_fails_half_way_leaves_no_file() {
     let mut bytes = fs::read(&path).unwrap();
     bytes[last.0 as usize..(last.0 + last.1) as usize].fill(0xff);
     fs::write(&path, bytes).unwrap();
-    let error = fails(folder.path(), 1, &["convert", "numbers.parquet", "a.csv"]);
-    assert!(error.contains("numbers.parquet"), "{error}");
-    assert_eq!(names(folder.path()), ["numbers.parquet"]);
+    for destination in ["a.csv", "a.parquet"] {
+        let error = fails(folder.path(), 1, &["convert", "numbers.parquet", destination]);
+        assert!(error.contains("numbers.parquet"), "{error}");
+        assert_eq!(names(folder.path()), ["numbers.parquet"]);
+    }
 }
 
 #[test]
@@ -189,12 +210,16 @@ fn an_interrupt_leaves_no_file() {
     let column: ArrayRef = Arc::new(Int64Array::from(vec![7; 1_000_000]));
     let batch = RecordBatch::try_from_iter([("x", column)]).unwrap();
     write_parquet(&folder.path().join("a.parquet"), &vec![batch; 60], 1_000_000);
-    let mut child = start(folder.path(), &["convert", "a.parquet", "a.csv"]);
-    let started = Instant::now();
-    while names(folder.path()).len() == 1 {
-        assert!(started.elapsed() < Duration::from_secs(20), "it did not begin");
-        std::thread::sleep(Duration::from_millis(5));
+    let slow = ["--compression", "zstd(19)", "--row-group-rows", "1000000"];
+    for (destination, options) in [("b.csv", &[][..]), ("b.parquet", &slow)] {
+        let args = [&["convert", "a.parquet", destination], options].concat();
+        let mut child = start(folder.path(), &args);
+        let started = Instant::now();
+        while names(folder.path()).len() == 1 {
+            assert!(started.elapsed() < Duration::from_secs(20), "it did not begin");
+            std::thread::sleep(Duration::from_millis(5));
+        }
+        assert_eq!(interrupt(&mut child), Some(130), "{destination}");
+        assert_eq!(names(folder.path()), ["a.parquet"], "{destination}");
     }
-    assert_eq!(interrupt(&mut child), Some(130));
-    assert_eq!(names(folder.path()), ["a.parquet"]);
 }

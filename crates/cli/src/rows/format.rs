@@ -39,8 +39,9 @@ impl Format {
             "json" | "jsonl" | "ndjson" => Ok(Self::Json),
             "arrow" | "feather" | "ipc" => Ok(Self::ArrowFile),
             "arrows" => Ok(Self::ArrowStream),
-            "parquet" | "orc" => Err(usage(format!(
-                "{shown}: writing .{extension} files comes in a later version; this one writes {KNOWN}"
+            "parquet" => Err(usage(format!("{shown}: `stylobate convert` writes Parquet files"))),
+            "orc" => Err(usage(format!(
+                "{shown}: writing .orc files comes in a later version; this one writes {KNOWN}"
             ))),
             "" => Err(usage(format!(
                 "{shown}: the name has no extension that tells the format: give one of {KNOWN}, or --to"
@@ -50,7 +51,7 @@ impl Format {
     }
 }
 
-const KNOWN: &str = ".csv, .jsonl, .arrow and .arrows";
+const KNOWN: &str = ".parquet, .csv, .jsonl, .arrow and .arrows";
 
 #[cfg(test)]
 mod tests {
@@ -66,7 +67,7 @@ mod tests {
 
     #[test]
     fn a_name_that_tells_no_format_is_an_error_that_names_those_there_are() {
-        for path in ["a.parquet", "a.orc", "a.xlsx", "a", ".csv"] {
+        for path in ["a.orc", "a.xlsx", "a", ".csv"] {
             let error = Format::of(Path::new(path)).unwrap_err().to_string();
             assert!(error.contains(path) && error.contains(".jsonl"), "{error}");
         }

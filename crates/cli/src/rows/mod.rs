@@ -15,7 +15,7 @@ mod stop;
 
 pub(crate) use self::{
     destination::{Destination, Overwrite},
-    drain::drain,
+    drain::{Drained, drain},
     format::Format,
     grid::{Bound, grouped, printable},
     progress::Progress,

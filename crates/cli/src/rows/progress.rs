@@ -82,7 +82,7 @@ impl Progress {
     }
 
     /// Takes it off the terminal.
-    pub(super) fn clear(&self) {
+    pub(crate) fn clear(&self) {
         self.shown.abort();
         self.bar.finish_and_clear();
     }
