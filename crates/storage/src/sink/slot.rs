@@ -1,12 +1,18 @@
 //! Buffers on their way to a file: each is in one pair of hands at a time, the sink's, the ring's or the pool's.
 
-use std::sync::Arc;
+use std::sync::{
+    Arc,
+    atomic::{AtomicU64, Ordering},
+};
 
 use parking_lot::Mutex;
 use tokio::sync::Semaphore;
 
 /// What direct writes are multiples of: offsets, lengths and addresses.
 pub(super) const BLOCK: usize = 4096;
+
+/// Slots that were ever made in this process.
+static MADE: AtomicU64 = AtomicU64::new(0);
 
 /// A buffer that begins at a multiple of [`BLOCK`].
 #[derive(Debug)]
@@ -17,6 +23,8 @@ pub(super) struct Slot {
     capacity: usize,
     used: usize,
     index: u16,
+    /// Unlike its index and address, no other slot ever has it.
+    id: u64,
 }
 
 impl Slot {
@@ -24,7 +32,8 @@ impl Slot {
     fn new(index: u16, capacity: usize) -> Self {
         let memory = vec![0; capacity + BLOCK];
         let start = memory.as_ptr().align_offset(BLOCK).min(BLOCK);
-        Self { memory, start, capacity, used: 0, index }
+        let id = MADE.fetch_add(1, Ordering::Relaxed);
+        Self { memory, start, capacity, used: 0, index, id }
     }
 
     /// An empty one with its number.
@@ -35,6 +44,11 @@ impl Slot {
     /// Its number within the pool.
     pub(super) fn index(&self) -> u16 {
         self.index
+    }
+
+    /// What tells it from a slot that had its index, and perhaps its address, before.
+    pub(super) fn id(&self) -> u64 {
+        self.id
     }
 
     /// What was appended.

@@ -27,8 +27,9 @@ pub(super) struct Uring {
     free: Vec<u32>,
     /// Submitted while all seats were taken, or what the kernel did not take yet.
     waiting: std::collections::VecDeque<Write>,
-    /// The address under which the kernel knows a slot; `None` where it registers nothing.
-    registered: Option<HashMap<u16, usize>>,
+    /// Which slot the kernel knows under an index; `None` where it registers nothing. An address would not do: the
+    /// kernel holds on to the memory that was there before, and a new slot at the same address has other memory.
+    registered: Option<HashMap<u16, u64>>,
     /// Why the kernel takes nothing any more.
     broken: Option<i32>,
 }
@@ -59,11 +60,11 @@ impl Uring {
     fn register(&mut self, write: &Write) -> bool {
         let Some(registered) = &mut self.registered else { return false };
         let whole = write.slot.whole();
-        let (index, address) = (write.slot.index(), whole.as_ptr() as usize);
+        let (index, id) = (write.slot.index(), write.slot.id());
         if u32::from(index) >= REGISTERED {
             return false;
         }
-        if registered.get(&index) == Some(&address) {
+        if registered.get(&index) == Some(&id) {
             return true;
         }
         let buffer = libc::iovec { iov_base: whole.as_ptr().cast_mut().cast(), iov_len: whole.len() };
@@ -73,7 +74,7 @@ impl Uring {
             unsafe { self.ring.submitter().register_buffers_update(u32::from(index), &[buffer], None) };
         match told {
             Ok(()) => {
-                registered.insert(index, address);
+                registered.insert(index, id);
                 true
             }
             Err(_) => {

@@ -8,7 +8,6 @@ use parquet::{
         metadata::SortingColumn,
         properties::{EnabledStatistics, WriterProperties, WriterPropertiesBuilder, WriterVersion},
     },
-    schema::types::ColumnPath,
 };
 use stylobate_storage::ByteSize;
 
@@ -172,7 +171,7 @@ impl ParquetOptions {
         self
     }
 
-    /// How one column is written; its name has dots between the names of fields.
+    /// How one top-level column is written, with all fields that it has.
     pub fn with_column(mut self, name: impl Into<String>, options: ColumnOptions) -> Self {
         self.columns.insert(name.into(), options);
         self
@@ -278,8 +277,8 @@ impl ParquetOptions {
         })
     }
 
-    /// The same for the parquet crate.
-    pub(super) fn properties(&self) -> Result<WriterProperties, String> {
+    /// The same for the parquet crate, whichever leaves the column has.
+    pub(super) fn properties(&self, column: &str) -> Result<WriterProperties, String> {
         let version = if self.version_2 { WriterVersion::PARQUET_2_0 } else { WriterVersion::PARQUET_1_0 };
         let bytes = |size: ByteSize| usize::try_from(size.as_u64()).unwrap_or(usize::MAX);
         let mut builder = WriterProperties::builder()
@@ -288,11 +287,7 @@ impl ParquetOptions {
             .set_data_page_row_count_limit(self.page_rows)
             .set_data_page_size_limit(bytes(self.page_size))
             .set_dictionary_page_size_limit(bytes(DICTIONARY_SIZE));
-        builder = self.of("").apply(builder)?;
-        for name in self.columns.keys() {
-            let parts = name.split('.').map(str::to_owned).collect();
-            builder = self.of(name).apply_to(builder, &ColumnPath::new(parts))?;
-        }
+        builder = self.of(column).apply(builder)?;
         Ok(builder.build())
     }
 }
@@ -318,30 +313,6 @@ impl ColumnOptions {
         }
         if let Some(rate) = self.bloom_filter {
             builder = builder.set_bloom_filter_enabled(true).set_bloom_filter_fpp(checked(rate)?);
-        }
-        Ok(builder)
-    }
-
-    fn apply_to(
-        &self,
-        mut builder: WriterPropertiesBuilder,
-        column: &ColumnPath,
-    ) -> Result<WriterPropertiesBuilder, String> {
-        let of = || column.clone();
-        builder = builder
-            .set_column_compression(of(), self.compression.unwrap_or_default().codec()?)
-            .set_column_dictionary_enabled(
-                of(),
-                self.dictionary.unwrap_or_default() == DictionaryEncoding::Auto,
-            )
-            .set_column_statistics_enabled(of(), self.statistics.unwrap_or_default().of_parquet());
-        if let Some(encoding) = self.encoding {
-            builder = builder.set_column_encoding(of(), encoding.of_parquet());
-        }
-        if let Some(rate) = self.bloom_filter {
-            builder = builder
-                .set_column_bloom_filter_enabled(of(), true)
-                .set_column_bloom_filter_fpp(of(), checked(rate)?);
         }
         Ok(builder)
     }

@@ -299,3 +299,46 @@ async fn what_cannot_be_written_is_an_error_that_names_the_column() {
     let error = write(&[numbers], ParquetOptions::default().with_all_columns(filter)).await.unwrap_err();
     assert!(said(error).contains("between 0 and 1"));
 }
+
+#[tokio::test]
+async fn after_an_error_there_is_no_file() {
+    let field = Field::new("x", DataType::Utf8, true);
+    let schema = Arc::new(Schema::new(vec![field]));
+    let store = Arc::new(InMemory::new());
+    let sinks = Sinks::new(SinkOptions::default());
+    let new = || {
+        let sink = sinks.object(store.clone(), "x".into());
+        ParquetWriter::new(sink, "x.parquet", schema.clone(), ParquetOptions::default()).unwrap()
+    };
+    // More than is encoded at once, so that the write has to wait.
+    let large: ArrayRef = Arc::new(StringArray::from(vec!["a long text ".repeat(100); 20_000]));
+    let batch = of("x", large);
+    let mut writer = new();
+    let dropped = futures::poll!(std::pin::pin!(writer.write(&batch)));
+    assert!(dropped.is_pending());
+    assert!(writer.write(&batch).await.is_err());
+    assert!(writer.finish().await.unwrap_err().to_string().contains("given up"));
+    assert!(store.head(&"x".into()).await.is_err());
+    let mut writer = new();
+    assert!(writer.write(&of("x", Arc::new(Int64Array::from(vec![1])))).await.is_err());
+    writer.write(&of("x", strings(3))).await.unwrap();
+    assert_eq!(writer.finish().await.unwrap().rows, 3);
+}
+
+#[tokio::test]
+async fn options_of_a_column_hold_for_all_its_fields_whatever_its_name() {
+    let inner: ArrayRef = Arc::new(Int32Array::from_iter_values(0..100));
+    let nested = StructArray::from(vec![(Arc::new(Field::new("y", DataType::Int32, false)), inner.clone())]);
+    let columns: [(&str, ArrayRef); 3] = [("s", Arc::new(nested)), ("a.b", inner.clone()), ("c", inner)];
+    let batch = RecordBatch::try_from_iter(columns).unwrap();
+    let zstd = || ColumnOptions::default().with_compression(Compression::Zstd(3));
+    let options = ParquetOptions::default().with_column("s", zstd()).with_column("a.b", zstd());
+    let (bytes, _) = write(&[batch], options).await.unwrap();
+    let group = reader(&bytes).metadata().row_group(0).clone();
+    let codecs: Vec<String> =
+        group.columns().iter().map(|column| format!("{:?}", column.compression())).collect();
+    assert!(
+        codecs[0].contains("ZSTD") && codecs[1].contains("ZSTD") && codecs[2].contains("SNAPPY"),
+        "{codecs:?}"
+    );
+}

@@ -45,6 +45,8 @@ pub struct ParquetWriter {
     footer: Footer,
     rows: u64,
     row_groups: usize,
+    /// Whether rows may be lost: something went wrong, or a write was dropped before its end.
+    is_broken: bool,
 }
 
 /// A file that was written.
@@ -74,11 +76,12 @@ impl ParquetWriter {
         };
         let names: Vec<String> = schema.fields().iter().map(|field| field.name().clone()).collect();
         options.check(&names)?;
-        let properties = Arc::new(options.properties().map_err(|reason| wrong(None, reason))?);
         let mut kinds = Vec::with_capacity(names.len());
         for field in schema.fields() {
             let plan = options.plan(field.name()).map_err(|reason| wrong(Some(field.name()), reason))?;
-            let kind = ColumnKind::new(field, plan, properties.clone());
+            let properties = options.properties(field.name());
+            let properties = properties.map_err(|reason| wrong(Some(field.name()), reason))?;
+            let kind = ColumnKind::new(field, plan, Arc::new(properties));
             // A type that the format does not have is found out now, before anything is written.
             let begun = guarded(|| kind.begin().map(drop));
             begun.map_err(|reason| wrong(Some(field.name()), reason))?;
@@ -102,6 +105,7 @@ impl ParquetWriter {
             footer,
             rows: 0,
             row_groups: 0,
+            is_broken: false,
         })
     }
 
@@ -115,9 +119,18 @@ impl ParquetWriter {
         self.sink.position()
     }
 
-    /// Appends a batch, whose columns have the types of the schema.
+    /// Appends a batch, whose columns have the types of the schema. A batch of other types changes nothing; after any
+    /// other error, and where this is dropped before it ends, there will be no file.
     pub async fn write(&mut self, batch: &RecordBatch) -> Result<()> {
         self.check(batch)?;
+        self.check_whole()?;
+        self.is_broken = true;
+        self.append(batch).await?;
+        self.is_broken = false;
+        Ok(())
+    }
+
+    async fn append(&mut self, batch: &RecordBatch) -> Result<()> {
         let mut start = 0;
         while start < batch.num_rows() {
             let count = (self.options.row_group_rows - self.rows_in_group).min(batch.num_rows() - start);
@@ -140,6 +153,7 @@ impl ParquetWriter {
 
     /// Writes what is left and the footer, and gives the file its name.
     pub async fn finish(mut self) -> Result<Written> {
+        self.check_whole()?;
         self.end_row_group().await?;
         if self.sink.position() == 0 {
             self.sink.write(MAGIC).await?;
@@ -190,6 +204,13 @@ impl ParquetWriter {
             }
         }
         Ok(())
+    }
+
+    fn check_whole(&self) -> Result<()> {
+        match self.is_broken {
+            true => Err(self.unwritable(None, "an earlier write failed or was given up".to_owned())),
+            false => Ok(()),
+        }
     }
 
     fn unwritable(&self, column: Option<&str>, reason: String) -> Error {
