@@ -4,11 +4,11 @@ use std::sync::Arc;
 
 use arrow::{
     array::{ArrayRef, BinaryArray, BooleanBufferBuilder},
-    buffer::{BooleanBuffer, Buffer, NullBuffer, OffsetBuffer},
+    buffer::{BooleanBuffer, NullBuffer, OffsetBuffer},
     datatypes::DataType,
 };
 
-use crate::utf8;
+use crate::utf8::Text;
 
 /// Values up to so many bytes are copied as if they had as many: faster than to look how long each is.
 const SHORT: usize = 32;
@@ -20,21 +20,24 @@ const MOST_BYTES_AHEAD: usize = 64 << 20;
 /// Some rows that become an array.
 #[derive(Default)]
 pub(crate) struct ByteSegment {
-    bytes: Vec<u8>,
+    text: Text,
     /// Where the values begin, and where the last ends.
     offsets: Vec<i32>,
     /// Begins with the first null.
     validity: Option<BooleanBufferBuilder>,
 }
 
-/// A value behind its length, and what follows both.
+/// A value behind its length, with what follows it, and how long it is; `None` if it is not there to its end.
 #[inline(always)]
-pub(crate) fn split_plain<'v>(plain: &mut &'v [u8]) -> Result<(&'v [u8], usize), String> {
-    let early = || "a page of values ends early".to_owned();
-    let (length, behind) = plain.split_first_chunk::<4>().ok_or_else(early)?;
+pub(crate) fn split_plain<'v>(plain: &mut &'v [u8]) -> Option<(&'v [u8], usize)> {
+    let (length, behind) = plain.split_first_chunk::<4>()?;
     let length = u32::from_le_bytes(*length) as usize;
-    *plain = behind.get(length..).ok_or_else(early)?;
-    Ok((behind, length))
+    *plain = behind.get(length..)?;
+    Some((behind, length))
+}
+
+pub(crate) fn ends_early() -> String {
+    "a page of values ends early".to_owned()
 }
 
 impl ByteSegment {
@@ -45,30 +48,35 @@ impl ByteSegment {
     pub(crate) fn with_capacity(rows: usize, bytes: usize) -> Self {
         let mut offsets = Vec::with_capacity(rows + 1);
         offsets.push(0);
-        let bytes = Vec::with_capacity(bytes.saturating_add(SHORT).min(MOST_BYTES_AHEAD));
-        Self { bytes, offsets, validity: None }
+        let text = Text::with_capacity(bytes.saturating_add(SHORT).min(MOST_BYTES_AHEAD));
+        Self { text, offsets, validity: None }
     }
 
     pub(crate) fn rows(&self) -> usize {
         self.offsets.len().saturating_sub(1)
     }
 
-    /// Adds `count` values, each the first bytes of what `next` gives, and how many bytes these are.
+    /// Adds up to `count` values, each the first bytes of what `next` gives, and how many bytes these are. Returns how
+    /// many there were before it gave none.
     #[inline(always)]
     pub(crate) fn append<'v>(
         &mut self,
         count: usize,
-        mut next: impl FnMut() -> Result<(&'v [u8], usize), String>,
-    ) -> Result<(), String> {
+        mut next: impl FnMut() -> Result<Option<(&'v [u8], usize)>, String>,
+    ) -> Result<usize, String> {
         let mut block = [0; (TOGETHER + 1) * SHORT];
         let mut ends = [0; TOGETHER];
         let mut left = count;
-        while left > 0 {
+        let mut is_last = false;
+        while left > 0 && !is_last {
             let before = self.end(block.len())? - block.len() as i32;
             let (mut length, mut values) = (0, 0);
             let mut long = None;
             for end in ends.iter_mut().take(left) {
-                let (from, bytes) = next()?;
+                let Some((from, bytes)) = next()? else {
+                    is_last = true;
+                    break;
+                };
                 let to = block.get_mut(length..).and_then(|to| to.first_chunk_mut::<SHORT>());
                 match (from.first_chunk::<SHORT>(), to) {
                     (Some(from), Some(to)) if bytes <= SHORT => *to = *from,
@@ -81,22 +89,22 @@ impl ByteSegment {
                 *end = before + length as i32;
                 values += 1;
             }
-            self.bytes.extend_from_slice(block.get(..length).unwrap_or_default());
+            self.text.extend(block.get(..length).unwrap_or_default());
             self.offsets.extend_from_slice(ends.get(..values).unwrap_or_default());
             left -= values;
             if let Some(long) = long {
                 let end = self.end(long.len())?;
-                self.bytes.extend_from_slice(long);
+                self.text.extend(long);
                 self.offsets.push(end);
                 left -= 1;
             }
         }
-        Ok(())
+        Ok(count - left)
     }
 
     /// Where the values end once there are so many more bytes of them.
     fn end(&self, more: usize) -> Result<i32, String> {
-        let end = self.bytes.len().checked_add(more).and_then(|end| i32::try_from(end).ok());
+        let end = self.text.len().checked_add(more).and_then(|end| i32::try_from(end).ok());
         end.ok_or_else(|| "more than 2 GiB of values in one array".to_owned())
     }
 
@@ -117,19 +125,17 @@ impl ByteSegment {
         }
     }
 
-    /// The rows as strings if that is the type, else as bytes. Strings are checked to be UTF-8 all at once.
-    pub(crate) fn into_array(mut self, data_type: &DataType) -> Result<ArrayRef, String> {
-        let used = self.bytes.len();
-        if self.bytes.capacity() > used + used / 8 + SHORT {
-            self.bytes.shrink_to_fit();
-        }
+    /// The rows as strings if that is the type, else as bytes. Strings are checked to be UTF-8.
+    pub(crate) fn into_array(self, data_type: &DataType) -> Result<ArrayRef, String> {
         let offsets = OffsetBuffer::new(self.offsets.into());
         let nulls = self.validity.map(|mut validity| NullBuffer::new(validity.finish()));
         let nulls = nulls.filter(|nulls| nulls.null_count() > 0);
-        let bytes = Buffer::from_vec(self.bytes);
         Ok(match data_type {
-            DataType::Utf8 => Arc::new(utf8::strings(offsets, bytes, nulls)?),
-            _ => Arc::new(BinaryArray::try_new(offsets, bytes, nulls).map_err(|error| error.to_string())?),
+            DataType::Utf8 => Arc::new(self.text.into_strings(offsets, nulls)?),
+            _ => {
+                let array = BinaryArray::try_new(offsets, self.text.into_bytes(), nulls);
+                Arc::new(array.map_err(|error| error.to_string())?)
+            }
         })
     }
 }

@@ -8,6 +8,8 @@ pub(crate) const SLACK: usize = BLOCK;
 /// What is copied at once; no copy of a tag is longer, and no literal whose length the tag itself has.
 const BLOCK: usize = 64;
 const HALF: usize = 16;
+/// What came out is told of whenever there are about so many bytes more, which are near the processor then.
+const PIECE: usize = 128 << 10;
 /// A buffer of more bytes than these is never asked for.
 const MOST_BYTES: u64 = u32::MAX as u64;
 
@@ -58,14 +60,20 @@ fn header(from: &[u8]) -> Result<(usize, &[u8]), String> {
     Err(wrong())
 }
 
-/// Decompresses a block, and returns how many bytes came out; `into` has [`SLACK`] bytes more than that.
-pub(crate) fn decompress(from: &[u8], into: &mut [u8]) -> Result<usize, String> {
+/// Decompresses a block, and returns how many bytes came out; `into` has [`SLACK`] bytes more than that. `made` is given
+/// all that came out so far, from time to time; only what is returned says that it is right.
+pub(crate) fn decompress(
+    from: &[u8],
+    into: &mut [u8],
+    mut made: impl FnMut(&[u8]) -> Result<(), String>,
+) -> Result<usize, String> {
     let early = || "a snappy block ends early".to_owned();
     let (length, mut tags) = header(from)?;
     if into.len() < length.saturating_add(SLACK) {
         return Err("a snappy block that is longer than it says".to_owned());
     }
     let mut done = 0;
+    let mut until = length.min(PIECE);
     while let Some((tag, behind)) = tags.split_first() {
         let bits = usize::from(tag >> 2);
         let copied = match tag & 3 {
@@ -101,8 +109,12 @@ pub(crate) fn decompress(from: &[u8], into: &mut [u8]) -> Result<usize, String> 
         };
         done += copied;
         // Every copy may write a whole block: this keeps the next one within the buffer.
-        if done > length {
-            return Err("a snappy block that is longer than it says".to_owned());
+        if done > until {
+            if done > length {
+                return Err("a snappy block that is longer than it says".to_owned());
+            }
+            made(into.get(..done).unwrap_or_default())?;
+            until = length.min(done + PIECE);
         }
     }
     if done == length { Ok(length) } else { Err("a snappy block that is shorter than it says".to_owned()) }
@@ -159,7 +171,7 @@ mod tests {
 
     fn decompressed(from: &[u8], room: usize) -> Result<Vec<u8>, String> {
         let mut into = vec![0; room + SLACK];
-        let made = decompress(from, &mut into)?;
+        let made = decompress(from, &mut into, |_| Ok(()))?;
         into.truncate(made);
         Ok(into)
     }

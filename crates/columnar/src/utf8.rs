@@ -1,4 +1,4 @@
-//! Arrays of strings out of bytes from outside.
+//! Bytes from outside that become an array of strings.
 
 #![expect(unsafe_code, reason = "what is ASCII need not be looked at a second time")]
 
@@ -7,40 +7,82 @@ use arrow::{
     buffer::{Buffer, NullBuffer, OffsetBuffer},
 };
 
-/// The strings between the offsets; an error if the bytes are not UTF-8, or an offset is not between two characters.
-pub(crate) fn strings(
-    offsets: OffsetBuffer<i32>,
-    bytes: Buffer,
-    nulls: Option<NullBuffer>,
-) -> Result<StringArray, String> {
-    let within = offsets.last().is_some_and(|end| usize::try_from(*end).is_ok_and(|end| end <= bytes.len()));
-    let nulls_fit = nulls.as_ref().is_none_or(|nulls| nulls.len() + 1 == offsets.len());
-    if within && nulls_fit && bytes.is_ascii() {
-        // SAFETY: ASCII is UTF-8, and every place in it is between two characters; offsets ascend by their type, and
-        // the last is within the bytes.
-        return Ok(unsafe { StringArray::new_unchecked(offsets, bytes, nulls) });
+/// Strings, one behind the other. What is added is looked at while it is near the processor.
+pub(crate) struct Text {
+    bytes: Vec<u8>,
+    /// Invariant: if it is set, all bytes are ASCII.
+    is_ascii: bool,
+}
+
+impl Default for Text {
+    fn default() -> Self {
+        Self { bytes: Vec::new(), is_ascii: true }
     }
-    StringArray::try_new(offsets, bytes, nulls).map_err(|error| error.to_string())
+}
+
+impl Text {
+    pub(crate) fn with_capacity(bytes: usize) -> Self {
+        Self { bytes: Vec::with_capacity(bytes), ..Self::default() }
+    }
+
+    pub(crate) fn len(&self) -> usize {
+        self.bytes.len()
+    }
+
+    /// Adds bytes, of as many strings as one likes.
+    pub(crate) fn extend(&mut self, bytes: &[u8]) {
+        self.is_ascii = self.is_ascii && bytes.is_ascii();
+        self.bytes.extend_from_slice(bytes);
+    }
+
+    /// The bytes, whether they are strings or not, in hardly more memory than they need.
+    pub(crate) fn into_bytes(mut self) -> Buffer {
+        if self.bytes.capacity() > self.bytes.len() / 8 * 9 + 64 {
+            self.bytes.shrink_to_fit();
+        }
+        Buffer::from_vec(self.bytes)
+    }
+
+    /// The strings between the offsets; an error if the bytes are not UTF-8, or an offset is not between two characters.
+    pub(crate) fn into_strings(
+        self,
+        offsets: OffsetBuffer<i32>,
+        nulls: Option<NullBuffer>,
+    ) -> Result<StringArray, String> {
+        let end = offsets.last().map(|end| usize::try_from(*end));
+        let within = end.is_some_and(|end| end.is_ok_and(|end| end <= self.bytes.len()));
+        let nulls_fit = nulls.as_ref().is_none_or(|nulls| nulls.len() + 1 == offsets.len());
+        if within && nulls_fit && self.is_ascii {
+            // SAFETY: ASCII is UTF-8, and every place in it is between two characters; offsets ascend by their type,
+            // and the last is within the bytes.
+            return Ok(unsafe { StringArray::new_unchecked(offsets, self.into_bytes(), nulls) });
+        }
+        StringArray::try_new(offsets, self.into_bytes(), nulls).map_err(|error| error.to_string())
+    }
 }
 
 #[cfg(test)]
 mod tests {
     use super::*;
 
+    fn strings(offsets: &[i32], parts: &[&[u8]], nulls: Option<NullBuffer>) -> Result<StringArray, String> {
+        let mut text = Text::default();
+        parts.iter().for_each(|part| text.extend(part));
+        text.into_strings(OffsetBuffer::new(offsets.to_vec().into()), nulls)
+    }
+
     #[test]
     fn only_whole_characters_are_strings() {
-        let of = |ends: &[i32], text: &str| {
-            let offsets = OffsetBuffer::new([&[0], ends].concat().into());
-            strings(offsets, Buffer::from(text.as_bytes()), None)
-        };
-        assert_eq!(of(&[1, 3], "abc").unwrap(), StringArray::from(vec!["a", "bc"]));
-        assert_eq!(of(&[2, 3], "\u{e9}c").unwrap(), StringArray::from(vec!["\u{e9}", "c"]));
-        assert!(of(&[1, 3], "\u{e9}c").is_err());
-        assert!(of(&[1, 4], "abc").is_err());
-        assert!(strings(OffsetBuffer::new(vec![0, 1].into()), Buffer::from([0xff]), None).is_err());
-        assert!(
-            strings(OffsetBuffer::new(vec![0, 1].into()), Buffer::from(b"a"), Some(NullBuffer::new_null(2)))
-                .is_err()
+        assert_eq!(strings(&[0, 1, 3], &[b"ab", b"c"], None).unwrap(), StringArray::from(vec!["a", "bc"]));
+        let accent = "\u{e9}".as_bytes();
+        assert_eq!(
+            strings(&[0, 2, 3], &[accent, b"c"], None).unwrap(),
+            StringArray::from(vec!["\u{e9}", "c"])
         );
+        assert!(strings(&[0, 1, 3], &[accent, b"c"], None).is_err());
+        assert!(strings(&[0, 1, 3], &[b"c", accent], None).is_ok());
+        assert!(strings(&[0, 1, 4], &[b"abc"], None).is_err());
+        assert!(strings(&[0, 1, 2], &[&[0xff], b"a"], None).is_err());
+        assert!(strings(&[0, 1], &[b"a"], Some(NullBuffer::new_null(2))).is_err());
     }
 }

@@ -69,7 +69,7 @@ impl Codec {
             Kind::Zlib => self.inflate(chunk),
             Kind::Snappy => {
                 let mut out = vec![0; self.fits(snappy::length(chunk)?)? + snappy::SLACK];
-                let len = snappy::decompress(chunk, &mut out)?;
+                let len = snappy::decompress(chunk, &mut out, |_| Ok(()))?;
                 out.truncate(len);
                 Ok(out)
             }

@@ -11,7 +11,7 @@ use super::{
 };
 use crate::{
     Result,
-    byte_segment::{ByteSegment, split_plain},
+    byte_segment::{ByteSegment, ends_early, split_plain},
     chunk::SEGMENT_ROWS,
     codes::{self, Codes},
 };
@@ -57,8 +57,8 @@ impl Flat<'_> {
         scratch: &mut Scratch,
     ) -> Result<Option<Vec<ArrayRef>>, String> {
         let mut pages = bytes.flat_pages(self.leaf, self.chunk, scratch)?;
-        let dictionary = match pages.dictionary()? {
-            Some((plain, count)) => Dictionary::new(plain, count)?,
+        let dictionary = match pages.dictionary(|_| Ok(()))? {
+            Some(page) => Dictionary::new(page.values, page.count)?,
             None => Dictionary::default(),
         };
         let mut segments = Vec::new();
@@ -168,7 +168,10 @@ impl Values<'_> {
         match self {
             Self::Plain(plain) => {
                 let mut rest = *plain;
-                let next = || if is_valid() { split_plain(&mut rest) } else { Ok(ByteSegment::NULL) };
+                let next = || match is_valid() {
+                    true => split_plain(&mut rest).map(Some).ok_or_else(ends_early),
+                    false => Ok(Some(ByteSegment::NULL)),
+                };
                 segment.append(rows, next)?;
                 *plain = rest;
                 Ok(())
@@ -180,9 +183,10 @@ impl Values<'_> {
                     Some((dictionary.bytes.get(span.0 as usize..)?, span.1 as usize))
                 };
                 segment.append(rows, || match is_valid() {
-                    true => codes.next().and_then(value).ok_or_else(lost),
-                    false => Ok(ByteSegment::NULL),
-                })
+                    true => codes.next().and_then(value).map(Some).ok_or_else(lost),
+                    false => Ok(Some(ByteSegment::NULL)),
+                })?;
+                Ok(())
             }
         }
     }

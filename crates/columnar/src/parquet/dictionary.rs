@@ -12,7 +12,7 @@ use super::{
     footer::is_dictionary_encoding,
     levels,
     pages::{DataPage, Page, Pages, Scratch},
-    plain,
+    plain::{self, Strings},
 };
 use crate::{
     Result,
@@ -77,10 +77,20 @@ impl Flat<'_> {
         scratch: &mut Scratch,
     ) -> Result<Option<ArrayRef>, String> {
         let mut pages = bytes.flat_pages(self.leaf, self.chunk, scratch)?;
-        let (plain, count) = pages.dictionary()?.unwrap_or_default();
-        let dictionary = match insist {
-            true => Dictionary::Growing(Distinct::new(self.descriptor, plain, count)?),
-            false => Dictionary::Fixed { values: self.values(plain, count)?, count },
+        let mut strings = match insist {
+            true => None,
+            false => Strings::of(self.file, self.column, self.descriptor),
+        };
+        let page = pages.dictionary(|some| strings.as_mut().map_or(Ok(()), |strings| strings.take(some)))?;
+        let page = page.unwrap_or_default();
+        let count = page.count;
+        let dictionary = match strings {
+            _ if insist => Dictionary::Growing(Distinct::new(self.descriptor, page.values, count)?),
+            Some(mut strings) => {
+                strings.take(&page)?;
+                Dictionary::Fixed { values: strings.finish()?, count }
+            }
+            None => Dictionary::Fixed { values: self.values(page.values, count)?, count },
         };
         match CodeWidth::of(count) {
             _ if insist => self.codes::<u32>(pages, dictionary)?.map(Self::narrowest).transpose(),
@@ -121,7 +131,7 @@ impl Flat<'_> {
         while let Some(page) = pages.next()? {
             let page = match page {
                 Page::Data(page) => page,
-                Page::Dictionary { .. } => return Err("a dictionary behind the first page".to_owned()),
+                Page::Dictionary(_) => return Err("a dictionary behind the first page".to_owned()),
             };
             if page.rows > rows - codes.len() {
                 return Err("its pages have more rows than the row group".to_owned());

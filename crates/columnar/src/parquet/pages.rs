@@ -56,12 +56,19 @@ pub(super) struct Pages<'a> {
 /// A page, decompressed.
 #[derive(Debug)]
 pub(super) enum Page<'a> {
-    /// The values of the dictionary, in the encoding PLAIN.
-    Dictionary {
-        values: &'a [u8],
-        count: usize,
-    },
+    Dictionary(DictionaryPage<'a>),
     Data(DataPage<'a>),
+}
+
+/// The values of a dictionary, in the encoding PLAIN.
+#[derive(Debug, Default)]
+pub(super) struct DictionaryPage<'a> {
+    /// Their bytes, or the first of them.
+    pub(super) values: &'a [u8],
+    /// Of all values.
+    pub(super) count: usize,
+    /// Bytes that all values have.
+    pub(super) length: usize,
 }
 
 /// The values of one data page.
@@ -127,22 +134,33 @@ impl<'a> Pages<'a> {
         Ok(Self { input, left: range, decompressor, rows_left, nullable })
     }
 
-    /// The values of the dictionary, and how many there are, if the first page is one. Asked before any other.
-    pub(super) fn dictionary(&mut self) -> Result<Option<(&[u8], usize)>, String> {
+    /// The values of the dictionary, and how many there are, if the first page is one. Asked before any other. `made` is
+    /// given the values of which the bytes are there already, from time to time, while they are near the processor.
+    pub(super) fn dictionary(
+        &mut self,
+        mut made: impl FnMut(&DictionaryPage<'_>) -> Result<(), String>,
+    ) -> Result<Option<DictionaryPage<'_>>, String> {
         let before = self.left.start;
         if self.left.is_empty() || !matches!(self.header()?.kind, PageKind::Dictionary { .. }) {
             self.left.start = before;
             return Ok(None);
         }
         self.left.start = before;
-        match self.next()? {
-            Some(Page::Dictionary { values, count }) => Ok(Some((values, count))),
+        match self.read(&mut made)? {
+            Some(Page::Dictionary(page)) => Ok(Some(page)),
             _ => Ok(None),
         }
     }
 
     /// The next page, or `None` behind the last.
     pub(super) fn next(&mut self) -> Result<Option<Page<'_>>, String> {
+        self.read(&mut |_| Ok(()))
+    }
+
+    fn read(
+        &mut self,
+        made: &mut dyn FnMut(&DictionaryPage<'_>) -> Result<(), String>,
+    ) -> Result<Option<Page<'_>>, String> {
         let header = loop {
             if self.left.is_empty() || self.rows_left == 0 {
                 return Ok(None);
@@ -174,11 +192,13 @@ impl<'a> Pages<'a> {
                 if !matches!(encoding, Encoding::PLAIN | Encoding::PLAIN_DICTIONARY) {
                     return Err(format!("a dictionary in the encoding {encoding}"));
                 }
-                let values = self.decompressor.run(body, header.uncompressed)?;
-                Page::Dictionary { values, count }
+                let length = header.uncompressed;
+                let mut some = |values: &[u8]| made(&DictionaryPage { values, count, length });
+                let values = self.decompressor.run(body, length, &mut some)?;
+                Page::Dictionary(DictionaryPage { values, count, length })
             }
             PageKind::Data { rows, encoding, levels } => {
-                let values = self.decompressor.run(body, header.uncompressed)?;
+                let values = self.decompressor.run(body, header.uncompressed, &mut |_| Ok(()))?;
                 let (levels, values) = match self.nullable {
                     false => (None, values),
                     true if levels != Encoding::RLE => return Err(format!("levels encoded as {levels}")),
@@ -201,7 +221,7 @@ impl<'a> Pages<'a> {
                     header.uncompressed.checked_sub(before).ok_or("a page shorter than its levels")?;
                 // Some writers say of an empty page that it is compressed.
                 let values = match compressed && !values.is_empty() {
-                    true => self.decompressor.run(values, length)?,
+                    true => self.decompressor.run(values, length, &mut |_| Ok(()))?,
                     false => values,
                 };
                 Page::Data(DataPage { encoding, rows, levels, values })
@@ -268,8 +288,13 @@ impl Input<'_> {
 }
 
 impl Decompressor<'_> {
-    /// The bytes of a page, which has `length` once decompressed.
-    fn run<'b>(&'b mut self, from: &'b [u8], length: usize) -> Result<&'b [u8], String> {
+    /// The bytes of a page, which has `length` once decompressed. `made` is given those that are there so far.
+    fn run<'b>(
+        &'b mut self,
+        from: &'b [u8],
+        length: usize,
+        made: &mut dyn FnMut(&[u8]) -> Result<(), String>,
+    ) -> Result<&'b [u8], String> {
         let wrong = || "a page that is longer or shorter than it says".to_owned();
         if matches!(self.codec, Coder::None) {
             return Ok(from);
@@ -282,7 +307,7 @@ impl Decompressor<'_> {
         let into = &mut *self.page;
         let made = match &mut self.codec {
             Coder::None => 0,
-            Coder::Snappy => snappy::decompress(from, into.get_mut(..room).unwrap_or_default())?,
+            Coder::Snappy => snappy::decompress(from, into.get_mut(..room).unwrap_or_default(), made)?,
             Coder::Zstd(decoder) => {
                 let into = into.get_mut(..length).unwrap_or_default();
                 decoder.decompress_to_buffer(from, into).map_err(|error| error.to_string())?

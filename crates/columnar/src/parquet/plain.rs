@@ -22,6 +22,7 @@ use parquet::{
 use super::{
     ParquetFile,
     bytes::{OneChunk, ReadyPages},
+    pages::DictionaryPage,
 };
 use crate::{
     byte_segment::{ByteSegment, split_plain},
@@ -37,17 +38,16 @@ pub(super) fn values(
     plain: &[u8],
     count: usize,
 ) -> Result<ArrayRef, String> {
+    if let Some(mut strings) = Strings::of(file, column, descriptor) {
+        strings.take(&DictionaryPage { values: plain, count, length: plain.len() })?;
+        return strings.finish();
+    }
     let wrong = |error: &dyn ToString| format!("its dictionary: {}", error.to_string());
     let field = file.schema().fields().get(column.root).ok_or_else(|| wrong(&"no such column"))?;
     if count == 0 {
         return Ok(new_empty_array(field.data_type()));
     }
-    let values = match field.data_type() {
-        DataType::Utf8 | DataType::Binary if descriptor.physical_type() == PhysicalType::BYTE_ARRAY => {
-            return plain_bytes(plain, count, field.data_type()).map_err(|reason| wrong(&reason));
-        }
-        data_type => read(file, descriptor, plain, count, data_type).map_err(|error| wrong(&error))?,
-    };
+    let values = read(file, descriptor, plain, count, field.data_type()).map_err(|error| wrong(&error))?;
     if values.len() != count {
         return Err(wrong(&"it ends early"));
     }
@@ -57,14 +57,49 @@ pub(super) fn values(
     arrow::compute::cast(&values, field.data_type()).map_err(|error| wrong(&error))
 }
 
-/// Strings or bytes, each with its length before it. They are checked to be UTF-8 all at once.
-fn plain_bytes(plain: &[u8], count: usize, data_type: &DataType) -> Result<ArrayRef, String> {
-    // No dictionary has more values than bytes for their lengths.
-    let rows = count.min(plain.len() / 4);
-    let mut strings = ByteSegment::with_capacity(rows, plain.len().saturating_sub(rows * 4));
-    let mut rest = plain;
-    strings.append(count, || split_plain(&mut rest)).map_err(|_| "it ends early".to_owned())?;
-    strings.into_array(data_type)
+/// Strings or bytes, each with its length before it, that are taken as they come.
+pub(super) struct Strings {
+    segment: ByteSegment,
+    data_type: DataType,
+    /// Values that are still to come.
+    left: usize,
+    /// Bytes that were taken.
+    taken: usize,
+}
+
+impl Strings {
+    /// For the dictionary of a column, if its values are strings or bytes.
+    pub(super) fn of(file: &ParquetFile, column: &Projected, descriptor: &ColumnDescPtr) -> Option<Self> {
+        let data_type = file.schema().fields().get(column.root)?.data_type().clone();
+        let fits = matches!(data_type, DataType::Utf8 | DataType::Binary)
+            && descriptor.physical_type() == PhysicalType::BYTE_ARRAY;
+        fits.then(|| Self { segment: ByteSegment::default(), data_type, left: 0, taken: 0 })
+    }
+
+    /// Takes the values that are there to their ends; `page` begins as it did before.
+    pub(super) fn take(&mut self, page: &DictionaryPage<'_>) -> Result<(), String> {
+        if self.taken == 0 {
+            // No dictionary has more values than bytes for their lengths.
+            let rows = page.count.min(page.length / 4);
+            self.segment = ByteSegment::with_capacity(rows, page.length - rows * 4);
+            self.left = page.count;
+        }
+        let new = page.values.get(self.taken..).unwrap_or_default();
+        let mut rest = new;
+        self.left -= self.segment.append(self.left, || Ok(split_plain(&mut rest)))?;
+        self.taken += new.len() - rest.len();
+        Ok(())
+    }
+
+    /// The array, once all was taken. The values are checked to be UTF-8 all at once.
+    pub(super) fn finish(self) -> Result<ArrayRef, String> {
+        let whole = if self.left == 0 {
+            self.segment.into_array(&self.data_type)
+        } else {
+            Err("it ends early".to_owned())
+        };
+        whole.map_err(|reason| format!("its dictionary: {reason}"))
+    }
 }
 
 fn read(

@@ -141,14 +141,14 @@ fn expanded_bytes<K: ArrowDictionaryKeyType>(array: &DictionaryArray<K>) -> Opti
         Some((bytes.get(start..)?, end - start))
     };
     let mut codes = keys.values().iter();
-    let mut next = || codes.next().and_then(value).ok_or_else(lost);
+    let mut next = || codes.next().and_then(value).map(Some).ok_or_else(lost);
     let appended = match keys.nulls() {
         None => segment.append(keys.len(), next),
         Some(nulls) => {
             let mut valid = nulls.iter();
             segment.append(keys.len(), || {
                 let value = next();
-                if valid.next() == Some(true) { value } else { Ok(ByteSegment::NULL) }
+                if valid.next() == Some(true) { value } else { Ok(Some(ByteSegment::NULL)) }
             })
         }
     };
