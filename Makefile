@@ -13,7 +13,7 @@ CARGO_FUZZ := $(TARGET)/tools/cargo-fuzz-0.13.2.installed
 CORPUS := $(TARGET)/fuzz-corpus
 
 .DEFAULT_GOAL := help
-.PHONY: help demo test test-rust test-clients test-python wheel check bench-node bench-columns soak fuzz release
+.PHONY: help demo test test-rust test-clients test-python wheel check bench-node bench-columns bench-write soak fuzz release
 
 help: ## What can be made
 	@sed -n 's/^\([a-z-]*\):.*## \(.*\)/make \1\t\2/p' $(MAKEFILE_LIST) | expand -t 20
@@ -50,6 +50,10 @@ bench-node: release ## A node against its peers
 bench-columns: release $(CLIENTS) ## Scans beside pyarrow, the parquet crate, Polars and DuckDB
 	cargo build --release -p stylobate-bench-columns
 	$(VENV)/bin/python bench/columns/run.py
+
+bench-write: release $(CLIENTS) ## Writing beside pyarrow, the parquet crate and tpchgen-cli
+	cargo build --release -p stylobate-bench-write
+	$(VENV)/bin/python bench/write/run.py
 
 soak: release $(CLIENTS) $(S3S_FS) ## Load for MINUTES (default 30), with every answer checked against a model
 	STYLOBATE_SOAK_MINUTES=$(or $(MINUTES),30) $(VENV)/bin/python -m pytest -c tests/pytest.ini -s -m soak tests

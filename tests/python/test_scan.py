@@ -36,6 +36,7 @@ def test_dictionaries_come_out_where_they_are_asked_for(path: Path) -> None:
     assert dictionaries(["quantity"]) == {"quantity"}
     assert {"mode", "comment"} <= dictionaries(True)
     assert "comment" not in dictionaries("auto")
+    assert "mode" in dictionaries("auto")
 
 
 @pytest.mark.parametrize(

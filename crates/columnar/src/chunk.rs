@@ -17,6 +17,14 @@ pub(crate) enum Representation {
     Dictionary,
 }
 
+/// Whether a column of so many distinct values is better read as a dictionary by whoever does not say: engines group by
+/// few values faster, and by many slower.
+pub(crate) fn is_worth_a_dictionary(values: u64, rows: u64) -> bool {
+    const MOST_VALUES: u64 = 65_536;
+    const ROWS_PER_VALUE: u64 = 8;
+    values <= MOST_VALUES && values.saturating_mul(ROWS_PER_VALUE) <= rows
+}
+
 /// Columns of some rows, and how many rows these are.
 pub(crate) type Rows = (Vec<ArrayRef>, usize);
 

@@ -95,7 +95,7 @@ impl FileMetadata {
     pub(crate) fn repeats(&self, root: usize) -> bool {
         match self {
             Self::Parquet(file) => file.repeats(root),
-            Self::Orc(_) => false,
+            Self::Orc(file) => file.repeats(root),
         }
     }
 
@@ -107,11 +107,12 @@ impl FileMetadata {
         }
     }
 
-    /// Whether a chunk is a dictionary as the file has it.
+    /// Whether a chunk is a dictionary as the file has it, or none can be made of it: of ORC, a chunk is always what the
+    /// stripe has.
     pub(crate) fn is_dictionary(&self, unit: usize, column: &Projected) -> bool {
         match self {
             Self::Parquet(file) => file.is_dictionary(unit, column),
-            Self::Orc(_) => false,
+            Self::Orc(_) => true,
         }
     }
 
@@ -188,6 +189,9 @@ impl FileMetadata {
                 file.decode(unit, column, bytes, representation, scratch)
             }
             (Self::Orc(file), UnitBytes::Orc(bytes)) => {
+                if let Some(array) = file.decode_dictionary(unit, column, bytes.clone())? {
+                    return Ok(Chunk::Dictionary(array));
+                }
                 let batches = file.decode(unit, std::slice::from_ref(column), bytes.clone(), SEGMENT_ROWS)?;
                 let segments: Vec<ArrayRef> = batches.filter_map(first_column).collect::<Result<_>>()?;
                 Ok(Chunk::Dense(segments.into()))

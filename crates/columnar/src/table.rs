@@ -13,7 +13,7 @@ use crate::{
     Error, Result,
     format::FileMetadata,
     locate::Located,
-    predicate::Column,
+    predicate::{Bound, Column, Root},
     schema::{Projected, leaves_below, widened},
 };
 
@@ -52,6 +52,15 @@ pub(crate) struct Output {
     pub(crate) values: DataType,
     /// Whether it is read as a dictionary even where the file has none.
     pub(crate) insist: bool,
+}
+
+/// A column that a filter looks at.
+#[derive(Clone, Debug)]
+pub(crate) struct Filtered {
+    /// Its name and type, less the fields that are not looked at.
+    pub(crate) field: FieldRef,
+    /// Which column of the table it is, and which leaves of it.
+    pub(crate) projected: Projected,
 }
 
 /// Where a file has a column.
@@ -211,16 +220,34 @@ impl Table {
         Ok(FileColumn::Value(value))
     }
 
+    /// The top-level columns that a filter looks at, each less the fields that it does not, if all files have the same.
+    pub(crate) fn filtered(&self, filter: &Bound, files: &[(&Located, &FileMetadata)]) -> Vec<Filtered> {
+        let filtered = |(at, root): (usize, &Root)| {
+            let columns = filter.columns().iter().filter(|column| column.root == at);
+            let paths: Vec<Vec<&str>> =
+                columns.map(|column| column.path.iter().map(String::as_str).collect()).collect();
+            let field = Arc::new(self.schema.field(root.index).clone());
+            let is_alike = |(_, file): &(&Located, &FileMetadata)| {
+                let own = file.schema().field_with_name(field.name());
+                own.map_or(true, |own| same_layout(own.data_type(), field.data_type()))
+            };
+            let leaves = leaves_below(&field, &paths).flatten().filter(|_| files.iter().all(is_alike));
+            let projected = Projected { root: root.index, leaves };
+            Filtered { field: projected.field(&field), projected }
+        };
+        filter.roots().iter().enumerate().map(filtered).collect()
+    }
+
     /// Where a file has a column that the filter looks at.
-    pub(crate) fn root_of_file(
+    pub(crate) fn filtered_of_file(
         &self,
-        root: usize,
+        filtered: &Filtered,
         located: &Located,
         file: &FileMetadata,
         object: &str,
     ) -> Result<FileColumn> {
-        let values = value_type(self.schema.field(root).data_type()).clone();
-        self.column_of_file(&Projected::whole(root), &values, located, file, object)
+        let values = value_type(filtered.field.data_type());
+        self.column_of_file(&filtered.projected, values, located, file, object)
     }
 }
 

@@ -10,6 +10,7 @@ use crate::{
     format::FileMetadata,
     locate::Located,
     predicate::{Column, Literal},
+    schema::Projected,
     statistics::Statistics,
     table::{FileColumn, Table, value_type},
 };
@@ -54,7 +55,9 @@ impl OfFile<'_> {
         if !path.is_empty() {
             return Some(None);
         }
-        match self.table.root_of_file(root, self.located, self.file, "").ok()? {
+        let (whole, values) =
+            (Projected::whole(root), value_type(self.table.schema().field(root).data_type()));
+        match self.table.column_of_file(&whole, values, self.located, self.file, "").ok()? {
             FileColumn::Value(value) if value.is_null(0) => Some(None),
             FileColumn::Value(value) => Some(Some(value)),
             FileColumn::Read(_) => None,

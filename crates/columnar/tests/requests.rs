@@ -10,7 +10,7 @@ use std::{ops::Range, sync::Arc};
 use arrow::{
     array::{
         ArrayRef, AsArray, Date32Array, Decimal128Array, Float32Array, Float64Array, Int32Array, Int64Array,
-        RecordBatch, StringArray, TimestampMicrosecondArray, UInt32Array,
+        RecordBatch, StringArray, StructArray, TimestampMicrosecondArray, UInt32Array,
     },
     datatypes::Int64Type,
 };
@@ -162,6 +162,22 @@ async fn of_a_row_group_without_matching_rows_no_other_column_is_fetched() {
     let asked = lake.asked();
     assert_eq!(collect(none, &lake.cache).await.unwrap().num_rows(), 0);
     assert_eq!(lake.asked(), asked);
+}
+
+#[tokio::test(flavor = "multi_thread")]
+async fn of_a_struct_only_the_fields_that_a_filter_looks_at_are_fetched() {
+    let inner = StructArray::from(table(GROUP * GROUPS));
+    let number: ArrayRef = Arc::new((0..GROUP as i64 * GROUPS as i64).collect::<Int64Array>());
+    let batch = RecordBatch::try_from_iter([("number", number), ("s", Arc::new(inner) as ArrayRef)]).unwrap();
+    let lake = Lake::with(parquet(&batch, properties().build())).await;
+    let filter = col("s.even").gt_eq(2 * GROUP as i64).and(col("s.even").not_eq(2 * GROUP as i64 + 2));
+    let read =
+        collect(lake.request().with_filter(filter).with_columns(["number"]), &lake.cache).await.unwrap();
+    assert_eq!(read.num_rows(), 2 * GROUP - 1);
+    assert_eq!(read.column(0).as_primitive::<Int64Type>().value(1), GROUP as i64 + 2);
+    for group in 0..GROUPS {
+        assert_eq!((lake.fetched_of(group, 1), lake.fetched_of(group, 3)), (0, 0), "row group {group}");
+    }
 }
 
 #[tokio::test(flavor = "multi_thread")]

@@ -25,7 +25,7 @@ mod tree;
 use std::sync::{Arc, OnceLock};
 
 use ::bytes::Bytes;
-use arrow::datatypes::SchemaRef;
+use arrow::{array::ArrayRef, datatypes::SchemaRef};
 use stylobate_storage::OpenObject;
 
 pub(crate) use self::{bytes::OrcBytes, messages::Messages, statistics::OrcStatistics, tail::is_orc_tail};
@@ -37,7 +37,7 @@ use self::{
     tail::{FIRST_READ, Parsed, Tail},
     tree::Type,
 };
-use crate::{Result, schema::Projected};
+use crate::{Error, Result, chunk::is_worth_a_dictionary, schema::Projected};
 
 /// An ORC file: its tail, parsed once per version, and the footers of the stripes that were read.
 #[derive(Debug)]
@@ -59,10 +59,33 @@ impl OrcFile {
             let range = size - len..size;
             let end = object.read(std::slice::from_ref(&range)).await?.pop().unwrap_or_default();
             match Tail::parse(size, &end).map_err(|fault| fault.into_error(&name, None))? {
-                Parsed::Tail(tail) => return Ok(Self::new(&name, *tail, size, &end)),
+                Parsed::Tail(tail) => {
+                    let file = Self::new(&name, *tail, size, &end);
+                    file.read_typical_footer(object).await?;
+                    return Ok(file);
+                }
                 Parsed::Needs(needed) => len = needed,
             }
         }
+    }
+
+    /// Reads the footer that says whether strings are dictionaries, if there are strings and it was not read yet.
+    async fn read_typical_footer(&self, object: &OpenObject) -> Result<()> {
+        let (Some(unit), true) = (self.typical(), self.tail.root.children.iter().any(Type::is_text)) else {
+            return Ok(());
+        };
+        match self.footer(object, unit).await {
+            // What is wrong with it will show when the stripe is read.
+            Ok(_) | Err(Error::Corrupt { .. } | Error::Unsupported { .. } | Error::Encrypted { .. }) => {
+                Ok(())
+            }
+            Err(error) => Err(error),
+        }
+    }
+
+    /// The largest stripe.
+    fn typical(&self) -> Option<usize> {
+        (0..self.units()).rev().max_by_key(|unit| self.unit_rows(*unit))
     }
 
     fn new(name: &str, tail: Tail, size: u64, end: &Bytes) -> Self {
@@ -133,17 +156,47 @@ impl OrcFile {
     ) -> Result<OrcBytes> {
         let error = |fault: Fault| fault.into_error(&self.name, Some(unit));
         let columns = self.wanted_columns(fields).map_err(error)?;
-        let footer = match self.footers.get(unit).and_then(OnceLock::get) {
-            Some(footer) => footer.clone(),
-            None => {
-                let range = self.tail.stripes.get(unit).map_or(0..0, |stripe| stripe.footer.clone());
-                let bytes = object.read(std::slice::from_ref(&range)).await?.pop().unwrap_or_default();
-                self.parse_footer(unit, bytes).map_err(error)?
-            }
-        };
+        let footer = self.footer(object, unit).await?;
         let wanted = Wanted::of(&footer, &columns);
         let read = object.read(&wanted.ranges).await?;
         wanted.cut(footer, &read).map_err(error)
+    }
+
+    /// The footer of a stripe, read if nobody has.
+    async fn footer(&self, object: &OpenObject, unit: usize) -> Result<Arc<StripeFooter>> {
+        if let Some(footer) = self.footers.get(unit).and_then(OnceLock::get) {
+            return Ok(footer.clone());
+        }
+        let range = self.tail.stripes.get(unit).map_or(0..0, |stripe| stripe.footer.clone());
+        let bytes = object.read(std::slice::from_ref(&range)).await?.pop().unwrap_or_default();
+        self.parse_footer(unit, bytes).map_err(|fault| fault.into_error(&self.name, Some(unit)))
+    }
+
+    /// Whether strings of a column repeat, by the largest stripe: only stripes say how they are encoded, and to read the
+    /// footers of all of them beforehand is too much.
+    pub(crate) fn repeats(&self, root: usize) -> bool {
+        let encoding = || {
+            let (unit, column) = (self.typical()?, self.tail.root.children.get(root)?);
+            let footer = self.footers.get(unit)?.get().filter(|_| column.is_text())?;
+            Some((footer.encodings.get(column.id as usize)?.as_ref()?.dictionary?, self.unit_rows(unit)))
+        };
+        encoding().is_some_and(|(values, rows)| is_worth_a_dictionary(u64::from(values), rows))
+    }
+
+    /// A column of a stripe as the dictionary that the file has for it; `None` where it has none.
+    pub(crate) fn decode_dictionary(
+        &self,
+        unit: usize,
+        field: &Projected,
+        bytes: OrcBytes,
+    ) -> Result<Option<ArrayRef>> {
+        let decoded = || {
+            let columns = self.wanted_columns(std::slice::from_ref(field))?;
+            let Some(column) = columns.first().filter(|column| column.is_text()) else { return Ok(None) };
+            let streams = bytes::Streams::new(bytes, self.tail.codec);
+            decode::dictionary(column, &streams, self.unit_rows(unit) as usize)
+        };
+        decoded().map_err(|fault: Fault| fault.into_error(&self.name, Some(unit)))
     }
 
     /// Decodes the columns, on the calling thread and as the iterator is asked: batches of `batch_rows` rows

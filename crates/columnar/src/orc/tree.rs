@@ -75,6 +75,11 @@ impl Type {
         }
     }
 
+    /// Whether it is a column of strings.
+    pub(super) fn is_text(&self) -> bool {
+        matches!(self.kind, Kind::String | Kind::Char)
+    }
+
     /// The columns of the root as an Arrow schema.
     pub(super) fn schema(&self) -> SchemaRef {
         Arc::new(Schema::new(self.children.iter().map(Self::field).collect::<Fields>()))

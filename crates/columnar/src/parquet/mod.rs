@@ -42,14 +42,9 @@ pub(crate) use self::{
 };
 use crate::{
     Error, Result,
-    chunk::{Chunk, Representation},
+    chunk::{Chunk, Representation, is_worth_a_dictionary},
     schema::{Projected, leaf_count},
 };
-
-/// A dictionary is worth keeping where it has at most one value for so many rows.
-const ROWS_PER_VALUE: u64 = 8;
-/// A dictionary of more values than these makes grouping downstream slower.
-const MOST_VALUES: u64 = 65_536;
 
 /// A Parquet file, as its footer describes it.
 #[derive(Debug)]
@@ -179,9 +174,7 @@ impl ParquetFile {
         groups.peek().is_some()
             && groups.all(|group| {
                 let Some(chunk) = group.columns().get(leaf) else { return false };
-                let few = |values: u64| {
-                    values <= MOST_VALUES && values.saturating_mul(ROWS_PER_VALUE) <= group.num_rows() as u64
-                };
+                let few = |values: u64| is_worth_a_dictionary(values, group.num_rows() as u64);
                 footer::is_all_dictionary(chunk) == Some(true)
                     && footer::estimated_values(chunk).is_some_and(few)
             })

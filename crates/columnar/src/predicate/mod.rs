@@ -32,7 +32,7 @@ mod words;
 use std::fmt;
 
 pub(crate) use self::{
-    bind::{Bound, BoundColumn, Node},
+    bind::{Bound, BoundColumn, Node, Root},
     check::Check,
     classes::{Class, Whole, WithWhole, with_whole},
     columns::ColumnPair,

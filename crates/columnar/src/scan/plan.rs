@@ -2,7 +2,7 @@
 
 use std::{ops::Range, sync::Arc};
 
-use arrow::datatypes::{FieldRef, Schema, SchemaRef};
+use arrow::datatypes::{Schema, SchemaRef};
 use futures::{StreamExt, TryStreamExt};
 use stylobate_storage::OpenObject;
 
@@ -16,7 +16,7 @@ use crate::{
     locate::{Located, Source, locate},
     predicate::Bound,
     prune::{Verdict, prune},
-    table::{FileColumn, Output, Table},
+    table::{FileColumn, Filtered, Output, Table},
     table_statistics::of_file,
 };
 
@@ -38,7 +38,7 @@ pub(super) struct Planned {
     pub(super) outputs: Vec<Output>,
     pub(super) filter: Option<Bound>,
     /// The columns that the filter looks at.
-    pub(super) filtered: Vec<FieldRef>,
+    pub(super) filtered: Vec<Filtered>,
     pub(super) table: Table,
     /// What parts need of the table.
     relevant: Schema,
@@ -165,10 +165,9 @@ async fn plan(request: ScanRequest, cache: Cache) -> Result<Scan> {
     };
     let schema = Arc::new(Schema::new(outputs.iter().map(|output| output.field.clone()).collect::<Vec<_>>()));
     let filter = request.filter.as_ref().map(|filter| filter.bind(table.schema())).transpose()?;
-    let roots = filter.iter().flat_map(Bound::roots);
     let mut planned = Planned {
         schema,
-        filtered: roots.map(|root| Arc::new(table.schema().field(root.index).clone())).collect(),
+        filtered: filter.as_ref().map(|filter| table.filtered(filter, &located)).unwrap_or_default(),
         filter,
         relevant: table
             .relevant(&outputs, request.filter.as_ref().map(Predicate::columns).unwrap_or_default()),
@@ -247,14 +246,8 @@ impl Planned {
             self.table.column_of_file(&output.projected, &output.values, &located, &metadata, &name)
         };
         let outputs = self.outputs.iter().map(output).collect::<Result<_>>()?;
-        let filtered = match &self.filter {
-            None => Vec::new(),
-            Some(filter) => filter
-                .roots()
-                .iter()
-                .map(|root| self.table.root_of_file(root.index, &located, &metadata, &name))
-                .collect::<Result<_>>()?,
-        };
+        let filtered = |column| self.table.filtered_of_file(column, &located, &metadata, &name);
+        let filtered = self.filtered.iter().map(filtered).collect::<Result<_>>()?;
         let at = self.files.len();
         let wanted: Vec<usize> = units.filter(|unit| metadata.unit_rows(*unit) > 0).collect();
         let verdicts = match &self.filter {

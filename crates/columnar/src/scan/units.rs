@@ -24,7 +24,7 @@ use crate::{
     parquet::SelectedPages,
     predicate::{Bound, Evaluator},
     schema::Projected,
-    table::{EXACT, FileColumn, Output, value_type},
+    table::{EXACT, FileColumn, Filtered, Output, value_type},
 };
 
 /// Where batches go; they wait for whoever reads.
@@ -136,7 +136,7 @@ fn passing(
     let segments = (0..rows).step_by(SEGMENT_ROWS).map(|start| {
         let count = SEGMENT_ROWS.min(rows - start);
         let columns = file.filtered.iter().zip(&wanted).zip(&planned.filtered).map(
-            |((column, wanted), field)| match (column, wanted) {
+            |((column, wanted), Filtered { field, .. })| match (column, wanted) {
                 (FileColumn::Value(value), _) => batches::repeated(value, count, field.data_type()),
                 (FileColumn::Read(_), Some(wanted)) => {
                     let slice = loaded.chunk(wanted).and_then(|chunk| chunk.slice(start, count));
@@ -271,7 +271,7 @@ fn streamed(
     let keep = match evaluator {
         Some(evaluator) => {
             let arrays = file.filtered.iter().zip(&planned.filtered);
-            let arrays = arrays.map(|(column, field)| as_filtered(find(column, field)?, field));
+            let arrays = arrays.map(|(column, of)| as_filtered(find(column, &of.field)?, &of.field));
             Some(evaluator.evaluate(&arrays.collect::<Result<Vec<_>>>()?, count)?)
         }
         None => None,

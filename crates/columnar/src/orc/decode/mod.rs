@@ -6,6 +6,7 @@
 //! length claims.
 
 mod bits;
+mod coded;
 mod ints;
 mod nested;
 mod numbers;
@@ -27,6 +28,7 @@ use arrow::{
     },
 };
 
+pub(super) use self::coded::dictionary;
 use self::{
     bits::{Bits, ByteRuns, Presence},
     ints::Ints,

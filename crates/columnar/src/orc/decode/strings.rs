@@ -57,6 +57,22 @@ impl Values {
         Ok(Self { data, offsets })
     }
 
+    /// How many there are.
+    pub(super) fn len(&self) -> usize {
+        self.offsets.len().saturating_sub(1)
+    }
+
+    /// All of them.
+    pub(super) fn into_array<T: ByteArrayType<Offset = i32>>(self) -> Result<ArrayRef, Fault> {
+        let rows = Rows { len: self.len(), nulls: None };
+        array::<T>(self.offsets, self.data, rows)
+    }
+
+    /// What is wrong with a code.
+    pub(super) fn lacks(&self, code: i64) -> Fault {
+        Fault::corrupt(format!("value {code} of a dictionary of {}", self.len()))
+    }
+
     fn get(&self, code: i64) -> Option<&[u8]> {
         let code = usize::try_from(code).ok()?;
         let (start, end) = (self.offsets.get(code)?, self.offsets.get(code.checked_add(1)?)?);
@@ -68,13 +84,7 @@ impl<T: ByteArrayType<Offset = i32>> Decode for Dictionary<T> {
     fn next(&mut self, len: usize, parent: Option<&NullBuffer>) -> Result<ArrayRef, Fault> {
         let rows = self.presence.read(len, parent)?;
         let codes = self.codes.read(rows.values())?;
-        let no_such = |code| {
-            Fault::corrupt(format!(
-                "value {code} of a dictionary of {}",
-                self.values.offsets.len().saturating_sub(1)
-            ))
-        };
-        let value = |code: &i64| self.values.get(*code).ok_or_else(|| no_such(*code));
+        let value = |code: &i64| self.values.get(*code).ok_or_else(|| self.values.lacks(*code));
         let lengths = codes.iter().map(|code| value(code).map(|value| value.len() as i64));
         let offsets = offsets(rows.spread(lengths.collect::<Result<_, _>>()?))?;
         let mut data = Vec::with_capacity(end(&offsets));
