@@ -1,5 +1,8 @@
 //! What is written comes back, by the parquet crate's reader.
 
+mod codes;
+mod dataset;
+
 use std::sync::Arc;
 
 use arrow::{
@@ -16,14 +19,14 @@ use parquet::{
     },
 };
 use rand::{Rng, SeedableRng, rngs::StdRng};
-use stylobate_storage::{ByteSize, SinkOptions, Sinks};
+use stylobate_storage::{ByteSize, Overwrite, SinkOptions, Sinks};
 
 use super::*;
 use crate::{Error, Result};
 
 async fn write(batches: &[RecordBatch], options: ParquetOptions) -> Result<(Bytes, Written)> {
     let store = Arc::new(InMemory::new());
-    let sink = Sinks::new(SinkOptions::default()).object(store.clone(), "x".into());
+    let sink = Sinks::new(SinkOptions::default()).object(store.clone(), "x".into(), Overwrite::Replace);
     let schema = batches.first().unwrap().schema();
     let mut writer = ParquetWriter::new(sink, "x.parquet", schema, options)?;
     for batch in batches {
@@ -307,7 +310,7 @@ async fn after_an_error_there_is_no_file() {
     let store = Arc::new(InMemory::new());
     let sinks = Sinks::new(SinkOptions::default());
     let new = || {
-        let sink = sinks.object(store.clone(), "x".into());
+        let sink = sinks.object(store.clone(), "x".into(), Overwrite::Replace);
         ParquetWriter::new(sink, "x.parquet", schema.clone(), ParquetOptions::default()).unwrap()
     };
     // More than is encoded at once, so that the write has to wait.
