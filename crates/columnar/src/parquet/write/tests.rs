@@ -182,6 +182,9 @@ async fn all_other_types_come_back() {
     let lists = ListArray::from_iter_primitive::<Int32Type, _, _>(
         (0..500).map(|row| (row % 7 > 0).then(|| (0..row % 5).map(Some).collect::<Vec<_>>())),
     );
+    // The format says what items are called.
+    let (_, offsets, items, nulls) = lists.into_parts();
+    let lists = ListArray::new(Arc::new(Field::new("element", DataType::Int32, true)), offsets, items, nulls);
     let fields = vec![
         (
             Arc::new(Field::new("a", DataType::Int32, true)),

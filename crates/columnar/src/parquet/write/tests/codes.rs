@@ -40,9 +40,12 @@ async fn pages_end_at_their_bytes_too() {
         let plain = ColumnOptions::default().with_compression(Compression::None);
         let rows = if size == 1 { batch.slice(0, 200) } else { batch.clone() };
         let bytes = assert_comes_back(&[rows], options.with_all_columns(plain)).await;
-        // Levels and codes come to less than the estimate, headers to some more.
+        // About: there are headers, and in the first page codes get wider as values are found.
         let pages = pages(&bytes);
-        assert!(pages.len() > 1 && pages.iter().all(|page| *page <= size as i32 + 60), "{size}: {pages:?}");
+        assert!(
+            pages.len() > 1 && pages.iter().all(|page| *page <= size as i32 * 5 / 4 + 60),
+            "{size}: {pages:?}"
+        );
     }
 }
 
