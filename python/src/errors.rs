@@ -15,6 +15,7 @@ use crate::location::without_credentials;
 pub(crate) enum Class {
     Stylobate,
     NotFound,
+    AlreadyExists,
     CorruptFile,
     Unsupported,
     Schema,
@@ -30,6 +31,7 @@ impl Class {
         match self {
             Self::Stylobate => "StylobateError",
             Self::NotFound => "NotFoundError",
+            Self::AlreadyExists => "AlreadyExistsError",
             Self::CorruptFile => "CorruptFileError",
             Self::Unsupported => "UnsupportedError",
             Self::Schema => "SchemaError",
@@ -98,7 +100,10 @@ impl From<columnar::Error> for Failure {
             Error::Pattern { .. } => Class::Config,
             // By its name it should have been one: it was cut off, or something else was written to it.
             Error::Format { object } if has_columns_by_name(object) => Class::CorruptFile,
-            Error::Format { .. } | Error::Encrypted { .. } | Error::Unsupported { .. } => Class::Unsupported,
+            Error::Format { .. }
+            | Error::Encrypted { .. }
+            | Error::Unsupported { .. }
+            | Error::Unwritable { .. } => Class::Unsupported,
             Error::Corrupt { .. } => Class::CorruptFile,
             Error::NoSuchColumn { .. } => Class::ColumnNotFound,
             Error::Schema { .. } => Class::Schema,
@@ -137,6 +142,7 @@ fn class_of(error: &storage::Error) -> Class {
     use storage::Error;
     match error {
         Error::NotFound { .. } | Error::NoSuchUpload { .. } => Class::NotFound,
+        Error::Exists { .. } => Class::AlreadyExists,
         Error::Changed { .. } => Class::ObjectChanged,
         Error::OriginConfig { .. }
         | Error::CacheLocked { .. }
@@ -149,6 +155,8 @@ fn class_of(error: &storage::Error) -> Class {
         | Error::Deadline { .. }
         | Error::ImpossiblePath { .. }
         | Error::Origin { .. }
+        | Error::Write { .. }
+        | Error::Unsynced { .. }
         | Error::InvalidUpload { .. } => Class::Storage,
         _ => Class::Storage,
     }

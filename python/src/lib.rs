@@ -5,6 +5,7 @@
 //! works.
 
 mod allocator;
+mod arriving;
 mod batches;
 mod cache;
 mod errors;
@@ -21,3 +22,5 @@ mod objects;
 mod process;
 mod scan;
 mod stream;
+mod write;
+mod write_options;

@@ -16,6 +16,7 @@ mod _stylobate {
         node::PyNode,
         objects::{PyObjectFile, PyObjectStoreReader},
         scan::PyLocalScan,
+        write::write_parquet,
     };
     use pyo3::prelude::*;
 

@@ -42,6 +42,11 @@ impl PyLocalScan {
         process.run(py, async move { request.plan(&cache).await })
     }
 
+    /// The scan, for a run within this crate.
+    pub(crate) fn begin(&self, py: Python<'_>, process: &Process) -> PyResult<Scan> {
+        self.planned(py, process)
+    }
+
     /// The plan of a run that is about to begin.
     fn planned(&self, py: Python<'_>, process: &Process) -> PyResult<Scan> {
         let kept = self.planned.lock().take().filter(|(made, _)| made.elapsed() < PLAN_IS_GOOD_FOR);
@@ -177,13 +182,18 @@ fn sources(paths: &Bound<'_, PyAny>, options: &[(String, String)]) -> PyResult<V
 }
 
 fn dictionaries(given: Option<&Bound<'_, PyAny>>) -> PyResult<Dictionaries> {
-    let wrong = || PyTypeError::new_err("dictionary: give \"auto\", True, False or a list of columns");
+    let wrong =
+        || PyTypeError::new_err("dictionary: give \"auto\", \"stored\", True, False or a list of columns");
     let Some(given) = given else { return Ok(Dictionaries::Auto) };
     if let Ok(all) = given.cast::<PyBool>() {
         return Ok(if all.is_true() { Dictionaries::All } else { Dictionaries::None });
     }
     if let Ok(text) = given.cast::<PyString>() {
-        return if text.to_cow()? == "auto" { Ok(Dictionaries::Auto) } else { Err(wrong()) };
+        return match &*text.to_cow()? {
+            "auto" => Ok(Dictionaries::Auto),
+            "stored" => Ok(Dictionaries::Stored),
+            _ => Err(wrong()),
+        };
     }
     given.extract().map(Dictionaries::Columns).map_err(|_| wrong())
 }

@@ -1,4 +1,4 @@
-"""Scans of Parquet and ORC files on object storage, through a cache of decoded columns.
+"""Scans of Parquet and ORC files on object storage, through a cache of decoded columns; and Parquet files, written.
 
     >>> import stylobate as st
     >>> scan = st.scan("trips.parquet", columns=["city", "fare"], filter=st.col("fare") < 10)
@@ -8,6 +8,8 @@
 A `Scan` is read by whatever reads Arrow streams: pyarrow, pandas, Polars, DuckDB. Values that repeat stay the
 dictionary that the file stored them as, and filters run where the data is. What is read again comes from a
 `Cache`, which all scans of a process share unless they are given another.
+
+`write_parquet` writes whatever gives Arrow data, and keeps its dictionaries.
 
 `Node` is a storage node inside this process, `StylobateFileSystem` a file system for fsspec.
 """
@@ -32,6 +34,7 @@ from stylobate._stylobate import (
     set_default_cache,
 )
 from stylobate.errors import (
+    AlreadyExistsError,
     ColumnNotFoundError,
     ConfigError,
     CorruptFileError,
@@ -44,11 +47,13 @@ from stylobate.errors import (
     UnsupportedError,
 )
 from stylobate.scan import Scan, col, scan
+from stylobate.write import Written, write_parquet
 
 if TYPE_CHECKING:
     from stylobate.filesystem import StylobateFileSystem
 
 __all__ = [
+    "AlreadyExistsError",
     "BatchIterator",
     "Batches",
     "Cache",
@@ -71,12 +76,14 @@ __all__ = [
     "StylobateError",
     "StylobateFileSystem",
     "UnsupportedError",
+    "Written",
     "__version__",
     "col",
     "default_cache",
     "inspect",
     "scan",
     "set_default_cache",
+    "write_parquet",
 ]
 
 

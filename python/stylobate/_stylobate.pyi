@@ -1,7 +1,7 @@
 """What of the package is written in Rust. Its names are those of `stylobate`; see there."""
 
 import os
-from collections.abc import Iterable, Iterator, Mapping, Sequence
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from types import TracebackType
 from typing import Any, ClassVar, Literal, NoReturn, final
 
@@ -183,3 +183,10 @@ class ObjectStoreReader:
 def inspect(
     path: str | os.PathLike[str], storage_options: dict[str, Any] | None = None, cache: Cache | None = None
 ) -> dict[str, Any]: ...
+def write_parquet(
+    data: object,
+    path: str | os.PathLike[str],
+    given: dict[str, Any],
+    storage_options: dict[str, Any] | None = None,
+    progress: Callable[[int, int], object] | None = None,
+) -> tuple[int, int, int, list[str]]: ...

@@ -1,6 +1,7 @@
 """The exceptions of this package: a tree below `StylobateError`, with Python's own classes beside it."""
 
 __all__ = [
+    "AlreadyExistsError",
     "ColumnNotFoundError",
     "ConfigError",
     "CorruptFileError",
@@ -30,12 +31,17 @@ class NotFoundError(StylobateError, FileNotFoundError):
     """No file or object is where it was looked for. Correct the path or the pattern."""
 
 
+class AlreadyExistsError(StylobateError, FileExistsError):
+    """A file or object is there that was not to be replaced. Give another name, or allow it."""
+
+
 class CorruptFileError(StylobateError):
     """The bytes of a file are not what its format says they are. Write it again from its source."""
 
 
 class UnsupportedError(StylobateError):
-    """The file is right, and is or uses something that cannot be read, such as encryption."""
+    """A file that is right uses something that cannot be read, such as encryption; or data has a type or a value
+    that cannot be written."""
 
 
 class SchemaError(StylobateError):

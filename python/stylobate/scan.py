@@ -20,7 +20,7 @@ __all__ = ["Scan", "col", "scan"]
 
 Path: TypeAlias = "str | os.PathLike[str]"
 Filter: TypeAlias = "Expr | Column | str"
-Dictionary: TypeAlias = "Literal['auto'] | bool | Sequence[str]"
+Dictionary: TypeAlias = "Literal['auto', 'stored'] | bool | Sequence[str]"
 
 
 class Source(Protocol):
@@ -186,7 +186,8 @@ def scan(
         columns: Only these, in this order; a dot reaches into a struct. Default: all.
         filter: Only rows for which this holds: conditions on `col`, or the text of a SQL `WHERE`.
         dictionary: Which columns come out as dictionaries: `"auto"` those of texts whose values repeat,
-            `True` all of texts and bytes, `False` none, or the names of some.
+            `"stored"` those of any type that the files store as nothing else, `True` all of texts and bytes,
+            `False` none, or the names of some.
         limit: At most so many rows.
         batch_rows: At most so many rows in a batch, up to 65,536.
         threads: At most so many threads that decode. Default: one for each core.

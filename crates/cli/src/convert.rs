@@ -5,13 +5,18 @@ use std::{ffi::OsStr, path::PathBuf, time::Instant};
 use anyhow::Result;
 use clap::{Args, ValueEnum};
 use futures::StreamExt;
-use stylobate_columnar::{ColumnOptions, Compression, Dictionaries, ParquetOptions, ParquetWriter, Scan};
-use stylobate_storage::{SinkKind, SinkOptions, Sinks};
+use stylobate_columnar::{
+    ColumnOptions, Compression, Dictionaries, Error as ColumnarError, ParquetOptions, ParquetWriter, Scan,
+};
+use stylobate_storage::{
+    Destination as Place, Error as StorageError, Overwrite as Existing, SinkKind, SinkOptions, Sinks,
+};
 
 use crate::{
     failure::{is_closed_pipe, usage},
     rows::{
-        Bound, Destination, Drained, Format, Overwrite, Progress, RequestArgs, drain, grouped, until_stopped,
+        Bound, Destination, Drained, Format, Overwrite, Progress, RequestArgs, drain, exists, grouped,
+        until_stopped,
     },
     table,
 };
@@ -26,12 +31,15 @@ Examples:
     stylobate convert lineitem.orc lineitem.arrows --dictionary l_shipmode
   As Parquet, smaller:
     stylobate convert lineitem.orc lineitem.parquet --compression 'zstd(3)'
+  As Parquet, into a bucket:
+    stylobate convert lineitem.orc s3://lake/lineitem.parquet --option region=eu-west-1
   Into a pipe:
     stylobate convert events.parquet - --to json | gzip > events.jsonl.gz
 
 In CSV a null is an empty field and an empty string is \"\"; lists, maps and
 structs are JSON texts. In .arrow files strings are plain unless --dictionary asks
-otherwise, since few readers take dictionaries that grow.
+otherwise, since few readers take dictionaries that grow. In Parquet, columns that
+the source stores as dictionaries are dictionaries again.
 
 Exit codes: 2 wrong command line, unknown column or filter; 1 anything else.";
 
@@ -44,7 +52,8 @@ pub(crate) struct ConvertArgs {
     source: String,
 
     /// The file to write, which appears when it is whole; its extension says the format: .parquet, .csv, .jsonl, .ndjson
-    /// or .json (JSON lines), .arrow or .feather (Arrow IPC), .arrows (Arrow IPC, as a stream). `-` is standard output
+    /// or .json (JSON lines), .arrow or .feather (Arrow IPC), .arrows (Arrow IPC, as a stream). Parquet may go to a URL,
+    /// too. `-` is standard output
     #[arg(value_name = "DEST")]
     destination: PathBuf,
 
@@ -88,6 +97,13 @@ enum ConvertFormat {
     Parquet,
 }
 
+/// What is made, and where.
+#[derive(Debug)]
+enum Output {
+    Rows(Format, Destination),
+    Parquet(Place),
+}
+
 /// What is made.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 enum Target {
@@ -114,24 +130,27 @@ pub(crate) async fn run(args: ConvertArgs) -> Result<()> {
 async fn convert(args: &ConvertArgs) -> Result<()> {
     let started = Instant::now();
     let target = args.target()?;
-    let overwrite = if args.force { Overwrite::Replace } else { Overwrite::Refuse };
-    let destination = Destination::at(&args.destination, overwrite)?;
-    if matches!(target, Target::Rows(format) if format.is_binary()) && destination.is_terminal() {
+    let output = args.output(target)?;
+    let is_terminal = matches!(&output, Output::Rows(_, destination) if destination.is_terminal());
+    if is_terminal && matches!(target, Target::Rows(format) if format.is_binary()) {
         return Err(usage("arrow is no text for a terminal: name a file, or write into a pipe"));
     }
-    let plain = target == Target::Rows(Format::ArrowFile);
-    let dictionary = if plain { Dictionaries::None } else { Dictionaries::Auto };
+    let dictionary = match target {
+        Target::Parquet => Dictionaries::Stored,
+        Target::Rows(Format::ArrowFile) => Dictionaries::None,
+        Target::Rows(_) => Dictionaries::Auto,
+    };
     let request = args.request.request(std::slice::from_ref(&args.source), dictionary)?;
     let cache = args.request.cache().await?;
     let scan = request.plan(&cache).await?;
-    let progress = Progress::new(args.request.rows(&scan), destination.is_terminal())?;
-    let is_file = matches!(destination, Destination::File { .. });
-    let drained = match target {
-        Target::Rows(format) => {
+    let progress = Progress::new(args.request.rows(&scan), is_terminal)?;
+    let is_file = matches!(output, Output::Rows(_, Destination::File { .. }) | Output::Parquet(_));
+    let drained = match output {
+        Output::Rows(format, destination) => {
             let schema = scan.schema().clone();
             drain(schema, scan.stream(), format, Bound::default(), destination, &progress).await?
         }
-        Target::Parquet => args.parquet(&scan, destination, &progress).await?,
+        Output::Parquet(place) => args.parquet(&scan, place, &progress).await?,
     };
     if is_file && !args.quiet {
         let seconds = started.elapsed().as_secs_f64();
@@ -163,22 +182,45 @@ impl ConvertArgs {
         }))
     }
 
-    async fn parquet(&self, scan: &Scan, destination: Destination, progress: &Progress) -> Result<Drained> {
-        let Destination::File { path, .. } = destination else {
-            return Err(usage("Parquet goes into a file: name one"));
+    /// Where it goes. A file that is there and must not be replaced is found out here, before any work is done.
+    fn output(&self, target: Target) -> Result<Output> {
+        let overwrite = if self.force { Overwrite::Replace } else { Overwrite::Refuse };
+        let format = match target {
+            Target::Rows(format) => format,
+            Target::Parquet => {
+                if let Some(url) = self.destination.to_str().filter(|path| path.contains("://")) {
+                    return Ok(Output::Parquet(Place::parse(url, &self.request.option)?));
+                }
+                let Destination::File { path, .. } = Destination::at(&self.destination, overwrite)? else {
+                    return Err(usage("Parquet goes into a file: name one"));
+                };
+                return Ok(Output::Parquet(Place::File(path)));
+            }
         };
+        Ok(Output::Rows(format, Destination::at(&self.destination, overwrite)?))
+    }
+
+    async fn parquet(&self, scan: &Scan, place: Place, progress: &Progress) -> Result<Drained> {
         let all = ColumnOptions::default().with_compression(self.compression);
         let options =
             ParquetOptions::default().with_all_columns(all).with_row_group_rows(self.row_group_rows);
         let sinks = Sinks::new(SinkOptions::default().with_kind(self.sink));
-        let name = self.destination.display().to_string();
-        let mut writer = ParquetWriter::new(sinks.file(&path).await?, name, scan.schema().clone(), options)?;
+        let existing = if self.force { Existing::Replace } else { Existing::Refuse };
+        let refused = |error: StorageError| match error {
+            StorageError::Exists { path } => exists(path),
+            error => error.into(),
+        };
+        let sink = sinks.open(&place, existing).await.map_err(refused)?;
+        let mut writer = ParquetWriter::new(sink, place.to_string(), scan.schema().clone(), options)?;
         let mut batches = scan.stream();
         while let Some(batch) = batches.next().await.transpose()? {
             writer.write(&batch).await?;
             progress.add_rows(batch.num_rows());
         }
-        let written = writer.finish().await?;
+        let written = writer.finish().await.map_err(|error| match error {
+            ColumnarError::Storage(error) => refused(error),
+            error => error.into(),
+        })?;
         progress.clear();
         Ok(Drained { rows: written.rows, bytes: written.bytes })
     }

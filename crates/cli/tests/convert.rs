@@ -184,6 +184,33 @@ fn a_file_that_exists_is_replaced_only_when_told_to() {
     assert_eq!(fs::read_to_string(folder.path().join("a.csv")).unwrap(), "before");
     convert(folder.path(), &["people.parquet", "a.csv", "--force", "--columns", "age"]);
     assert_eq!(fs::read_to_string(folder.path().join("a.csv")).unwrap(), "age\n36\n-1\n\n");
+    let url = format!("file://{}", folder.path().join("b.parquet").display());
+    for destination in ["b.parquet", &url] {
+        fs::write(folder.path().join("b.parquet"), "before").unwrap();
+        let error = fails(folder.path(), 2, &["convert", "people.parquet", destination]);
+        assert!(error.contains("--force"), "{error}");
+        assert_eq!(fs::read(folder.path().join("b.parquet")).unwrap(), b"before");
+        convert(folder.path(), &["people.parquet", destination, "--force"]);
+    }
+}
+
+#[test]
+fn what_a_file_stores_as_dictionaries_is_stored_so_again_however_many_values_it_has() {
+    let folder = tempfile::tempdir().unwrap();
+    let path = |name: &str| folder.path().join(name);
+    let texts: Vec<String> = (0..90_000).map(|row| format!("text {}", row * 7 % 30_000)).collect();
+    let texts: ArrayRef = Arc::new(StringArray::from(texts));
+    let numbers: ArrayRef = Arc::new(Int64Array::from_iter_values((0..90_000).map(|row| row % 70_001)));
+    let batch = RecordBatch::try_from_iter([("text", texts), ("number", numbers)]).unwrap();
+    write_parquet(&path("a.parquet"), std::slice::from_ref(&batch), 90_000);
+    convert(folder.path(), &["a.parquet", "b.parquet"]);
+    for name in ["a.parquet", "b.parquet"] {
+        let reader = SerializedFileReader::new(File::open(path(name)).unwrap()).unwrap();
+        let columns = reader.metadata().row_group(0).columns();
+        assert!(columns.iter().all(|column| column.dictionary_page_offset().is_some()), "{name}");
+    }
+    convert(folder.path(), &["b.parquet", "b.arrow"]);
+    assert_eq!(read_file(&path("b.arrow")).columns(), batch.columns());
 }
 
 #[test]
@@ -224,4 +251,34 @@ fn an_interrupt_leaves_no_file() {
         assert_eq!(interrupt(&mut child), Some(130), "{destination}");
         assert_eq!(names(folder.path()), ["a.parquet"], "{destination}");
     }
+}
+
+/// Killed at any moment, a conversion leaves no invalid file under the name, and the next leaves nothing but its file.
+#[test]
+fn what_is_killed_leaves_no_broken_file_and_the_next_run_cleans_up() {
+    let folder = tempfile::tempdir().unwrap();
+    let path = folder.path().join("b.parquet");
+    write_parquet(&folder.path().join("a.parquet"), &vec![numbers(200_000); 5], 200_000);
+    let args =
+        ["convert", "a.parquet", "b.parquet", "--compression", "zstd(9)", "--row-group-rows", "100000"];
+    let started = Instant::now();
+    assert!(start(folder.path(), &args).wait().unwrap().success());
+    let whole = started.elapsed();
+    let (mut finished, mut left) = (0, 0);
+    for moment in 0..20 {
+        fs::remove_file(&path).or_else(|error| if path.exists() { Err(error) } else { Ok(()) }).unwrap();
+        let mut child = start(folder.path(), &args);
+        std::thread::sleep(whole.mul_f64(0.1 + f64::from(moment * 7 % 20) / 20.0));
+        child.kill().unwrap();
+        child.wait().unwrap();
+        if path.exists() {
+            let reader = SerializedFileReader::new(File::open(&path).unwrap()).unwrap();
+            assert_eq!(reader.metadata().file_metadata().num_rows(), 1_000_000);
+            finished += 1;
+        }
+        left += usize::from(names(folder.path()).iter().any(|name| name.ends_with(".part")));
+    }
+    assert!(finished < 20 && left > 0, "{finished} finished and {left} left something");
+    convert(folder.path(), &[&args[1..], &["--force"]].concat());
+    assert_eq!(names(folder.path()), ["a.parquet", "b.parquet"]);
 }

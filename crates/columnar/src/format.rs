@@ -99,6 +99,14 @@ impl FileMetadata {
         }
     }
 
+    /// Whether all chunks of a column are stored as dictionaries, as far as the footer tells.
+    pub(crate) fn has_only_dictionaries(&self, root: usize) -> bool {
+        match self {
+            Self::Parquet(file) => file.has_only_dictionaries(root),
+            Self::Orc(_) => false,
+        }
+    }
+
     /// How many values the largest dictionary of a column has, as far as the footer tells; `None` if a chunk has none.
     pub(crate) fn most_values(&self, root: usize) -> Option<u64> {
         match self {

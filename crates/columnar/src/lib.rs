@@ -39,8 +39,9 @@ pub use inspect::{
 };
 pub use locate::Source;
 pub use parquet::{
-    ColumnOptions, Compression, DictionaryEncoding, Encoding, ParquetOptions, ParquetWriter, SortedBy,
-    StatisticsLevel, UnknownCompressionError, Written,
+    ColumnOptions, Compression, DatasetOptions, DictionaryEncoding, Encoding, ParquetDataset, ParquetOptions,
+    ParquetWriter, SortedBy, StatisticsLevel, UnknownCompressionError, UnknownOptionError, Written,
+    WrittenDataset,
 };
 pub use predicate::{Column, CompareOp, Literal, Predicate, col};
 pub use scan::{Scan, ScanPart, ScanRequest, ScanStream};

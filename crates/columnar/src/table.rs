@@ -27,6 +27,8 @@ pub enum Dictionaries {
     /// Columns of strings or bytes whose values repeat, as far as the files' footers tell.
     #[default]
     Auto,
+    /// Columns of any type that the files store as nothing but dictionaries, however many values these have.
+    Stored,
     /// All columns of strings or bytes.
     All,
     /// None but those that paths give.
@@ -293,17 +295,13 @@ fn as_output(
         Dictionaries::Columns(names) => {
             has_dictionaries(&values) && names.iter().any(|name| name == field.name())
         }
+        Dictionaries::Stored => {
+            has_dictionaries(&values) && all_files(&field, files, FileMetadata::has_only_dictionaries)
+        }
         Dictionaries::Auto | Dictionaries::None => false,
     };
-    let repeats = || {
-        let with_it: Vec<bool> = files
-            .iter()
-            .filter(|(_, file)| file.units() > 0)
-            .filter_map(|(_, file)| Some(file.repeats(file.schema().index_of(field.name()).ok()?)))
-            .collect();
-        !with_it.is_empty() && with_it.iter().all(|repeats| *repeats)
-    };
-    let automatic = *dictionaries == Dictionaries::Auto && is_text && repeats();
+    let automatic =
+        *dictionaries == Dictionaries::Auto && is_text && all_files(&field, files, FileMetadata::repeats);
     let field = if is_partition || !(insist || automatic) {
         field
     } else {
@@ -322,6 +320,20 @@ fn as_output(
         )
     };
     Output { field, projected, values, insist }
+}
+
+/// Whether something holds of a column in all files that have it and rows, and there is one.
+fn all_files(
+    field: &Field,
+    files: &[(&Located, &FileMetadata)],
+    holds: fn(&FileMetadata, usize) -> bool,
+) -> bool {
+    let mut with_it = files
+        .iter()
+        .filter(|(_, file)| file.units() > 0)
+        .filter_map(|(_, file)| Some(holds(file, file.schema().index_of(field.name()).ok()?)))
+        .peekable();
+    with_it.peek().is_some() && with_it.all(|holds| holds)
 }
 
 /// Whether arrow makes dictionaries of such values; others come out as they are, whoever asks for one.

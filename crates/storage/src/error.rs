@@ -100,6 +100,23 @@ pub enum Error {
         source: Arc<std::io::Error>,
     },
 
+    /// There is a file or object of this name already, and it was not to be replaced. It is as it was.
+    #[error("{path}: exists already")]
+    Exists {
+        /// The file, or the path within the store.
+        path: String,
+    },
+
+    /// The file is whole and has its name, but the system failed to make that durable: after a loss of power the file
+    /// may be gone. Write it again, or look after the disk.
+    #[error("{path}: written, but may not survive a loss of power: {source}")]
+    Unsynced {
+        /// The file.
+        path: PathBuf,
+        /// The system's error.
+        source: Arc<std::io::Error>,
+    },
+
     /// The upload does not exist: it was completed, aborted, or never begun for this path. Begin a new one.
     #[error("{path}: no such upload")]
     NoSuchUpload {
@@ -177,6 +194,11 @@ impl Error {
         Self::Write { path: path.into(), source: Arc::new(source) }
     }
 
+    /// What is not to be replaced is there.
+    pub(crate) fn exists(path: impl AsRef<std::path::Path>) -> Self {
+        Self::Exists { path: path.as_ref().display().to_string() }
+    }
+
     /// Whether the same request may succeed when it is sent again.
     pub fn is_retryable(&self) -> bool {
         match self {
@@ -190,6 +212,8 @@ impl Error {
             | Self::Deadline { .. }
             | Self::ImpossiblePath { .. }
             | Self::Write { .. }
+            | Self::Exists { .. }
+            | Self::Unsynced { .. }
             | Self::NoSuchUpload { .. }
             | Self::InvalidUpload { .. }
             | Self::OriginConfig { .. }

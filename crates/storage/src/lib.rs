@@ -69,7 +69,9 @@ pub use policy::{EvictionPolicy, UnknownPolicyError};
 pub use read_through::{FolderReads, ReadOptions, ReadThrough};
 pub use request_options::RequestOptions;
 pub use simulate::{Access, HitRatio, simulate};
-pub use sink::{Durability, Sink, SinkKind, SinkOptions, Sinks, UnknownSinkError};
+pub use sink::{
+    Destination, Durability, FileSet, Overwrite, Sealed, Sink, SinkKind, SinkOptions, Sinks, UnknownSinkError,
+};
 pub use size::{ByteSize, ParseByteSizeError};
 pub use staging::{UnfinishedUpload, UploadedPart};
 pub use stats::ReadStats;

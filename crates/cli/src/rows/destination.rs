@@ -50,7 +50,7 @@ impl Destination {
         let shown = path.display();
         if path.to_string_lossy().contains("://") {
             return Err(usage(format!(
-                "{shown}: only local files can be written in this version; `-` is standard output"
+                "{shown}: only Parquet can be written there; give a local file, or `-` for standard output"
             )));
         }
         // A link stays, and what it points to is replaced.
@@ -115,7 +115,9 @@ impl Unfinished {
     }
 }
 
-fn exists(path: &Path) -> anyhow::Error {
+/// What is there must not be replaced.
+pub(crate) fn exists(path: impl AsRef<Path>) -> anyhow::Error {
+    let path = path.as_ref();
     usage(format!("{} exists already: give another name, or --force to replace it", path.display()))
 }
 

@@ -14,7 +14,7 @@ mod request;
 mod stop;
 
 pub(crate) use self::{
-    destination::{Destination, Overwrite},
+    destination::{Destination, Overwrite, exists},
     drain::{Drained, drain},
     format::Format,
     grid::{Bound, grouped, printable},

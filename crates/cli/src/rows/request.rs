@@ -23,13 +23,13 @@ pub(crate) struct RequestArgs {
     #[arg(long, value_name = "COUNT")]
     pub(crate) limit: Option<u64>,
 
-    /// Which columns come out as dictionaries: auto (where values repeat), all, none, or names with commas
+    /// Which columns come out as dictionaries: auto (where values repeat), stored (where files store nothing else), all, none, or names with commas
     #[arg(long, value_name = "WHICH", value_parser = dictionaries)]
     dictionary: Option<Dictionaries>,
 
     /// An option of the store, such as region=eu-west-1 or endpoint=http://127.0.0.1:9000; may be repeated
     #[arg(long, value_name = "KEY=VALUE", value_parser = option)]
-    option: Vec<(String, String)>,
+    pub(crate) option: Vec<(String, String)>,
 
     /// Memory for pages and decoded columns [default: a quarter of what the process may use]
     #[arg(long, value_name = "SIZE", value_parser = ByteSize::from_str)]
@@ -92,6 +92,7 @@ fn column(text: &str) -> Result<String, &'static str> {
 fn dictionaries(text: &str) -> Result<Dictionaries, &'static str> {
     Ok(match text {
         "auto" => Dictionaries::Auto,
+        "stored" => Dictionaries::Stored,
         "all" => Dictionaries::All,
         "none" => Dictionaries::None,
         names => Dictionaries::Columns(names.split(',').map(column).collect::<Result<_, _>>()?),

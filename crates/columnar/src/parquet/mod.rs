@@ -33,8 +33,9 @@ use parquet::{
 use stylobate_storage::OpenObject;
 
 pub use self::write::{
-    ColumnOptions, Compression, DictionaryEncoding, Encoding, ParquetOptions, ParquetWriter, SortedBy,
-    StatisticsLevel, UnknownCompressionError, Written,
+    ColumnOptions, Compression, DatasetOptions, DictionaryEncoding, Encoding, ParquetDataset, ParquetOptions,
+    ParquetWriter, SortedBy, StatisticsLevel, UnknownCompressionError, UnknownOptionError, Written,
+    WrittenDataset,
 };
 pub(crate) use self::{
     bytes::ParquetBytes, index::LeafIndex, page_statistics::PageStatistics, pages::Scratch,
@@ -178,6 +179,14 @@ impl ParquetFile {
                 footer::is_all_dictionary(chunk) == Some(true)
                     && footer::estimated_values(chunk).is_some_and(few)
             })
+    }
+
+    /// See [`crate::format::FileMetadata::has_only_dictionaries`].
+    pub(crate) fn has_only_dictionaries(&self, root: usize) -> bool {
+        let Some((leaf, _)) = self.flat(root) else { return false };
+        let mut groups = self.metadata.row_groups().iter().filter(|group| group.num_rows() > 0).peekable();
+        let is_one = |chunk: &ColumnChunkMetaData| footer::is_all_dictionary(chunk) == Some(true);
+        groups.peek().is_some() && groups.all(|group| group.columns().get(leaf).is_some_and(is_one))
     }
 
     /// See [`crate::format::FileMetadata::most_values`].

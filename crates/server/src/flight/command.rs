@@ -44,7 +44,7 @@ pub(super) struct Command {
     batch_rows: Option<u64>,
 }
 
-/// `"auto"`, true, false or a list of columns.
+/// `"auto"`, `"stored"`, true, false or a list of columns.
 #[derive(Clone, Debug, Default, PartialEq, Eq, Deserialize, Serialize)]
 #[serde(try_from = "Value", into = "Value")]
 struct Dictionary(Dictionaries);
@@ -70,10 +70,11 @@ impl TryFrom<Value> for Dictionary {
             Value::Bool(true) => Dictionaries::All,
             Value::Bool(false) => Dictionaries::None,
             Value::String(text) if text == "auto" => Dictionaries::Auto,
+            Value::String(text) if text == "stored" => Dictionaries::Stored,
             Value::Array(values) => Dictionaries::Columns(
                 columns(values).ok_or("dictionary: must be a list of names of columns")?,
             ),
-            _ => return Err("dictionary: must be \"auto\", true, false or a list of columns"),
+            _ => return Err("dictionary: must be \"auto\", \"stored\", true, false or a list of columns"),
         }))
     }
 }
@@ -82,6 +83,7 @@ impl From<Dictionary> for Value {
     fn from(Dictionary(dictionary): Dictionary) -> Self {
         match dictionary {
             Dictionaries::Auto => Self::from("auto"),
+            Dictionaries::Stored => Self::from("stored"),
             Dictionaries::All => Self::from(true),
             Dictionaries::None => Self::from(false),
             Dictionaries::Columns(columns) => Self::from(columns),

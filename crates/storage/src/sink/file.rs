@@ -1,7 +1,7 @@
 //! A sink that is a local file: slots are filled here and written by the group's thread.
 
 use std::{
-    fs::OpenOptions,
+    fs::{File, OpenOptions},
     io,
     os::unix::fs::OpenOptionsExt,
     path::{Path, PathBuf},
@@ -12,8 +12,9 @@ use async_trait::async_trait;
 use tokio::sync::oneshot;
 
 use super::{
-    Durability, Sink,
+    Durability, Overwrite, Sealed, Sink,
     engine::Command,
+    folder::StagedFolder,
     ring::{Target, Write},
     slot::{Member, Pool, Slot},
     staged::Staged,
@@ -26,32 +27,48 @@ pub(super) struct FileSink {
     member: Member,
     target: Arc<Target>,
     staged: Option<Staged>,
+    overwrite: Overwrite,
     durability: Durability,
     /// The slot that is being filled.
     slot: Option<Slot>,
     /// Bytes in slots that were handed over.
     handed: u64,
+    /// A write began and did not end: what the file has of its bytes is not known.
+    is_torn: bool,
+}
+
+/// Where a file is staged, and what it is called when it is whole.
+pub(super) enum Name {
+    /// Beside its path.
+    Beside(PathBuf),
+    /// In a folder with others.
+    In(Arc<StagedFolder>, String),
+}
+
+/// What a group of sinks shares, and how their files are written.
+pub(super) struct Group {
+    pub(super) commands: Sender<Command>,
+    pub(super) pool: Pool,
+    /// Bytes go past the system's cache where the file system can do that.
+    pub(super) direct: bool,
+    pub(super) durability: Durability,
 }
 
 impl FileSink {
-    /// A file that appears at `path` when it is finished. With `direct`, its bytes go past the system's cache where
-    /// the file system can do that.
-    pub(super) async fn create(
-        path: PathBuf,
-        commands: Sender<Command>,
-        pool: Pool,
-        direct: bool,
-        durability: Durability,
-    ) -> Result<Self> {
-        let (staged, target) = blocking(&path.clone(), move || open(&path, direct)).await??;
-        let member = pool.join();
-        let target = Arc::new(target);
-        Ok(Self { commands, pool, member, target, staged: Some(staged), durability, slot: None, handed: 0 })
+    /// A file that appears under its name when it is published.
+    pub(super) async fn create(name: Name, overwrite: Overwrite, group: Group) -> Result<Self> {
+        let Group { commands, pool, direct, durability } = group;
+        let path = name.path();
+        let (staged, target) = blocking(&path, move || open(&name, direct)).await??;
+        let (member, target, staged) = (pool.join(), Arc::new(target), Some(staged));
+        let (slot, handed, is_torn) = (None, 0, false);
+        Ok(Self { commands, pool, member, target, staged, overwrite, durability, slot, handed, is_torn })
     }
 
     fn check(&self) -> Result<()> {
         match self.target.error() {
             Some(source) => Err(Error::Write { path: self.target.path.clone(), source }),
+            None if self.is_torn => Err(Error::write(&self.target.path, torn())),
             None => Ok(()),
         }
     }
@@ -77,32 +94,42 @@ impl FileSink {
     }
 }
 
+/// What comes of a write that was dropped before it ended.
+pub(super) fn torn() -> io::Error {
+    io::Error::other("an earlier write was given up half-way")
+}
+
 #[async_trait]
 impl Sink for FileSink {
     async fn write(&mut self, mut bytes: &[u8]) -> Result<()> {
         self.check()?;
+        self.is_torn = true;
         while !bytes.is_empty() {
             let mut slot = match self.slot.take() {
                 Some(slot) => slot,
                 None => self.member.take().await,
             };
             bytes = slot.append(bytes);
-            if slot.is_full() {
-                self.hand_over(slot)?;
-                self.check()?;
-            } else {
-                self.slot = Some(slot);
+            match slot.is_full() {
+                true => self.hand_over(slot)?,
+                false => self.slot = Some(slot),
             }
         }
-        Ok(())
+        self.is_torn = false;
+        self.check()
     }
 
     fn position(&self) -> u64 {
         self.handed + self.slot.as_ref().map_or(0, |slot| slot.bytes().len() as u64)
     }
 
-    async fn finish(mut self: Box<Self>) -> Result<u64> {
-        let size = self.position();
+    fn memory(&self) -> usize {
+        self.slot.as_ref().map_or(0, |slot| slot.whole().len())
+    }
+
+    async fn seal(mut self: Box<Self>) -> Result<Sealed> {
+        self.check()?;
+        let bytes = self.position();
         if let Some(mut slot) = self.slot.take() {
             if self.target.direct {
                 slot.pad();
@@ -116,20 +143,19 @@ impl Sink for FileSink {
             .await
             .map_err(|_| Error::write(&self.target.path, io::Error::other("the thread ended early")))?;
         self.check()?;
-        let (target, staged, durability) = (self.target.clone(), self.staged.take(), self.durability);
-        let publish = move || {
+        let (target, durable) = (self.target.clone(), self.durability == Durability::Fsync);
+        let settle = move || {
             if target.direct {
-                target.file.set_len(size)?;
+                target.file.set_len(bytes)?;
             }
-            let durable = durability == Durability::Fsync;
-            if durable {
-                target.file.sync_all()?;
-            }
-            staged.map_or(Ok(()), |staged| staged.publish(durable))
+            if durable { target.file.sync_all() } else { Ok(()) }
         };
         let path = &self.target.path;
-        blocking(path, publish).await?.map_err(|error| Error::write(path, error))?;
-        Ok(size)
+        blocking(path, settle).await?.map_err(|error| Error::write(path, error))?;
+        let gone = || Error::write(path, io::ErrorKind::NotFound.into());
+        let staged = self.staged.take().ok_or_else(gone)?;
+        let lock = staged.is_locked_by_file().then(|| self.target.clone());
+        Ok(Sealed::file(staged, lock, self.overwrite, durable, bytes))
     }
 }
 
@@ -145,12 +171,29 @@ impl Drop for FileSink {
     }
 }
 
-fn open(path: &Path, direct: bool) -> Result<(Staged, Target)> {
+impl Name {
+    pub(super) fn path(&self) -> PathBuf {
+        match self {
+            Self::Beside(path) => path.clone(),
+            Self::In(folder, name) => folder.place(name),
+        }
+    }
+
+    fn create(&self, options: &OpenOptions) -> Result<(Staged, File)> {
+        match self {
+            Self::Beside(path) => Staged::create(path, options),
+            Self::In(folder, name) => Staged::create_in(folder.clone(), name, options),
+        }
+    }
+}
+
+fn open(name: &Name, direct: bool) -> Result<(Staged, Target)> {
+    let path = name.path();
     let mut options = OpenOptions::new();
     options.write(true).create_new(true);
     if direct {
         options.custom_flags(rustix::fs::OFlags::DIRECT.bits() as i32);
-        match Staged::create(path, &options) {
+        match name.create(&options) {
             Ok((staged, file)) => return Ok((staged, target(path, file, true))),
             Err(Error::Write { source, .. }) if source.kind() == io::ErrorKind::InvalidInput => {
                 tracing::debug!(path = %path.display(), "no direct writes here: the system's cache is used");
@@ -159,15 +202,18 @@ fn open(path: &Path, direct: bool) -> Result<(Staged, Target)> {
             Err(error) => return Err(error),
         }
     }
-    let (staged, file) = Staged::create(path, &options)?;
+    let (staged, file) = name.create(&options)?;
     Ok((staged, target(path, file, false)))
 }
 
-fn target(path: &Path, file: std::fs::File, direct: bool) -> Target {
-    Target { file, path: path.to_owned(), direct, state: Default::default() }
+fn target(path: PathBuf, file: File, direct: bool) -> Target {
+    Target { file, path, direct, state: Default::default() }
 }
 
-async fn blocking<T: Send + 'static>(path: &Path, work: impl FnOnce() -> T + Send + 'static) -> Result<T> {
+pub(super) async fn blocking<T: Send + 'static>(
+    path: &Path,
+    work: impl FnOnce() -> T + Send + 'static,
+) -> Result<T> {
     let ended = |error: tokio::task::JoinError| Error::write(path, io::Error::other(error));
     tokio::task::spawn_blocking(work).await.map_err(ended)
 }

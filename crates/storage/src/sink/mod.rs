@@ -3,14 +3,21 @@
 //! ```text
 //! writer -> Sink::write -> slot -> engine's thread -> ring: positioned writes | io_uring     a local file
 //!                       -> part -> put_part, a few at a time                                 an object
+//!           Sink::seal  -> Sealed: all bytes are there, and durable
+//!           Sealed::publish -> the name
 //! ```
 //!
-//! A sink that fails says so at the next write and when it is finished. A sink that is dropped leaves nothing behind.
+//! A sink that fails says so at the next write and when it is finished. A sink that is dropped leaves nothing behind,
+//! and neither does one that is sealed and not published. A [`FileSet`] publishes many at once.
 
+mod destination;
 mod engine;
 mod file;
+mod file_set;
+mod folder;
 mod object;
 mod ring;
+mod sealed;
 mod slot;
 mod staged;
 #[cfg(test)]
@@ -23,9 +30,10 @@ use std::{fmt, io, path::Path, str::FromStr, sync::Arc};
 use async_trait::async_trait;
 use object_store::ObjectStore;
 
+pub use self::{destination::Destination, file_set::FileSet, sealed::Sealed};
 use self::{
     engine::Command,
-    file::FileSink,
+    file::{FileSink, Group, Name},
     object::ObjectSink,
     ring::{PositionedWrites, Ring},
     slot::Pool,
@@ -36,15 +44,36 @@ use crate::{ByteSize, Error, Result};
 #[async_trait]
 pub trait Sink: Send {
     /// Appends bytes. Waits where what was given before is not written yet; an error may be that of bytes given
-    /// before. After an error, all that is left is to drop the sink.
+    /// before. After an error, or where this was dropped before it ended, all that is left is to drop the sink:
+    /// whatever else is asked of it fails.
     async fn write(&mut self, bytes: &[u8]) -> Result<()>;
 
     /// Bytes that were given so far.
     fn position(&self) -> u64;
 
-    /// Writes what is left and gives the file or object its name, in place of one that had it. Returns its size in
-    /// bytes. After an error there is nothing under that name, or what was there before.
-    async fn finish(self: Box<Self>) -> Result<u64>;
+    /// Bytes that it holds in memory.
+    fn memory(&self) -> usize;
+
+    /// Writes what is left. Then nothing is missing but the name.
+    async fn seal(self: Box<Self>) -> Result<Sealed>;
+
+    /// Writes what is left and gives the file or object its name. Returns its size in bytes. After an error there is
+    /// nothing under that name, or what was there before; but see [`Error::Unsynced`].
+    async fn finish(self: Box<Self>) -> Result<u64> {
+        self.seal().await?.publish().await
+    }
+}
+
+/// What becomes of a file or object that has the name already.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+pub enum Overwrite {
+    /// It is replaced, in one step.
+    #[default]
+    Replace,
+    /// It stays, and publishing fails with [`Error::Exists`]. Also where it came while the new one was written: of
+    /// local files and of objects of one part always. An object of several parts is looked for a moment before, since
+    /// stores cannot complete an upload on a condition.
+    Refuse,
 }
 
 /// How local files are written.
@@ -152,16 +181,40 @@ impl Sinks {
     }
 
     /// A local file. Folders that are missing are made.
-    pub async fn file(&self, path: &Path) -> Result<Box<dyn Sink>> {
-        let Files { commands, pool, direct } = self.files().map_err(|error| Error::write(path, error))?;
-        let durability = self.options.durability;
-        Ok(Box::new(FileSink::create(path.to_owned(), commands, pool, direct, durability).await?))
+    pub async fn file(&self, path: &Path, overwrite: Overwrite) -> Result<Box<dyn Sink>> {
+        self.local(Name::Beside(path.to_owned()), overwrite).await
     }
 
     /// An object of a store.
-    pub fn object(&self, store: Arc<dyn ObjectStore>, path: object_store::path::Path) -> Box<dyn Sink> {
+    pub fn object(
+        &self,
+        store: Arc<dyn ObjectStore>,
+        path: object_store::path::Path,
+        overwrite: Overwrite,
+    ) -> Box<dyn Sink> {
         let bytes = usize::try_from(self.options.part_size.as_u64()).unwrap_or(usize::MAX);
-        Box::new(ObjectSink::new(store, path, bytes, self.options.parts))
+        Box::new(ObjectSink::new(store, path, bytes, self.options.parts, overwrite))
+    }
+
+    /// A file or an object. One that is there and must not be replaced is found out now, before anything is written.
+    pub async fn open(&self, destination: &Destination, overwrite: Overwrite) -> Result<Box<dyn Sink>> {
+        if overwrite == Overwrite::Refuse && destination.exists().await? {
+            return Err(Error::exists(destination.to_string()));
+        }
+        match destination {
+            Destination::File(path) => self.file(path, overwrite).await,
+            Destination::Object { origin, path } => {
+                Ok(self.object(origin.store().clone(), path.clone(), overwrite))
+            }
+        }
+    }
+
+    async fn local(&self, name: Name, overwrite: Overwrite) -> Result<Box<dyn Sink>> {
+        let Files { commands, pool, direct } =
+            self.files().map_err(|error| Error::write(name.path(), error))?;
+        let durability = self.options.durability;
+        let group = Group { commands, pool, direct, durability };
+        Ok(Box::new(FileSink::create(name, overwrite, group).await?))
     }
 
     fn files(&self) -> io::Result<Files> {

@@ -3,14 +3,18 @@
 use std::sync::Arc;
 
 use async_trait::async_trait;
-use object_store::{MultipartUpload, ObjectStore, ObjectStoreExt, PutPayload, path::Path};
+use object_store::{MultipartUpload, ObjectStore, ObjectStoreExt, PutMode, PutPayload, path::Path};
 use tokio::task::JoinSet;
 
-use super::Sink;
+use super::{Overwrite, Sealed, Sink, file::torn};
 use crate::{Error, Result};
 
 /// Stores take so many parts of an object.
 const MOST_PARTS: u64 = 10_000;
+/// A part is given room as it is filled, from so many bytes on: many sinks may be open, most of them little used.
+const FIRST_ROOM: usize = 64 << 10;
+/// An object of more bytes than these does not wait in memory until it is published.
+const HELD: usize = 64 << 10;
 
 pub(super) struct ObjectSink {
     store: Arc<dyn ObjectStore>,
@@ -18,6 +22,7 @@ pub(super) struct ObjectSink {
     part_bytes: usize,
     /// Parts that are sent at a time.
     most_under_way: usize,
+    overwrite: Overwrite,
     /// The part that is being filled.
     part: Vec<u8>,
     position: u64,
@@ -25,6 +30,8 @@ pub(super) struct ObjectSink {
     under_way: JoinSet<object_store::Result<()>>,
     /// The first thing that went wrong: nothing is sent after it.
     error: Option<Error>,
+    /// A write began and did not end: how much was taken of its bytes is not known.
+    is_torn: bool,
 }
 
 impl ObjectSink {
@@ -33,17 +40,20 @@ impl ObjectSink {
         path: Path,
         part_bytes: usize,
         most_under_way: usize,
+        overwrite: Overwrite,
     ) -> Self {
         Self {
             store,
             path,
             part_bytes: part_bytes.max(1),
             most_under_way: most_under_way.max(1),
+            overwrite,
             part: Vec::new(),
             position: 0,
             upload: None,
             under_way: JoinSet::new(),
             error: None,
+            is_torn: false,
         }
     }
 
@@ -55,7 +65,18 @@ impl ObjectSink {
     }
 
     fn failed(&self, error: object_store::Error) -> Error {
-        Error::from_write(self.path.as_ref(), error)
+        match error {
+            object_store::Error::AlreadyExists { .. } => Error::exists(self.path.as_ref()),
+            error => Error::from_write(self.path.as_ref(), error),
+        }
+    }
+
+    fn check(&self) -> Result<()> {
+        match &self.error {
+            Some(error) => Err(error.clone()),
+            None if self.is_torn => Err(Error::write(self.path.as_ref(), torn())),
+            None => Ok(()),
+        }
     }
 
     /// Sends the part that was filled.
@@ -94,10 +115,8 @@ impl ObjectSink {
             if self.part.len() == self.part_bytes {
                 self.send().await?;
             }
-            if self.part.capacity() == 0 {
-                self.part.reserve_exact(self.part_bytes);
-            }
             let (taken, rest) = bytes.split_at(bytes.len().min(self.part_bytes - self.part.len()));
+            self.make_room(taken.len());
             self.part.extend_from_slice(taken);
             self.position += taken.len() as u64;
             bytes = rest;
@@ -105,25 +124,65 @@ impl ObjectSink {
         Ok(())
     }
 
-    async fn complete(&mut self) -> Result<()> {
-        if self.upload.is_none() {
-            let whole = PutPayload::from(std::mem::take(&mut self.part));
-            return match self.store.put(&self.path, whole).await {
-                Ok(_) => Ok(()),
-                Err(error) => Err(self.failed(error)),
-            };
+    /// Doubles the room of the part, up to the size that parts have.
+    fn make_room(&mut self, more: usize) {
+        let wanted = self.part.len() + more;
+        if wanted > self.part.capacity() {
+            let room =
+                (self.part.capacity() * 2).max(FIRST_ROOM).max(wanted).min(self.part_bytes.max(wanted));
+            self.part.reserve_exact(room - self.part.len());
         }
-        if !self.part.is_empty() {
+    }
+
+    /// Sends all that is left, unless it is little.
+    async fn send_rest(&mut self) -> Result<()> {
+        let is_little = self.upload.is_none() && self.part.len() <= HELD;
+        if !is_little && !self.part.is_empty() {
             self.send().await?;
         }
         while !self.under_way.is_empty() {
             self.wait().await?;
+        }
+        Ok(())
+    }
+
+    /// Puts the whole object at once.
+    async fn put(&mut self) -> Result<()> {
+        let whole = PutPayload::from(std::mem::take(&mut self.part));
+        let mode = match self.overwrite {
+            Overwrite::Replace => PutMode::Overwrite,
+            Overwrite::Refuse => PutMode::Create,
+        };
+        let put = self.store.put_opts(&self.path, whole, mode.into()).await;
+        put.map(drop).map_err(|error| self.failed(error))
+    }
+
+    /// Makes an object of what was sent.
+    async fn join(&mut self) -> Result<()> {
+        if self.upload.is_none() {
+            return self.put().await;
+        }
+        self.send_rest().await?;
+        if self.overwrite == Overwrite::Refuse {
+            match self.store.head(&self.path).await {
+                Err(object_store::Error::NotFound { .. }) => {}
+                Ok(_) => return Err(Error::exists(self.path.as_ref())),
+                Err(error) => return Err(self.failed(error)),
+            }
         }
         let Some(upload) = &mut self.upload else { return Ok(()) };
         let completed = upload.complete().await;
         completed.map_err(|error| self.failed(error))?;
         self.upload = None;
         Ok(())
+    }
+
+    /// The object appears.
+    pub(super) async fn complete(mut self) -> Result<()> {
+        match self.join().await {
+            Ok(()) => Ok(()),
+            Err(error) => Err(self.give_up(error).await),
+        }
     }
 
     /// Ends what is under way, and has the store forget the parts that it has.
@@ -149,10 +208,11 @@ impl ObjectSink {
 #[async_trait]
 impl Sink for ObjectSink {
     async fn write(&mut self, bytes: &[u8]) -> Result<()> {
-        if let Some(error) = &self.error {
-            return Err(error.clone());
-        }
-        match self.write_parts(bytes).await {
+        self.check()?;
+        self.is_torn = true;
+        let written = self.write_parts(bytes).await;
+        self.is_torn = false;
+        match written {
             Ok(()) => Ok(()),
             Err(error) => Err(self.give_up(error).await),
         }
@@ -162,14 +222,25 @@ impl Sink for ObjectSink {
         self.position
     }
 
-    async fn finish(mut self: Box<Self>) -> Result<u64> {
-        if let Some(error) = &self.error {
-            return Err(error.clone());
-        }
-        match self.complete().await {
-            Ok(()) => Ok(self.position),
+    fn memory(&self) -> usize {
+        self.part.capacity() + self.under_way.len() * self.part_bytes
+    }
+
+    async fn seal(mut self: Box<Self>) -> Result<Sealed> {
+        self.check()?;
+        match self.send_rest().await {
+            Ok(()) => {
+                let bytes = self.position;
+                Ok(Sealed::object(*self, bytes))
+            }
             Err(error) => Err(self.give_up(error).await),
         }
+    }
+
+    async fn finish(self: Box<Self>) -> Result<u64> {
+        self.check()?;
+        let bytes = self.position;
+        self.complete().await.map(|()| bytes)
     }
 }
 

@@ -11,8 +11,10 @@ use std::{
     fs::{File, OpenOptions, TryLockError},
     io,
     path::{Path, PathBuf},
+    sync::Arc,
 };
 
+use super::{Overwrite, folder::StagedFolder};
 use crate::{Error, Result};
 
 const SUFFIX: &str = ".part";
@@ -22,6 +24,8 @@ const SUFFIX: &str = ".part";
 pub(super) struct Staged {
     path: PathBuf,
     staged: PathBuf,
+    /// What it is staged in together with others, which locks it.
+    folder: Option<Arc<StagedFolder>>,
     is_published: bool,
 }
 
@@ -34,26 +38,93 @@ impl Staged {
         remove_leftovers(folder, name).map_err(failed)?;
         loop {
             let staged = folder.join(format!(".{name}.{:016x}{SUFFIX}", rand::random::<u64>()));
-            let file = options.open(&staged).map_err(failed)?;
+            let file = open_new(&staged, options).map_err(failed)?;
             // Somebody who looks for leftovers may have come between the two. Where a file system has no locks,
             // nobody removes any.
             let is_lost = matches!(file.try_lock(), Err(TryLockError::WouldBlock)) || !staged.exists();
-            let staged = Self { path: path.to_owned(), staged, is_published: is_lost };
+            let staged = Self { path: path.to_owned(), staged, folder: None, is_published: is_lost };
             if !is_lost {
                 return Ok((staged, file));
             }
         }
     }
 
-    /// Gives the file its name, in place of one that had it.
-    pub(super) fn publish(mut self, durable: bool) -> io::Result<()> {
-        std::fs::rename(&self.staged, &self.path)?;
+    /// Opens a new file that has this name, relative to the folder, when it is published.
+    pub(super) fn create_in(
+        folder: Arc<StagedFolder>,
+        name: &str,
+        options: &OpenOptions,
+    ) -> Result<(Self, File)> {
+        let (path, staged) = (folder.place(name), folder.staged_place(name));
+        let failed = |source: io::Error| Error::write(&path, source);
+        std::fs::create_dir_all(staged.parent().unwrap_or(&staged)).map_err(failed)?;
+        let file = open_new(&staged, options).map_err(failed)?;
+        Ok((Self { path, staged, folder: Some(folder), is_published: false }, file))
+    }
+
+    /// What it is called once it is published.
+    pub(super) fn path(&self) -> &Path {
+        &self.path
+    }
+
+    /// Whether it is locked for as long as its file is open, and only so long.
+    pub(super) fn is_locked_by_file(&self) -> bool {
+        self.folder.is_none()
+    }
+
+    /// Gives the file its name, in place of one that had it unless that is refused.
+    pub(super) fn publish(mut self, overwrite: Overwrite, durable: bool) -> Result<()> {
+        let failed = |source: io::Error| match source.kind() {
+            io::ErrorKind::AlreadyExists => Error::exists(&self.path),
+            _ => Error::write(&self.path, source),
+        };
+        let parent = folder_or_here(self.path.parent().unwrap_or(&self.path));
+        if self.folder.is_some() {
+            std::fs::create_dir_all(parent).map_err(failed)?;
+        }
+        match overwrite {
+            Overwrite::Replace => std::fs::rename(&self.staged, &self.path).map_err(failed)?,
+            Overwrite::Refuse => rename_to_new(&self.staged, &self.path).map_err(failed)?,
+        }
         self.is_published = true;
-        match self.path.parent() {
-            Some(folder) if durable => File::open(folder_or_here(folder))?.sync_all(),
-            _ => Ok(()),
+        match durable {
+            true => File::open(parent)
+                .and_then(|folder| folder.sync_all())
+                .map_err(|source| Error::Unsynced { path: self.path.clone(), source: Arc::new(source) }),
+            false => Ok(()),
         }
     }
+}
+
+fn open_new(path: &Path, options: &OpenOptions) -> io::Result<File> {
+    options.open(path).inspect_err(|error| {
+        // Where a file cannot be opened for direct writes, it may have been made all the same.
+        if error.kind() == io::ErrorKind::InvalidInput {
+            let _ = std::fs::remove_file(path);
+        }
+    })
+}
+
+/// Renames a file, unless there is one of the new name.
+fn rename_to_new(from: &Path, to: &Path) -> io::Result<()> {
+    #[cfg(target_os = "linux")]
+    {
+        use rustix::{
+            fs::{CWD, RenameFlags, renameat_with},
+            io::Errno,
+        };
+        match renameat_with(CWD, from, CWD, to, RenameFlags::NOREPLACE) {
+            Err(Errno::INVAL | Errno::NOSYS | Errno::OPNOTSUPP) => {}
+            renamed => return Ok(renamed?),
+        }
+    }
+    link_to_new(from, to)
+}
+
+/// The same where the file system cannot rename so.
+fn link_to_new(from: &Path, to: &Path) -> io::Result<()> {
+    std::fs::hard_link(from, to)?;
+    std::fs::remove_file(from)
 }
 
 impl Drop for Staged {
@@ -70,7 +141,7 @@ fn place(path: &Path) -> Option<(&Path, &str)> {
     Some((folder_or_here(path.parent()?), path.file_name()?.to_str()?))
 }
 
-fn folder_or_here(folder: &Path) -> &Path {
+pub(super) fn folder_or_here(folder: &Path) -> &Path {
     if folder.as_os_str().is_empty() { Path::new(".") } else { folder }
 }
 
@@ -118,7 +189,7 @@ mod tests {
         let (first, _first_file) = Staged::create(&path, &options()).unwrap();
         let (second, _second_file) = Staged::create(&path, &options()).unwrap();
         assert!(!left.exists() && other.exists() && first.staged.exists());
-        first.publish(true).unwrap();
+        first.publish(Overwrite::Replace, true).unwrap();
         drop(second);
         let mut names: Vec<_> =
             std::fs::read_dir(folder.path()).unwrap().map(|entry| entry.unwrap().file_name()).collect();
@@ -132,8 +203,26 @@ mod tests {
         let path = folder.path().join("a/b/c.parquet");
         let (staged, _file) = Staged::create(&path, &options()).unwrap();
         assert!(!path.exists());
-        staged.publish(false).unwrap();
+        staged.publish(Overwrite::Refuse, false).unwrap();
         assert!(path.exists());
         assert!(Staged::create(Path::new("/"), &options()).is_err());
+    }
+
+    #[test]
+    fn a_file_that_came_meanwhile_is_not_replaced_where_that_is_refused() {
+        let folder = tempfile::tempdir().unwrap();
+        let path = folder.path().join("a");
+        let (staged, _file) = Staged::create(&path, &options()).unwrap();
+        std::fs::write(&path, "another's").unwrap();
+        let refused = staged.publish(Overwrite::Refuse, true).unwrap_err();
+        assert!(matches!(refused, Error::Exists { .. }), "{refused}");
+        assert_eq!(std::fs::read(&path).unwrap(), b"another's");
+        let other = folder.path().join("b");
+        std::fs::write(&other, "mine").unwrap();
+        assert_eq!(link_to_new(&other, &path).unwrap_err().kind(), io::ErrorKind::AlreadyExists);
+        link_to_new(&other, &folder.path().join("c")).unwrap();
+        let names: Vec<_> =
+            std::fs::read_dir(folder.path()).unwrap().map(|entry| entry.unwrap().file_name()).collect();
+        assert_eq!(names.len(), 2, "{names:?}");
     }
 }

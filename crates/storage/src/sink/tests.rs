@@ -1,5 +1,7 @@
 //! What holds of every sink, and of rings that complete as they like.
 
+mod publish;
+
 use std::{
     collections::VecDeque,
     fs,
@@ -55,8 +57,10 @@ enum Place {
 impl Place {
     async fn sink(&self, sinks: &Sinks) -> Box<dyn Sink> {
         match self {
-            Self::File(folder) => sinks.file(&folder.path().join("data/x")).await.unwrap(),
-            Self::Object(store) => sinks.object(store.clone(), "data/x".into()),
+            Self::File(folder) => {
+                sinks.file(&folder.path().join("data/x"), Overwrite::Replace).await.unwrap()
+            }
+            Self::Object(store) => sinks.object(store.clone(), "data/x".into(), Overwrite::Replace),
         }
     }
 
@@ -112,7 +116,9 @@ async fn one_task_fills_many_files_in_turns_with_few_slots() {
         let sinks = small(kind);
         let mut open = Vec::new();
         for number in 0..40 {
-            open.push(sinks.file(&folder.path().join(format!("{number}"))).await.unwrap());
+            open.push(
+                sinks.file(&folder.path().join(format!("{number}")), Overwrite::Replace).await.unwrap(),
+            );
         }
         for round in 0..9 {
             for (number, sink) in open.iter_mut().enumerate() {
@@ -136,10 +142,11 @@ async fn what_cannot_be_written_is_an_error_that_names_it() {
     let folder = tempfile::tempdir().unwrap();
     fs::write(folder.path().join("file"), "x").unwrap();
     let path = folder.path().join("file/below");
-    let error = small(SinkKind::Auto).file(&path).await.err().unwrap().to_string();
+    let error = small(SinkKind::Auto).file(&path, Overwrite::Replace).await.err().unwrap().to_string();
     assert!(error.contains("file/below: cannot be written"), "{error}");
     fs::create_dir(folder.path().join("folder")).unwrap();
-    let mut sink = small(SinkKind::Auto).file(&folder.path().join("folder")).await.unwrap();
+    let mut sink =
+        small(SinkKind::Auto).file(&folder.path().join("folder"), Overwrite::Replace).await.unwrap();
     sink.write(b"x").await.unwrap();
     assert!(sink.finish().await.is_err());
     assert_eq!(names(folder.path()), ["file", "folder"]);
@@ -151,7 +158,7 @@ async fn a_ring_that_cannot_be_set_up_gives_way_to_a_thread() {
     let sinks = small(SinkKind::IoUring);
     let refused: io::Result<Simulated> = Err(io::ErrorKind::PermissionDenied.into());
     *sinks.files.lock() = Some(sinks.begin_or_thread(refused, false).unwrap());
-    let sink = sinks.file(&folder.path().join("x")).await.unwrap();
+    let sink = sinks.file(&folder.path().join("x"), Overwrite::Replace).await.unwrap();
     write(sink, &noise(50_000, 1), &mut StdRng::seed_from_u64(2)).await.unwrap();
     assert!(fs::read(folder.path().join("x")).unwrap() == noise(50_000, 1));
 }
@@ -219,7 +226,7 @@ async fn completions_come_in_any_order_and_short() {
         let (sinks, most) = simulated(seed, None);
         let mut random = StdRng::seed_from_u64(seed);
         let bytes = noise(random.random_range(0..300_000), seed);
-        let sink = sinks.file(&folder.path().join("x")).await.unwrap();
+        let sink = sinks.file(&folder.path().join("x"), Overwrite::Replace).await.unwrap();
         write(sink, &bytes, &mut random).await.unwrap();
         assert!(fs::read(folder.path().join("x")).unwrap() == bytes, "{seed}");
         overlapped += usize::from(most.load(Ordering::Relaxed) > 1);
@@ -235,7 +242,7 @@ async fn an_error_at_any_write_leaves_nothing_and_is_told() {
         for good in 0..30 {
             let (sinks, _) = simulated(good as u64, Some((good, errno)));
             let mut random = StdRng::seed_from_u64(3);
-            let sink = sinks.file(&folder.path().join("x")).await.unwrap();
+            let sink = sinks.file(&folder.path().join("x"), Overwrite::Replace).await.unwrap();
             let error = write(sink, &noise(200_000, 3), &mut random).await.unwrap_err();
             assert!(matches!(error, Error::Write { .. }), "{error}");
             if errno == libc::ENOSPC {
@@ -251,8 +258,8 @@ async fn an_error_at_any_write_leaves_nothing_and_is_told() {
 async fn a_file_that_fails_takes_no_other_with_it() {
     let folder = tempfile::tempdir().unwrap();
     let sinks = small(SinkKind::IoUring);
-    let mut bad = sinks.file(&folder.path().join("bad")).await.unwrap();
-    let good = sinks.file(&folder.path().join("good")).await.unwrap();
+    let mut bad = sinks.file(&folder.path().join("bad"), Overwrite::Replace).await.unwrap();
+    let good = sinks.file(&folder.path().join("good"), Overwrite::Replace).await.unwrap();
     bad.write(&noise(50_000, 1)).await.unwrap();
     drop(bad);
     write(good, &noise(50_000, 2), &mut StdRng::seed_from_u64(4)).await.unwrap();
@@ -292,7 +299,8 @@ async fn an_object_of_which_a_part_fails_is_aborted() {
     let store = Arc::new(InMemory::new());
     let parts = (1..=20).map(|number| number != 7).collect();
     let upload = FailingUpload { parts, aborted: aborted.clone() };
-    let mut sink = ObjectSink::new(store.clone(), "x".into(), 1_000, 2).with_upload(Box::new(upload));
+    let mut sink = ObjectSink::new(store.clone(), "x".into(), 1_000, 2, Overwrite::Replace)
+        .with_upload(Box::new(upload));
     let mut outcome = Ok(());
     for _ in 0..20 {
         outcome = outcome.and(sink.write(&[7; 1_000]).await);
@@ -307,7 +315,8 @@ async fn an_object_of_which_a_part_fails_is_aborted() {
 async fn an_object_that_is_dropped_is_aborted() {
     let aborted = Arc::new(AtomicUsize::new(0));
     let upload = FailingUpload { parts: VecDeque::new(), aborted: aborted.clone() };
-    let sink = ObjectSink::new(Arc::new(InMemory::new()), "x".into(), 10, 2).with_upload(Box::new(upload));
+    let sink = ObjectSink::new(Arc::new(InMemory::new()), "x".into(), 10, 2, Overwrite::Replace)
+        .with_upload(Box::new(upload));
     drop(sink);
     tokio::task::yield_now().await;
     assert_eq!(aborted.load(Ordering::Relaxed), 1);
@@ -316,7 +325,7 @@ async fn an_object_that_is_dropped_is_aborted() {
 #[tokio::test]
 async fn small_objects_are_put_at_once() {
     let store = Arc::new(InMemory::new());
-    let mut sink = small(SinkKind::Auto).object(store.clone(), "x".into());
+    let mut sink = small(SinkKind::Auto).object(store.clone(), "x".into(), Overwrite::Replace);
     sink.write(b"abc").await.unwrap();
     assert_eq!(sink.finish().await.unwrap(), 3);
     assert_eq!(store.get(&"x".into()).await.unwrap().bytes().await.unwrap(), Bytes::from_static(b"abc"));

@@ -1,13 +1,14 @@
-//! A column that arrives as dictionaries: its codes become the file's, and no row is hashed.
+//! A column of codes. Where it arrives as dictionaries, their codes become the file's, and no row is hashed.
 //!
 //! Each code of an array is mapped to the code that its value has in the file. Only a value that occurs for the first
 //! time is looked at. So what a row costs is one lookup in the map, its bits, and one comparison for the statistics of
-//! its page where its value is new to that.
+//! its page where its value is new to that. Where values arrive, each is looked up in the dictionary, and the code that
+//! it has there is mapped to itself.
 
 use arrow::{
-    array::{Array, ArrayRef, AsArray, UInt64Array, downcast_dictionary_array},
+    array::{Array, ArrayRef, AsArray, BooleanArray, UInt64Array, downcast_dictionary_array},
     buffer::{BooleanBuffer, NullBuffer},
-    compute::take,
+    compute::{filter, take},
     datatypes::ArrowNativeType,
     util::bit_iterator::BitSliceIterator,
 };
@@ -21,10 +22,11 @@ use parquet::{
 };
 
 use super::{
+    bounds::{ChunkBounds, PageBounds},
     chunk::EncodedChunk,
     hybrid,
     options::ColumnPlan,
-    order::{ChunkBounds, Order, PageBounds},
+    order::Order,
     page::{self, Kind},
     plain,
 };
@@ -34,6 +36,10 @@ use crate::parquet::distinct::Distinct;
 const UNKNOWN: u32 = u32::MAX;
 /// Stands in a map for a value that is null.
 const NULL: u32 = u32::MAX - 1;
+/// A page is filled in so many pieces.
+const PIECES: usize = 8;
+/// Bytes of a dictionary after which no rows should be added: a page has 2 GiB at most.
+const MOST_DICTIONARY: usize = 1 << 30;
 
 /// Encodes one column chunk.
 pub(super) struct Coded {
@@ -53,7 +59,8 @@ pub(super) struct Coded {
     data_pages: i32,
     compressed: usize,
     uncompressed: usize,
-    /// Of the memory that pages are made in.
+    /// Where pages are made.
+    levels: Vec<u8>,
     body: Vec<u8>,
 }
 
@@ -104,6 +111,7 @@ impl Coded {
             data_pages: 0,
             compressed: 0,
             uncompressed: 0,
+            levels: Vec::new(),
             body: Vec::new(),
         })
     }
@@ -118,14 +126,40 @@ impl Coded {
         self.compressed + self.distinct.bytes() + self.page.rows / 2
     }
 
+    /// Whether no more rows should be added.
+    pub(super) fn is_full(&self) -> bool {
+        self.distinct.bytes() >= MOST_DICTIONARY
+    }
+
     pub(super) fn write(&mut self, array: &ArrayRef) -> Result<(), String> {
-        let any = array.as_any_dictionary_opt().ok_or("a column that is no dictionary")?;
-        self.learn_values(any.values());
         let nulls = array.logical_nulls().filter(|nulls| nulls.null_count() > 0);
+        let Some(any) = array.as_any_dictionary_opt() else {
+            return self.write_values(array, nulls.as_ref());
+        };
+        self.learn_values(any.values());
         downcast_dictionary_array!(
             array => self.write_keys(array.keys().values(), nulls.as_ref()),
             other => Err(format!("a column of {other} where a dictionary was promised"))
         )
+    }
+
+    /// Rows that arrive as values.
+    fn write_values(&mut self, array: &ArrayRef, nulls: Option<&NullBuffer>) -> Result<(), String> {
+        let valid = match nulls {
+            None => array.clone(),
+            Some(nulls) => filter(array, &BooleanArray::new(nulls.inner().clone(), None))
+                .map_err(|error| error.to_string())?,
+        };
+        let plain = plain::values(&valid, &self.descriptor)?;
+        let mut codes: Vec<u32> = Vec::with_capacity(array.len());
+        self.distinct.append(&plain, valid.len(), |some| codes.extend_from_slice(some))?;
+        self.bounds.learn(&self.distinct);
+        self.map.extend(self.map.len() as u32..self.distinct.len() as u32);
+        let Some(nulls) = nulls else { return self.write_keys(&codes, None) };
+        let mut codes = codes.into_iter();
+        let keys: Vec<u32> =
+            nulls.iter().map(|is_valid| is_valid.then(|| codes.next()).flatten().unwrap_or(0)).collect();
+        self.write_keys(&keys, Some(nulls))
     }
 
     /// Begins a new map, unless the values are those that came before.
@@ -149,7 +183,10 @@ impl Coded {
     ) -> Result<(), String> {
         let mut start = 0;
         while start < keys.len() {
-            let count = (self.plan.page_rows - self.page.rows).min(keys.len() - start);
+            let rows = self.page_rows();
+            // A piece at a time: codes get wider as values are found.
+            let room = rows.saturating_sub(self.page.rows).min((rows / PIECES).max(PIECES));
+            let count = room.clamp(1, keys.len() - start);
             let some = keys.get(start..start + count).unwrap_or_default();
             match nulls {
                 None => self.fill(some)?,
@@ -165,11 +202,18 @@ impl Coded {
                 }
             }
             start += count;
-            if self.page.rows >= self.plan.page_rows {
+            if self.page.rows >= self.page_rows() {
                 self.end_page()?;
             }
         }
         Ok(())
+    }
+
+    /// Rows of a page, so that neither they nor its bytes are too many.
+    fn page_rows(&self) -> usize {
+        let level = usize::from(self.descriptor.max_def_level() > 0);
+        let bits = usize::from(hybrid::width(self.distinct.len() as u32)) + level;
+        self.plan.page_rows.min(self.plan.page_bytes.saturating_mul(8) / bits.max(1)).max(1)
     }
 
     /// Adds rows that all have a value.
@@ -218,28 +262,31 @@ impl Coded {
     fn end_page(&mut self) -> Result<(), String> {
         let page = std::mem::take(&mut self.page);
         let nulls = page.rows - page.codes.len();
-        self.body.clear();
+        self.levels.clear();
         if self.descriptor.max_def_level() > 0 {
-            self.body.extend([0; 4]);
             match page.valid.is_empty() {
-                true => hybrid::append_level(1, page.rows, &mut self.body),
+                true => hybrid::append_level(1, page.rows, &mut self.levels),
                 false => {
                     let valid = BooleanBuffer::from(page.valid.as_slice());
-                    hybrid::append_bits(valid.values(), page.rows, &mut self.body);
+                    hybrid::append_bits(valid.values(), page.rows, &mut self.levels);
                 }
-            }
-            let length = (self.body.len() - 4) as u32;
-            if let Some(place) = self.body.first_chunk_mut::<4>() {
-                *place = length.to_le_bytes();
             }
         } else if nulls > 0 {
             return Err("a null in a column that has none".to_owned());
+        }
+        self.body.clear();
+        if !self.plan.version_2 && !self.levels.is_empty() {
+            self.body.extend_from_slice(&(self.levels.len() as u32).to_le_bytes());
+            self.body.append(&mut self.levels);
         }
         let width = hybrid::width(self.distinct.len().saturating_sub(1) as u32);
         self.body.push(width);
         hybrid::append(&page.codes, width, &mut self.body);
         let bounds = self.bounds.end_page(&self.distinct, &page.codes);
-        let compressed = self.push(&Kind::Data { rows: page.rows })?;
+        let compressed = match self.plan.version_2 {
+            true => self.push_version_2(page.rows, nulls)?,
+            false => self.push(&Kind::Data { rows: page.rows })?,
+        };
         self.offsets.append_row_count(page.rows as i64);
         self.offsets.append_offset_and_size((self.compressed - compressed) as i64, compressed as i32);
         self.note(bounds, nulls);
@@ -258,15 +305,33 @@ impl Coded {
     /// Compresses what is in `body` to a page behind the others, and returns how long it is.
     fn push(&mut self, kind: &Kind) -> Result<usize, String> {
         let uncompressed = self.body.len();
-        let body = match &mut self.codec {
+        let body = match self.compress(0)? {
+            Some(compressed) => compressed,
             None => self.body.clone(),
-            Some(codec) => {
-                let mut compressed = Vec::new();
-                codec.compress(&self.body, &mut compressed).map_err(|error| error.to_string())?;
-                compressed.shrink_to_fit();
-                compressed
-            }
         };
+        self.push_page(kind, uncompressed, body)
+    }
+
+    /// The same with `levels` in front, which are not compressed; and neither is what does not get smaller by it.
+    fn push_version_2(&mut self, rows: usize, nulls: usize) -> Result<usize, String> {
+        let levels = self.levels.len();
+        let uncompressed = levels + self.body.len();
+        let compressed = self.compress(levels)?.filter(|compressed| compressed.len() < uncompressed);
+        let is_compressed = compressed.is_some();
+        let body = compressed.unwrap_or_else(|| [self.levels.as_slice(), self.body.as_slice()].concat());
+        self.push_page(&Kind::DataV2 { rows, nulls, levels, is_compressed }, uncompressed, body)
+    }
+
+    /// What is in `body`, compressed, behind the first bytes of `levels`; `None` where there is no compression.
+    fn compress(&mut self, levels: usize) -> Result<Option<Vec<u8>>, String> {
+        let Some(codec) = &mut self.codec else { return Ok(None) };
+        let mut compressed = self.levels.get(..levels).unwrap_or_default().to_vec();
+        codec.compress(&self.body, &mut compressed).map_err(|error| error.to_string())?;
+        compressed.shrink_to_fit();
+        Ok(Some(compressed))
+    }
+
+    fn push_page(&mut self, kind: &Kind, uncompressed: usize, body: Vec<u8>) -> Result<usize, String> {
         let blobs = page::page(kind, uncompressed, body)?;
         let header = blobs.first().map_or(0, Bytes::len);
         let length = blobs.iter().map(Bytes::len).sum();
@@ -298,6 +363,7 @@ impl Coded {
         };
         let (statistics, column_index) =
             self.bounds.finish(&self.distinct, self.nulls as u64, self.plan.statistics);
+        let data_page = if self.plan.version_2 { PageType::DATA_PAGE_V2 } else { PageType::DATA_PAGE };
         let stats = |page_type, encoding, count| PageEncodingStats { page_type, encoding, count };
         let mut metadata = ColumnChunkMetaData::builder(self.descriptor.clone())
             .set_encodings(vec![Encoding::PLAIN, Encoding::RLE, Encoding::RLE_DICTIONARY])
@@ -309,7 +375,7 @@ impl Coded {
             .set_data_page_offset(dictionary as i64)
             .set_page_encoding_stats(vec![
                 stats(PageType::DICTIONARY_PAGE, Encoding::PLAIN, 1),
-                stats(PageType::DATA_PAGE, Encoding::RLE_DICTIONARY, self.data_pages),
+                stats(data_page, Encoding::RLE_DICTIONARY, self.data_pages),
             ]);
         if let Some(statistics) = statistics {
             metadata = metadata.set_statistics(statistics);

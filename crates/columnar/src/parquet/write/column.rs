@@ -4,16 +4,17 @@ use std::sync::Arc;
 
 use arrow::{
     array::ArrayRef,
-    compute::cast,
-    datatypes::{DataType, Field, FieldRef, Schema},
+    compute::{CastOptions, cast_with_options},
+    datatypes::{DataType, Field, FieldRef, Fields, Schema, TimeUnit},
 };
 use parquet::{arrow::ArrowSchemaConverter, file::properties::WriterPropertiesPtr};
 
 use super::{
     chunk::EncodedChunk,
     coded::Coded,
+    column_options::DictionaryEncoding,
     general::General,
-    options::{ColumnPlan, DictionaryEncoding},
+    options::{ColumnPlan, ParquetOptions},
 };
 
 /// How a column is encoded in every row group.
@@ -22,6 +23,8 @@ pub(super) struct ColumnKind {
     field: FieldRef,
     /// The same with the type that is encoded.
     encoded: FieldRef,
+    /// Whether it is encoded as codes.
+    is_coded: bool,
     plan: ColumnPlan,
     properties: WriterPropertiesPtr,
 }
@@ -38,16 +41,30 @@ enum Encoder {
 }
 
 impl ColumnKind {
-    pub(super) fn new(field: &FieldRef, plan: ColumnPlan, properties: WriterPropertiesPtr) -> Self {
-        let encoded = match field.data_type() {
-            DataType::Dictionary(_, values) => match is_coded(values, &plan) {
-                true => field.data_type().clone(),
-                false => without_views(values),
-            },
-            other => without_views(other),
+    pub(super) fn new(field: &FieldRef, options: &ParquetOptions) -> Result<Self, String> {
+        let plan = options.plan(field.name())?;
+        let (encoded, is_coded) = match (field.data_type(), plan.dictionary) {
+            (DataType::Dictionary(keys, values), DictionaryEncoding::On | DictionaryEncoding::Auto)
+                if may_be_coded(values) =>
+            {
+                (DataType::Dictionary(keys.clone(), Box::new(encoded_type(values))), true)
+            }
+            (other, dictionary) => {
+                let is_coded = dictionary == DictionaryEncoding::On && may_be_coded(other);
+                (encoded_type(other), is_coded)
+            }
         };
         let encoded = Arc::new(Field::clone(field).with_data_type(encoded));
-        Self { field: field.clone(), encoded, plan, properties }
+        let schema = Schema::new(vec![encoded.clone()]);
+        let leaves = ArrowSchemaConverter::new().convert(&schema).map_err(|error| error.to_string())?;
+        let properties = Arc::new(options.properties(field.name(), &leaves)?);
+        Ok(Self { field: field.clone(), encoded, is_coded, plan, properties })
+    }
+
+    /// The field as the file's Arrow schema has it.
+    pub(super) fn stored(&self) -> Field {
+        let delta = !self.is_coded && (self.plan.version_2 || self.plan.encoding.is_some());
+        Field::clone(&self.field).with_data_type(stored_type(self.field.data_type(), delta))
     }
 
     /// The field as it is encoded.
@@ -56,14 +73,14 @@ impl ColumnKind {
     }
 
     pub(super) fn begin(&self) -> Result<Column, String> {
-        let encoder = match self.encoded.data_type() {
-            DataType::Dictionary(..) => {
+        let encoder = match self.is_coded {
+            true => {
                 let schema = Schema::new(vec![self.encoded.clone()]);
                 let converted = ArrowSchemaConverter::new().convert(&schema);
                 let descriptor = converted.map_err(|error| error.to_string())?.column(0);
                 Encoder::Coded(Box::new(Coded::new(descriptor, self.plan.clone())?))
             }
-            _ => {
+            false => {
                 let general = General::new(&self.encoded, &self.properties);
                 Encoder::General(Box::new(general.map_err(|error| error.to_string())?))
             }
@@ -72,41 +89,76 @@ impl ColumnKind {
     }
 }
 
-/// Whether the dictionary of a column with such values becomes the file's.
-fn is_coded(values: &DataType, plan: &ColumnPlan) -> bool {
+/// Whether a column with such values can be one of codes.
+fn may_be_coded(values: &DataType) -> bool {
     let without = matches!(values, DataType::Boolean | DataType::Null | DataType::Float16);
-    plan.dictionary == DictionaryEncoding::Auto && !without && !values.is_nested()
+    !without && !values.is_nested()
 }
 
-/// Dictionaries within nested types as their values: the parquet crate takes not all of them.
-fn without_views(data_type: &DataType) -> DataType {
-    replaced(data_type, &|values| values.clone())
+/// The type that is encoded: without units that the format does not have, which other readers would take for plain
+/// numbers; without dictionaries in nested types, of which the parquet crate takes not all; and with the names of
+/// nested fields that the format asks for.
+fn encoded_type(data_type: &DataType) -> DataType {
+    replaced(data_type, &|_, values| encoded_type(values), true)
 }
 
 /// The type that the file's Arrow schema gives a column. Readers restore dictionaries of strings and bytes only, and
-/// with keys of less than 32 bits they fail where row groups have other dictionaries.
-pub(super) fn stored(data_type: &DataType) -> DataType {
-    replaced(data_type, &|values| match values {
-        DataType::Utf8 | DataType::LargeUtf8 | DataType::Binary | DataType::LargeBinary => {
+/// with keys of less than 32 bits they fail where row groups have other dictionaries. From deltas some restore none,
+/// so there is none where values may be `delta`-encoded.
+fn stored_type(data_type: &DataType, delta: bool) -> DataType {
+    let dictionary = |_: &DataType, values: &DataType| match values {
+        DataType::Utf8 | DataType::LargeUtf8 | DataType::Binary | DataType::LargeBinary if !delta => {
             DataType::Dictionary(Box::new(DataType::Int32), Box::new(values.clone()))
         }
-        other => other.clone(),
-    })
+        other => stored_type(other, delta),
+    };
+    replaced(data_type, &dictionary, false)
 }
 
-/// A type with something else in the place of each dictionary of some type of values.
-fn replaced(data_type: &DataType, dictionary: &impl Fn(&DataType) -> DataType) -> DataType {
-    let of = |field: &FieldRef| {
-        Arc::new(Field::clone(field).with_data_type(replaced(field.data_type(), dictionary)))
+/// A type with something else in the place of each dictionary, given its keys and values.
+fn replaced(
+    data_type: &DataType,
+    dictionary: &impl Fn(&DataType, &DataType) -> DataType,
+    rename: bool,
+) -> DataType {
+    let of = |field: &FieldRef, name: &str| {
+        let replaced = replaced(field.data_type(), dictionary, rename);
+        let name = if rename && !name.is_empty() { name } else { field.name() };
+        Arc::new(Field::clone(field).with_data_type(replaced).with_name(name))
     };
     match data_type {
-        DataType::Dictionary(_, values) => dictionary(values),
-        DataType::List(field) => DataType::List(of(field)),
-        DataType::LargeList(field) => DataType::LargeList(of(field)),
-        DataType::FixedSizeList(field, size) => DataType::FixedSizeList(of(field), *size),
-        DataType::Map(field, sorted) => DataType::Map(of(field), *sorted),
-        DataType::Struct(fields) => DataType::Struct(fields.iter().map(of).collect()),
+        DataType::Dictionary(keys, values) => dictionary(keys, values),
+        DataType::List(field) => DataType::List(of(field, "element")),
+        DataType::LargeList(field) => DataType::LargeList(of(field, "element")),
+        DataType::FixedSizeList(field, size) => DataType::FixedSizeList(of(field, "element"), *size),
+        DataType::Map(entries, sorted) => {
+            let fields = match entries.data_type() {
+                DataType::Struct(fields) => {
+                    let names = ["key", "value"].into_iter();
+                    fields.iter().zip(names).map(|(field, name)| of(field, name)).collect()
+                }
+                _ => Fields::empty(),
+            };
+            let name = if rename { "key_value" } else { entries.name() };
+            let entries = Field::clone(entries).with_data_type(DataType::Struct(fields)).with_name(name);
+            DataType::Map(Arc::new(entries), *sorted)
+        }
+        DataType::Struct(fields) => DataType::Struct(fields.iter().map(|field| of(field, "")).collect()),
+        DataType::Timestamp(TimeUnit::Second, zone) => {
+            DataType::Timestamp(TimeUnit::Millisecond, zone.clone())
+        }
+        DataType::Time32(TimeUnit::Second) => DataType::Time32(TimeUnit::Millisecond),
+        DataType::Date64 => DataType::Date32,
         other => other.clone(),
+    }
+}
+
+/// The values in the type that is encoded; one that does not fit is an error, never null.
+fn as_encoded(array: &ArrayRef, encoded: &Field) -> Result<ArrayRef, String> {
+    let exact = CastOptions { safe: false, ..CastOptions::default() };
+    match array.data_type() == encoded.data_type() {
+        true => Ok(array.clone()),
+        false => cast_with_options(array, encoded.data_type(), &exact).map_err(|error| error.to_string()),
     }
 }
 
@@ -118,14 +170,10 @@ impl Column {
     /// Encodes more rows.
     pub(super) fn write(&mut self, array: &ArrayRef) -> Result<(), String> {
         match &mut self.encoder {
-            Encoder::Coded(coded) => coded.write(array),
+            Encoder::Coded(coded) => coded.write(&as_encoded(array, &self.kind.encoded)?),
             Encoder::General(general) => {
-                let target = self.kind.encoded.data_type();
-                let cast = match array.data_type() == target {
-                    true => array.clone(),
-                    false => cast(array, target).map_err(|error| error.to_string())?,
-                };
-                general.write(&cast).map_err(|error| error.to_string())
+                let array = as_encoded(array, &self.kind.encoded)?;
+                general.write(&array).map_err(|error| error.to_string())
             }
         }
     }
@@ -143,6 +191,14 @@ impl Column {
         match &self.encoder {
             Encoder::Coded(coded) => coded.encoded(),
             Encoder::General(general) => general.encoded(),
+        }
+    }
+
+    /// Whether no more rows should be added, lest the dictionary be larger than readers take.
+    pub(super) fn is_full(&self) -> bool {
+        match &self.encoder {
+            Encoder::Coded(coded) => coded.is_full(),
+            Encoder::General(_) => false,
         }
     }
 

@@ -25,6 +25,7 @@ static ZEROS: [u8; 1 << 16] = [0; 1 << 16];
 pub(super) struct Footer {
     schema: SchemaDescPtr,
     sorting: Option<Vec<SortingColumn>>,
+    version: i32,
     groups: Vec<RowGroupMetaData>,
     column_indexes: Vec<Vec<ColumnIndexMetaData>>,
     offset_indexes: Vec<Vec<OffsetIndexMetaData>>,
@@ -32,9 +33,9 @@ pub(super) struct Footer {
 }
 
 impl Footer {
-    pub(super) fn new(schema: SchemaDescPtr, sorting: Option<Vec<SortingColumn>>) -> Self {
+    pub(super) fn new(schema: SchemaDescPtr, sorting: Option<Vec<SortingColumn>>, version: i32) -> Self {
         let (groups, column_indexes, offset_indexes) = (Vec::new(), Vec::new(), Vec::new());
-        Self { schema, sorting, groups, column_indexes, offset_indexes, rows: 0 }
+        Self { schema, sorting, version, groups, column_indexes, offset_indexes, rows: 0 }
     }
 
     /// Adds a row group, whose chunks lie where their offsets say; from `start` on.
@@ -77,7 +78,8 @@ impl Footer {
     /// The bytes from `start` to the end of the file.
     pub(super) fn bytes(self, start: u64, metadata: Vec<KeyValue>) -> Result<Vec<u8>, ParquetError> {
         let created_by = Some(CREATED_BY.to_owned());
-        let file = FileMetaData::new(1, self.rows, created_by, Some(metadata), self.schema.clone(), None);
+        let file =
+            FileMetaData::new(self.version, self.rows, created_by, Some(metadata), self.schema.clone(), None);
         let leaves = self.schema.num_columns();
         let mut builder = ParquetMetaDataBuilder::new(file).set_row_groups(self.groups);
         builder = builder.set_column_index(Some(self.column_indexes));

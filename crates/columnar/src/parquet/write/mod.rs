@@ -9,23 +9,31 @@
 //! A column encoder keeps its pages as they will be in the file, so that a row group takes the memory of its encoded
 //! bytes. Where that is more than the writer may take, the row group ends early.
 
+mod bounds;
 mod chunk;
 mod coded;
 mod column;
+mod column_options;
 mod compression;
+mod dataset;
 mod footer;
 mod general;
 mod hybrid;
 mod options;
 mod order;
 mod page;
+mod parallel;
+mod partition;
 mod plain;
 #[cfg(test)]
 mod tests;
+mod weight;
 mod writer;
 
 pub use self::{
+    column_options::{ColumnOptions, DictionaryEncoding, Encoding, StatisticsLevel, UnknownOptionError},
     compression::{Compression, UnknownCompressionError},
-    options::{ColumnOptions, DictionaryEncoding, Encoding, ParquetOptions, SortedBy, StatisticsLevel},
+    dataset::{DatasetOptions, ParquetDataset, WrittenDataset},
+    options::{ParquetOptions, SortedBy},
     writer::{ParquetWriter, Written},
 };

@@ -3,15 +3,16 @@
 use std::collections::BTreeMap;
 
 use parquet::{
-    basic::{Compression as Codec, Encoding as ParquetEncoding},
+    basic::Compression as Codec,
     file::{
         metadata::SortingColumn,
-        properties::{EnabledStatistics, WriterProperties, WriterPropertiesBuilder, WriterVersion},
+        properties::{WriterProperties, WriterVersion},
     },
+    schema::types::SchemaDescriptor,
 };
 use stylobate_storage::ByteSize;
 
-use super::compression::Compression;
+use super::column_options::{ColumnOptions, DictionaryEncoding, Encoding, StatisticsLevel, bytes};
 use crate::{Error, Result};
 
 /// Rows of a row group.
@@ -27,101 +28,10 @@ const DICTIONARY_SIZE: ByteSize = ByteSize::mib(1);
 /// Memory of a writer.
 const MEMORY: ByteSize = ByteSize::mib(256);
 
-/// Whether values are written as a dictionary and codes.
-#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
-pub enum DictionaryEncoding {
-    /// A column that arrives as a dictionary is one; others try, and give up where their values do not repeat.
-    #[default]
-    Auto,
-    /// Never.
-    Off,
-}
-
-/// How values are encoded that are no dictionary.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub enum Encoding {
-    /// As they are.
-    Plain,
-    /// Differences of whole numbers.
-    DeltaBinaryPacked,
-    /// Differences of lengths, then the bytes.
-    DeltaLengthByteArray,
-    /// What differs from the value before.
-    DeltaByteArray,
-    /// The bytes of numbers by their place.
-    ByteStreamSplit,
-}
-
-impl Encoding {
-    fn of_parquet(self) -> ParquetEncoding {
-        match self {
-            Self::Plain => ParquetEncoding::PLAIN,
-            Self::DeltaBinaryPacked => ParquetEncoding::DELTA_BINARY_PACKED,
-            Self::DeltaLengthByteArray => ParquetEncoding::DELTA_LENGTH_BYTE_ARRAY,
-            Self::DeltaByteArray => ParquetEncoding::DELTA_BYTE_ARRAY,
-            Self::ByteStreamSplit => ParquetEncoding::BYTE_STREAM_SPLIT,
-        }
-    }
-}
-
-/// What is said of the values.
-#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
-pub enum StatisticsLevel {
-    /// Nothing.
-    None,
-    /// Bounds and nulls of each column chunk.
-    Chunk,
-    /// And those of each page.
-    #[default]
-    Page,
-}
-
-/// How one column is written, where that is not as the others are.
-#[derive(Clone, Debug, Default, PartialEq)]
-pub struct ColumnOptions {
-    compression: Option<Compression>,
-    dictionary: Option<DictionaryEncoding>,
-    encoding: Option<Encoding>,
-    statistics: Option<StatisticsLevel>,
-    bloom_filter: Option<f64>,
-}
-
-impl ColumnOptions {
-    /// How pages are compressed. Default: as of the other columns.
-    pub fn with_compression(mut self, compression: Compression) -> Self {
-        self.compression = Some(compression);
-        self
-    }
-
-    /// Whether values are written as a dictionary. Default: as of the other columns.
-    pub fn with_dictionary(mut self, dictionary: DictionaryEncoding) -> Self {
-        self.dictionary = Some(dictionary);
-        self
-    }
-
-    /// How values are encoded that are no dictionary. Default: plain.
-    pub fn with_encoding(mut self, encoding: Encoding) -> Self {
-        self.encoding = Some(encoding);
-        self
-    }
-
-    /// What is said of the values. Default: as of the other columns.
-    pub fn with_statistics(mut self, statistics: StatisticsLevel) -> Self {
-        self.statistics = Some(statistics);
-        self
-    }
-
-    /// A bloom filter that is wrong about so large a share of values that are not there, such as 0.01. Default: none.
-    pub fn with_bloom_filter(mut self, false_positives: f64) -> Self {
-        self.bloom_filter = Some(false_positives);
-        self
-    }
-}
-
 /// A column by which rows are sorted.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct SortedBy {
-    /// Its name.
+    /// Its name; dots reach into structs.
     pub column: String,
     /// Whether the greatest value comes first.
     pub descending: bool,
@@ -143,6 +53,8 @@ pub struct ParquetOptions {
     pub(super) metadata: BTreeMap<String, String>,
     pub(super) memory: ByteSize,
     pub(super) threads: usize,
+    /// Bytes of rows that are encoded at a time at most.
+    pub(super) encoded_at_once: usize,
 }
 
 impl Default for ParquetOptions {
@@ -159,6 +71,7 @@ impl Default for ParquetOptions {
             metadata: BTreeMap::new(),
             memory: MEMORY,
             threads: std::thread::available_parallelism().map_or(1, usize::from),
+            encoded_at_once: usize::MAX,
         }
     }
 }
@@ -195,13 +108,13 @@ impl ParquetOptions {
         self
     }
 
-    /// Bytes of a page at most. Default: 1 MiB.
+    /// Bytes of a page, before compression, after which the next begins. Default: 1 MiB.
     pub fn with_page_size(mut self, size: ByteSize) -> Self {
         self.page_size = size;
         self
     }
 
-    /// Whether pages have headers of version 2, except those of dictionaries that arrive. Default: no.
+    /// Whether data pages are of version 2, and encodings with them that readers may take for granted then. Default: no.
     pub fn with_version_2(mut self, version_2: bool) -> Self {
         self.version_2 = version_2;
         self
@@ -231,23 +144,29 @@ impl ParquetOptions {
         self
     }
 
+    pub(super) fn with_encoded_at_once(mut self, bytes: usize) -> Self {
+        self.encoded_at_once = bytes.max(1);
+        self
+    }
+
+    /// For files that lack some of the columns.
+    pub(super) fn without_columns(mut self, columns: &[String]) -> Self {
+        self.columns.retain(|name, _| !columns.contains(name));
+        self.sorted_by.retain(|sorted| !columns.contains(&sorted.column));
+        self
+    }
+
     /// The options of a top-level column.
     fn of(&self, column: &str) -> ColumnOptions {
-        let own = self.columns.get(column).cloned().unwrap_or_default();
-        let all = self.all.clone();
-        ColumnOptions {
-            compression: own.compression.or(all.compression),
-            dictionary: own.dictionary.or(all.dictionary),
-            encoding: own.encoding.or(all.encoding),
-            statistics: own.statistics.or(all.statistics),
-            bloom_filter: own.bloom_filter.or(all.bloom_filter),
+        match self.columns.get(column) {
+            Some(own) => own.over(&self.all),
+            None => self.all.clone(),
         }
     }
 
     /// No column has options that is not there.
     pub(super) fn check(&self, names: &[String]) -> Result<()> {
-        let sorted = self.sorted_by.iter().map(|sorted| &sorted.column);
-        match self.columns.keys().chain(sorted).find(|name| !names.contains(name)) {
+        match self.columns.keys().find(|name| !names.contains(name)) {
             None => Ok(()),
             Some(unknown) => {
                 Err(Error::NoSuchColumn { column: unknown.clone(), available: names.join(", ") })
@@ -255,14 +174,29 @@ impl ParquetOptions {
         }
     }
 
-    pub(super) fn sorting(&self, names: &[String]) -> Option<Vec<SortingColumn>> {
+    /// By which leaves rows are sorted.
+    pub(super) fn sorting(&self, schema: &SchemaDescriptor) -> Result<Option<Vec<SortingColumn>>> {
+        // What is in lists has no order among rows.
+        let leaves = schema.columns().iter().enumerate().filter(|(_, leaf)| leaf.max_rep_level() == 0);
+        let leaves: Vec<(usize, String)> = leaves.map(|(at, leaf)| (at, leaf.path().string())).collect();
         let place = |sorted: &SortedBy| {
-            let at = names.iter().position(|name| *name == sorted.column)?;
+            let Some((at, _)) = leaves.iter().find(|(_, leaf)| *leaf == sorted.column) else {
+                let available: Vec<&str> = leaves.iter().map(|(_, leaf)| leaf.as_str()).collect();
+                return Err(Error::NoSuchColumn {
+                    column: format!("{} to be sorted by", sorted.column),
+                    available: available.join(", "),
+                });
+            };
             let (descending, nulls_first) = (sorted.descending, sorted.nulls_first);
-            Some(SortingColumn { column_idx: at as i32, descending, nulls_first })
+            Ok(SortingColumn { column_idx: *at as i32, descending, nulls_first })
         };
-        let sorting: Vec<SortingColumn> = self.sorted_by.iter().filter_map(place).collect();
-        (!sorting.is_empty()).then_some(sorting)
+        let sorting: Vec<SortingColumn> = self.sorted_by.iter().map(place).collect::<Result<_>>()?;
+        Ok((!sorting.is_empty()).then_some(sorting))
+    }
+
+    /// The version that the footer gives the file.
+    pub(super) fn version(&self) -> i32 {
+        if self.version_2 { 2 } else { 1 }
     }
 
     /// How a column is encoded whose dictionaries are kept.
@@ -270,60 +204,32 @@ impl ParquetOptions {
         let own = self.of(column);
         Ok(ColumnPlan {
             compression: own.compression.unwrap_or_default().codec()?,
-            dictionary: own.dictionary.unwrap_or_default(),
+            dictionary: own.dictionary(),
+            encoding: own.encoding,
             statistics: own.statistics.unwrap_or_default(),
             bloom_filter: own.bloom_filter,
             page_rows: self.page_rows,
+            page_bytes: bytes(self.page_size),
+            version_2: self.version_2,
         })
     }
 
-    /// The same for the parquet crate, whichever leaves the column has.
-    pub(super) fn properties(&self, column: &str) -> Result<WriterProperties, String> {
+    /// The same for the parquet crate, for the leaves of a column.
+    pub(super) fn properties(
+        &self,
+        column: &str,
+        leaves: &SchemaDescriptor,
+    ) -> Result<WriterProperties, String> {
         let version = if self.version_2 { WriterVersion::PARQUET_2_0 } else { WriterVersion::PARQUET_1_0 };
-        let bytes = |size: ByteSize| usize::try_from(size.as_u64()).unwrap_or(usize::MAX);
         let mut builder = WriterProperties::builder()
             .set_writer_version(version)
             .set_max_row_group_row_count(None)
             .set_data_page_row_count_limit(self.page_rows)
             .set_data_page_size_limit(bytes(self.page_size))
             .set_dictionary_page_size_limit(bytes(DICTIONARY_SIZE));
-        builder = self.of(column).apply(builder)?;
+        let must_fit = self.columns.get(column).is_some_and(|own| own.encoding.is_some());
+        builder = self.of(column).apply(builder, leaves, must_fit)?;
         Ok(builder.build())
-    }
-}
-
-impl StatisticsLevel {
-    fn of_parquet(self) -> EnabledStatistics {
-        match self {
-            Self::None => EnabledStatistics::None,
-            Self::Chunk => EnabledStatistics::Chunk,
-            Self::Page => EnabledStatistics::Page,
-        }
-    }
-}
-
-impl ColumnOptions {
-    fn apply(&self, mut builder: WriterPropertiesBuilder) -> Result<WriterPropertiesBuilder, String> {
-        builder = builder
-            .set_compression(self.compression.unwrap_or_default().codec()?)
-            .set_dictionary_enabled(self.dictionary.unwrap_or_default() == DictionaryEncoding::Auto)
-            .set_statistics_enabled(self.statistics.unwrap_or_default().of_parquet());
-        if let Some(encoding) = self.encoding {
-            builder = builder.set_encoding(encoding.of_parquet());
-        }
-        if let Some(rate) = self.bloom_filter {
-            builder = builder.set_bloom_filter_enabled(true).set_bloom_filter_fpp(checked(rate)?);
-        }
-        Ok(builder)
-    }
-}
-
-fn checked(rate: f64) -> Result<f64, String> {
-    match rate > 0.0 && rate < 1.0 {
-        true => Ok(rate),
-        false => {
-            Err(format!("a bloom filter that is wrong {rate} of the time: a share between 0 and 1 is needed"))
-        }
     }
 }
 
@@ -332,7 +238,10 @@ fn checked(rate: f64) -> Result<f64, String> {
 pub(super) struct ColumnPlan {
     pub(super) compression: Codec,
     pub(super) dictionary: DictionaryEncoding,
+    pub(super) encoding: Option<Encoding>,
     pub(super) statistics: StatisticsLevel,
     pub(super) bloom_filter: Option<f64>,
     pub(super) page_rows: usize,
+    pub(super) page_bytes: usize,
+    pub(super) version_2: bool,
 }

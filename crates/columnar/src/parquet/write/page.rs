@@ -7,9 +7,23 @@ use super::hybrid::append_varint;
 
 /// What a header says of its page.
 pub(super) enum Kind {
-    Dictionary { values: usize },
-    Data { rows: usize },
+    Dictionary {
+        values: usize,
+    },
+    Data {
+        rows: usize,
+    },
+    /// Of version 2: the body begins with so many bytes of levels, which are not compressed.
+    DataV2 {
+        rows: usize,
+        nulls: usize,
+        levels: usize,
+        is_compressed: bool,
+    },
 }
+
+const TRUE: u8 = 1;
+const FALSE: u8 = 2;
 
 const I32: u8 = 5;
 const STRUCT: u8 = 12;
@@ -24,6 +38,7 @@ pub(super) fn page(kind: &Kind, uncompressed: usize, body: Vec<u8>) -> Result<[B
         match kind {
             Kind::Data { .. } => 0,
             Kind::Dictionary { .. } => 2,
+            Kind::DataV2 { .. } => 3,
         },
     );
     header.number(2, size(uncompressed)?);
@@ -43,6 +58,17 @@ pub(super) fn page(kind: &Kind, uncompressed: usize, body: Vec<u8>) -> Result<[B
             dictionary.number(1, size(*values)?);
             dictionary.number(2, number(Encoding::PLAIN));
             dictionary.end();
+        }
+        Kind::DataV2 { rows, nulls, levels, is_compressed } => {
+            let mut data = header.inner(8);
+            data.number(1, size(*rows)?);
+            data.number(2, size(*nulls)?);
+            data.number(3, size(*rows)?);
+            data.number(4, number(Encoding::RLE_DICTIONARY));
+            data.number(5, size(*levels)?);
+            data.number(6, 0);
+            data.begin(7, if *is_compressed { TRUE } else { FALSE });
+            data.end();
         }
     }
     header.end();
@@ -97,6 +123,13 @@ mod tests {
         let kind = PageKind::Data { rows: 20_000, encoding: Encoding::RLE_DICTIONARY, levels: Encoding::RLE };
         let crc = Some(crc32fast::hash(&body));
         assert_eq!(read, PageHeader { kind, uncompressed: 300, compressed: 200, crc });
+
+        let given = Kind::DataV2 { rows: 100, nulls: 7, levels: 12, is_compressed: false };
+        let [header, _] = page(&given, 300, vec![7; 300]).unwrap();
+        let (read, _) = PageHeader::read(&header).unwrap().unwrap();
+        let encoding = Encoding::RLE_DICTIONARY;
+        let kind = PageKind::DataV2 { rows: 100, encoding, definition: 12, repetition: 0, compressed: false };
+        assert_eq!(read.kind, kind);
 
         let [header, _] = page(&Kind::Dictionary { values: 3 }, 5, vec![1; 5]).unwrap();
         let (read, _) = PageHeader::read(&header).unwrap().unwrap();

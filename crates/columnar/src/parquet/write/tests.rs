@@ -1,5 +1,8 @@
 //! What is written comes back, by the parquet crate's reader.
 
+mod codes;
+mod dataset;
+
 use std::sync::Arc;
 
 use arrow::{
@@ -16,14 +19,14 @@ use parquet::{
     },
 };
 use rand::{Rng, SeedableRng, rngs::StdRng};
-use stylobate_storage::{ByteSize, SinkOptions, Sinks};
+use stylobate_storage::{ByteSize, Overwrite, SinkOptions, Sinks};
 
 use super::*;
 use crate::{Error, Result};
 
 async fn write(batches: &[RecordBatch], options: ParquetOptions) -> Result<(Bytes, Written)> {
     let store = Arc::new(InMemory::new());
-    let sink = Sinks::new(SinkOptions::default()).object(store.clone(), "x".into());
+    let sink = Sinks::new(SinkOptions::default()).object(store.clone(), "x".into(), Overwrite::Replace);
     let schema = batches.first().unwrap().schema();
     let mut writer = ParquetWriter::new(sink, "x.parquet", schema, options)?;
     for batch in batches {
@@ -179,6 +182,9 @@ async fn all_other_types_come_back() {
     let lists = ListArray::from_iter_primitive::<Int32Type, _, _>(
         (0..500).map(|row| (row % 7 > 0).then(|| (0..row % 5).map(Some).collect::<Vec<_>>())),
     );
+    // The format says what items are called.
+    let (_, offsets, items, nulls) = lists.into_parts();
+    let lists = ListArray::new(Arc::new(Field::new("element", DataType::Int32, true)), offsets, items, nulls);
     let fields = vec![
         (
             Arc::new(Field::new("a", DataType::Int32, true)),
@@ -307,7 +313,7 @@ async fn after_an_error_there_is_no_file() {
     let store = Arc::new(InMemory::new());
     let sinks = Sinks::new(SinkOptions::default());
     let new = || {
-        let sink = sinks.object(store.clone(), "x".into());
+        let sink = sinks.object(store.clone(), "x".into(), Overwrite::Replace);
         ParquetWriter::new(sink, "x.parquet", schema.clone(), ParquetOptions::default()).unwrap()
     };
     // More than is encoded at once, so that the write has to wait.

@@ -1,28 +1,24 @@
 //! A Parquet file that is being written.
 
-use std::{
-    collections::VecDeque,
-    fmt,
-    panic::{AssertUnwindSafe, catch_unwind},
-    sync::Arc,
-};
+use std::{fmt, sync::Arc};
 
 use arrow::{
     array::{Array, ArrayRef, RecordBatch},
     datatypes::{Field, Schema, SchemaRef},
 };
-use parking_lot::Mutex;
 use parquet::{
     arrow::{ARROW_SCHEMA_META_KEY, ArrowSchemaConverter, encode_arrow_schema},
     file::metadata::KeyValue,
 };
-use stylobate_storage::Sink;
+use stylobate_storage::{Sealed, Sink};
 
 use super::{
     chunk::EncodedChunk,
-    column::{Column, ColumnKind, stored},
+    column::{Column, ColumnKind},
     footer::Footer,
     options::ParquetOptions,
+    parallel::{guarded, in_parallel},
+    weight::weight,
 };
 use crate::{Error, Result};
 
@@ -50,7 +46,7 @@ pub struct ParquetWriter {
 }
 
 /// A file that was written.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub struct Written {
     /// Its rows.
     pub rows: u64,
@@ -69,29 +65,7 @@ impl ParquetWriter {
         options: ParquetOptions,
     ) -> Result<Self> {
         let name = name.into();
-        let wrong = |column: Option<&str>, reason: String| Error::Unwritable {
-            object: name.clone(),
-            column: column.map(str::to_owned),
-            reason,
-        };
-        let names: Vec<String> = schema.fields().iter().map(|field| field.name().clone()).collect();
-        options.check(&names)?;
-        let mut kinds = Vec::with_capacity(names.len());
-        for field in schema.fields() {
-            let plan = options.plan(field.name()).map_err(|reason| wrong(Some(field.name()), reason))?;
-            let properties = options.properties(field.name());
-            let properties = properties.map_err(|reason| wrong(Some(field.name()), reason))?;
-            let kind = ColumnKind::new(field, plan, Arc::new(properties));
-            // A type that the format does not have is found out now, before anything is written.
-            let begun = guarded(|| kind.begin().map(drop));
-            begun.map_err(|reason| wrong(Some(field.name()), reason))?;
-            kinds.push(kind);
-        }
-        let encoded: Vec<_> = kinds.iter().map(|kind| kind.encoded().clone()).collect();
-        let converted = ArrowSchemaConverter::new().convert(&Schema::new(encoded));
-        let descriptor = Arc::new(converted.map_err(|error| wrong(None, error.to_string()))?);
-        let leaves: Vec<String> = descriptor.columns().iter().map(|leaf| leaf.path().string()).collect();
-        let footer = Footer::new(descriptor, options.sorting(&leaves));
+        let (kinds, footer) = Self::begin(&name, &schema, &options)?;
         Ok(Self {
             sink,
             name,
@@ -109,6 +83,36 @@ impl ParquetWriter {
         })
     }
 
+    /// What is wrong with the types of columns or with options.
+    pub(super) fn check_options(name: &str, schema: &SchemaRef, options: &ParquetOptions) -> Result<()> {
+        Self::begin(name, schema, options).map(drop)
+    }
+
+    fn begin(name: &str, schema: &SchemaRef, options: &ParquetOptions) -> Result<(Vec<ColumnKind>, Footer)> {
+        let wrong = |column: Option<&str>, reason: String| Error::Unwritable {
+            object: name.to_owned(),
+            column: column.map(str::to_owned),
+            reason,
+        };
+        let names: Vec<String> = schema.fields().iter().map(|field| field.name().clone()).collect();
+        options.check(&names)?;
+        let mut kinds = Vec::with_capacity(names.len());
+        for field in schema.fields() {
+            // A type that the format does not have is found out now, before anything is written.
+            let begun = guarded(|| {
+                let kind = ColumnKind::new(field, options)?;
+                kind.begin().map(|_| kind)
+            });
+            kinds.push(begun.map_err(|reason| wrong(Some(field.name()), reason))?);
+        }
+        let encoded: Vec<_> = kinds.iter().map(|kind| kind.encoded().clone()).collect();
+        let converted = ArrowSchemaConverter::new().convert(&Schema::new(encoded));
+        let descriptor = Arc::new(converted.map_err(|error| wrong(None, error.to_string()))?);
+        let sorting = options.sorting(&descriptor)?;
+        let footer = Footer::new(descriptor, sorting, options.version());
+        Ok((kinds, footer))
+    }
+
     /// Rows that were given so far.
     pub fn rows(&self) -> u64 {
         self.rows
@@ -117,6 +121,33 @@ impl ParquetWriter {
     /// Bytes that are on their way to the file so far.
     pub fn bytes(&self) -> u64 {
         self.sink.position()
+    }
+
+    /// Bytes that the row group will have which is being filled, about; what waits to be encoded is not counted.
+    pub(super) fn encoded_bytes(&self) -> u64 {
+        self.columns.iter().map(Column::encoded).sum::<usize>() as u64
+    }
+
+    /// Bytes in memory: encoded columns, and rows that wait.
+    pub(super) fn memory_used(&self) -> usize {
+        self.columns.iter().map(Column::memory).sum::<usize>() + self.waiting_bytes
+    }
+
+    /// Bytes that are on their way to the file.
+    pub(super) fn sink_memory(&self) -> usize {
+        self.sink.memory()
+    }
+
+    /// Encodes the rows that wait; if then more memory is used than this, ends the row group.
+    pub(super) async fn shrink(&mut self, to: usize) -> Result<()> {
+        self.check_whole()?;
+        self.is_broken = true;
+        self.encode().await?;
+        if self.memory_used() > to {
+            self.end_row_group().await?;
+        }
+        self.is_broken = false;
+        Ok(())
     }
 
     /// Appends a batch, whose columns have the types of the schema. A batch of other types changes nothing; after any
@@ -131,17 +162,20 @@ impl ParquetWriter {
     }
 
     async fn append(&mut self, batch: &RecordBatch) -> Result<()> {
+        let at_once = ENCODED_AT_ONCE.min(self.memory() / 2).min(self.options.encoded_at_once);
+        let row_bytes = weight(batch).div_ceil(batch.num_rows().max(1)).max(1);
+        let most = (at_once / row_bytes).max(1);
         let mut start = 0;
         while start < batch.num_rows() {
-            let count = (self.options.row_group_rows - self.rows_in_group).min(batch.num_rows() - start);
+            let left = batch.num_rows() - start;
+            let count = (self.options.row_group_rows - self.rows_in_group).min(left).min(most);
             let some = batch.slice(start, count);
-            // A slice is charged by its share: its buffers are those of the batch.
-            self.waiting_bytes += some.get_array_memory_size() * count / batch.num_rows().max(1);
+            self.waiting_bytes += weight(&some);
             self.waiting.push(some);
             self.rows_in_group += count;
             self.rows += count as u64;
             start += count;
-            if self.waiting_bytes >= ENCODED_AT_ONCE.min(self.memory() / 2) {
+            if self.waiting_bytes >= at_once {
                 self.encode().await?;
             }
             if self.rows_in_group == self.options.row_group_rows || self.is_large() {
@@ -152,15 +186,28 @@ impl ParquetWriter {
     }
 
     /// Writes what is left and the footer, and gives the file its name.
-    pub async fn finish(mut self) -> Result<Written> {
+    pub async fn finish(self) -> Result<Written> {
+        let (written, sink) = self.end().await?;
+        sink.finish().await?;
+        Ok(written)
+    }
+
+    /// Writes what is left and the footer: nothing is missing but the name.
+    pub(super) async fn seal(self) -> Result<(Written, Sealed)> {
+        let (written, sink) = self.end().await?;
+        Ok((written, sink.seal().await?))
+    }
+
+    async fn end(mut self) -> Result<(Written, Box<dyn Sink>)> {
         self.check_whole()?;
         self.end_row_group().await?;
         if self.sink.position() == 0 {
             self.sink.write(MAGIC).await?;
         }
+        let stored: Vec<Field> = self.kinds.iter().map(ColumnKind::stored).collect();
         let mut metadata = vec![KeyValue::new(
             ARROW_SCHEMA_META_KEY.to_owned(),
-            encode_arrow_schema(&stored_schema(&self.schema)),
+            encode_arrow_schema(&Schema::new_with_metadata(stored, self.schema.metadata().clone())),
         )];
         let own = self.options.metadata.iter();
         metadata.extend(own.map(|(key, value)| KeyValue::new(key.clone(), value.clone())));
@@ -171,8 +218,8 @@ impl ParquetWriter {
             reason: error.to_string(),
         })?;
         self.sink.write(&footer).await?;
-        let bytes = self.sink.finish().await?;
-        Ok(Written { rows: self.rows, bytes, row_groups: self.row_groups })
+        let written = Written { rows: self.rows, bytes: self.sink.position(), row_groups: self.row_groups };
+        Ok((written, self.sink))
     }
 
     fn memory(&self) -> usize {
@@ -181,9 +228,9 @@ impl ParquetWriter {
 
     /// Whether the row group should end here.
     fn is_large(&self) -> bool {
-        let encoded: usize = self.columns.iter().map(Column::encoded).sum();
-        let memory: usize = self.columns.iter().map(Column::memory).sum();
-        encoded as u64 >= self.options.row_group_size.as_u64() || memory + self.waiting_bytes >= self.memory()
+        let is_full = self.columns.iter().any(Column::is_full);
+        let is_long = self.encoded_bytes() >= self.options.row_group_size.as_u64();
+        is_full || is_long || self.memory_used() >= self.memory()
     }
 
     fn check(&self, batch: &RecordBatch) -> Result<()> {
@@ -238,9 +285,10 @@ impl ParquetWriter {
         });
         let encode = |(mut column, arrays): (Column, Vec<ArrayRef>)| {
             let written = arrays.iter().try_for_each(|array| column.write(array));
-            written.map_err(|reason| (column.name().to_owned(), reason)).map(|()| column)
+            written.map_err(|reason| (Some(column.name().to_owned()), reason)).map(|()| column)
         };
-        self.columns = self.in_parallel(work.collect(), encode).await?;
+        let encoded = in_parallel(self.options.threads, work.collect(), encode).await;
+        self.columns = encoded.map_err(|(column, reason)| self.unwritable(column.as_deref(), reason))?;
         Ok(())
     }
 
@@ -252,9 +300,11 @@ impl ParquetWriter {
         }
         let finish = |column: Column| {
             let name = column.name().to_owned();
-            column.finish().map_err(|reason| (name, reason))
+            column.finish().map_err(|reason| (Some(name), reason))
         };
-        let chunks: Vec<Vec<EncodedChunk>> = self.in_parallel(columns, finish).await?;
+        let finished = in_parallel(self.options.threads, columns, finish).await;
+        let chunks: Vec<Vec<EncodedChunk>> =
+            finished.map_err(|(column, reason)| self.unwritable(column.as_deref(), reason))?;
         if self.sink.position() == 0 {
             self.sink.write(MAGIC).await?;
         }
@@ -284,47 +334,6 @@ impl ParquetWriter {
         self.row_groups += 1;
         Ok(())
     }
-
-    /// What becomes of all that is to be done, in its order: threads take the next that nobody took.
-    async fn in_parallel<T: Send + 'static, U: Send + 'static>(
-        &self,
-        work: Vec<T>,
-        run: impl Fn(T) -> std::result::Result<U, (String, String)> + Copy + Send + Sync + 'static,
-    ) -> Result<Vec<U>> {
-        let count = work.len();
-        let queue: Arc<Mutex<VecDeque<(usize, T)>>> =
-            Arc::new(Mutex::new(work.into_iter().enumerate().collect()));
-        let _end = EndOnDrop(queue.clone());
-        let threads = (0..self.options.threads.min(count)).map(|_| {
-            let queue = queue.clone();
-            tokio::task::spawn_blocking(move || {
-                let mut done = Vec::new();
-                loop {
-                    let next = queue.lock().pop_front();
-                    let Some((at, item)) = next else { return Ok(done) };
-                    let ran = guarded(|| Ok(run(item)));
-                    let ran = ran.unwrap_or_else(|reason| Err((String::new(), reason)));
-                    done.push((at, ran.inspect_err(|_| queue.lock().clear())?));
-                }
-            })
-        });
-        let mut all: Vec<(usize, U)> = Vec::with_capacity(count);
-        for thread in futures::future::join_all(threads).await {
-            let done = thread.map_err(|error| Error::Ended { reason: error.to_string() })?;
-            all.extend(done.map_err(|(column, reason): (String, String)| {
-                self.unwritable(Some(column.as_str()).filter(|column| !column.is_empty()), reason)
-            })?);
-        }
-        all.sort_by_key(|(at, _)| *at);
-        Ok(all.into_iter().map(|(_, done)| done).collect())
-    }
-}
-
-/// The Arrow schema that is kept in the file.
-fn stored_schema(schema: &Schema) -> Schema {
-    let fields = schema.fields().iter();
-    let fields = fields.map(|field| Field::clone(field).with_data_type(stored(field.data_type())));
-    Schema::new_with_metadata(fields.collect::<Vec<_>>(), schema.metadata().clone())
 }
 
 impl fmt::Debug for ParquetWriter {
@@ -334,18 +343,4 @@ impl fmt::Debug for ParquetWriter {
             .field("rows", &self.rows)
             .finish_non_exhaustive()
     }
-}
-
-/// Ends the work of those whom nobody waits for any more.
-struct EndOnDrop<T>(Arc<Mutex<VecDeque<(usize, T)>>>);
-
-impl<T> Drop for EndOnDrop<T> {
-    fn drop(&mut self) {
-        self.0.lock().clear();
-    }
-}
-
-/// An encoder that meets values which its authors did not think of must not take the process with it.
-fn guarded<T>(encode: impl FnOnce() -> std::result::Result<T, String>) -> std::result::Result<T, String> {
-    catch_unwind(AssertUnwindSafe(encode)).unwrap_or_else(|_| Err("the encoder gave up".to_owned()))
 }

@@ -1,0 +1,214 @@
+//! Rows by the values of some columns: which folder each belongs to, as Hive names them.
+//!
+//! ```text
+//! key=value/key=value/     percent-encoded; null is __HIVE_DEFAULT_PARTITION__
+//! ```
+
+use std::{collections::HashMap, fmt::Write, sync::Arc};
+
+use arrow::{
+    array::{Array, ArrayRef, AsArray, RecordBatch, UInt32Array},
+    compute::{cast, take_record_batch},
+    datatypes::{DataType, Schema, SchemaRef},
+    row::{RowConverter, SortField},
+};
+use percent_encoding::{AsciiSet, NON_ALPHANUMERIC, utf8_percent_encode};
+
+use crate::{Error, Result};
+
+/// How Hive spells null.
+const NULL: &str = "__HIVE_DEFAULT_PARTITION__";
+const ENCODED: &AsciiSet = &NON_ALPHANUMERIC.remove(b'-').remove(b'_').remove(b'.');
+
+/// The columns that folders are named by, and the folders that they named so far.
+pub(super) struct Partitions {
+    /// Places of the columns, and their names as folders have them.
+    keys: Vec<(usize, String)>,
+    /// Places of all other columns.
+    rest: Vec<usize>,
+    schema: SchemaRef,
+    converter: Option<RowConverter>,
+    folders: HashMap<Box<[u8]>, Arc<str>>,
+}
+
+impl Partitions {
+    /// By columns of these names. Without any, there is one folder, whose name is empty.
+    pub(super) fn new(file: &str, schema: &Schema, names: &[String]) -> Result<Self> {
+        let unwritable = |column: Option<&str>, reason: String| Error::Unwritable {
+            object: file.to_owned(),
+            column: column.map(str::to_owned),
+            reason,
+        };
+        let mut keys = Vec::new();
+        let mut sorts = Vec::new();
+        for name in names {
+            let Some((at, field)) = schema.column_with_name(name) else {
+                let available: Vec<&str> =
+                    schema.fields().iter().map(|field| field.name().as_str()).collect();
+                return Err(Error::NoSuchColumn { column: name.clone(), available: available.join(", ") });
+            };
+            if !can_name_folders(field.data_type()) {
+                let reason = format!("{} cannot name folders", field.data_type());
+                return Err(unwritable(Some(name), reason));
+            }
+            if keys.iter().any(|(known, _)| *known == at) {
+                return Err(unwritable(Some(name), "named twice among the columns of folders".to_owned()));
+            }
+            keys.push((at, utf8_percent_encode(name, ENCODED).to_string()));
+            sorts.push(SortField::new(field.data_type().clone()));
+        }
+        let rest: Vec<usize> =
+            (0..schema.fields().len()).filter(|at| keys.iter().all(|(key, _)| key != at)).collect();
+        if rest.is_empty() && !keys.is_empty() {
+            return Err(unwritable(None, "no column is left for the files: all name folders".to_owned()));
+        }
+        let projected = schema.project(&rest).map_err(|error| unwritable(None, error.to_string()))?;
+        let converter = match sorts.is_empty() {
+            true => None,
+            false => Some(RowConverter::new(sorts).map_err(Error::arrow("columns of folders"))?),
+        };
+        Ok(Self { keys, rest, schema: Arc::new(projected), converter, folders: HashMap::new() })
+    }
+
+    /// The schema of the files.
+    pub(super) fn schema(&self) -> &SchemaRef {
+        &self.schema
+    }
+
+    /// The rows of each folder, in their order.
+    pub(super) fn split(&mut self, batch: &RecordBatch) -> Result<Vec<(Arc<str>, RecordBatch)>> {
+        let Some(converter) = &mut self.converter else {
+            return Ok(vec![(Arc::from(""), batch.clone())]);
+        };
+        let wrong = || Error::arrow("columns of folders");
+        let keys: Vec<ArrayRef> = self.keys.iter().map(|(at, _)| batch.column(*at).clone()).collect();
+        let rows = converter.convert_columns(&keys).map_err(wrong())?;
+        let rest = batch.project(&self.rest).map_err(wrong())?;
+        let mut groups: Vec<(Arc<str>, Vec<u32>)> = Vec::new();
+        let mut places: HashMap<&[u8], usize> = HashMap::new();
+        let mut last: Option<(&[u8], usize)> = None;
+        for row in 0..rows.num_rows() {
+            let key = rows.row(row).data();
+            let place = match last {
+                Some((before, place)) if before == key => place,
+                _ => match places.get(key) {
+                    Some(place) => *place,
+                    None => {
+                        let folder = match self.folders.get(key) {
+                            Some(folder) => folder.clone(),
+                            None => {
+                                let folder: Arc<str> = folder(&self.keys, batch, row)?.into();
+                                self.folders.insert(key.into(), folder.clone());
+                                folder
+                            }
+                        };
+                        groups.push((folder, Vec::new()));
+                        places.insert(key, groups.len() - 1);
+                        groups.len() - 1
+                    }
+                },
+            };
+            last = Some((key, place));
+            if let Some((_, rows)) = groups.get_mut(place) {
+                rows.push(row as u32);
+            }
+        }
+        if let [(folder, _)] = groups.as_slice() {
+            return Ok(vec![(folder.clone(), rest)]);
+        }
+        let taken = groups.into_iter().map(|(folder, rows)| {
+            let taken = take_record_batch(&rest, &UInt32Array::from(rows)).map_err(wrong())?;
+            Ok((folder, taken))
+        });
+        taken.collect()
+    }
+}
+
+fn can_name_folders(data_type: &DataType) -> bool {
+    match data_type {
+        DataType::Dictionary(_, values) => can_name_folders(values),
+        DataType::Boolean
+        | DataType::Utf8
+        | DataType::LargeUtf8
+        | DataType::Utf8View
+        | DataType::Date32
+        | DataType::Date64
+        | DataType::Timestamp(..)
+        | DataType::Decimal32(..)
+        | DataType::Decimal64(..)
+        | DataType::Decimal128(..) => true,
+        other => other.is_integer(),
+    }
+}
+
+/// The folder of a row, with a slash behind it.
+fn folder(keys: &[(usize, String)], batch: &RecordBatch, row: usize) -> Result<String> {
+    let mut folder = String::new();
+    for (at, name) in keys {
+        let value = batch.column(*at).slice(row, 1);
+        let text = cast(&value, &DataType::Utf8).map_err(Error::arrow("values of folders"))?;
+        let text = text.as_string::<i32>();
+        let value = match text.is_null(0) {
+            true => NULL.to_owned(),
+            // What is text here is not taken for null.
+            false if text.value(0) == NULL => format!("%5F{}", NULL.get(1..).unwrap_or_default()),
+            false => utf8_percent_encode(text.value(0), ENCODED).to_string(),
+        };
+        // Nothing is wrong with writing into text.
+        let _ = write!(folder, "{name}={value}/");
+    }
+    Ok(folder)
+}
+
+#[cfg(test)]
+mod tests {
+    use arrow::{
+        array::{Date32Array, DictionaryArray, Int64Array},
+        datatypes::Int8Type,
+    };
+
+    use super::*;
+
+    #[test]
+    fn rows_are_told_apart_by_the_values_of_their_keys() {
+        let city: DictionaryArray<Int8Type> =
+            [Some("São Paulo"), None, Some("a/b=c"), Some(NULL), Some("São Paulo"), Some("")]
+                .into_iter()
+                .collect();
+        let columns: [(&str, ArrayRef); 3] = [
+            ("a b", Arc::new(city)),
+            ("n", Arc::new(Int64Array::from_iter_values(0..6))),
+            ("day", Arc::new(Date32Array::from_iter_values([0, 0, 0, 0, 0, 1]))),
+        ];
+        let batch =
+            RecordBatch::try_from_iter_with_nullable(columns.map(|(name, array)| (name, array, true)));
+        let batch = batch.unwrap();
+        let names = ["day".to_owned(), "a b".to_owned()];
+        let mut partitions = Partitions::new("x", &batch.schema(), &names).unwrap();
+        for _ in 0..2 {
+            let split = partitions.split(&batch).unwrap();
+            let shown: Vec<(String, Vec<i64>)> = split
+                .iter()
+                .map(|(folder, rows)| {
+                    let numbers = rows.column(0).as_primitive::<arrow::datatypes::Int64Type>();
+                    (folder.to_string(), numbers.values().to_vec())
+                })
+                .collect();
+            let wanted = [
+                ("day=1970-01-01/a%20b=S%C3%A3o%20Paulo/", vec![0, 4]),
+                ("day=1970-01-01/a%20b=__HIVE_DEFAULT_PARTITION__/", vec![1]),
+                ("day=1970-01-01/a%20b=a%2Fb%3Dc/", vec![2]),
+                ("day=1970-01-01/a%20b=%5F_HIVE_DEFAULT_PARTITION__/", vec![3]),
+                ("day=1970-01-02/a%20b=/", vec![5]),
+            ];
+            assert_eq!(shown, wanted.map(|(folder, rows)| (folder.to_owned(), rows)));
+        }
+        let wrong = |names: &[&str]| {
+            let names: Vec<String> = names.iter().map(|name| (*name).to_owned()).collect();
+            Partitions::new("x", &batch.schema(), &names).err().unwrap().to_string()
+        };
+        assert!(wrong(&["m"]).contains("no column m"));
+        assert!(wrong(&["n", "n"]).contains("twice"));
+        assert!(wrong(&["n", "day", "a b"]).contains("no column is left"));
+    }
+}

@@ -1,0 +1,104 @@
+//! Where files and objects are written: a path of this machine, or one below a URL.
+
+use std::{fmt, path::PathBuf};
+
+use object_store::{ObjectStoreExt, path::Path};
+use percent_encoding::percent_decode_str;
+use url::Url;
+
+use crate::{Error, Origin, RequestOptions, Result, without_credentials};
+
+/// A file or an object, or a folder or prefix of them.
+#[derive(Clone, Debug)]
+pub enum Destination {
+    /// On this machine.
+    File(PathBuf),
+    /// In an object store.
+    Object {
+        /// The store.
+        origin: Origin,
+        /// The path within it.
+        path: Path,
+    },
+}
+
+impl Destination {
+    /// What a user names: a path, or `file://`, `s3://`, `gs://`, `az://` or `http(s)://` with options of the
+    /// object_store crate. Fails with [`Error::OriginConfig`], in which no credentials appear.
+    pub fn parse(url: &str, options: &[(String, String)]) -> Result<Self> {
+        let Some((scheme, rest)) = url.split_once("://") else {
+            return Ok(Self::File(PathBuf::from(url)));
+        };
+        let wrong =
+            |reason: &str| Error::OriginConfig { url: without_credentials(url), reason: reason.to_owned() };
+        if scheme == "file" {
+            let parsed = Url::parse(url).ok().and_then(|url| url.to_file_path().ok());
+            return parsed.map(Self::File).ok_or_else(|| wrong("not a path of this machine"));
+        }
+        let (authority, path) = rest.split_once('/').unwrap_or((rest, ""));
+        let decoded = percent_decode_str(path.trim_end_matches('/')).decode_utf8();
+        let decoded = decoded.map_err(|_| wrong("its path is not UTF-8"))?;
+        let path = Path::parse(&decoded).map_err(|error| wrong(&error.to_string()))?;
+        let origin = Origin::parse(&format!("{scheme}://{authority}"), options, &RequestOptions::default())?;
+        Ok(Self::Object { origin, path })
+    }
+
+    /// Whether there is a file or an object.
+    pub async fn exists(&self) -> Result<bool> {
+        match self {
+            Self::File(path) => {
+                let found = tokio::fs::try_exists(path).await;
+                found.map_err(|error| Error::write(path, error))
+            }
+            Self::Object { origin, path } => match origin.store().head(path).await {
+                Ok(_) => Ok(true),
+                Err(object_store::Error::NotFound { .. }) => Ok(false),
+                Err(error) => Err(Error::from_origin(path.as_ref(), error)),
+            },
+        }
+    }
+
+    /// What is below it, with slashes between the names of folders.
+    pub fn join(&self, name: &str) -> Result<Self> {
+        match self {
+            Self::File(path) => Ok(Self::File(path.join(name))),
+            Self::Object { origin, path } => {
+                let below = Path::parse(name);
+                let below = below.map_err(|_| Error::ImpossiblePath { path: name.to_owned() })?;
+                let path = path.parts().chain(below.parts()).collect();
+                Ok(Self::Object { origin: origin.clone(), path })
+            }
+        }
+    }
+}
+
+/// Without credentials.
+impl fmt::Display for Destination {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        match self {
+            Self::File(path) => path.display().fmt(f),
+            Self::Object { origin, path } => f.write_str(&origin.name_of(path)),
+        }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn paths_and_urls_are_told_apart_and_what_is_below_them_is_named() {
+        let shown = |url: &str| {
+            let options = [("region".to_owned(), "x".to_owned())];
+            Destination::parse(url, &options).unwrap().join("a=%20/b.parquet").unwrap().to_string()
+        };
+        assert_eq!(shown("out/x"), "out/x/a=%20/b.parquet");
+        assert_eq!(shown("file:///out/x%20y/"), "/out/x y/a=%20/b.parquet");
+        assert_eq!(shown("s3://lake/x%20y/"), "s3://lake/x y/a=%20/b.parquet");
+        assert_eq!(shown("s3://lake"), "s3://lake/a=%20/b.parquet");
+        for wrong in ["ftp://user:secret@host/x", "s3://lake/a/../b", "file://host/x"] {
+            let error = Destination::parse(wrong, &[]).unwrap_err().to_string();
+            assert!(!error.contains("secret"), "{error}");
+        }
+    }
+}

@@ -1,0 +1,114 @@
+//! A folder in which files are staged that are to appear together.
+//!
+//! ```text
+//! .stylobate.<16 hexadecimal digits>.part/     in the folder that they are for, locked by the process that writes
+//! ```
+//!
+//! One that no process has locked was left by one that was killed; the next that writes to the same folder removes it.
+
+use std::{
+    fs::{self, File, TryLockError},
+    io,
+    path::{Path, PathBuf},
+};
+
+use crate::{Error, Result};
+
+const PREFIX: &str = ".stylobate.";
+const SUFFIX: &str = ".part";
+
+/// Dropped, it is removed with all that is in it.
+#[derive(Debug)]
+pub(super) struct StagedFolder {
+    path: PathBuf,
+    staged: PathBuf,
+    /// Folders that were made for it, the innermost first: removed again if nothing comes into them.
+    made: Vec<PathBuf>,
+    _lock: File,
+}
+
+impl StagedFolder {
+    /// Makes it and folders that are missing, and removes what others left.
+    pub(super) fn create(path: &Path) -> Result<Self> {
+        let failed = |source: io::Error| Error::write(path, source);
+        let missing = |folder: &&Path| !folder.as_os_str().is_empty() && !folder.exists();
+        let made = path.ancestors().take_while(missing).map(Path::to_owned).collect();
+        fs::create_dir_all(path).map_err(failed)?;
+        remove_leftovers(path).map_err(failed)?;
+        loop {
+            let staged = path.join(format!("{PREFIX}{:016x}{SUFFIX}", rand::random::<u64>()));
+            fs::create_dir(&staged).map_err(failed)?;
+            // Somebody who looks for leftovers may come before it is locked.
+            let Ok(lock) = File::open(&staged) else { continue };
+            let is_lost = matches!(lock.try_lock(), Err(TryLockError::WouldBlock)) || !staged.exists();
+            if !is_lost {
+                return Ok(Self { path: path.to_owned(), staged, made, _lock: lock });
+            }
+        }
+    }
+
+    /// Where a file will be.
+    pub(super) fn place(&self, name: &str) -> PathBuf {
+        self.path.join(name)
+    }
+
+    /// Where it is until then.
+    pub(super) fn staged_place(&self, name: &str) -> PathBuf {
+        self.staged.join(name)
+    }
+}
+
+impl Drop for StagedFolder {
+    fn drop(&mut self) {
+        if let Err(error) = fs::remove_dir_all(&self.staged) {
+            tracing::warn!(path = %self.staged.display(), %error, "unfinished files not removed");
+        }
+        // Fails for the first that is not empty, and for those around it.
+        let _ = self.made.iter().try_for_each(fs::remove_dir);
+    }
+}
+
+fn remove_leftovers(folder: &Path) -> io::Result<()> {
+    for entry in fs::read_dir(folder)? {
+        let entry = entry?;
+        let is_leftover = entry.file_name().to_str().is_some_and(is_staged);
+        let Some(found) = is_leftover.then(|| File::open(entry.path()).ok()).flatten() else { continue };
+        match found.try_lock() {
+            Ok(()) => fs::remove_dir_all(entry.path()).or_else(|error| match error.kind() {
+                io::ErrorKind::NotFound => Ok(()),
+                _ => Err(error),
+            })?,
+            Err(TryLockError::WouldBlock | TryLockError::Error(_)) => {}
+        }
+    }
+    Ok(())
+}
+
+fn is_staged(name: &str) -> bool {
+    let digits = name.strip_prefix(PREFIX).and_then(|rest| rest.strip_suffix(SUFFIX));
+    digits.is_some_and(|digits| digits.len() == 16 && digits.bytes().all(|byte| byte.is_ascii_hexdigit()))
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn only_what_nobody_writes_any_more_is_removed() {
+        let folder = tempfile::tempdir().unwrap();
+        let path = folder.path().join("a/b");
+        let first = StagedFolder::create(&path).unwrap();
+        let left = path.join(".stylobate.0123456789abcdef.part");
+        fs::create_dir_all(left.join("x=1")).unwrap();
+        fs::write(left.join("x=1/y"), "x").unwrap();
+        let second = StagedFolder::create(&path).unwrap();
+        assert!(!left.exists() && first.staged.exists() && second.staged.exists());
+        drop(second);
+        assert!(first.staged.exists());
+        drop(first);
+        assert!(
+            fs::read_dir(folder.path()).unwrap().next().is_none(),
+            "folders that were made are gone again"
+        );
+    }
+}

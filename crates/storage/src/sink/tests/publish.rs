@@ -1,0 +1,157 @@
+//! Names: given when all is there, not taken from others where that is refused, and to many files together; and what
+//! becomes of sinks and slots that are given up.
+
+use super::*;
+
+#[tokio::test(flavor = "multi_thread")]
+async fn what_is_there_is_refused_also_where_it_came_meanwhile() {
+    for is_file in [true, false] {
+        let place = match is_file {
+            true => Place::File(tempfile::tempdir().unwrap()),
+            false => Place::Object(Arc::default()),
+        };
+        for length in [10, 100_000] {
+            let sinks = small(SinkKind::Thread);
+            let new = async || match &place {
+                Place::File(folder) => {
+                    sinks.file(&folder.path().join("data/x"), Overwrite::Refuse).await.unwrap()
+                }
+                Place::Object(store) => sinks.object(store.clone(), "data/x".into(), Overwrite::Refuse),
+            };
+            let (mut late, mut later) = (new().await, new().await);
+            late.write(&noise(length, 1)).await.unwrap();
+            later.write(&noise(length, 2)).await.unwrap();
+            let sealed = later.seal().await.unwrap();
+            assert_eq!(sealed.bytes(), length as u64);
+            assert!(place.found().await.is_none(), "{length}");
+            assert_eq!(late.finish().await.unwrap(), length as u64);
+            let refused = sealed.publish().await.unwrap_err();
+            assert!(matches!(refused, Error::Exists { .. }), "{refused}");
+            assert!(place.found().await.unwrap() == noise(length, 1));
+            assert!(place.leftovers() <= 1);
+            match &place {
+                Place::File(folder) => fs::remove_file(folder.path().join("data/x")).unwrap(),
+                Place::Object(store) => store.delete(&"data/x".into()).await.unwrap(),
+            }
+        }
+    }
+}
+
+#[tokio::test]
+async fn after_a_write_that_was_dropped_half_way_nothing_is_taken() {
+    let folder = tempfile::tempdir().unwrap();
+    // Its ring never writes, so that a write waits for slots for ever.
+    let sinks = small(SinkKind::Thread);
+    let (commands, _kept) = std::sync::mpsc::channel();
+    let pool = Pool::new(3, 8192);
+    *sinks.files.lock() = Some(Files { commands, pool, direct: false });
+    let mut file = sinks.file(&folder.path().join("x"), Overwrite::Replace).await.unwrap();
+    let object = ObjectSink::new(Arc::new(InMemory::new()), "x".into(), 8192, 2, Overwrite::Replace);
+    let mut object: Box<dyn Sink> = Box::new(object.with_upload(Box::new(StuckUpload)));
+    for sink in [&mut file, &mut object] {
+        let bytes = noise(1_000_000, 1);
+        let dropped = tokio::time::timeout(std::time::Duration::from_millis(50), sink.write(&bytes)).await;
+        assert!(dropped.is_err(), "the write waits");
+        assert!(sink.write(b"x").await.unwrap_err().to_string().contains("half-way"));
+    }
+    assert!(file.finish().await.unwrap_err().to_string().contains("half-way"));
+    assert!(object.seal().await.unwrap_err().to_string().contains("half-way"));
+    assert!(names(folder.path()).is_empty());
+}
+
+#[tokio::test(flavor = "multi_thread")]
+async fn registered_slots_are_told_apart_among_rings_and_as_they_come_and_go() {
+    let folder = tempfile::tempdir().unwrap();
+    let groups: Vec<Sinks> = [3, 2, 5]
+        .map(|slots| {
+            let kind = SinkOptions::default().with_kind(SinkKind::IoUringDirect);
+            Sinks::new(kind.with_slots(slots, ByteSize::kib(8)))
+        })
+        .into();
+    let mut random = StdRng::seed_from_u64(7);
+    for round in 0..30 {
+        let mut open = Vec::new();
+        for number in 0..12_u64 {
+            let sinks = &groups[random.random_range(0..groups.len())];
+            let path = folder.path().join(format!("{number}"));
+            open.push((path.clone(), sinks.file(&path, Overwrite::Replace).await.unwrap(), Vec::new()));
+        }
+        for _ in 0..100 {
+            let (_, sink, given) = &mut open[random.random_range(0..12)];
+            let bytes = noise(random.random_range(1..30_000), random.random());
+            sink.write(&bytes).await.unwrap();
+            given.extend(bytes);
+        }
+        for (path, sink, given) in open {
+            // A sink that is dropped takes its slot with it: a new one gets its index, and perhaps its address.
+            if random.random_bool(0.3) {
+                drop(sink);
+                continue;
+            }
+            sink.finish().await.unwrap();
+            assert!(fs::read(&path).unwrap() == given, "round {round}, {}", path.display());
+        }
+    }
+}
+
+#[tokio::test(flavor = "multi_thread")]
+async fn files_of_a_set_appear_together_or_not_at_all() {
+    let folder = tempfile::tempdir().unwrap();
+    let path = folder.path().join("out/put");
+    let store: Arc<InMemory> = Arc::default();
+    let origin = crate::Origin::new("memory", store.clone());
+    let object = Destination::Object { origin, path: "out/put".into() };
+    for base in [Destination::File(path.clone()), object] {
+        let sinks = small(SinkKind::Thread);
+        let found = async || {
+            let set = FileSet::create(sinks.clone(), base.clone(), Overwrite::Replace).await.unwrap();
+            let mut names = set.names().await.unwrap();
+            names.sort();
+            names
+        };
+        let write = async |names: &[&str], overwrite: Overwrite| {
+            let mut set = FileSet::create(sinks.clone(), base.clone(), overwrite).await?;
+            for (number, name) in names.iter().enumerate() {
+                let mut sink = set.open(name).await?;
+                sink.write(&noise(10_000 * number, number as u64)).await?;
+                set.add(*name, sink.seal().await?);
+            }
+            Ok::<FileSet, Error>(set)
+        };
+        drop(write(&["a", "k=%20/b"], Overwrite::Refuse).await.unwrap());
+        assert!(found().await.is_empty());
+        if matches!(base, Destination::File(_)) {
+            assert!(names(folder.path()).is_empty(), "folders that were made are removed again");
+        }
+        let set = write(&["a", "k=%20/b", "k=2/c"], Overwrite::Refuse).await.unwrap();
+        let late = write(&["d", "k=%20/b"], Overwrite::Refuse).await.unwrap();
+        assert_eq!(set.publish(|_| true).await.unwrap().len(), 3);
+        assert!(matches!(late.publish(|_| true).await.unwrap_err(), Error::Exists { .. }));
+        assert_eq!(found().await, ["a", "k=%20/b", "k=2/c"]);
+        assert!(matches!(write(&["e"], Overwrite::Refuse).await.unwrap_err(), Error::Exists { .. }));
+        let set = write(&["k=%20/b", "f"], Overwrite::Replace).await.unwrap();
+        set.publish(|name| name != "a").await.unwrap();
+        assert_eq!(found().await, ["a", "f", "k=%20/b"]);
+    }
+    assert_eq!(names(&path), ["a", "f", "k=%20"], "an empty folder is gone");
+    assert_eq!(fs::read(path.join("f")).unwrap(), noise(10_000, 1));
+}
+
+/// An upload whose parts never arrive.
+#[derive(Debug)]
+struct StuckUpload;
+
+#[async_trait]
+impl object_store::MultipartUpload for StuckUpload {
+    fn put_part(&mut self, _: object_store::PutPayload) -> object_store::UploadPart {
+        Box::pin(std::future::pending())
+    }
+
+    async fn complete(&mut self) -> object_store::Result<object_store::PutResult> {
+        panic!("a part is missing")
+    }
+
+    async fn abort(&mut self) -> object_store::Result<()> {
+        Ok(())
+    }
+}

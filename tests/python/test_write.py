@@ -1,0 +1,454 @@
+"""`write_parquet`: what it takes, what is there afterwards, and what is not there when something goes wrong."""
+
+from __future__ import annotations
+
+import subprocess
+import sys
+import threading
+import time
+from collections.abc import Iterator
+from pathlib import Path
+from typing import Any
+
+import duckdb
+import pandas as pd
+import polars as pl
+import pyarrow as pa
+import pyarrow.compute as pc
+import pyarrow.dataset
+import pyarrow.parquet as pq
+import pytest
+import stylobate as st
+
+from conftest import settle
+from orders import orders
+
+
+def names(folder: Path) -> list[str]:
+    """All files below a folder."""
+    return sorted(str(path.relative_to(folder)) for path in folder.rglob("*") if path.is_file())
+
+
+def read(path: Path) -> pa.Table:
+    """The table, with the checksums of its pages checked."""
+    return pq.read_table(path, page_checksum_verification=True)
+
+
+def numbers(rows: int = 1_000) -> pa.Table:
+    return pa.table({"n": pa.array(range(rows), pa.int64())})
+
+
+# What it takes.
+
+
+def sources(table: pa.Table) -> dict[str, Any]:
+    """The same rows in all that Python has for them."""
+    return {
+        "table": table,
+        "reader": table.to_reader(max_chunksize=3_000),
+        "generator": pa.RecordBatchReader.from_batches(table.schema, iter(table.to_batches(5_000))),
+        "polars": pl.from_arrow(table),
+        "pandas": table.to_pandas(types_mapper=pd.ArrowDtype),
+        "duckdb": duckdb.from_arrow(table),
+    }
+
+
+@pytest.mark.parametrize("kind", ["table", "reader", "generator", "polars", "pandas", "duckdb"])
+def test_any_arrow_data_is_written(kind: str, tmp_path: Path) -> None:
+    table = orders(10_000).drop_columns(["tags", "place"])
+    written = st.write_parquet(sources(table)[kind], tmp_path / "a.parquet")
+    assert (written.rows, written.files) == (10_000, [str(tmp_path / "a.parquet")])
+    assert written.bytes == (tmp_path / "a.parquet").stat().st_size
+    assert written.row_groups == pq.ParquetFile(tmp_path / "a.parquet").num_row_groups
+    found = read(tmp_path / "a.parquet")
+    for name in table.column_names:
+        ours = found[name].combine_chunks()
+        assert ours.cast(table[name].type).equals(table[name].combine_chunks()), name
+
+
+def test_a_batch_and_a_scan_are_written(tmp_path: Path, files: dict[str, Path], table: pa.Table) -> None:
+    batch = table.slice(7, 900).combine_chunks().to_batches()[0]
+    assert st.write_parquet(batch, tmp_path / "batch.parquet").rows == 900
+    assert read(tmp_path / "batch.parquet").equals(pa.Table.from_batches([batch]))
+    for file in files.values():
+        scan = st.scan(file, columns=["key", "mode"], filter="key < 20000")
+        assert st.write_parquet(scan, tmp_path / "scan.parquet").rows == 20_000
+        found = read(tmp_path / "scan.parquet")
+        assert found["mode"].cast(pa.string()).equals(table["mode"].slice(0, 20_000))
+
+
+def test_a_scan_may_be_written_over_the_file_that_it_reads(tmp_path: Path) -> None:
+    path = tmp_path / "a.parquet"
+    pq.write_table(numbers(), path)
+    st.write_parquet(st.scan(path, filter="n < 10"), path)
+    assert read(path)["n"].to_pylist() == list(range(10))
+
+
+def test_pandas_finds_its_index_again(tmp_path: Path) -> None:
+    frame = pd.DataFrame({"x": [1, 2]}, index=pd.Index(["a", "b"], name="key"))
+    st.write_parquet(pa.Table.from_pandas(frame), tmp_path / "a.parquet")
+    pd.testing.assert_frame_equal(pd.read_parquet(tmp_path / "a.parquet"), frame)
+
+
+def test_batches_are_written_as_they_come(tmp_path: Path) -> None:
+    made = 0
+
+    def batches() -> Iterator[pa.RecordBatch]:
+        nonlocal made
+        for _ in range(200):
+            made += 1
+            yield pa.record_batch({"x": pa.array(range(100_000), pa.int64())})
+
+    seen = []
+    reader = pa.RecordBatchReader.from_batches(pa.schema([("x", pa.int64())]), batches())
+    st.write_parquet(
+        reader,
+        tmp_path / "a.parquet",
+        dictionary=False,
+        compression="none",
+        progress=lambda rows, size: seen.append((made, rows, size)),
+    )
+    # A few wait, and no more.
+    assert all(made - rows / 100_000 <= 6 for made, rows, _ in seen)
+    assert seen[-1][1:] == (20_000_000, (tmp_path / "a.parquet").stat().st_size)
+    assert seen == sorted(seen)
+
+
+@pytest.mark.parametrize("data", [7, {"a": [1]}, [1, 2], pl.LazyFrame({"a": [1]})], ids=str)
+def test_what_is_no_arrow_data_is_a_type_error(data: Any, tmp_path: Path) -> None:
+    with pytest.raises(TypeError, match="__arrow_c_stream__"):
+        st.write_parquet(data, tmp_path / "a.parquet")
+    assert names(tmp_path) == []
+
+
+# Where it goes.
+
+
+def test_what_is_there_is_replaced_unless_that_is_refused(tmp_path: Path) -> None:
+    path = tmp_path / "below" / "a.parquet"
+    st.write_parquet(numbers(5), path)
+    st.write_parquet(numbers(7), path)
+    with pytest.raises(st.AlreadyExistsError, match=r"a\.parquet: exists already") as raised:
+        st.write_parquet(numbers(9), path, overwrite=False)
+    assert isinstance(raised.value, FileExistsError)
+    assert read(path).num_rows == 7
+    assert st.write_parquet(numbers(9), path.with_name("b.parquet"), overwrite=False).rows == 9
+    assert names(tmp_path) == ["below/a.parquet", "below/b.parquet"]
+
+
+def test_a_file_that_comes_meanwhile_is_not_replaced(tmp_path: Path) -> None:
+    path = tmp_path / "a.parquet"
+
+    def batches() -> Iterator[pa.RecordBatch]:
+        yield from numbers(5).to_batches()
+        path.write_text("another's")
+
+    reader = pa.RecordBatchReader.from_batches(numbers(0).schema, batches())
+    with pytest.raises(st.AlreadyExistsError):
+        st.write_parquet(reader, path, overwrite=False)
+    assert path.read_text() == "another's"
+    assert names(tmp_path) == ["a.parquet"]
+
+
+def test_places_that_are_no_files_are_errors(tmp_path: Path) -> None:
+    (tmp_path / "file").write_text("x")
+    for path, error in [
+        (tmp_path, st.ConfigError),
+        (str(tmp_path / "new") + "/", st.ConfigError),
+        ("/dev/null", st.ConfigError),
+        ("ftp://host/a.parquet", st.ConfigError),
+        (tmp_path / "file" / "a.parquet", st.StorageError),
+    ]:
+        with pytest.raises(error):
+            st.write_parquet(numbers(), path)
+    assert names(tmp_path) == ["file"]
+
+
+def test_a_link_stays_and_what_it_points_to_is_replaced(tmp_path: Path) -> None:
+    (tmp_path / "target").mkdir()
+    link, target = tmp_path / "link.parquet", tmp_path / "target" / "a.parquet"
+    target.write_text("before")
+    link.symlink_to(target)
+    st.write_parquet(numbers(), link)
+    assert link.is_symlink()
+    assert read(target).num_rows == 1_000
+
+
+def test_a_url_of_this_machine_is_a_path(tmp_path: Path) -> None:
+    path = tmp_path / "a b.parquet"
+    written = st.write_parquet(numbers(), path.as_uri())
+    assert written.files == [path.as_uri()]
+    assert read(path).num_rows == 1_000
+
+
+def test_an_object_is_written_through_a_node(tmp_path: Path) -> None:
+    (tmp_path / "lake").mkdir()
+    table = orders(20_000)
+    with st.Node(origin={"lake": tmp_path / "lake"}, listen="127.0.0.1:0") as node:
+        options = {
+            "endpoint": node.s3_endpoint,
+            "allow_http": True,
+            "access_key_id": "any",
+            "secret_access_key": "any",
+            "region": "us-east-1",
+        }
+        st.write_parquet(table, "s3://lake/out/a b.parquet", storage_options=options)
+        with pytest.raises(st.AlreadyExistsError):
+            st.write_parquet(table, "s3://lake/out/a b.parquet", overwrite=False, storage_options=options)
+        written = st.write_parquet(
+            table, "s3://lake/parts", partition_by="mode", storage_options=options, overwrite=False
+        )
+        assert written.files[0].startswith("s3://lake/parts/mode=")
+        counted = st.scan("s3://lake/parts", storage_options=options).count()
+    assert counted == 20_000
+    assert read(tmp_path / "lake" / "out" / "a b.parquet").equals(table)
+
+
+# What goes wrong.
+
+
+def failing(rows: int) -> pa.RecordBatchReader:
+    def batches() -> Iterator[pa.RecordBatch]:
+        for batch in numbers(rows).to_batches(10_000):
+            yield batch
+        raise ValueError("no more rows")
+
+    return pa.RecordBatchReader.from_batches(numbers(0).schema, batches())
+
+
+@pytest.mark.parametrize("options", [{}, {"max_file_bytes": 100_000}], ids=["file", "folder"])
+def test_data_that_fails_half_way_leaves_what_was_there(options: dict[str, Any], tmp_path: Path) -> None:
+    path = tmp_path / "out"
+    with pytest.raises(st.StylobateError, match="no more rows"):
+        st.write_parquet(failing(1_000_000), path, **options)
+    assert names(tmp_path) == []
+    st.write_parquet(numbers(5), path, **options)
+    before = names(tmp_path)
+    with pytest.raises(st.StylobateError, match="no more rows"):
+        st.write_parquet(failing(1_000_000), path, **options)
+    assert names(tmp_path) == before
+    assert st.scan(path).count() == 5
+
+
+def test_an_error_of_a_scan_is_raised_as_what_it_is(tmp_path: Path) -> None:
+    pq.write_table(orders(50_000), tmp_path / "a.parquet", row_group_size=10_000)
+    data = bytearray((tmp_path / "a.parquet").read_bytes())
+    group = pq.ParquetFile(tmp_path / "a.parquet").metadata.row_group(4).column(0)
+    start = group.dictionary_page_offset or group.data_page_offset
+    data[start : start + 50] = b"\xff" * 50
+    (tmp_path / "a.parquet").write_bytes(data)
+    settle(tmp_path / "a.parquet")
+    with pytest.raises(st.CorruptFileError, match=r"a\.parquet"):
+        st.write_parquet(st.scan(tmp_path / "a.parquet"), tmp_path / "b.parquet")
+    assert names(tmp_path) == ["a.parquet"]
+
+
+def test_what_progress_raises_ends_the_work(tmp_path: Path) -> None:
+    def progress(rows: int, size: int) -> None:
+        raise RuntimeError("enough")
+
+    with pytest.raises(RuntimeError, match="enough"):
+        st.write_parquet(orders(1_000), tmp_path / "a.parquet", progress=progress)
+    # The last call comes when the file is there.
+    assert names(tmp_path) in ([], ["a.parquet"])
+
+
+def test_types_that_parquet_does_not_have_are_errors_that_name_the_column(tmp_path: Path) -> None:
+    union = pa.UnionArray.from_sparse(pa.array([0, 0], pa.int8()), [pa.array([1, 2])])
+    empty = pa.array([{}, {}], pa.struct([]))
+    for array in (union, empty):
+        with pytest.raises(st.UnsupportedError, match="column x"):
+            st.write_parquet(pa.table({"x": array}), tmp_path / "a.parquet")
+    assert names(tmp_path) == []
+
+
+WRONG: list[tuple[dict[str, Any], type[Exception], str]] = [
+    ({"compression": "zip"}, st.ConfigError, "zip"),
+    ({"compression": {"m": "zstd"}}, st.ColumnNotFoundError, "no column m"),
+    ({"dictionary": ["m"]}, st.ColumnNotFoundError, "no column m"),
+    ({"dictionary": "n"}, TypeError, "list"),
+    ({"encoding": {"n": "delta"}}, st.ConfigError, "delta_binary_packed"),
+    ({"encoding": {"n": "delta_byte_array"}}, st.UnsupportedError, "column n"),
+    ({"statistics": "all"}, st.ConfigError, "chunk"),
+    ({"bloom_filter_columns": {"n": 3.0}}, st.UnsupportedError, "between 0 and 1"),
+    ({"bloom_filter_columns": "n"}, TypeError, "list"),
+    ({"row_group_rows": 0}, st.ConfigError, "at least 1"),
+    ({"row_group_bytes": "many"}, st.ConfigError, "row_group_bytes"),
+    ({"max_file_bytes": 0}, st.ConfigError, "at least 1"),
+    ({"partition_by": "m"}, st.ColumnNotFoundError, "no column m"),
+    ({"partition_by": ["n"]}, st.UnsupportedError, "no column is left"),
+    ({"data_page_version": "3.0"}, ValueError, "2.0"),
+    ({"sorted_by": ["m"]}, st.ColumnNotFoundError, "no column m"),
+    ({"sorted_by": [("n", "up")]}, ValueError, "descending"),
+    ({"sink": "sieve"}, st.ConfigError, "io_uring"),
+    ({"durability": "some"}, ValueError, "fsync"),
+    ({"threads": 0}, st.ConfigError, "at least 1"),
+]
+
+
+@pytest.mark.parametrize(("options", "error", "told"), WRONG, ids=lambda value: str(value)[:40])
+def test_wrong_options_are_errors_that_say_what_is_right(
+    options: dict[str, Any], error: type[Exception], told: str, tmp_path: Path
+) -> None:
+    with pytest.raises(error, match=told):
+        st.write_parquet(numbers(), tmp_path / "a.parquet", **options)
+    assert names(tmp_path) == []
+
+
+# Threads, signals.
+
+ENDLESS = """
+import sys, pyarrow as pa, stylobate as st
+def batches():
+    batch = pa.record_batch({"x": pa.array(range(100_000)), "k": pa.array([1, 2] * 50_000)})
+    while True:
+        yield batch
+schema = pa.schema([("x", pa.int64()), ("k", pa.int64())])
+print("ready", flush=True)
+try:
+    st.write_parquet(pa.RecordBatchReader.from_batches(schema, batches()), sys.argv[1], OPTIONS)
+except KeyboardInterrupt:
+    print("interrupted", flush=True)
+"""
+
+
+@pytest.mark.parametrize("options", ["", "partition_by='k', max_file_bytes='1MiB'"], ids=["file", "folder"])
+def test_ctrl_c_leaves_no_file(options: str, tmp_path: Path) -> None:
+    code = ENDLESS.replace("OPTIONS", options)
+    process = subprocess.Popen(
+        [sys.executable, "-c", code, str(tmp_path / "out")],
+        stdout=subprocess.PIPE,
+        stderr=subprocess.PIPE,
+        text=True,
+    )
+    try:
+        assert process.stdout is not None
+        assert process.stdout.readline() == "ready\n"
+        time.sleep(1)
+        assert names(tmp_path), "it did not begin"
+        process.send_signal(2)
+        out, err = process.communicate(timeout=30)
+        assert out == "interrupted\n", err
+        assert names(tmp_path) == []
+    finally:
+        process.kill()
+
+
+@pytest.mark.parametrize("options", ["", "max_file_bytes='1MiB'"], ids=["file", "folder"])
+def test_what_a_killed_process_leaves_is_removed_by_the_next(options: str, tmp_path: Path) -> None:
+    code = ENDLESS.replace("OPTIONS", options)
+    for seconds in (0.3, 0.6, 0.9):
+        process = subprocess.Popen(
+            [sys.executable, "-c", code, str(tmp_path / "out")], stdout=subprocess.PIPE, text=True
+        )
+        assert process.stdout is not None
+        assert process.stdout.readline() == "ready\n"
+        time.sleep(seconds)
+        process.kill()
+        process.wait()
+    assert all(Path(name).name.startswith(".") or ".stylobate." in name for name in names(tmp_path))
+    kind = {"max_file_bytes": "1MiB"} if options else {}
+    written = st.write_parquet(numbers(), tmp_path / "out", **kind)
+    assert [str(tmp_path / name) for name in names(tmp_path)] == written.files
+
+
+def test_other_threads_run_meanwhile(tmp_path: Path) -> None:
+    table, ticks, done = orders(20_000), 0, threading.Event()
+
+    def tick() -> None:
+        nonlocal ticks
+        while not done.wait(0.005):
+            ticks += 1
+
+    thread = threading.Thread(target=tick)
+    thread.start()
+    begun = time.monotonic()
+    for _ in range(10):
+        st.write_parquet(table, tmp_path / "a.parquet", compression="zstd(15)", durability="none")
+    took = time.monotonic() - begun
+    done.set()
+    thread.join()
+    assert ticks > took / 0.005 / 20, f"{ticks} ticks in {took} s"
+
+
+# Folders.
+
+
+def test_rows_are_spread_over_folders_by_their_values(tmp_path: Path) -> None:
+    table = orders(20_000).select(["key", "mode", "day", "price"])
+    days = pc.if_else(pc.less(table["key"], 10_000), pa.scalar(None, pa.date32()), table["day"])
+    odd = pa.array(["São Paulo", "a/b=c", "", "__HIVE_DEFAULT_PARTITION__"] * 5_000)
+    table = table.set_column(2, "day", days).append_column("odd", odd).set_column(1, "mode", table["mode"].dictionary_encode())
+    written = st.write_parquet(table, tmp_path / "out", partition_by=["mode", "odd"])
+    assert written.rows == 20_000
+    assert len(written.files) == 6 * 4
+    found = st.scan(tmp_path / "out", columns=table.column_names).to_arrow().sort_by("key")
+    for name in table.column_names:
+        assert found[name].cast(pa.string()).equals(table[name].cast(pa.string())), name
+    counted = duckdb.sql(
+        f"SELECT count(*), count(mode), count(DISTINCT odd) FROM "
+        f"read_parquet('{tmp_path}/out/**/*.parquet', hive_partitioning = true)"
+    ).fetchone()
+    assert counted == (20_000, 20_000 - table["mode"].null_count, 4)
+    theirs = pl.scan_parquet(tmp_path / "out", hive_partitioning=True).select("key").collect()
+    assert sorted(theirs["key"]) == list(range(20_000))
+    assert pa.dataset.dataset(tmp_path / "out", partitioning="hive").count_rows() == 20_000
+
+
+def test_a_partitioned_day_is_read_as_it_was(tmp_path: Path) -> None:
+    table = orders(5_000).select(["key", "day"])
+    st.write_parquet(table, tmp_path, partition_by="day")
+    found = st.scan(tmp_path, filter="day = '2024-03-01'").count()
+    assert found == pc.sum(pc.equal(table["day"].cast(pa.string()), "2024-03-01")).as_py()
+    assert (tmp_path / "day=__HIVE_DEFAULT_PARTITION__").is_dir()
+
+
+def test_files_end_at_their_size_and_rows_keep_their_order(tmp_path: Path) -> None:
+    table = orders(100_000)
+    limit = 500_000
+    written = st.write_parquet(table, tmp_path / "out", max_file_bytes=limit)
+    assert names(tmp_path / "out") == [f"part-{at:05}.parquet" for at in range(len(written.files))]
+    sizes = [Path(file).stat().st_size for file in written.files]
+    assert sum(sizes) == written.bytes
+    assert all(limit * 0.6 < size < limit * 1.3 for size in sizes[:-1]), sizes
+    assert st.scan(tmp_path / "out").to_arrow()["key"].equals(table["key"])
+    again = st.write_parquet(table.slice(0, 1_000), tmp_path / "out", max_file_bytes=limit)
+    assert names(tmp_path / "out") == ["part-00000.parquet"]
+    assert st.scan(tmp_path / "out").count() == again.rows
+
+
+def test_a_folder_is_replaced_as_a_whole_and_other_files_stay(tmp_path: Path) -> None:
+    table = orders(1_000).select(["key", "mode"])
+    st.write_parquet(table, tmp_path, partition_by="mode")
+    (tmp_path / "mode=AIR" / "mine.parquet").write_text("x")
+    (tmp_path / "notes.txt").write_text("x")
+    st.write_parquet(table.filter(pc.equal(table["mode"], "MAIL")), tmp_path, partition_by="mode")
+    assert names(tmp_path) == ["mode=AIR/mine.parquet", "mode=MAIL/part-00000.parquet", "notes.txt"]
+    with pytest.raises(st.AlreadyExistsError):
+        st.write_parquet(table, tmp_path, partition_by="mode", overwrite=False)
+
+
+def test_many_folders_are_written_in_little_memory(tmp_path: Path) -> None:
+    rows = 60_000
+    table = pa.table(
+        {
+            "k": pa.array([at * 7919 % 300 for at in range(rows)]),
+            "x": pa.array([f"{at} is a long text that does not repeat" for at in range(rows)]),
+        }
+    )
+    reader = table.to_reader(max_chunksize=30_000)
+    written = st.write_parquet(reader, tmp_path, partition_by="k", memory="4MiB", durability="none")
+    assert written.rows == rows
+    found = st.scan(tmp_path).to_arrow()
+    assert sorted(found["x"].to_pylist()) == sorted(table["x"].to_pylist())
+    assert {Path(file).parent.name for file in written.files} == {f"k={at}" for at in range(300)}
+
+
+def test_no_rows_are_a_file_without_rows_and_no_folders(tmp_path: Path) -> None:
+    empty = orders(5).slice(0, 0)
+    written = st.write_parquet(empty, tmp_path / "a", max_file_bytes=1_000)
+    assert names(tmp_path / "a") == ["part-00000.parquet"]
+    assert read(tmp_path / "a" / "part-00000.parquet").schema.equals(empty.schema)
+    assert written.rows == 0
+    assert st.write_parquet(empty, tmp_path / "b", partition_by="mode").files == []
+    assert names(tmp_path / "b") == []

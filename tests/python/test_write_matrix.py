@@ -1,0 +1,323 @@
+"""What is written is read back as it was, by pyarrow, DuckDB, Polars and scans, whatever types and options."""
+
+from __future__ import annotations
+
+import random
+from collections.abc import Iterator
+from functools import cache
+from pathlib import Path
+from typing import Any
+
+import duckdb
+import numpy as np
+import polars as pl
+import pyarrow as pa
+import pyarrow.compute as pc
+import pyarrow.parquet as pq
+import pytest
+import stylobate as st
+
+from conftest import settle
+from matrix import Case, array, leaves, parquet_scalars, plainer, table
+from orders import orders
+from test_matrix import column_differs
+
+FILES = 240
+BLOCK = 40
+TOLD = 5
+CODECS = ["none", "snappy", "lz4", "zstd(3)", "gzip(1)", "brotli(1)"]
+INDEX_TYPES = [pa.int8(), pa.int16(), pa.int32(), pa.int64(), pa.uint8(), pa.uint16(), pa.uint32(), pa.uint64()]
+
+
+def write_case(seed: int) -> Case:
+    """A table, and options of `write_parquet`."""
+    rng = random.Random(f"write {seed}")
+    made = table(rng, parquet_scalars())
+    rows = max(1, made.num_rows)
+    flat = [field.name for field in made.schema if not pa.types.is_nested(field.type)]
+    options: dict[str, Any] = {
+        "compression": rng.choice(CODECS),
+        "data_page_version": rng.choice(["1.0", "2.0"]),
+        "dictionary": rng.choice([None, None, True, True, False, rng.sample(flat, len(flat) // 2)]),
+        "row_group_rows": rng.choice([rows, rows, rows // 2 + 1, rows // 7 + 1]),
+        "statistics": rng.choice([True, True, "chunk", False]),
+        "threads": rng.choice([1, 2, 5]),
+        "sink": rng.choice(["thread", "io_uring", "io_uring_direct"]),
+        "durability": "none",
+    }
+    if rng.random() < 0.2:
+        options["encoding"] = rng.choice(
+            ["plain", "delta_binary_packed", "delta_length_byte_array", "delta_byte_array", "byte_stream_split"]
+        )
+    if rng.random() < 0.2:
+        bools = [field.name for field in made.schema if pa.types.is_boolean(field.type)]
+        options["bloom_filter_columns"] = [name for name in flat if name not in bools]
+    return Case(seed, made, options)
+
+
+@pytest.mark.parametrize("first", range(0, FILES, BLOCK))
+def test_tables_of_all_kinds_come_back(tmp_path: Path, first: int) -> None:
+    told = []
+    for seed in range(first, first + BLOCK):
+        case = write_case(seed)
+        told += [f"{failure}\n  {case}" for failure in failures(case, tmp_path / "any.parquet")]
+    assert not told, f"{len(told)} differences:\n" + "\n".join(told[:TOLD])
+
+
+def failures(case: Case, path: Path) -> Iterator[str]:
+    """What is different in what was written, to each of the readers."""
+    try:
+        written = st.write_parquet(case.table, path, **case.options)
+    except Exception as error:
+        yield f"not written: {type(error).__name__}: {error}"
+        return
+    if written.rows != case.table.num_rows:
+        yield f"{written.rows} rows"
+    settle(path)
+    try:
+        theirs = pq.read_table(path, page_checksum_verification=True)
+        theirs.validate(full=True)
+    except Exception as error:
+        yield f"pyarrow: {type(error).__name__}: {error}"
+        return
+    with st.Cache(memory="64MiB") as own:
+        ours = st.scan(path, cache=own, dictionary="stored").to_arrow()
+    for reader, found in (("pyarrow", theirs), ("scan", ours)):
+        if found.column_names != case.table.column_names or len(found) != len(case.table):
+            yield f"{reader}: {len(found)} rows of {found.column_names}"
+            continue
+        for field in case.table.schema:
+            stored, wanted = as_stored(field.type), case.table[field.name]
+            wanted = wanted if stored == field.type else wanted.cast(stored)
+            difference = column_differs(found[field.name], wanted, wanted.type)
+            if difference is not None:
+                yield f"{reader}: column {field.name}: {difference}"
+
+
+def as_stored(type_: pa.DataType) -> pa.DataType:
+    """The type that Parquet has for it: without seconds, and with days of 32 bits."""
+    if pa.types.is_timestamp(type_) and type_.unit == "s":
+        return pa.timestamp("ms", type_.tz)
+    if type_ == pa.time32("s"):
+        return pa.time32("ms")
+    if pa.types.is_date64(type_):
+        return pa.date32()
+    if pa.types.is_struct(type_):
+        return pa.struct([field.with_type(as_stored(field.type)) for field in type_])
+    if pa.types.is_map(type_):
+        return pa.map_(as_stored(type_.key_type), as_stored(type_.item_type))
+    if pa.types.is_fixed_size_list(type_):
+        return pa.list_(as_stored(type_.value_type), type_.list_size)
+    if pa.types.is_large_list(type_):
+        return pa.large_list(as_stored(type_.value_type))
+    return pa.list_(as_stored(type_.value_type)) if pa.types.is_list(type_) else type_
+
+
+@pytest.mark.parametrize("type_", dict.fromkeys(parquet_scalars()), ids=str)
+@pytest.mark.parametrize("rows", [0, 1, 5_000])
+def test_every_type_is_written_with_and_without_a_dictionary(
+    tmp_path: Path, type_: pa.DataType, rows: int
+) -> None:
+    path = tmp_path / "a.parquet"
+    values = array(random.Random(rows), type_, rows)
+    for dictionary in (None, True, False):
+        case = Case(0, pa.table({"x": values}), {"dictionary": dictionary, "row_group_rows": 3_000})
+        wrong = list(failures(case, path))
+        assert not wrong, f"dictionary={dictionary}: {wrong}"
+    metadata = pq.ParquetFile(path).metadata
+    assert rows == 0 or not metadata.row_group(0).column(0).has_dictionary_page
+
+
+@pytest.mark.parametrize("version", ["1.0", "2.0"])
+@pytest.mark.parametrize("index", INDEX_TYPES, ids=str)
+def test_dictionaries_of_every_size_and_key_stay_dictionaries(
+    tmp_path: Path, index: pa.DataType, version: str
+) -> None:
+    path = tmp_path / "a.parquet"
+    numpy = np.random.default_rng(5)
+    most = 2 ** (index.bit_width - (0 if pa.types.is_unsigned_integer(index) else 1))
+    for distinct in [1, 2, 3, 5, 17, 33, 128, 256, 257, 4_000, 70_000, 150_000]:
+        if distinct > most:
+            continue
+        rows = max(1_000, distinct + 7)
+        codes = np.concatenate([np.arange(distinct), numpy.integers(0, distinct, rows - distinct)])
+        nulls = numpy.random(rows) < 0.1 if distinct % 2 else None
+        keys = pa.array(codes, mask=nulls).cast(index)
+        values = pa.array([f"value {at}" for at in range(distinct)])
+        column = pa.DictionaryArray.from_arrays(keys, values)
+        case = Case(0, pa.table({"x": column}), {"data_page_version": version})
+        assert not list(failures(case, path)), distinct
+        chunk = pq.ParquetFile(path).metadata.row_group(0).column(0)
+        assert chunk.has_dictionary_page
+        assert "RLE_DICTIONARY" in chunk.encodings
+        assert chunk.statistics.distinct_count == len(column.drop_null().unique())
+
+
+def test_dictionaries_may_change_and_be_odd(tmp_path: Path) -> None:
+    path = tmp_path / "a.parquet"
+    chunks = [
+        pa.DictionaryArray.from_arrays(pa.array(keys, pa.int8()), pa.array(values, pa.string()))
+        for keys, values in [
+            ([0, 1, None, 1], ["a", "b"]),
+            ([2, 0, 0, 3], ["b", "unused", "a", "b"]),
+            ([0, 1, 1, None], [None, "c"]),
+            ([], []),
+            ([None, None], ["never"]),
+            ([0] * 40, ["a"]),
+        ]
+    ]
+    given = pa.table({"x": pa.chunked_array(chunks)})
+    st.write_parquet(given, path)
+    found = pq.read_table(path, page_checksum_verification=True)["x"]
+    assert found.cast(pa.string()).to_pylist() == given["x"].cast(pa.string()).to_pylist()
+    statistics = pq.ParquetFile(path).metadata.row_group(0).column(0).statistics
+    assert (statistics.min, statistics.max, statistics.null_count) == ("a", "c", 5)
+    assert statistics.distinct_count == 3
+
+
+@cache
+def mixed(rows: int) -> pa.Table:
+    """Orders, and the types that statistics treat in ways of their own."""
+    made = orders(rows).drop_columns(["tags", "place"])
+    numpy = np.random.default_rng(1)
+    mask = numpy.random(rows) < 0.2
+    return pa.table(
+        {
+            **{name: made[name] for name in made.column_names},
+            "u32": pa.array(numpy.integers(0, 2**32, rows, np.uint32), mask=mask),
+            "u64": pa.array(numpy.integers(0, 2**64, rows, np.uint64), mask=mask),
+            "i8": pa.array(numpy.integers(-128, 128, rows).astype(np.int8), mask=mask),
+            "wide": pa.array(numpy.integers(-(2**60), 2**60, rows), mask=mask).cast(pa.decimal128(38, 2)),
+            "f32": pa.array(numpy.normal(size=rows).astype(np.float32), mask=mask),
+            "time": pa.array(numpy.integers(0, 86_400 * 10**6, rows), mask=mask).cast(pa.time64("us")),
+            "nulls": pa.nulls(rows, pa.int32()),
+        }
+    )
+
+
+@pytest.mark.parametrize("dictionary", [None, True, False, "arrives"])
+def test_statistics_are_those_of_the_values(tmp_path: Path, dictionary: Any) -> None:
+    path, given = tmp_path / "a.parquet", mixed(50_000)
+    if dictionary == "arrives":
+        dictionary = None
+        encoded = [
+            column if pa.types.is_boolean(column.type) else column.dictionary_encode()
+            for column in given.columns
+        ]
+        written = pa.table(encoded, given.column_names)
+    else:
+        written = given
+    st.write_parquet(written, path, dictionary=dictionary, row_group_rows=12_000)
+    metadata = pq.ParquetFile(path).metadata
+    assert [metadata.row_group(at).num_rows for at in range(metadata.num_row_groups)] == [12_000] * 4 + [2_000]
+    for at in range(metadata.num_row_groups):
+        part = given.slice(at * 12_000, 12_000)
+        for number, name in enumerate(given.column_names):
+            chunk, values = metadata.row_group(at).column(number), part[name].combine_chunks()
+            statistics = chunk.statistics
+            assert statistics.null_count == values.null_count, name
+            assert chunk.has_offset_index, name
+            if statistics.distinct_count is not None:
+                assert statistics.distinct_count == len(values.drop_null().unique()), name
+            if values.null_count == len(values):
+                assert not statistics.has_min_max, name
+                continue
+            assert statistics.has_min_max, name
+            assert chunk.has_column_index, name
+            bounds = pc.min_max(values)
+            assert statistics.min == bounds["min"].as_py(), name
+            assert statistics.max == bounds["max"].as_py(), name
+
+
+@pytest.mark.parametrize("dictionary", [True, False])
+def test_bounds_of_odd_floats_and_long_texts_hold(tmp_path: Path, dictionary: bool) -> None:
+    path = tmp_path / "a.parquet"
+    long = ["b" * 100 + str(at) for at in range(10)] + ["é" * 70, "a" * 65, None]
+    floats = [float("nan"), 0.0, -0.0, float("nan"), *[0.0] * 8, None]
+    given = pa.table({"long": long, "floats": floats, "nan": [float("nan")] * 13, "f32": pa.array(floats, pa.float32())})
+    st.write_parquet(given, path, dictionary=dictionary)
+    group = pq.ParquetFile(path).metadata.row_group(0)
+    texts, zeros, nan, _ = (group.column(at).statistics for at in range(4))
+    assert texts.min <= "a" * 65
+    assert texts.max >= "é" * 70
+    # A reader must find both zeros between the bounds, whichever it looks for.
+    assert str(zeros.min) == "-0.0"
+    assert str(zeros.max) == "0.0"
+    assert not nan.has_min_max
+    for condition, rows in [("floats = 0", 10), ("long > 'b'", 11), ("floats is null", 1)]:
+        assert st.scan(path, filter=condition).count() == rows, condition
+
+
+@pytest.mark.parametrize("options", [{}, {"dictionary": True}, {"dictionary": False}, {"data_page_version": "2.0"}])
+def test_filters_find_what_they_should_by_the_index_of_pages(tmp_path: Path, options: dict[str, Any]) -> None:
+    path = tmp_path / "a.parquet"
+    given = mixed(100_000).sort_by("price")
+    settled = given.append_column("order", pa.array(range(100_000)))
+    st.write_parquet(settled, path, row_group_rows=70_000, bloom_filter_columns=["order", "comment"], **options)
+    settle(path)
+    columns = ["order", "price", "mode", "discount", "f32"]
+    for condition, mask in [
+        ("order >= 41000 AND order < 41100", pc.and_(pc.greater_equal(settled["order"], 41_000), pc.less(settled["order"], 41_100))),
+        ("price > 999", pc.greater(settled["price"], 999.0)),
+        ("price < 1 AND mode = 'AIR'", pc.and_(pc.less(settled["price"], 1.0), pc.equal(settled["mode"], "AIR"))),
+        ("order = 77777", pc.equal(settled["order"], 77_777)),
+    ]:
+        with st.Cache(memory="64MiB") as own:
+            found = st.scan(path, filter=condition, columns=columns, cache=own, dictionary=False).to_arrow()
+        wanted = settled.filter(mask).select(columns)
+        assert found.equals(wanted.combine_chunks()) or found.to_pydict() == wanted.to_pydict(), condition
+
+
+@pytest.mark.parametrize("version", ["1.0", "2.0"])
+@pytest.mark.parametrize("dictionary", [None, True, False])
+@pytest.mark.parametrize("codec", CODECS)
+def test_duckdb_and_polars_read_the_same(tmp_path: Path, codec: str, dictionary: Any, version: str) -> None:
+    path, given = tmp_path / "a.parquet", orders(4_000)
+    encoded = given.set_column(4, "mode", given["mode"].dictionary_encode())
+    st.write_parquet(
+        encoded, path, compression=codec, dictionary=dictionary, data_page_version=version, row_group_rows=1_500
+    )
+    theirs = duckdb.sql(f"SELECT * FROM '{path}'").to_arrow_table()
+    polars = pl.read_parquet(path)
+    for name in given.column_names:
+        wanted = given[name].to_pylist()
+        assert theirs[name].to_pylist() == wanted, f"DuckDB: {name}"
+        assert polars[name].to_list() == wanted, f"Polars: {name}"
+
+
+def test_options_of_columns_are_in_the_file(tmp_path: Path) -> None:
+    path, given = tmp_path / "a.parquet", orders(3_000)
+    st.write_parquet(
+        given,
+        path,
+        compression={"comment": "zstd(9)", "tags": None},
+        dictionary={"mode": True, "quantity": False, "comment": False},
+        encoding={"key": "delta_binary_packed", "price": "byte_stream_split"},
+        statistics={"comment": False},
+        bloom_filter_columns={"mode": 0.001},
+        sorted_by=["key", ("place.zip", "descending", "nulls_first")],
+        metadata={"made by": "a test"},
+    )
+    file = pq.ParquetFile(path)
+    group = file.metadata.row_group(0)
+    chunks = {group.column(at).path_in_schema: group.column(at) for at in range(group.num_columns)}
+    codecs = {name: chunk.compression for name, chunk in chunks.items()}
+    assert codecs["comment"] == "ZSTD"
+    assert codecs["tags.list.element"] == "UNCOMPRESSED"
+    assert codecs["key"] == "SNAPPY"
+    assert chunks["mode"].has_dictionary_page
+    assert not chunks["quantity"].has_dictionary_page
+    assert "DELTA_BINARY_PACKED" in chunks["key"].encodings
+    assert "BYTE_STREAM_SPLIT" in chunks["price"].encodings
+    assert not chunks["comment"].is_stats_set
+    assert chunks["quantity"].is_stats_set
+    at = {group.column(at).path_in_schema: at for at in range(group.num_columns)}
+    sorting = group.sorting_columns
+    assert [(column.column_index, column.descending, column.nulls_first) for column in sorting] == [
+        (at["key"], False, False),
+        (at["place.zip"], True, True),
+    ]
+    assert file.metadata.metadata[b"made by"] == b"a test"
+    assert file.read().equals(given)
+    assert {path for field in given.schema for path, _ in leaves(field)} == set(chunks)
+    assert plainer(pa.large_string()) == pa.string()
