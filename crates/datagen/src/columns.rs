@@ -7,6 +7,7 @@ use std::sync::Arc;
 
 use arrow::{
     array::{Array, ArrayRef, AsArray, RecordBatch, make_array, new_null_array},
+    compute::cast,
     datatypes::{DataType, Field, Schema, SchemaRef},
 };
 
@@ -17,13 +18,13 @@ use crate::{
     vocabulary::{Coder, Vocabulary},
 };
 
-/// How numbers come out of which few are possible.
+/// What columns come out as.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub(crate) enum Numbers {
-    /// As they are.
-    Plain,
-    /// As dictionaries.
-    Coded,
+pub(crate) enum Representation {
+    /// Strings that do not repeat are views, numbers as they are.
+    Stream,
+    /// Strings that do not repeat are plain, numbers of which few are possible are dictionaries.
+    Parquet,
 }
 
 /// The columns of a table. All who make rows of it share them, and with them the dictionaries.
@@ -37,7 +38,8 @@ pub(crate) struct Columns {
 /// What becomes of a column.
 #[derive(Debug)]
 enum Treatment {
-    Kept,
+    /// It becomes this type, if it is another.
+    Kept(DataType),
     Text(Arc<Vocabulary>),
     Number(NumberRange),
     /// It would be another at each run.
@@ -48,15 +50,18 @@ impl Table {
     /// Its columns. Strings are views (`Utf8View`); where they repeat, dictionaries with keys of one, two or four bytes
     /// that depend on the scale.
     pub fn schema(self, scale: Scale) -> SchemaRef {
-        Columns::new(self, scale, Numbers::Plain).schema().clone()
+        Columns::new(self, scale, Representation::Stream).schema().clone()
     }
 }
 
 impl Columns {
-    pub(crate) fn new(table: Table, scale: Scale, numbers: Numbers) -> Arc<Self> {
+    pub(crate) fn new(table: Table, scale: Scale, representation: Representation) -> Arc<Self> {
         let generated = table.generated();
-        let treatments: Vec<_> =
-            generated.fields().iter().map(|field| Treatment::of(table, field, scale, numbers)).collect();
+        let treatments: Vec<_> = generated
+            .fields()
+            .iter()
+            .map(|field| Treatment::of(table, field, scale, representation))
+            .collect();
         let fields = generated.fields().iter().zip(&treatments).map(|(field, treatment)| {
             let data_type = treatment.data_type(field.data_type());
             Field::new(field.name(), data_type, field.is_nullable())
@@ -81,26 +86,32 @@ impl Columns {
 }
 
 impl Treatment {
-    fn of(table: Table, field: &Field, scale: Scale, numbers: Numbers) -> Self {
+    fn of(table: Table, field: &Field, scale: Scale, representation: Representation) -> Self {
         if matches!(field.name().as_str(), "dv_create_date" | "dv_create_time" | "dv_cmdline_args") {
             return Self::Null;
         }
-        if field.data_type() == &DataType::Utf8View {
-            let keys = repeated(table.benchmark(), field.name(), scale);
-            return keys.map_or(Self::Kept, |keys| Self::Text(Arc::new(Vocabulary::new(keys))));
+        let data_type = field.data_type();
+        if data_type == &DataType::Utf8View
+            && let Some(keys) = repeated(table.benchmark(), field.name(), scale)
+        {
+            return Self::Text(Arc::new(Vocabulary::new(keys)));
         }
-        let range = match numbers {
-            Numbers::Plain => None,
-            Numbers::Coded => NumberRange::of(table.benchmark(), field.name(), field.data_type()),
-        };
-        range.map_or(Self::Kept, Self::Number)
+        match representation {
+            Representation::Stream => Self::Kept(data_type.clone()),
+            Representation::Parquet if data_type == &DataType::Utf8View => Self::Kept(DataType::Utf8),
+            Representation::Parquet => match NumberRange::of(table.benchmark(), field.name(), data_type) {
+                Some(range) => Self::Number(range),
+                None => Self::Kept(data_type.clone()),
+            },
+        }
     }
 
     fn data_type(&self, generated: &DataType) -> DataType {
         let dictionary =
             |keys: Keys, values| DataType::Dictionary(Box::new(keys.data_type()), Box::new(values));
         match self {
-            Self::Kept | Self::Null => generated.clone(),
+            Self::Kept(data_type) => data_type.clone(),
+            Self::Null => generated.clone(),
             Self::Text(vocabulary) => dictionary(vocabulary.keys(), DataType::Utf8),
             Self::Number(range) => dictionary(range.keys(), generated.clone()),
         }
@@ -125,14 +136,22 @@ impl Converter {
         let treated = batch.columns().iter().zip(&columns.treatments).zip(&mut self.coders);
         for (((array, treatment), coder), field) in treated.zip(columns.schema.fields()) {
             let array = without_needless_nulls(array);
-            converted.push(match (treatment, coder, array.as_string_view_opt()) {
-                (Treatment::Text(_), Some(coder), Some(text)) => {
-                    coder.encode(text).map_err(|reason| wrong(field, reason))?
+            converted.push(match (treatment, coder) {
+                (Treatment::Text(_), Some(coder)) => {
+                    let coded = match (array.as_string_view_opt(), array.as_dictionary_opt()) {
+                        (Some(text), _) => coder.encode(text),
+                        (_, Some(dictionary)) => coder.recode(dictionary),
+                        _ => Err(format!("{} where strings were promised", array.data_type())),
+                    };
+                    coded.map_err(|reason| wrong(field, reason))?
                 }
-                (Treatment::Number(range), ..) => {
+                (Treatment::Number(range), _) => {
                     range.encode(&array).map_err(|reason| wrong(field, reason))?
                 }
-                (Treatment::Null, ..) => new_null_array(array.data_type(), array.len()),
+                (Treatment::Null, _) => new_null_array(field.data_type(), array.len()),
+                (Treatment::Kept(data_type), _) if array.data_type() != data_type => {
+                    cast(&array, data_type).map_err(|error| wrong(field, error.to_string()))?
+                }
                 _ => array,
             });
         }

@@ -15,7 +15,7 @@ use stylobate_storage::{ByteSize, Result as StorageResult, Sink};
 
 use crate::{
     Checksums, Error, FileFormat, Result, Table,
-    columns::Numbers,
+    columns::Representation,
     output::{Digest, Digesting},
 };
 
@@ -56,11 +56,11 @@ enum Encoder {
 }
 
 impl FileFormat {
-    /// How numbers are given of which few are possible.
-    pub(crate) fn numbers(self) -> Numbers {
+    /// What its columns are to be.
+    pub(crate) fn representation(self) -> Representation {
         match self {
-            Self::Parquet { .. } => Numbers::Coded,
-            Self::Csv | Self::Arrow => Numbers::Plain,
+            Self::Parquet { .. } => Representation::Parquet,
+            Self::Csv | Self::Arrow => Representation::Stream,
         }
     }
 

@@ -149,11 +149,16 @@ impl GenerateRequest {
         // Other parts of the same may be there.
         let names = output.names().await?;
         let manifests = names.iter().filter(|name| self.run.part.is_some() && is_manifest_of_part(name));
+        let mut has_other_parts = false;
         for name in manifests {
-            match Manifest::read(output, name).await?.and_then(|found| self.run.difference(&found.run)) {
-                None => return Ok(fresh),
-                Some(difference) => return Err(occupied(format!("holds another run: {difference}"))),
+            let Some(found) = Manifest::read(output, name).await? else { continue };
+            if let Some(difference) = self.run.difference(&found.run) {
+                return Err(occupied(format!("holds another run: {difference}")));
             }
+            has_other_parts = true;
+        }
+        if has_other_parts {
+            return Ok(fresh);
         }
         match names.first() {
             None => Ok(fresh),
@@ -163,7 +168,7 @@ impl GenerateRequest {
 
     async fn file(&self, file: &PlannedFile, output: &Output, observe: &impl Fn(Event)) -> Result<FileEntry> {
         let (format, table) = (self.run.format, file.table);
-        let columns = Columns::new(table, self.run.scale, format.numbers());
+        let columns = Columns::new(table, self.run.scale, format.representation());
         let schema = columns.schema();
         let mut chunks = chunks(table, self.run.scale, file.part, self.threads, &columns, || {
             let mut preparer = format.preparer(table, schema);

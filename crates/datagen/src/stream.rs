@@ -6,7 +6,7 @@ use arrow::{array::RecordBatch, datatypes::SchemaRef};
 
 use crate::{
     Error, Part, Result, Scale, Table,
-    columns::{Columns, Numbers},
+    columns::{Columns, Representation},
     ordered::Ordered,
 };
 
@@ -27,7 +27,7 @@ impl Table {
 
 impl TableStream {
     fn new(table: Table, scale: Scale, part: Part, threads: usize) -> Result<Self> {
-        let columns = Columns::new(table, scale, Numbers::Plain);
+        let columns = Columns::new(table, scale, Representation::Stream);
         let schema = columns.schema().clone();
         let chunks = chunks(table, scale, part, threads, &columns, || Ok)?;
         Ok(Self { table, schema, chunks, batches: Vec::new().into_iter() })

@@ -17,6 +17,7 @@ use tpchgen_arrow::{
 use crate::{
     Part, Scale,
     chunk::{BATCH_ROWS, Batches, Chunk},
+    lineitem::LineItems,
 };
 
 /// Rows of a chunk, about: large enough that beginning one costs nothing, small enough that a few fit into memory.
@@ -161,7 +162,7 @@ impl TpchTable {
             };
         }
         match self {
-            LineItem => batches!(LineItemArrow, LineItemGenerator),
+            LineItem => Box::new(LineItems::new(LineItemGenerator::new(scale, number, of))),
             Orders => batches!(OrderArrow, OrderGenerator),
             PartSupp => batches!(PartSuppArrow, PartSuppGenerator),
             PartTable => batches!(PartArrow, PartGenerator),

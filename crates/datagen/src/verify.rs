@@ -1,10 +1,6 @@
 //! Reads the files of a run back and compares them with its manifest.
 
-use arrow::{
-    array::RecordBatch,
-    datatypes::{DataType, SchemaRef},
-    ipc::reader::StreamReader,
-};
+use arrow::datatypes::SchemaRef;
 use futures::StreamExt;
 use serde::Serialize;
 use stylobate_columnar::{Cache, Dictionaries, Error as ColumnarError, ScanRequest, Source};
@@ -16,14 +12,12 @@ use stylobate_storage::{
 use crate::{
     Checksums, Error, FileFormat, Manifest, Output, Result, Run, Table,
     manifest::{FileEntry, hexadecimal},
+    read_arrow::{check, read_arrow},
     read_csv::read_csv,
 };
 
 /// Memory of the cache that files are read through.
 const MEMORY: ByteSize = ByteSize::mib(256);
-/// What an Arrow file has before its messages.
-const ARROW_MAGIC: &[u8; 8] = b"ARROW1\0\0";
-
 /// What came out of reading a file back.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize)]
 pub struct Verdict {
@@ -138,22 +132,7 @@ impl Reading<'_> {
                 self.read(move |input, sums| read_csv(input, &schema, |batch| sums.add(batch))).await
             }
             FileFormat::Arrow => {
-                self.read(move |input, sums| {
-                    let mut magic = [0; ARROW_MAGIC.len()];
-                    input.read_exact(&mut magic).map_err(|error| error.to_string())?;
-                    if &magic != ARROW_MAGIC {
-                        return Err("no Arrow file".to_owned());
-                    }
-                    // Within the file is a stream, and behind that only what tells where its batches are.
-                    let batches = StreamReader::try_new(input, None).map_err(|error| error.to_string())?;
-                    for batch in batches {
-                        let batch = batch.map_err(|error| error.to_string())?;
-                        check(&batch, &schema)?;
-                        sums.add(&batch)?;
-                    }
-                    Ok(())
-                })
-                .await
+                self.read(move |input, sums| read_arrow(input, &schema, |batch| sums.add(batch))).await
             }
         }
     }
@@ -194,23 +173,5 @@ impl Reading<'_> {
         let read = tokio::task::spawn_blocking(move || read(&mut *input, &mut sums).map(|()| sums));
         let unreadable = |reason| Error::Unreadable { file: self.output.name_of(&self.entry.path), reason };
         read.await.map_err(|error| Error::Ended { reason: error.to_string() })?.map_err(unreadable)
-    }
-}
-
-/// Whether a batch has the columns of a table, however they are represented.
-fn check(batch: &RecordBatch, schema: &SchemaRef) -> Result<(), String> {
-    let given = batch.schema_ref().fields().iter();
-    let alike = given.len() == schema.fields().len()
-        && given.zip(schema.fields()).all(|(given, wanted)| {
-            given.name() == wanted.name() && logical(given.data_type()) == logical(wanted.data_type())
-        });
-    if alike { Ok(()) } else { Err("other columns, or of other types".to_owned()) }
-}
-
-fn logical(data_type: &DataType) -> DataType {
-    match data_type {
-        DataType::Dictionary(_, values) => logical(values),
-        DataType::Utf8View | DataType::LargeUtf8 => DataType::Utf8,
-        other => other.clone(),
     }
 }

@@ -4,7 +4,9 @@
 use std::{collections::HashMap, sync::Arc};
 
 use arrow::{
-    array::{Array, ArrayRef, DictionaryArray, PrimitiveArray, StringArray, StringViewArray},
+    array::{
+        Array, ArrayRef, AsArray, DictionaryArray, PrimitiveArray, StringArray, StringViewArray, UInt8Array,
+    },
     datatypes::{ArrowDictionaryKeyType, ArrowPrimitiveType, UInt8Type, UInt16Type, UInt32Type},
 };
 use parking_lot::Mutex;
@@ -100,6 +102,37 @@ impl Coder {
             Keys::Two => self.dictionary::<UInt16Type>(text, |code| code as u16),
             Keys::Four => self.dictionary::<UInt32Type>(text, |code| code),
         }
+    }
+
+    /// The same dictionary with the codes of the vocabulary; its values are few.
+    pub(crate) fn recode(&mut self, dictionary: &DictionaryArray<UInt8Type>) -> Result<ArrayRef, String> {
+        let values = dictionary.values().as_string_opt::<i32>().ok_or("a dictionary of no strings")?;
+        let codes = values.iter().map(|text| self.vocabulary.code(text.unwrap_or_default()));
+        let codes: Vec<u32> = codes.collect::<Result<_, _>>()?;
+        let keys = dictionary.keys();
+        let is_same = codes.iter().enumerate().all(|(place, code)| place == *code as usize);
+        if is_same && self.vocabulary.keys == Keys::One {
+            let dictionary = DictionaryArray::try_new(keys.clone(), self.vocabulary.array());
+            return Ok(Arc::new(dictionary.map_err(|error| error.to_string())?));
+        }
+        match self.vocabulary.keys {
+            Keys::One => self.renumbered::<UInt8Type>(keys, &codes, |code| code as u8),
+            Keys::Two => self.renumbered::<UInt16Type>(keys, &codes, |code| code as u16),
+            Keys::Four => self.renumbered::<UInt32Type>(keys, &codes, |code| code),
+        }
+    }
+
+    fn renumbered<K: ArrowDictionaryKeyType>(
+        &self,
+        keys: &UInt8Array,
+        codes: &[u32],
+        narrow: impl Fn(u32) -> <K as ArrowPrimitiveType>::Native,
+    ) -> Result<ArrayRef, String> {
+        let code = |key: &u8| narrow(codes.get(usize::from(*key)).copied().unwrap_or_default());
+        let renumbered: Vec<_> = keys.values().iter().map(code).collect();
+        let keys = PrimitiveArray::<K>::new(renumbered.into(), keys.nulls().cloned());
+        let dictionary = DictionaryArray::try_new(keys, self.vocabulary.array());
+        Ok(Arc::new(dictionary.map_err(|error| error.to_string())?))
     }
 
     fn dictionary<K: ArrowDictionaryKeyType>(
@@ -198,7 +231,7 @@ fn start(key: u128) -> usize {
 
 #[cfg(test)]
 mod tests {
-    use arrow::{array::AsArray, compute::cast, datatypes::DataType};
+    use arrow::{compute::cast, datatypes::DataType};
 
     use super::*;
 
@@ -238,6 +271,18 @@ mod tests {
         let values = |array: &ArrayRef| array.as_any_dictionary().values().clone();
         assert_eq!(values(&second).slice(0, 2).as_ref(), values(&first).as_ref());
         assert!(Arc::ptr_eq(&values(&second), &values(&third)));
+    }
+
+    #[test]
+    fn a_dictionary_that_comes_is_numbered_anew() {
+        let mut coder = Coder::new(Arc::new(Vocabulary::new(Keys::One)));
+        for texts in [["a", "b", "a"], ["b", "c", "a"]] {
+            let given: DictionaryArray<UInt8Type> = texts.into_iter().collect();
+            let coded = coder.recode(&given).unwrap();
+            let decoded = cast(&coded, &DataType::Utf8).unwrap();
+            assert_eq!(decoded.as_string::<i32>(), &StringArray::from(texts.to_vec()));
+        }
+        assert_eq!(coder.vocabulary.array().len(), 3);
     }
 
     #[test]
