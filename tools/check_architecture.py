@@ -20,8 +20,9 @@ ROOT = Path(__file__).resolve().parent.parent
 ARROWS = {
     "storage": set(),
     "columnar": {"storage"},
+    "datagen": {"columnar", "storage"},
     "server": {"columnar", "storage"},
-    "cli": {"columnar", "server", "storage"},
+    "cli": {"columnar", "datagen", "server", "storage"},
     "python": {"columnar", "server", "storage"},
     "columns": {"columnar", "storage"},
 }

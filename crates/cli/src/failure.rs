@@ -1,6 +1,6 @@
 //! How a verb fails: the one line that is printed, and the exit code.
 
-use std::{error::Error as StdError, fmt, io};
+use std::{error::Error as StdError, fmt, io, sync::Arc};
 
 use anyhow::Error;
 use arrow::error::ArrowError;
@@ -26,6 +26,7 @@ impl StdError for Usage {}
 /// 2 for what the user typed, what the node says for a node that did not start, 1 for anything else.
 pub(crate) fn exit_code(error: &Error) -> u8 {
     use stylobate_columnar::Error as Columnar;
+    use stylobate_datagen::Error as Datagen;
 
     if let Some(error) = error.downcast_ref::<ServerError>() {
         return error.exit_code();
@@ -34,6 +35,17 @@ pub(crate) fn exit_code(error: &Error) -> u8 {
         error.downcast_ref(),
         Some(Columnar::NoSuchColumn { .. } | Columnar::Predicate { .. } | Columnar::Pattern { .. })
     );
+    let mistyped = mistyped
+        || matches!(
+            error.downcast_ref(),
+            Some(
+                Datagen::Scale { .. }
+                    | Datagen::Part { .. }
+                    | Datagen::NoSuchTable { .. }
+                    | Datagen::Output { .. }
+                    | Datagen::Occupied { .. }
+            )
+        );
     if mistyped || error.is::<Usage>() { 2 } else { 1 }
 }
 
@@ -61,8 +73,12 @@ pub(crate) fn is_closed_pipe(error: &Error) -> bool {
     error.chain().any(|cause| {
         cause.downcast_ref().is_some_and(closed)
             // What arrow wraps is not among the sources.
-            || matches!(cause.downcast_ref(), Some(ArrowError::IoError(_, error)) if closed(error))
+            || arrow_error(cause).is_some_and(|error| matches!(error, ArrowError::IoError(_, error) if closed(error)))
     })
+}
+
+fn arrow_error<'a>(cause: &'a (dyn StdError + 'static)) -> Option<&'a ArrowError> {
+    cause.downcast_ref().or_else(|| cause.downcast_ref::<Arc<ArrowError>>().map(|error| &**error))
 }
 
 /// Names the column that was probably meant, or else some that there are: a file may have thousands.
@@ -152,6 +168,11 @@ mod tests {
         let closed = || io::Error::from(io::ErrorKind::BrokenPipe);
         assert!(is_closed_pipe(&Error::new(closed()).context("writing")));
         assert!(is_closed_pipe(&ArrowError::IoError("x".to_owned(), closed()).into()));
+        let source = Arc::new(ArrowError::from(closed()));
+        assert!(is_closed_pipe(&Error::new(stylobate_columnar::Error::Arrow {
+            context: "x".to_owned(),
+            source
+        })));
         assert!(!is_closed_pipe(&anyhow!("x")));
     }
 }

@@ -3,6 +3,7 @@
 mod convert;
 mod demo;
 mod failure;
+mod generate;
 mod inspect;
 mod logging;
 mod replay;
@@ -42,6 +43,8 @@ enum Verb {
     Convert(Box<convert::ConvertArgs>),
     /// What is in Parquet and ORC files, apart from their values
     Inspect(inspect::InspectArgs),
+    /// TPC-H and TPC-DS data as Parquet, CSV or Arrow IPC, and whether it is still what was made
+    Generate(Box<generate::GenerateArgs>),
     /// The main job on embedded defaults, with a table of what it measured
     Demo(demo::DemoArgs),
     /// Plays a request trace against a node, and reports latencies
@@ -66,6 +69,7 @@ fn run(verb: Verb) -> anyhow::Result<()> {
             Verb::Scan(args) => scan::run(*args).await,
             Verb::Convert(args) => convert::run(*args).await,
             Verb::Inspect(args) => inspect::run(args).await,
+            Verb::Generate(args) => generate::run(*args).await,
             Verb::Demo(args) => demo::run(args).await,
             Verb::Replay(args) => replay::run(*args).await,
         }

@@ -11,6 +11,7 @@ mod cache;
 mod chunk;
 mod chunk_cache;
 mod codes;
+mod csv;
 mod error;
 mod format;
 mod inspect;
@@ -32,6 +33,7 @@ mod utf8;
 
 pub use cache::Cache;
 pub use chunk_cache::ColumnStats;
+pub use csv::CsvEncoder;
 pub use error::{Error, Result};
 pub use inspect::{
     BoundValue, ChunkInspection, ColumnInspection, DictionaryUse, FileFormat, Inspection, MetadataEntry,

@@ -4,6 +4,7 @@ use std::io::Write;
 
 use anyhow::Result;
 use arrow::{array::RecordBatch, json::LineDelimitedWriter};
+use stylobate_columnar::CsvEncoder;
 
 /// Writes batches of one schema in one format.
 pub(super) trait Encode {
@@ -18,6 +19,16 @@ impl<W: Write> Encode for LineDelimitedWriter<W> {
     fn write(&mut self, batch: &RecordBatch) -> Result<()> {
         Self::write(self, batch)?;
         Ok(self.get_mut().flush()?)
+    }
+
+    fn finish(&mut self) -> Result<()> {
+        Ok(Self::finish(self)?)
+    }
+}
+
+impl<W: Write> Encode for CsvEncoder<W> {
+    fn write(&mut self, batch: &RecordBatch) -> Result<()> {
+        Ok(Self::write(self, batch)?)
     }
 
     fn finish(&mut self) -> Result<()> {

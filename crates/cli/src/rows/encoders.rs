@@ -8,9 +8,10 @@ use arrow::{
     json::{WriterBuilder, writer::LineDelimited},
 };
 
+use stylobate_columnar::CsvEncoder;
+
 use super::{
     Format,
-    csv::CsvEncoder,
     dictionaries::ArrowFileEncoder,
     encode::Encode,
     grid::{Bound, Grid},

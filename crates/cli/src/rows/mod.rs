@@ -1,6 +1,5 @@
 //! Rows on their way from files to an output: what is asked for, in which format it comes out, and where it goes.
 
-mod csv;
 mod destination;
 mod dictionaries;
 mod drain;

@@ -28,10 +28,10 @@ pub(crate) struct Progress {
 
 /// Counts bytes for a progress, from any thread.
 #[derive(Clone, Debug, Default)]
-pub(super) struct ByteCount(Arc<AtomicU64>);
+pub(crate) struct ByteCount(Arc<AtomicU64>);
 
 impl ByteCount {
-    pub(super) fn add(&self, bytes: usize) {
+    pub(crate) fn add(&self, bytes: usize) {
         self.0.fetch_add(bytes as u64, Ordering::Relaxed);
     }
 
@@ -46,7 +46,7 @@ impl Progress {
     pub(crate) fn new(rows: Option<u64>, hidden: bool) -> Result<Self> {
         let bar = ProgressBar::with_draw_target(rows, ProgressDrawTarget::hidden());
         let template = match rows {
-            Some(_) => "{bar:40} {human_pos} of {human_len} rows, {per_sec}, {msg}",
+            Some(_) => "{bar:40} {human_pos} of {human_len} rows, {per_sec}, {msg}, {eta} left",
             None => "{spinner} {human_pos} rows, {per_sec}, {msg}",
         };
         let rate = |state: &indicatif::ProgressState, out: &mut dyn std::fmt::Write| {
@@ -63,7 +63,9 @@ impl Progress {
             }
             bar.set_draw_target(ProgressDrawTarget::stderr());
             loop {
-                bar.set_message(table::bytes(bytes.load(Ordering::Relaxed)));
+                let bytes = bytes.load(Ordering::Relaxed);
+                let each_second = (bytes as f64 / bar.elapsed().as_secs_f64().max(0.001)) as u64;
+                bar.set_message(format!("{}, {}/s", table::bytes(bytes), table::bytes(each_second)));
                 bar.tick();
                 tokio::time::sleep(REDRAWN_EACH).await;
             }
@@ -77,7 +79,7 @@ impl Progress {
     }
 
     /// Where bytes that are done are counted.
-    pub(super) fn byte_count(&self) -> ByteCount {
+    pub(crate) fn byte_count(&self) -> ByteCount {
         ByteCount(self.bytes.clone())
     }
 

@@ -1,13 +1,17 @@
 //! Comma-separated values after RFC 4180. A null is an empty field and an empty string is `""`, so that neither is
 //! taken for the other; lists, maps and structs are JSON texts.
 
-use std::{io::Write, str};
+use std::{
+    fmt,
+    io::{self, Write},
+    str,
+};
 
-use anyhow::{Context, Result};
 use arrow::{
     array::{Array, ArrayRef, AsArray, RecordBatch},
     compute::take,
     datatypes::{DataType, FieldRef, SchemaRef},
+    error::ArrowError,
     json::{
         EncoderOptions,
         writer::{NullableEncoder, make_encoder},
@@ -15,12 +19,12 @@ use arrow::{
     util::display::{ArrayFormatter, FormatOptions},
 };
 
-use super::encode::Encode;
+use crate::{Error, Result};
 
 const DISPLAY: FormatOptions<'static> = FormatOptions::new().with_display_error(false);
 
 /// Writes a header and rows.
-pub(super) struct CsvEncoder<W> {
+pub struct CsvEncoder<W> {
     out: W,
     /// How nested values become JSON.
     json: EncoderOptions,
@@ -29,7 +33,8 @@ pub(super) struct CsvEncoder<W> {
 }
 
 impl<W: Write> CsvEncoder<W> {
-    pub(super) fn new(mut out: W, schema: &SchemaRef) -> Result<Self> {
+    /// Writes a header with the names of the columns, and whatever rows are given then.
+    pub fn new(mut out: W, schema: &SchemaRef) -> Result<Self> {
         let mut text = String::new();
         for (index, field) in schema.fields().iter().enumerate() {
             if index > 0 {
@@ -38,19 +43,23 @@ impl<W: Write> CsvEncoder<W> {
             push_quoted(&mut text, field.name());
         }
         text.push('\n');
-        out.write_all(text.as_bytes())?;
-        Ok(Self { out, json: EncoderOptions::default().with_explicit_nulls(true), text })
+        out.write_all(text.as_bytes()).map_err(unwritten)?;
+        Ok(Self { text, ..Self::without_header(out) })
     }
-}
 
-impl<W: Write> Encode for CsvEncoder<W> {
-    fn write(&mut self, batch: &RecordBatch) -> Result<()> {
+    /// Writes rows only.
+    pub fn without_header(out: W) -> Self {
+        Self { out, json: EncoderOptions::default().with_explicit_nulls(true), text: String::new() }
+    }
+
+    /// Writes the rows of a batch, and flushes.
+    pub fn write(&mut self, batch: &RecordBatch) -> Result<()> {
         let schema = batch.schema();
         let plain: Vec<_> = batch.columns().iter().map(without_long_dictionary).collect::<Result<_>>()?;
         let columns = schema.fields().iter().zip(&plain);
         let columns = columns.map(|(field, array)| {
             let column = Column::new(field, array, &self.json);
-            Ok((field.name(), column.with_context(|| format!("column {}", field.name()))?))
+            Ok((field.name(), column.map_err(Error::arrow(format!("column {}", field.name())))?))
         });
         let mut columns: Vec<_> = columns.collect::<Result<_>>()?;
         self.text.clear();
@@ -59,17 +68,35 @@ impl<W: Write> Encode for CsvEncoder<W> {
                 if index > 0 {
                     self.text.push(',');
                 }
-                column.push(row, &mut self.text).with_context(|| format!("column {name}"))?;
+                if let Err(error) = column.push(row, &mut self.text) {
+                    return Err(Error::arrow(format!("column {name}"))(error));
+                }
             }
             self.text.push('\n');
         }
-        self.out.write_all(self.text.as_bytes())?;
-        Ok(self.out.flush()?)
+        self.out.write_all(self.text.as_bytes()).map_err(unwritten)?;
+        self.out.flush().map_err(unwritten)
     }
 
-    fn finish(&mut self) -> Result<()> {
-        Ok(self.out.flush()?)
+    /// Flushes what is left.
+    pub fn finish(&mut self) -> Result<()> {
+        self.out.flush().map_err(unwritten)
     }
+
+    /// What it writes into.
+    pub fn into_inner(self) -> W {
+        self.out
+    }
+}
+
+impl<W> fmt::Debug for CsvEncoder<W> {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.debug_struct("CsvEncoder").finish_non_exhaustive()
+    }
+}
+
+fn unwritten(error: io::Error) -> Error {
+    Error::arrow("writing CSV")(error.into())
 }
 
 /// A column of a batch, ready to be written row by row.
@@ -85,7 +112,7 @@ enum Column<'a> {
 }
 
 impl<'a> Column<'a> {
-    fn new(field: &'a FieldRef, array: &'a ArrayRef, json: &'a EncoderOptions) -> Result<Self> {
+    fn new(field: &'a FieldRef, array: &'a ArrayRef, json: &'a EncoderOptions) -> Result<Self, ArrowError> {
         let values = || ArrayFormatter::try_new(array.as_ref(), &DISPLAY);
         Ok(match array.data_type() {
             DataType::Dictionary(..) => {
@@ -105,7 +132,7 @@ impl<'a> Column<'a> {
         })
     }
 
-    fn push(&mut self, row: usize, text: &mut String) -> Result<()> {
+    fn push(&mut self, row: usize, text: &mut String) -> Result<(), ArrowError> {
         match self {
             Self::Dictionary { array, .. } | Self::Text { array, .. } if array.is_null(row) => {}
             Self::Dictionary { fields, keys, .. } => {
@@ -130,7 +157,7 @@ impl<'a> Column<'a> {
 }
 
 /// Each value of a dictionary as it stands in the file.
-fn fields(values: &ArrayRef) -> Result<Vec<String>> {
+fn fields(values: &ArrayRef) -> Result<Vec<String>, ArrowError> {
     let is_text = matches!(values.data_type(), DataType::Utf8 | DataType::LargeUtf8 | DataType::Utf8View);
     let formatter = ArrayFormatter::try_new(values.as_ref(), &DISPLAY)?;
     let field = |index| {
@@ -149,7 +176,7 @@ fn fields(values: &ArrayRef) -> Result<Vec<String>> {
 fn without_long_dictionary(array: &ArrayRef) -> Result<ArrayRef> {
     match array.as_any_dictionary_opt() {
         Some(dictionary) if dictionary.values().len() > array.len() => {
-            Ok(take(dictionary.values(), dictionary.keys(), None)?)
+            take(dictionary.values(), dictionary.keys(), None).map_err(Error::arrow("writing CSV"))
         }
         _ => Ok(array.clone()),
     }

@@ -1,0 +1,196 @@
+//! `stylobate generate tpch` and `tpcds`: the files of a benchmark.
+
+use std::{
+    cell::Cell,
+    num::{NonZeroU32, NonZeroUsize},
+    time::Instant,
+};
+
+use anyhow::{Error, Result};
+use clap::{Args, ValueEnum};
+use stylobate_columnar::Compression;
+use stylobate_datagen::{
+    Benchmark, Error as DatagenError, Event, FileFormat, GenerateRequest, Output, Scale,
+};
+use stylobate_storage::SinkKind;
+
+use crate::{
+    failure::{nearest, usage},
+    rows::{Progress, grouped, option, until_stopped},
+    table,
+};
+
+const EXAMPLES: &str = "\
+Examples:
+  All tables at scale 1 as Parquet:
+    stylobate generate tpch --scale 1 --output data/tpch
+  Two of them, smaller files:
+    stylobate generate tpch --output data --tables lineitem,orders --compression 'zstd(3)'
+  The third of eight parts, into a bucket, as one of eight machines does it:
+    stylobate generate tpch --scale 100 --parts 8 --part 3 --output s3://lake/tpch
+  As CSV:
+    stylobate generate tpcds --scale 0.1 --format csv --output data/tpcds
+  Whether all of it is still as it was made:
+    stylobate generate verify data/tpch
+
+A table is one file, lineitem.parquet, or with --parts a folder of them,
+lineitem/lineitem.1.parquet and so on. Rows are the same whatever the number of
+threads, and part K of N of TPC-H is what other generators make as part K of N.
+manifest.json says what is in each file. The same command, repeated after it was
+interrupted, goes on: files that are whole are kept.
+
+Exit codes: 2 wrong command line, or something else in the folder; 1 anything else.";
+
+/// What the user asked of `stylobate generate tpch` or `tpcds`.
+#[derive(Args, Clone, Debug)]
+#[command(after_help = EXAMPLES)]
+pub(super) struct MakeArgs {
+    /// How large: at 1, about 1 GB of text. Fractions from 0.001 on; TPC-DS defines 1, 10, 100 and so on
+    #[arg(long, value_name = "FACTOR", default_value = "1", allow_hyphen_values = true)]
+    scale: String,
+
+    /// The folder, which is made if it is missing, or s3://, gs:// or az:// and what lies below
+    #[arg(long, short, value_name = "DIR|URL")]
+    output: String,
+
+    /// Only these tables
+    #[arg(long, value_name = "NAMES", value_delimiter = ',')]
+    tables: Option<Vec<String>>,
+
+    /// Cut each table into so many parts, with a file for each
+    #[arg(long, value_name = "COUNT")]
+    parts: Option<NonZeroU32>,
+
+    /// Make only this part, from 1
+    #[arg(long, value_name = "NUMBER", requires = "parts")]
+    part: Option<u32>,
+
+    /// What the files are
+    #[arg(long, value_name = "FORMAT", default_value = "parquet")]
+    format: Format,
+
+    /// Of Parquet: none, snappy, lz4, zstd(1 to 22), gzip(0 to 9) or brotli(0 to 11) [default: snappy]
+    #[arg(long, value_name = "CODEC")]
+    compression: Option<Compression>,
+
+    /// Of Parquet: rows of a row group at most [default: 1048576]
+    #[arg(long, value_name = "ROWS")]
+    row_group_rows: Option<NonZeroUsize>,
+
+    /// How local files are written: auto, thread, io_uring or io_uring_direct
+    #[arg(long, value_name = "SINK", default_value = "auto")]
+    sink: SinkKind,
+
+    /// Threads that make rows, and as many that encode them; with 1, one after the other [default: one for each core]
+    #[arg(long, value_name = "COUNT")]
+    threads: Option<NonZeroUsize>,
+
+    /// An option of the store, such as region=eu-west-1 or endpoint=http://127.0.0.1:9000; may be repeated
+    #[arg(long, value_name = "KEY=VALUE", value_parser = option)]
+    option: Vec<(String, String)>,
+
+    /// Begin anew, and replace files that are there
+    #[arg(long)]
+    force: bool,
+
+    /// Do not say what was made, and show no progress
+    #[arg(long, short)]
+    quiet: bool,
+}
+
+#[derive(Clone, Copy, Debug, PartialEq, Eq, ValueEnum)]
+enum Format {
+    Parquet,
+    Csv,
+    /// Arrow IPC, the file
+    Arrow,
+}
+
+pub(super) async fn run(benchmark: Benchmark, args: &MakeArgs) -> Result<()> {
+    until_stopped(make(benchmark, args)).await
+}
+
+async fn make(benchmark: Benchmark, args: &MakeArgs) -> Result<()> {
+    let started = Instant::now();
+    let request = args.request(benchmark)?;
+    let output = Output::open(&args.output, &args.option, args.sink)?;
+    let progress = Progress::new(Some(request.estimated_rows()?), args.quiet)?;
+    let (kept, written) = (Cell::new(0), Cell::new(0_u64));
+    let observe = |event: Event| match event {
+        Event::Kept(entry) => {
+            kept.set(kept.get() + 1);
+            progress.add_rows(entry.rows as usize);
+        }
+        Event::Rows { rows, bytes } => {
+            written.set(written.get() + rows);
+            progress.add_rows(rows as usize);
+            progress.byte_count().add(bytes as usize);
+        }
+        _ => {}
+    };
+    let manifest = request.generate(&output, observe).await.map_err(in_words)?;
+    progress.clear();
+    if !args.quiet {
+        let seconds = started.elapsed().as_secs_f64();
+        let rows: u64 = manifest.files.iter().map(|file| file.rows).sum();
+        let bytes: u64 = manifest.files.iter().map(|file| file.bytes).sum();
+        let kept = match kept.get() {
+            0 => String::new(),
+            kept => format!("; {} kept", table::count(kept, "file")),
+        };
+        eprintln!(
+            "{}: {}, {} rows, {}, in {seconds:.1} s ({} rows/s){kept}",
+            output.name(),
+            table::count(manifest.files.len(), "file"),
+            grouped(rows),
+            table::bytes(bytes),
+            grouped((written.get() as f64 / seconds) as u64),
+        );
+    }
+    Ok(())
+}
+
+impl MakeArgs {
+    fn request(&self, benchmark: Benchmark) -> Result<GenerateRequest> {
+        let scale: Scale = self.scale.parse()?;
+        let mut request = GenerateRequest::new(benchmark, scale)
+            .with_format(self.format()?)
+            .with_overwrite(self.force)
+            .with_parts(self.parts.map_or(1, NonZeroU32::get), self.part)?;
+        if let Some(tables) = &self.tables {
+            let names: Vec<&str> = tables.iter().map(|name| name.trim()).collect();
+            request = request.with_tables(&names).map_err(in_words)?;
+        }
+        if let Some(threads) = self.threads {
+            request = request.with_threads(threads.get());
+        }
+        Ok(request)
+    }
+
+    fn format(&self) -> Result<FileFormat> {
+        let of_parquet = self.compression.is_some() || self.row_group_rows.is_some();
+        match self.format {
+            Format::Parquet => Ok(FileFormat::Parquet {
+                compression: self.compression.unwrap_or_default(),
+                row_group_rows: self.row_group_rows.map_or(1 << 20, NonZeroUsize::get),
+            }),
+            _ if of_parquet => Err(usage("--compression and --row-group-rows are for --format parquet")),
+            Format::Csv => Ok(FileFormat::Csv),
+            Format::Arrow => Ok(FileFormat::Arrow),
+        }
+    }
+}
+
+/// What to type instead, where that can be said.
+fn in_words(error: DatagenError) -> Error {
+    match &error {
+        DatagenError::Occupied { .. } => {
+            usage(format!("{error}: give another place, or --force to replace what is there"))
+        }
+        DatagenError::NoSuchTable { benchmark, name, available } => match nearest(name, available) {
+            Some(meant) => usage(format!("{benchmark} has no table {name}; did you mean {meant}?")),
+            None => error.into(),
+        },
+        _ => error.into(),
+    }
+}

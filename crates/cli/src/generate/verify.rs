@@ -1,0 +1,69 @@
+//! `stylobate generate verify`: files read back and compared with what was made.
+
+use anyhow::{Result, bail};
+use clap::Args;
+use stylobate_datagen::{Output, Verdict};
+use stylobate_storage::SinkKind;
+
+use crate::{
+    rows::{grouped, option, printable, until_stopped},
+    table,
+};
+
+const EXAMPLES: &str = "\
+Examples:
+  Files in a folder:
+    stylobate generate verify data/tpch
+  In a bucket, for a program:
+    stylobate generate verify s3://lake/tpch --json
+
+Each file is read twice: its bytes, and its rows through the reader of its format.
+Exit codes: 1 if a file is missing or is not what was made, or on any error.";
+
+/// What the user asked of `stylobate generate verify`.
+#[derive(Args, Clone, Debug)]
+#[command(after_help = EXAMPLES)]
+pub(super) struct VerifyArgs {
+    /// The folder or URL that was the output
+    #[arg(value_name = "DIR|URL")]
+    output: String,
+
+    /// As JSON
+    #[arg(long)]
+    json: bool,
+
+    /// An option of the store, such as region=eu-west-1 or endpoint=http://127.0.0.1:9000; may be repeated
+    #[arg(long, value_name = "KEY=VALUE", value_parser = option)]
+    option: Vec<(String, String)>,
+}
+
+pub(super) async fn run(args: &VerifyArgs) -> Result<()> {
+    until_stopped(verify(args)).await
+}
+
+async fn verify(args: &VerifyArgs) -> Result<()> {
+    let output = Output::open(&args.output, &args.option, SinkKind::Auto)?;
+    let say = |verdict: &Verdict| {
+        if !args.json {
+            println!("{}", line(verdict));
+        }
+    };
+    let verdicts = stylobate_datagen::verify(&output, say).await?;
+    let wrong = verdicts.iter().filter(|verdict| !verdict.ok).count();
+    if args.json {
+        let answer = serde_json::json!({ "ok": wrong == 0, "files": verdicts });
+        println!("{}", serde_json::to_string_pretty(&answer)?);
+    }
+    match wrong {
+        0 => Ok(()),
+        wrong => bail!("{}: {wrong} of {} not as made", output.name(), table::count(verdicts.len(), "file")),
+    }
+}
+
+fn line(verdict: &Verdict) -> String {
+    let Verdict { path, rows, bytes, differences, .. } = verdict;
+    match verdict.ok {
+        true => format!("ok     {}: {} rows, {}", printable(path), grouped(*rows), table::bytes(*bytes)),
+        false => format!("wrong  {}: {}", printable(path), printable(&differences.join("; "))),
+    }
+}

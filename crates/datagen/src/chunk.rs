@@ -1,0 +1,44 @@
+//! A chunk of a table: rows that one thread makes at a time. The chunks of a part follow on each other.
+
+use arrow::{array::RecordBatch, error::ArrowError};
+
+/// Rows of a batch.
+pub(crate) const BATCH_ROWS: usize = 8_192;
+
+/// Batches of a generator.
+pub(crate) type Batches = Box<dyn Iterator<Item = Result<RecordBatch, ArrowError>> + Send>;
+
+/// Which rows of a table.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(crate) enum Chunk {
+    /// One of several of equal length, from 1; without its first `skip` rows, and only so many of the others.
+    Numbered { number: u64, of: u64, skip: u64, rows: Option<u64> },
+    /// What is made of the source rows from `first` to `last`, counted from 1.
+    Sources { first: u64, last: u64 },
+}
+
+/// The batches without the first `skip` rows, and at most `rows` of the others.
+pub(crate) fn clipped(batches: Batches, skip: u64, rows: Option<u64>) -> Batches {
+    if skip == 0 && rows.is_none() {
+        return batches;
+    }
+    let (mut skip, mut left) = (skip, rows.unwrap_or(u64::MAX));
+    let mut batches = batches;
+    Box::new(std::iter::from_fn(move || {
+        while left > 0 {
+            let batch = match batches.next()? {
+                Ok(batch) => batch,
+                Err(error) => return Some(Err(error)),
+            };
+            let count = batch.num_rows() as u64;
+            let start = skip.min(count);
+            skip -= start;
+            let kept = (count - start).min(left);
+            left -= kept;
+            if kept > 0 {
+                return Some(Ok(batch.slice(start as usize, kept as usize)));
+            }
+        }
+        None
+    }))
+}

@@ -1,0 +1,172 @@
+//! What becomes of the columns of a table: strings that repeat become dictionaries when they are made.
+//!
+//! For a file that keeps dictionaries, so do numbers of which few are possible: their code is their place in the range,
+//! so that nothing needs to be looked up, neither here nor by the writer.
+
+use std::sync::Arc;
+
+use arrow::{
+    array::{Array, ArrayRef, AsArray, RecordBatch, make_array, new_null_array},
+    compute::cast,
+    datatypes::{DataType, Field, Schema, SchemaRef},
+};
+
+use crate::{
+    Error, Result, Scale, Table,
+    number_range::NumberRange,
+    repeated::{Keys, repeated},
+    vocabulary::{Coder, Vocabulary},
+};
+
+/// What columns come out as.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(crate) enum Representation {
+    /// Strings that do not repeat are views, numbers as they are.
+    Stream,
+    /// Strings that do not repeat are plain, numbers of which few are possible are dictionaries.
+    Parquet,
+}
+
+/// The columns of a table. All who make rows of it share them, and with them the dictionaries.
+#[derive(Debug)]
+pub(crate) struct Columns {
+    table: Table,
+    schema: SchemaRef,
+    treatments: Vec<Treatment>,
+}
+
+/// What becomes of a column.
+#[derive(Debug)]
+enum Treatment {
+    /// It becomes this type, if it is another.
+    Kept(DataType),
+    Text(Arc<Vocabulary>),
+    Number(NumberRange),
+    /// It would be another at each run.
+    Null,
+}
+
+impl Table {
+    /// Its columns. Strings are views (`Utf8View`); where they repeat, dictionaries with keys of one, two or four bytes
+    /// that depend on the scale.
+    pub fn schema(self, scale: Scale) -> SchemaRef {
+        Columns::new(self, scale, Representation::Stream).schema().clone()
+    }
+}
+
+impl Columns {
+    pub(crate) fn new(table: Table, scale: Scale, representation: Representation) -> Arc<Self> {
+        let generated = table.generated();
+        let treatments: Vec<_> = generated
+            .fields()
+            .iter()
+            .map(|field| Treatment::of(table, field, scale, representation))
+            .collect();
+        let fields = generated.fields().iter().zip(&treatments).map(|(field, treatment)| {
+            let data_type = treatment.data_type(field.data_type());
+            Field::new(field.name(), data_type, field.is_nullable())
+        });
+        let schema = Arc::new(Schema::new(fields.collect::<Vec<_>>()));
+        Arc::new(Self { table, schema, treatments })
+    }
+
+    /// What comes out.
+    pub(crate) fn schema(&self) -> &SchemaRef {
+        &self.schema
+    }
+
+    /// For one thread that makes rows.
+    pub(crate) fn converter(self: &Arc<Self>) -> Converter {
+        let coder = |treatment: &Treatment| match treatment {
+            Treatment::Text(vocabulary) => Some(Coder::new(vocabulary.clone())),
+            _ => None,
+        };
+        Converter { columns: self.clone(), coders: self.treatments.iter().map(coder).collect() }
+    }
+}
+
+impl Treatment {
+    fn of(table: Table, field: &Field, scale: Scale, representation: Representation) -> Self {
+        if matches!(field.name().as_str(), "dv_create_date" | "dv_create_time" | "dv_cmdline_args") {
+            return Self::Null;
+        }
+        let data_type = field.data_type();
+        if data_type == &DataType::Utf8View
+            && let Some(keys) = repeated(table.benchmark(), field.name(), scale)
+        {
+            return Self::Text(Arc::new(Vocabulary::new(keys)));
+        }
+        match representation {
+            Representation::Stream => Self::Kept(data_type.clone()),
+            Representation::Parquet if data_type == &DataType::Utf8View => Self::Kept(DataType::Utf8),
+            Representation::Parquet => match NumberRange::of(table.benchmark(), field.name(), data_type) {
+                Some(range) => Self::Number(range),
+                None => Self::Kept(data_type.clone()),
+            },
+        }
+    }
+
+    fn data_type(&self, generated: &DataType) -> DataType {
+        let dictionary =
+            |keys: Keys, values| DataType::Dictionary(Box::new(keys.data_type()), Box::new(values));
+        match self {
+            Self::Kept(data_type) => data_type.clone(),
+            Self::Null => generated.clone(),
+            Self::Text(vocabulary) => dictionary(vocabulary.keys(), DataType::Utf8),
+            Self::Number(range) => dictionary(range.keys(), generated.clone()),
+        }
+    }
+}
+
+/// Makes the columns of batches what they are to be.
+#[derive(Debug)]
+pub(crate) struct Converter {
+    columns: Arc<Columns>,
+    coders: Vec<Option<Coder>>,
+}
+
+impl Converter {
+    pub(crate) fn convert(&mut self, batch: &RecordBatch) -> Result<RecordBatch> {
+        let columns = &self.columns;
+        let wrong = |field: &Field, reason: String| Error::Generator {
+            table: columns.table.name(),
+            reason: format!("column {}: {reason}", field.name()),
+        };
+        let mut converted: Vec<ArrayRef> = Vec::with_capacity(columns.treatments.len());
+        let treated = batch.columns().iter().zip(&columns.treatments).zip(&mut self.coders);
+        for (((array, treatment), coder), field) in treated.zip(columns.schema.fields()) {
+            let array = without_needless_nulls(array);
+            converted.push(match (treatment, coder) {
+                (Treatment::Text(_), Some(coder)) => {
+                    let coded = match (array.as_string_view_opt(), array.as_dictionary_opt()) {
+                        (Some(text), _) => coder.encode(text),
+                        (_, Some(dictionary)) => coder.recode(dictionary),
+                        _ => Err(format!("{} where strings were promised", array.data_type())),
+                    };
+                    coded.map_err(|reason| wrong(field, reason))?
+                }
+                (Treatment::Number(range), _) => {
+                    range.encode(&array).map_err(|reason| wrong(field, reason))?
+                }
+                (Treatment::Null, _) => new_null_array(field.data_type(), array.len()),
+                (Treatment::Kept(data_type), _) if array.data_type() != data_type => {
+                    cast(&array, data_type).map_err(|error| wrong(field, error.to_string()))?
+                }
+                _ => array,
+            });
+        }
+        RecordBatch::try_new(columns.schema.clone(), converted)
+            .map_err(Error::arrow(format!("table {}", columns.table.name())))
+    }
+}
+
+/// Generators say of each value that it is there where all are.
+fn without_needless_nulls(array: &ArrayRef) -> ArrayRef {
+    match array.nulls() {
+        Some(nulls) if nulls.null_count() == 0 => match array.to_data().into_builder().nulls(None).build() {
+            Ok(data) => make_array(data),
+            Err(_) => array.clone(),
+        },
+        _ => array.clone(),
+    }
+}

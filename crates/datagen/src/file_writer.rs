@@ -1,0 +1,251 @@
+//! Writes the rows of one file: what threads can do with a chunk for themselves, and what is left to do in order.
+
+use std::sync::Arc;
+
+use arrow::{
+    array::RecordBatch,
+    compute::cast,
+    datatypes::{DataType, Field, Schema, SchemaRef},
+    ipc::writer::FileWriter as IpcWriter,
+};
+use async_trait::async_trait;
+use parking_lot::Mutex;
+use stylobate_columnar::{ColumnOptions, CsvEncoder, DictionaryEncoding, ParquetOptions, ParquetWriter};
+use stylobate_storage::{ByteSize, Result as StorageResult, Sink};
+
+use crate::{
+    Checksums, Error, FileFormat, Result, Table,
+    columns::Representation,
+    output::{Digest, Digesting},
+};
+
+/// Memory of the encoder of a Parquet file: it ends row groups early rather than take more.
+const MEMORY: ByteSize = ByteSize::mib(160);
+
+/// A chunk, ready to be written.
+pub(crate) struct Prepared {
+    pub(crate) sums: Checksums,
+    content: Content,
+}
+
+enum Content {
+    Batches(Vec<RecordBatch>),
+    Text(Vec<u8>),
+}
+
+/// Prepares chunks on one thread.
+pub(crate) struct Preparer {
+    table: Table,
+    format: FileFormat,
+    /// What is written, if it differs from what is made.
+    written: SchemaRef,
+    sums: Checksums,
+}
+
+/// Writes the chunks of one file.
+pub(crate) struct FileWriter {
+    encoder: Encoder,
+    digest: Arc<Mutex<Digesting>>,
+    name: String,
+}
+
+enum Encoder {
+    Parquet(Box<ParquetWriter>),
+    Csv(Box<dyn Sink>),
+    Arrow { ipc: Box<IpcWriter<Vec<u8>>>, sink: Box<dyn Sink> },
+}
+
+impl FileFormat {
+    /// What its columns are to be.
+    pub(crate) fn representation(self) -> Representation {
+        match self {
+            Self::Parquet { .. } => Representation::Parquet,
+            Self::Csv | Self::Arrow => Representation::Stream,
+        }
+    }
+
+    /// Prepares chunks of a table with these columns.
+    pub(crate) fn preparer(self, table: Table, schema: &SchemaRef) -> Preparer {
+        let written = match self {
+            Self::Parquet { .. } | Self::Csv => schema.clone(),
+            Self::Arrow => portable(schema),
+        };
+        Preparer { table, format: self, written, sums: Checksums::default() }
+    }
+}
+
+impl Preparer {
+    pub(crate) fn prepare(&mut self, batches: Vec<RecordBatch>) -> Result<Prepared> {
+        for batch in &batches {
+            let table = self.table.name();
+            self.sums.add(batch).map_err(|reason| Error::Generator { table, reason })?;
+        }
+        let content = match self.format {
+            FileFormat::Parquet { .. } => Content::Batches(batches),
+            FileFormat::Csv => {
+                let mut encoder = CsvEncoder::without_header(Vec::new());
+                batches.iter().try_for_each(|batch| encoder.write(batch))?;
+                Content::Text(encoder.into_inner())
+            }
+            FileFormat::Arrow => {
+                let batches = batches.iter().map(|batch| with_types(batch, &self.written));
+                Content::Batches(batches.collect::<Result<_>>()?)
+            }
+        };
+        Ok(Prepared { sums: self.sums.take(), content })
+    }
+}
+
+impl FileWriter {
+    /// A file with rows of these columns; `name` is what errors call it.
+    pub(crate) async fn new(
+        format: FileFormat,
+        schema: &SchemaRef,
+        threads: usize,
+        name: String,
+        sink: Box<dyn Sink>,
+    ) -> Result<Self> {
+        let digest = Arc::<Mutex<Digesting>>::default();
+        let mut sink: Box<dyn Sink> = Box::new(Digested { sink, digest: digest.clone() });
+        let encoder = match format {
+            FileFormat::Parquet { compression, row_group_rows } => {
+                let all = ColumnOptions::default().with_compression(compression);
+                let mut options = ParquetOptions::default()
+                    .with_row_group_rows(row_group_rows)
+                    .with_memory(MEMORY)
+                    .with_threads(threads)
+                    .with_all_columns(all.clone());
+                for field in schema.fields().iter().filter(|field| never_repeats(field)) {
+                    let plain = all.clone().with_dictionary(DictionaryEncoding::Off);
+                    options = options.with_column(field.name(), plain);
+                }
+                Encoder::Parquet(Box::new(ParquetWriter::new(sink, name.clone(), schema.clone(), options)?))
+            }
+            FileFormat::Csv => {
+                sink.write(&CsvEncoder::new(Vec::new(), schema)?.into_inner()).await?;
+                Encoder::Csv(sink)
+            }
+            FileFormat::Arrow => {
+                let ipc = IpcWriter::try_new(Vec::new(), &portable(schema)).map_err(Error::arrow(&name))?;
+                Encoder::Arrow { ipc: Box::new(ipc), sink }
+            }
+        };
+        Ok(Self { encoder, digest, name })
+    }
+
+    /// Appends a chunk.
+    pub(crate) async fn write(&mut self, chunk: Prepared) -> Result<()> {
+        match (&mut self.encoder, chunk.content) {
+            (Encoder::Parquet(writer), Content::Batches(batches)) => {
+                for batch in batches {
+                    writer.write(&batch).await?;
+                }
+            }
+            (Encoder::Arrow { ipc, sink }, Content::Batches(batches)) => {
+                for batch in batches {
+                    ipc.write(&batch).map_err(Error::arrow(&self.name))?;
+                    sink.write(ipc.get_ref()).await?;
+                    ipc.get_mut().clear();
+                }
+            }
+            (Encoder::Csv(sink), Content::Text(text)) => sink.write(&text).await?,
+            // The same format prepared it.
+            (Encoder::Csv(_), Content::Batches(_)) | (_, Content::Text(_)) => {}
+        }
+        Ok(())
+    }
+
+    /// Bytes that are on their way to the file so far.
+    pub(crate) fn bytes(&self) -> u64 {
+        match &self.encoder {
+            Encoder::Parquet(writer) => writer.bytes(),
+            Encoder::Csv(sink) | Encoder::Arrow { sink, .. } => sink.position(),
+        }
+    }
+
+    /// Writes what is left, and gives the file its name.
+    pub(crate) async fn finish(self) -> Result<Digest> {
+        match self.encoder {
+            Encoder::Parquet(writer) => {
+                writer.finish().await?;
+            }
+            Encoder::Csv(sink) => {
+                sink.finish().await?;
+            }
+            Encoder::Arrow { mut ipc, mut sink } => {
+                ipc.finish().map_err(Error::arrow(&self.name))?;
+                sink.write(ipc.get_ref()).await?;
+                sink.finish().await?;
+            }
+        }
+        Ok(self.digest.lock().finish())
+    }
+}
+
+/// Whether a try to find repetitions would only cost time: keys, prices and comments of large tables.
+fn never_repeats(field: &Field) -> bool {
+    matches!(
+        field.name().as_str(),
+        "l_extendedprice"
+            | "l_comment"
+            | "o_orderkey"
+            | "o_totalprice"
+            | "o_comment"
+            | "ps_comment"
+            | "c_custkey"
+            | "c_name"
+            | "c_address"
+            | "c_phone"
+            | "c_acctbal"
+            | "c_comment"
+            | "s_suppkey"
+            | "s_name"
+            | "s_address"
+            | "s_phone"
+            | "s_acctbal"
+            | "s_comment"
+            | "p_partkey"
+            | "p_name"
+    )
+}
+
+/// The columns with plain strings in place of views and dictionaries, which few readers of Arrow files take.
+fn portable(schema: &SchemaRef) -> SchemaRef {
+    let plain = |data_type: &DataType| match data_type {
+        DataType::Utf8View | DataType::Dictionary(..) => DataType::Utf8,
+        other => other.clone(),
+    };
+    let fields = schema.fields().iter();
+    let fields = fields.map(|field| Field::clone(field).with_data_type(plain(field.data_type())));
+    Arc::new(Schema::new(fields.collect::<Vec<_>>()))
+}
+
+fn with_types(batch: &RecordBatch, schema: &SchemaRef) -> Result<RecordBatch> {
+    let columns = batch.columns().iter().zip(schema.fields());
+    let columns = columns.map(|(column, field)| cast(column, field.data_type()));
+    let columns = columns.collect::<Result<_, _>>().map_err(Error::arrow("strings"))?;
+    RecordBatch::try_new(schema.clone(), columns).map_err(Error::arrow("strings"))
+}
+
+/// A sink that hashes what it passes on.
+struct Digested {
+    sink: Box<dyn Sink>,
+    digest: Arc<Mutex<Digesting>>,
+}
+
+#[deny(clippy::missing_trait_methods)]
+#[async_trait]
+impl Sink for Digested {
+    async fn write(&mut self, bytes: &[u8]) -> StorageResult<()> {
+        self.digest.lock().add(bytes);
+        self.sink.write(bytes).await
+    }
+
+    fn position(&self) -> u64 {
+        self.sink.position()
+    }
+
+    async fn finish(self: Box<Self>) -> StorageResult<u64> {
+        self.sink.finish().await
+    }
+}

@@ -1,0 +1,222 @@
+//! A run: the files of a benchmark, one after another, and a manifest that says what is in them.
+//!
+//! The manifest is written before the first file and after each of them. A run that finds the manifest of one that was
+//! asked for the same goes on with it: files that are still as the manifest says, by their size and the hash of their
+//! bytes, are kept, and the others are made.
+
+use std::num::NonZeroUsize;
+
+use crate::{
+    Benchmark, Checksums, Error, FileFormat, Manifest, Output, Part, Result, Run, Scale, Table,
+    columns::Columns,
+    file_writer::FileWriter,
+    manifest::{ColumnEntry, FileEntry, PlannedFile, hexadecimal},
+    output::Digest,
+    stream::chunks,
+};
+
+/// What is to be made.
+#[derive(Clone, Debug)]
+pub struct GenerateRequest {
+    run: Run,
+    threads: usize,
+    overwrite: bool,
+}
+
+/// How far a run is.
+#[derive(Clone, Debug, PartialEq, Eq)]
+#[non_exhaustive]
+pub enum Event {
+    /// A file of an earlier run is as it should be.
+    Kept(FileEntry),
+    /// Of the file that is being written, so many rows more, and so many bytes.
+    Rows {
+        /// Rows more.
+        rows: u64,
+        /// Bytes more.
+        bytes: u64,
+    },
+    /// A file is whole.
+    Written(FileEntry),
+}
+
+impl GenerateRequest {
+    /// All tables of a benchmark, whole.
+    pub fn new(benchmark: Benchmark, scale: Scale) -> Self {
+        let tables = benchmark.tables().iter().map(|table| table.name().to_owned()).collect();
+        let generator = match benchmark {
+            Benchmark::TpcH => "tpchgen 4.0",
+            Benchmark::TpcDs => "tpcdsgen 4.0",
+        };
+        let generator = generator.to_owned();
+        let run =
+            Run { benchmark, scale, generator, tables, parts: 1, part: None, format: FileFormat::PARQUET };
+        let threads = std::thread::available_parallelism().map_or(1, NonZeroUsize::get);
+        Self { run, threads, overwrite: false }
+    }
+
+    /// Only these tables, in the order in which they are always made. Fails with [`Error::NoSuchTable`]. Default: all
+    /// of them.
+    pub fn with_tables<S: AsRef<str>>(mut self, names: &[S]) -> Result<Self> {
+        let tables = names.iter().map(|name| self.run.benchmark.table(name.as_ref()));
+        let tables: Vec<Table> = tables.collect::<Result<_>>()?;
+        let wanted = self.run.benchmark.tables().into_iter().filter(|table| tables.contains(table));
+        self.run.tables = wanted.map(|table| table.name().to_owned()).collect();
+        Ok(self)
+    }
+
+    /// A file for each of so many parts, or for one of them. Tables that are too small to be cut belong to part 1.
+    /// Fails with [`Error::Part`]. Default: one part.
+    pub fn with_parts(mut self, parts: u32, part: Option<u32>) -> Result<Self> {
+        Part::new(part.unwrap_or(1), parts)?;
+        (self.run.parts, self.run.part) = (parts, part);
+        Ok(self)
+    }
+
+    /// How the files are written. Default: [`FileFormat::PARQUET`].
+    pub fn with_format(mut self, format: FileFormat) -> Self {
+        self.run.format = format;
+        self
+    }
+
+    /// Threads that make rows, and as many that encode them where the format allows it. With one, rows are made and
+    /// encoded in turns. Default: as many as the machine has cores.
+    pub fn with_threads(mut self, threads: usize) -> Self {
+        self.threads = threads.max(1);
+        self
+    }
+
+    /// Whether what is there is replaced. Default: no.
+    pub fn with_overwrite(mut self, overwrite: bool) -> Self {
+        self.overwrite = overwrite;
+        self
+    }
+
+    /// Rows of all files, about.
+    pub fn estimated_rows(&self) -> Result<u64> {
+        let rows = |file: PlannedFile| file.table.estimated_rows(self.run.scale, file.part);
+        self.run.files()?.into_iter().map(rows).sum()
+    }
+
+    /// Makes the files. Nothing is written where the output holds something else ([`Error::Occupied`]). Dropped or
+    /// failed, it leaves whole files only, and can be repeated to go on. Must be used within a tokio runtime.
+    pub async fn generate(&self, output: &Output, observe: impl Fn(Event)) -> Result<Manifest> {
+        let mut manifest = self.begin(output).await?;
+        let planned = self.run.files()?;
+        let known = std::mem::take(&mut manifest.files);
+        let mut missing = Vec::new();
+        for file in planned {
+            let entry = known.iter().find(|entry| entry.path == file.path);
+            match entry {
+                Some(entry) if is_as_noted(output, entry).await? => {
+                    observe(Event::Kept(entry.clone()));
+                    manifest.files.push(entry.clone());
+                }
+                _ => missing.push(file),
+            }
+        }
+        if missing.is_empty() && manifest.complete {
+            return Ok(manifest);
+        }
+        manifest.complete = false;
+        manifest.write(output).await?;
+        for file in missing {
+            let entry = self.file(&file, output, &observe).await?;
+            manifest.files.push(entry.clone());
+            manifest.write(output).await?;
+            observe(Event::Written(entry));
+        }
+        let order = |entry: &FileEntry| self.run.tables.iter().position(|name| *name == entry.table);
+        manifest.files.sort_by_key(|entry| (order(entry), entry.part));
+        manifest.complete = true;
+        manifest.write(output).await?;
+        Ok(manifest)
+    }
+
+    /// The manifest to go on with, or a new one.
+    async fn begin(&self, output: &Output) -> Result<Manifest> {
+        let fresh = Manifest::new(self.run.clone());
+        if self.overwrite {
+            return Ok(fresh);
+        }
+        let occupied = |reason: String| Error::Occupied { output: output.name().to_owned(), reason };
+        if let Some(found) = Manifest::read(output, &self.run.manifest()).await? {
+            return match self.run.difference(&found.run) {
+                None => Ok(found),
+                Some(difference) => Err(occupied(format!("holds another run: {difference}"))),
+            };
+        }
+        // Other parts of the same may be there.
+        let names = output.names().await?;
+        let manifests = names.iter().filter(|name| self.run.part.is_some() && is_manifest_of_part(name));
+        let mut has_other_parts = false;
+        for name in manifests {
+            let Some(found) = Manifest::read(output, name).await? else { continue };
+            if let Some(difference) = self.run.difference(&found.run) {
+                return Err(occupied(format!("holds another run: {difference}")));
+            }
+            has_other_parts = true;
+        }
+        if has_other_parts {
+            return Ok(fresh);
+        }
+        match names.first() {
+            None => Ok(fresh),
+            Some(name) => Err(occupied(format!("not empty ({name} is there), and no run that could go on"))),
+        }
+    }
+
+    async fn file(&self, file: &PlannedFile, output: &Output, observe: &impl Fn(Event)) -> Result<FileEntry> {
+        let (format, table) = (self.run.format, file.table);
+        let columns = Columns::new(table, self.run.scale, format.representation());
+        let schema = columns.schema();
+        let mut chunks = chunks(table, self.run.scale, file.part, self.threads, &columns, || {
+            let mut preparer = format.preparer(table, schema);
+            move |batches| preparer.prepare(batches)
+        })?;
+        let sink = output.sink(&file.path).await?;
+        let name = output.name_of(&file.path);
+        let mut writer = FileWriter::new(format, schema, self.threads, name, sink).await?;
+        let (mut sums, mut bytes) = (Checksums::with_columns(schema.fields().len()), 0);
+        loop {
+            let taken = tokio::task::spawn_blocking(move || {
+                let chunk = chunks.next();
+                (chunks, chunk)
+            });
+            let (rest, chunk) = taken.await.map_err(|error| Error::Ended { reason: error.to_string() })?;
+            chunks = rest;
+            let Some(chunk) = chunk else { break };
+            let chunk = chunk.map_err(|reason| Error::Generator { table: table.name(), reason })?;
+            sums.merge(&chunk.sums);
+            let rows = chunk.sums.rows();
+            writer.write(chunk).await?;
+            observe(Event::Rows { rows, bytes: writer.bytes() - bytes });
+            bytes = writer.bytes();
+        }
+        let digest = writer.finish().await?;
+        observe(Event::Rows { rows: 0, bytes: digest.bytes.saturating_sub(bytes) });
+        let columns = schema.fields().iter().zip(sums.sums());
+        Ok(FileEntry {
+            path: file.path.clone(),
+            table: table.name().to_owned(),
+            part: file.part.number(),
+            rows: sums.rows(),
+            bytes: digest.bytes,
+            xxh3: hexadecimal(digest.xxh3),
+            columns: columns
+                .map(|(field, sum)| ColumnEntry { name: field.name().clone(), checksum: hexadecimal(sum) })
+                .collect(),
+        })
+    }
+}
+
+fn is_manifest_of_part(name: &str) -> bool {
+    name.starts_with("manifest.") && name.ends_with(".json") && name.contains("-of-")
+}
+
+/// Whether a file still has the bytes that it was written with.
+async fn is_as_noted(output: &Output, entry: &FileEntry) -> Result<bool> {
+    let digest = output.digest(&entry.path).await?;
+    let is = |digest: Digest| digest.bytes == entry.bytes && hexadecimal(digest.xxh3) == entry.xxh3;
+    Ok(digest.is_some_and(is))
+}

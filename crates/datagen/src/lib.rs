@@ -1,0 +1,50 @@
+//! TPC-H and TPC-DS tables as Arrow streams and as files.
+//!
+//! ```
+//! use stylobate_datagen::{Benchmark, Part, Scale};
+//!
+//! let lineitem = Benchmark::TpcH.table("lineitem")?;
+//! let batches = lineitem.stream(Scale::new(0.01)?, Part::WHOLE, 2)?;
+//! assert!(batches.schema().field_with_name("l_shipmode")?.data_type().is_dictionary());
+//! let rows = batches.map(|batch| batch.map(|batch| batch.num_rows())).sum::<Result<usize, _>>()?;
+//! assert_eq!(rows, 60_175);
+//! # Ok::<_, Box<dyn std::error::Error>>(())
+//! ```
+
+mod benchmark;
+mod checksum;
+mod chunk;
+mod columns;
+mod error;
+mod file_format;
+mod file_writer;
+mod generate;
+mod lineitem;
+mod manifest;
+mod number_range;
+mod ordered;
+mod output;
+mod part;
+mod read_arrow;
+mod read_csv;
+mod repeated;
+mod scale;
+mod stream;
+mod table;
+mod tpcds;
+mod tpch;
+mod verify;
+mod vocabulary;
+
+pub use benchmark::Benchmark;
+pub use checksum::Checksums;
+pub use error::{Error, Result};
+pub use file_format::FileFormat;
+pub use generate::{Event, GenerateRequest};
+pub use manifest::{ColumnEntry, FileEntry, Manifest, Run};
+pub use output::Output;
+pub use part::Part;
+pub use scale::Scale;
+pub use stream::TableStream;
+pub use table::Table;
+pub use verify::{Verdict, verify};

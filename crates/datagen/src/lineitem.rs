@@ -1,0 +1,175 @@
+//! The rows of lineitem, put straight into their columns. It has most of the rows of TPC-H, and to gather them as rows
+//! first and to look their words up afterwards would cost a quarter of the time.
+
+use std::sync::{Arc, LazyLock};
+
+use arrow::{
+    array::{
+        ArrayRef, Date32Array, Decimal128Array, DictionaryArray, Int32Array, Int64Array, RecordBatch,
+        StringArray, StringBuilder, UInt8Array,
+    },
+    datatypes::{DataType, Field, Schema, SchemaRef, UInt8Type},
+    error::ArrowError,
+};
+use tpchgen::generators::{LineItemGenerator, LineItemGeneratorIterator};
+use tpchgen_arrow::LineItemArrow;
+
+use crate::chunk::BATCH_ROWS;
+
+/// Bytes of a comment, on average, and some more.
+const COMMENT: usize = 28;
+/// Type of money.
+const PRECISION: u8 = 15;
+const SCALE: i8 = 2;
+
+/// The batches of lineitem, with words as dictionaries and plain strings as comments.
+pub(crate) struct LineItems {
+    rows: LineItemGeneratorIterator<'static>,
+    flags: Words,
+    statuses: Words,
+    instructions: Words,
+    modes: Words,
+}
+
+impl LineItems {
+    pub(crate) fn new(generator: LineItemGenerator<'static>) -> Self {
+        let (flags, statuses, instructions, modes) = Default::default();
+        Self { rows: generator.iter(), flags, statuses, instructions, modes }
+    }
+}
+
+impl Iterator for LineItems {
+    type Item = Result<RecordBatch, ArrowError>;
+
+    fn next(&mut self) -> Option<Self::Item> {
+        let mut orders: Vec<i64> = Vec::with_capacity(BATCH_ROWS);
+        let mut parts: Vec<i64> = Vec::with_capacity(BATCH_ROWS);
+        let mut suppliers: Vec<i64> = Vec::with_capacity(BATCH_ROWS);
+        let mut numbers: Vec<i32> = Vec::with_capacity(BATCH_ROWS);
+        let mut money = [const { Vec::new() }; 4];
+        money.iter_mut().for_each(|column: &mut Vec<i128>| column.reserve(BATCH_ROWS));
+        let [quantities, prices, discounts, taxes] = &mut money;
+        let mut days = [const { Vec::new() }; 3];
+        days.iter_mut().for_each(|column: &mut Vec<i32>| column.reserve(BATCH_ROWS));
+        let [shipped, committed, received] = &mut days;
+        let mut comments = StringBuilder::with_capacity(BATCH_ROWS, BATCH_ROWS * COMMENT);
+        for row in self.rows.by_ref().take(BATCH_ROWS) {
+            orders.push(row.l_orderkey);
+            parts.push(row.l_partkey);
+            suppliers.push(row.l_suppkey);
+            numbers.push(row.l_linenumber);
+            quantities.push(i128::from(row.l_quantity * 100));
+            prices.push(i128::from(row.l_extendedprice.into_inner()));
+            discounts.push(i128::from(row.l_discount.into_inner()));
+            taxes.push(i128::from(row.l_tax.into_inner()));
+            self.flags.push(row.l_returnflag);
+            self.statuses.push(row.l_linestatus);
+            shipped.push(row.l_shipdate.to_unix_epoch());
+            committed.push(row.l_commitdate.to_unix_epoch());
+            received.push(row.l_receiptdate.to_unix_epoch());
+            self.instructions.push(row.l_shipinstruct);
+            self.modes.push(row.l_shipmode);
+            comments.append_value(row.l_comment);
+        }
+        if orders.is_empty() {
+            return None;
+        }
+        let keys: [ArrayRef; 4] = [
+            Arc::new(Int64Array::from(orders)),
+            Arc::new(Int64Array::from(parts)),
+            Arc::new(Int64Array::from(suppliers)),
+            Arc::new(Int32Array::from(numbers)),
+        ];
+        Some(self.batch(keys, money, days, comments.finish()))
+    }
+}
+
+impl LineItems {
+    fn batch(
+        &mut self,
+        keys: [ArrayRef; 4],
+        money: [Vec<i128>; 4],
+        days: [Vec<i32>; 3],
+        comments: StringArray,
+    ) -> Result<RecordBatch, ArrowError> {
+        let mut columns: Vec<ArrayRef> = keys.into();
+        for column in money {
+            let column = Decimal128Array::from(column).with_precision_and_scale(PRECISION, SCALE)?;
+            columns.push(Arc::new(column));
+        }
+        columns.extend([self.flags.take()?, self.statuses.take()?]);
+        columns.extend(days.map(|column| Arc::new(Date32Array::from(column)) as ArrayRef));
+        columns.extend([self.instructions.take()?, self.modes.take()?, Arc::new(comments)]);
+        RecordBatch::try_new(SCHEMA.clone(), columns)
+    }
+}
+
+/// The columns as they come out here.
+static SCHEMA: LazyLock<SchemaRef> = LazyLock::new(|| {
+    let schema = LineItemArrow::schema_ref();
+    let data_type = |field: &Field| match field.name().as_str() {
+        "l_comment" => DataType::Utf8,
+        _ if field.data_type() == &DataType::Utf8View => {
+            DataType::Dictionary(Box::new(DataType::UInt8), Box::new(DataType::Utf8))
+        }
+        _ => field.data_type().clone(),
+    };
+    let fields = schema.fields().iter().map(|field| Field::clone(field).with_data_type(data_type(field)));
+    Arc::new(Schema::new(fields.collect::<Vec<_>>()))
+});
+
+/// Words of which there are few, each at few places in memory: one that is at a known place needs not be read.
+struct Words {
+    places: Vec<Place>,
+    codes: Vec<u8>,
+    texts: Vec<&'static str>,
+}
+
+const PLACES: usize = 64;
+
+#[derive(Clone, Copy, Default)]
+struct Place {
+    address: usize,
+    length: usize,
+    code: u8,
+}
+
+impl Default for Words {
+    fn default() -> Self {
+        Self { places: vec![Place::default(); PLACES], codes: Vec::new(), texts: Vec::new() }
+    }
+}
+
+impl Words {
+    fn push(&mut self, text: &'static str) {
+        let (address, length) = (text.as_ptr() as usize, text.len());
+        let at = (address ^ address >> 6) % PLACES;
+        let known = self.places.get(at).filter(|place| place.address == address && place.length == length);
+        let code = match known {
+            Some(place) => place.code,
+            None => self.learn(text, at, Place { address, length, code: 0 }),
+        };
+        self.codes.push(code);
+    }
+
+    /// The code of a word at a place that is new, or whose turn it is again.
+    fn learn(&mut self, text: &'static str, at: usize, place: Place) -> u8 {
+        let known = self.texts.iter().position(|known| *known == text);
+        let code = known.unwrap_or_else(|| {
+            self.texts.push(text);
+            self.texts.len() - 1
+        });
+        let code = u8::try_from(code).unwrap_or(u8::MAX);
+        if let Some(slot) = self.places.get_mut(at) {
+            *slot = Place { code, ..place };
+        }
+        code
+    }
+
+    /// The words so far as an array.
+    fn take(&mut self) -> Result<ArrayRef, ArrowError> {
+        let codes = std::mem::replace(&mut self.codes, Vec::with_capacity(BATCH_ROWS));
+        let values = Arc::new(StringArray::from_iter_values(&self.texts));
+        Ok(Arc::new(DictionaryArray::<UInt8Type>::try_new(UInt8Array::from(codes), values)?))
+    }
+}

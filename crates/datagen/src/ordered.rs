@@ -1,0 +1,194 @@
+//! Work that several threads do and that is taken in order: none begins what is far from its turn, so that what waits
+//! to be taken is bounded.
+
+use std::{
+    collections::HashMap,
+    panic::{AssertUnwindSafe, catch_unwind},
+    sync::Arc,
+    thread,
+};
+
+use parking_lot::{Condvar, Mutex};
+
+/// Does the piece of work of this number.
+pub(crate) type Work<T> = Box<dyn FnMut(usize) -> Result<T, String> + Send>;
+
+/// The pieces, in order. Dropped, the threads end when they are done with what they are at.
+pub(crate) struct Ordered<T> {
+    count: usize,
+    next: usize,
+    workers: Workers<T>,
+}
+
+enum Workers<T> {
+    /// Whoever takes it does it.
+    Taker(Work<T>),
+    Threads(Arc<Shared<T>>),
+}
+
+struct Shared<T> {
+    state: Mutex<State<T>>,
+    /// Something was done.
+    done: Condvar,
+    /// Something was taken.
+    taken: Condvar,
+    count: usize,
+    /// How many pieces may be under way or wait.
+    ahead: usize,
+}
+
+struct State<T> {
+    begun: usize,
+    taken: usize,
+    waiting: HashMap<usize, Result<T, String>>,
+    is_given_up: bool,
+}
+
+impl<T: Send + 'static> Ordered<T> {
+    /// `count` pieces of work, done by so many threads. Each thread has a `worker` of its own.
+    pub(crate) fn new(count: usize, threads: usize, worker: impl Fn() -> Work<T>) -> Self {
+        let threads = threads.min(count);
+        if threads <= 1 {
+            return Self { count, next: 0, workers: Workers::Taker(worker()) };
+        }
+        let state = State { begun: 0, taken: 0, waiting: HashMap::new(), is_given_up: false };
+        let shared = Arc::new(Shared {
+            state: Mutex::new(state),
+            done: Condvar::new(),
+            taken: Condvar::new(),
+            count,
+            ahead: 2 * threads + 1,
+        });
+        for _ in 0..threads {
+            let (shared, work) = (shared.clone(), worker());
+            let spawned = thread::Builder::new().name("stylobate-datagen".to_owned()).spawn({
+                let shared = shared.clone();
+                move || shared.run(work)
+            });
+            if spawned.is_err() {
+                // Without any thread, whoever takes it does it.
+                shared.give_up();
+                return Self { count, next: 0, workers: Workers::Taker(worker()) };
+            }
+        }
+        Self { count, next: 0, workers: Workers::Threads(shared) }
+    }
+
+    /// The next piece, once it is done; `None` after the last, and after one that failed.
+    pub(crate) fn next(&mut self) -> Option<Result<T, String>> {
+        if self.next >= self.count {
+            return None;
+        }
+        let number = self.next;
+        let done = match &mut self.workers {
+            Workers::Taker(work) => guarded(work, number),
+            Workers::Threads(shared) => shared.take(number),
+        };
+        self.next = if done.is_ok() { number + 1 } else { self.count };
+        Some(done)
+    }
+}
+
+impl<T> Drop for Ordered<T> {
+    fn drop(&mut self) {
+        if let Workers::Threads(shared) = &self.workers {
+            shared.give_up();
+        }
+    }
+}
+
+impl<T> Shared<T> {
+    fn run(&self, mut work: Work<T>) {
+        while let Some(number) = self.begin() {
+            let done = guarded(&mut work, number);
+            self.state.lock().waiting.insert(number, done);
+            self.done.notify_one();
+        }
+    }
+
+    fn begin(&self) -> Option<usize> {
+        let mut state = self.state.lock();
+        while !state.is_given_up && state.begun < self.count && state.begun >= state.taken + self.ahead {
+            self.taken.wait(&mut state);
+        }
+        let number = state.begun;
+        state.begun += 1;
+        (!state.is_given_up && number < self.count).then_some(number)
+    }
+
+    fn take(&self, number: usize) -> Result<T, String> {
+        let mut state = self.state.lock();
+        loop {
+            if let Some(done) = state.waiting.remove(&number) {
+                state.taken += 1;
+                drop(state);
+                self.taken.notify_one();
+                return done;
+            }
+            self.done.wait(&mut state);
+        }
+    }
+
+    fn give_up(&self) {
+        self.state.lock().is_given_up = true;
+        self.taken.notify_all();
+    }
+}
+
+/// A thread that breaks down would be waited for in vain.
+fn guarded<T>(work: &mut Work<T>, number: usize) -> Result<T, String> {
+    catch_unwind(AssertUnwindSafe(|| work(number)))
+        .unwrap_or_else(|_| Err("the generator gave up".to_owned()))
+}
+
+#[cfg(test)]
+mod tests {
+    use std::time::Duration;
+
+    use super::*;
+
+    fn numbers(count: usize, threads: usize) -> Ordered<usize> {
+        Ordered::new(count, threads, || {
+            Box::new(|number| {
+                thread::sleep(Duration::from_micros(if number % 3 == 0 { 300 } else { 10 }));
+                Ok(number)
+            })
+        })
+    }
+
+    #[test]
+    fn pieces_come_in_order_whoever_does_them() {
+        for threads in [1, 2, 5] {
+            let mut ordered = numbers(50, threads);
+            let all: Vec<_> = std::iter::from_fn(|| ordered.next()).map(Result::unwrap).collect();
+            assert_eq!(all, (0..50).collect::<Vec<_>>());
+        }
+        assert!(numbers(0, 2).next().is_none());
+    }
+
+    #[test]
+    fn a_failure_is_the_last_that_comes_and_a_breakdown_is_one() {
+        for threads in [1, 2] {
+            let mut ordered = Ordered::new(9, threads, || {
+                Box::new(|number| if number == 2 { panic!("on purpose") } else { Ok(number) })
+            });
+            assert_eq!((ordered.next(), ordered.next()), (Some(Ok(0)), Some(Ok(1))));
+            assert!(ordered.next().unwrap().is_err() && ordered.next().is_none());
+        }
+    }
+
+    #[test]
+    fn nobody_runs_far_ahead_of_who_takes() {
+        let begun = Arc::new(Mutex::new(0));
+        let mut ordered = Ordered::new(100, 2, || {
+            let begun = begun.clone();
+            Box::new(move |number| {
+                *begun.lock() += 1;
+                Ok(number)
+            })
+        });
+        ordered.next().unwrap().unwrap();
+        thread::sleep(Duration::from_millis(50));
+        assert!(*begun.lock() <= 6);
+    }
+}

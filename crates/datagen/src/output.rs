@@ -1,0 +1,249 @@
+//! Where files go and are read back from: a folder, or what lies below the URL of an object store.
+
+use std::{
+    fs::File,
+    hash::Hasher,
+    io::{self, Read},
+    path::PathBuf,
+    sync::Arc,
+};
+
+use bytes::Bytes;
+use futures::{StreamExt, TryStreamExt};
+use object_store::{ObjectStoreExt, path::Path};
+use stylobate_storage::{
+    Error as StorageError, Origin, RequestOptions, Sink, SinkKind, SinkOptions, Sinks, without_credentials,
+};
+use url::Url;
+
+use crate::{Error, Result};
+
+/// Bytes of a local file that are read at a time.
+const READ_AT_ONCE: usize = 1 << 20;
+
+/// A folder or a prefix of a bucket.
+#[derive(Clone, Debug)]
+pub struct Output {
+    name: String,
+    place: Place,
+    sinks: Sinks,
+}
+
+#[derive(Clone, Debug)]
+enum Place {
+    /// It is made with its first file.
+    Folder(PathBuf),
+    Store(Origin),
+}
+
+/// The size of a file and the hash of its bytes.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(crate) struct Digest {
+    pub(crate) bytes: u64,
+    pub(crate) xxh3: u64,
+}
+
+impl Output {
+    /// A folder, which need not be there yet, or `s3://`, `gs://`, `az://` and the like, with `options` as
+    /// [`Origin::parse`] takes them. Local files are written by `sink`.
+    pub fn open(url: &str, options: &[(String, String)], sink: SinkKind) -> Result<Self> {
+        let name = without_credentials(url).trim_end_matches('/').to_owned();
+        let place = match url.contains("://") {
+            true if url.starts_with("file:") => {
+                let path = Url::parse(url).ok().and_then(|url| url.to_file_path().ok());
+                let wrong =
+                    || Error::Output { output: name.clone(), reason: "no path of this machine".to_owned() };
+                Place::Folder(path.ok_or_else(wrong)?)
+            }
+            true => Place::Store(Origin::parse(url, options, &RequestOptions::default())?),
+            false => Place::Folder(PathBuf::from(url)),
+        };
+        if let Place::Folder(folder) = &place
+            && folder.exists()
+            && !folder.is_dir()
+        {
+            return Err(Error::Output {
+                output: name,
+                reason: "a file, where a folder was expected".to_owned(),
+            });
+        }
+        Ok(Self { name, place, sinks: Sinks::new(SinkOptions::default().with_kind(sink)) })
+    }
+
+    /// Its path or URL, without credentials.
+    pub fn name(&self) -> &str {
+        &self.name
+    }
+
+    /// The path or URL of a file in it.
+    pub(crate) fn name_of(&self, path: &str) -> String {
+        format!("{}/{path}", self.name)
+    }
+
+    /// Takes the bytes of a file.
+    pub(crate) async fn sink(&self, path: &str) -> Result<Box<dyn Sink>> {
+        Ok(match &self.place {
+            Place::Folder(folder) => self.sinks.file(&folder.join(path)).await?,
+            Place::Store(origin) => self.sinks.object(origin.store().clone(), Path::from(path)),
+        })
+    }
+
+    /// All bytes of a small file.
+    pub(crate) async fn read(&self, path: &str) -> Result<Bytes> {
+        let fail = |error| StorageError::from_origin(&self.name_of(path), error);
+        match &self.place {
+            Place::Folder(folder) => {
+                let read = tokio::fs::read(folder.join(path)).await;
+                Ok(read.map(Bytes::from).map_err(|error| self.unread(path, error))?)
+            }
+            Place::Store(origin) => {
+                let got = origin.store().get(&Path::from(path)).await.map_err(fail)?;
+                Ok(got.bytes().await.map_err(fail)?)
+            }
+        }
+    }
+
+    /// Names of what is directly within, folders too. Hidden files count for nothing.
+    pub(crate) async fn names(&self) -> Result<Vec<String>> {
+        let mut names: Vec<String> = match &self.place {
+            Place::Folder(folder) => match std::fs::read_dir(folder) {
+                Ok(entries) => {
+                    let names = entries.map(|entry| Ok(entry?.file_name().to_string_lossy().into_owned()));
+                    names.collect::<io::Result<_>>().map_err(|error| self.unread("", error))?
+                }
+                Err(error) if error.kind() == io::ErrorKind::NotFound => Vec::new(),
+                Err(error) => return Err(self.unread("", error).into()),
+            },
+            Place::Store(origin) => {
+                let listed = origin.store().list_with_delimiter(None).await;
+                let listed = listed.map_err(|error| StorageError::from_origin(&self.name, error))?;
+                let objects = listed.objects.into_iter().filter(|object| object.size > 0);
+                let paths = listed.common_prefixes.into_iter().chain(objects.map(|object| object.location));
+                paths.filter_map(|path| path.filename().map(str::to_owned)).collect()
+            }
+        };
+        names.retain(|name| !name.starts_with('.'));
+        names.sort_unstable();
+        Ok(names)
+    }
+
+    /// The size and hash of a file; `None` if it is not there.
+    pub(crate) async fn digest(&self, path: &str) -> Result<Option<Digest>> {
+        match self.digest_of(path).await {
+            Ok(digest) => Ok(Some(digest)),
+            Err(Error::Storage(StorageError::NotFound { .. })) => Ok(None),
+            Err(error) => Err(error),
+        }
+    }
+
+    async fn digest_of(&self, path: &str) -> Result<Digest> {
+        let fail = |error| StorageError::from_origin(&self.name_of(path), error);
+        let mut digest = Digesting::default();
+        match &self.place {
+            Place::Folder(folder) => {
+                let file = folder.join(path);
+                let read = tokio::task::spawn_blocking(move || {
+                    let (mut file, mut buffer) = (File::open(file)?, vec![0; READ_AT_ONCE]);
+                    loop {
+                        let read = file.read(&mut buffer)?;
+                        if read == 0 {
+                            return Ok(digest.finish());
+                        }
+                        digest.add(buffer.get(..read).unwrap_or_default());
+                    }
+                });
+                let read = read.await.map_err(|error| Error::Ended { reason: error.to_string() })?;
+                Ok(read.map_err(|error: io::Error| self.unread(path, error))?)
+            }
+            Place::Store(origin) => {
+                let mut stream = origin.store().get(&Path::from(path)).await.map_err(fail)?.into_stream();
+                while let Some(bytes) = stream.next().await.transpose().map_err(fail)? {
+                    digest.add(&bytes);
+                }
+                Ok(digest.finish())
+            }
+        }
+    }
+
+    /// The bytes of a file, one after another, for a thread that may wait.
+    pub(crate) async fn reader(&self, path: &str) -> Result<Box<dyn Read + Send>> {
+        let fail = |error| StorageError::from_origin(&self.name_of(path), error);
+        Ok(match &self.place {
+            Place::Folder(folder) => {
+                let file = File::open(folder.join(path)).map_err(|error| self.unread(path, error))?;
+                Box::new(io::BufReader::with_capacity(READ_AT_ONCE, file))
+            }
+            Place::Store(origin) => {
+                let got = origin.store().get(&Path::from(path)).await.map_err(fail)?;
+                let stream = got.into_stream().map_err(io::Error::from);
+                Box::new(Pulled {
+                    stream: Box::pin(stream),
+                    left: Bytes::new(),
+                    runtime: tokio::runtime::Handle::current(),
+                })
+            }
+        })
+    }
+
+    /// What scans read from.
+    pub(crate) fn origin(&self) -> Result<Origin> {
+        Ok(match &self.place {
+            Place::Folder(folder) => {
+                Origin::parse(&folder.to_string_lossy(), &[], &RequestOptions::default())?
+            }
+            Place::Store(origin) => origin.clone(),
+        })
+    }
+
+    fn unread(&self, path: &str, error: io::Error) -> StorageError {
+        let path = self.name_of(path);
+        match error.kind() {
+            io::ErrorKind::NotFound | io::ErrorKind::NotADirectory => StorageError::NotFound { path },
+            _ => {
+                let source = object_store::Error::Generic { store: "folder", source: error.into() };
+                StorageError::Origin { path, source: Arc::new(source) }
+            }
+        }
+    }
+}
+
+/// Counts and hashes bytes.
+#[derive(Clone, Default)]
+pub(crate) struct Digesting {
+    bytes: u64,
+    hasher: twox_hash::xxhash3_64::Hasher,
+}
+
+impl Digesting {
+    pub(crate) fn add(&mut self, bytes: &[u8]) {
+        self.bytes += bytes.len() as u64;
+        self.hasher.write(bytes);
+    }
+
+    pub(crate) fn finish(&self) -> Digest {
+        Digest { bytes: self.bytes, xxh3: self.hasher.finish() }
+    }
+}
+
+/// The bytes of an object, for a thread that may wait.
+struct Pulled {
+    stream: futures::stream::BoxStream<'static, io::Result<Bytes>>,
+    left: Bytes,
+    runtime: tokio::runtime::Handle,
+}
+
+impl Read for Pulled {
+    fn read(&mut self, buffer: &mut [u8]) -> io::Result<usize> {
+        while self.left.is_empty() {
+            match self.runtime.block_on(self.stream.next()).transpose()? {
+                Some(bytes) => self.left = bytes,
+                None => return Ok(0),
+            }
+        }
+        let some = self.left.split_to(self.left.len().min(buffer.len()));
+        if let Some(place) = buffer.get_mut(..some.len()) {
+            place.copy_from_slice(&some);
+        }
+        Ok(some.len())
+    }
+}

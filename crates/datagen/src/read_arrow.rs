@@ -1,0 +1,55 @@
+//! Reads Arrow IPC files back, from their beginning to their end.
+
+use std::io::{Cursor, Read};
+
+use arrow::{
+    array::RecordBatch,
+    datatypes::{DataType, SchemaRef},
+    ipc::reader::StreamReader,
+};
+
+/// What begins such a file, with the first bytes of what fills it up to where messages begin.
+const MAGIC: &[u8; 8] = b"ARROW1\0\0";
+
+/// Hands batches of the columns of `schema` to `each`. Within the file is a stream, and behind that only what tells where
+/// its batches are.
+pub(crate) fn read_arrow(
+    input: &mut dyn Read,
+    schema: &SchemaRef,
+    mut each: impl FnMut(&RecordBatch) -> Result<(), String>,
+) -> Result<(), String> {
+    let mut word = [0; MAGIC.len()];
+    input.read_exact(&mut word).map_err(|error| error.to_string())?;
+    if &word != MAGIC {
+        return Err("no Arrow file".to_owned());
+    }
+    word.fill(0);
+    while word == [0; MAGIC.len()] {
+        input.read_exact(&mut word).map_err(|error| error.to_string())?;
+    }
+    let batches = StreamReader::try_new(Cursor::new(word).chain(input), None);
+    for batch in batches.map_err(|error| error.to_string())? {
+        let batch = batch.map_err(|error| error.to_string())?;
+        check(&batch, schema)?;
+        each(&batch)?;
+    }
+    Ok(())
+}
+
+/// Whether a batch has the columns of a table, however they are represented.
+pub(crate) fn check(batch: &RecordBatch, schema: &SchemaRef) -> Result<(), String> {
+    let given = batch.schema_ref().fields().iter();
+    let alike = given.len() == schema.fields().len()
+        && given.zip(schema.fields()).all(|(given, wanted)| {
+            given.name() == wanted.name() && logical(given.data_type()) == logical(wanted.data_type())
+        });
+    if alike { Ok(()) } else { Err("other columns, or of other types".to_owned()) }
+}
+
+fn logical(data_type: &DataType) -> DataType {
+    match data_type {
+        DataType::Dictionary(_, values) => logical(values),
+        DataType::Utf8View | DataType::LargeUtf8 => DataType::Utf8,
+        other => other.clone(),
+    }
+}

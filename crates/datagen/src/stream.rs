@@ -1,0 +1,92 @@
+//! The rows of a table as record batches, in order, made by several threads.
+
+use std::{fmt, sync::Arc, vec};
+
+use arrow::{array::RecordBatch, datatypes::SchemaRef};
+
+use crate::{
+    Error, Part, Result, Scale, Table,
+    columns::{Columns, Representation},
+    ordered::Ordered,
+};
+
+/// The rows of a part of a table. They are the same, in the same batches, whatever the number of threads.
+pub struct TableStream {
+    table: Table,
+    schema: SchemaRef,
+    chunks: Ordered<Vec<RecordBatch>>,
+    batches: vec::IntoIter<RecordBatch>,
+}
+
+impl Table {
+    /// The rows of a part, made by so many threads; with one, by whoever takes them.
+    pub fn stream(self, scale: Scale, part: Part, threads: usize) -> Result<TableStream> {
+        TableStream::new(self, scale, part, threads)
+    }
+}
+
+impl TableStream {
+    fn new(table: Table, scale: Scale, part: Part, threads: usize) -> Result<Self> {
+        let columns = Columns::new(table, scale, Representation::Stream);
+        let schema = columns.schema().clone();
+        let chunks = chunks(table, scale, part, threads, &columns, || Ok)?;
+        Ok(Self { table, schema, chunks, batches: Vec::new().into_iter() })
+    }
+
+    /// The columns of its batches.
+    pub fn schema(&self) -> &SchemaRef {
+        &self.schema
+    }
+}
+
+impl Iterator for TableStream {
+    type Item = Result<RecordBatch>;
+
+    /// The next batch. Nothing follows an error.
+    fn next(&mut self) -> Option<Self::Item> {
+        loop {
+            if let Some(batch) = self.batches.next() {
+                return Some(Ok(batch));
+            }
+            match self.chunks.next()? {
+                Ok(batches) => self.batches = batches.into_iter(),
+                Err(reason) => return Some(Err(Error::Generator { table: self.table.name(), reason })),
+            }
+        }
+    }
+}
+
+impl fmt::Debug for TableStream {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.debug_struct("TableStream").field("table", &self.table).finish_non_exhaustive()
+    }
+}
+
+/// What `worker` makes of the batches of each chunk of a part, in order. Each thread has a worker of its own.
+pub(crate) fn chunks<T, W>(
+    table: Table,
+    scale: Scale,
+    part: Part,
+    threads: usize,
+    columns: &Arc<Columns>,
+    worker: impl Fn() -> W,
+) -> Result<Ordered<T>>
+where
+    T: Send + 'static,
+    W: FnMut(Vec<RecordBatch>) -> Result<T> + Send + 'static,
+{
+    let chunks: Arc<[_]> = table.chunks(scale, part)?.into();
+    Ok(Ordered::new(chunks.len(), threads, || {
+        let (chunks, mut converter, mut work) = (chunks.clone(), columns.converter(), worker());
+        Box::new(move |number| {
+            let Some(chunk) = chunks.get(number) else { return Err("no such chunk".to_owned()) };
+            let converted = table.batches(scale, *chunk).and_then(|batches| {
+                let batches = batches.map(|batch| {
+                    converter.convert(&batch.map_err(Error::arrow(format!("table {}", table.name())))?)
+                });
+                work(batches.collect::<Result<_>>()?)
+            });
+            converted.map_err(|error| error.to_string())
+        })
+    }))
+}

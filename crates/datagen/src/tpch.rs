@@ -1,0 +1,204 @@
+//! TPC-H: its tables, and the chunks that rows are made in.
+//!
+//! A table is cut into chunks of equal length, numbered from 1, as the generators take them: all but the last have
+//! `total / chunks` units. A unit is a row of the table; of partsupp, a part with its four suppliers; of lineitem, an
+//! order with its one to seven lines.
+
+use arrow::datatypes::SchemaRef;
+use tpchgen::generators::{
+    CustomerGenerator, LineItemGenerator, NationGenerator, OrderGenerator, PartGenerator, PartSuppGenerator,
+    RegionGenerator, SupplierGenerator,
+};
+use tpchgen_arrow::{
+    CustomerArrow, LineItemArrow, NationArrow, OrderArrow, PartArrow, PartSuppArrow, RegionArrow,
+    SupplierArrow,
+};
+
+use crate::{
+    Part, Scale,
+    chunk::{BATCH_ROWS, Batches, Chunk},
+    lineitem::LineItems,
+};
+
+/// Rows of a chunk, about: large enough that beginning one costs nothing, small enough that a few fit into memory.
+const CHUNK_ROWS: u64 = 32_768;
+/// Numbers of chunks that are considered.
+const TRIED: u64 = 64;
+
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(crate) enum TpchTable {
+    LineItem,
+    Orders,
+    PartSupp,
+    Part,
+    Customer,
+    Supplier,
+    Nation,
+    Region,
+}
+
+use TpchTable::{Customer, LineItem, Nation, Orders, Part as PartTable, PartSupp, Region, Supplier};
+
+/// The largest first.
+pub(crate) const TABLES: [TpchTable; 8] =
+    [LineItem, Orders, PartSupp, PartTable, Customer, Supplier, Nation, Region];
+
+impl TpchTable {
+    pub(crate) fn name(self) -> &'static str {
+        match self {
+            LineItem => "lineitem",
+            Orders => "orders",
+            PartSupp => "partsupp",
+            PartTable => "part",
+            Customer => "customer",
+            Supplier => "supplier",
+            Nation => "nation",
+            Region => "region",
+        }
+    }
+
+    /// As the generators give it.
+    pub(crate) fn schema(self) -> SchemaRef {
+        match self {
+            LineItem => LineItemArrow::schema_ref(),
+            Orders => OrderArrow::schema_ref(),
+            PartSupp => PartSuppArrow::schema_ref(),
+            PartTable => PartArrow::schema_ref(),
+            Customer => CustomerArrow::schema_ref(),
+            Supplier => SupplierArrow::schema_ref(),
+            Nation => NationArrow::schema_ref(),
+            Region => RegionArrow::schema_ref(),
+        }
+    }
+
+    /// Whether it is cut into parts; else all of it belongs to the first.
+    pub(crate) fn is_cut(self) -> bool {
+        !matches!(self, Nation | Region)
+    }
+
+    /// Units of the whole table.
+    fn units(self, scale: Scale) -> u64 {
+        let factor = scale.factor();
+        let units = match self {
+            LineItem | Orders => OrderGenerator::calculate_row_count(factor, 1, 1),
+            PartSupp | PartTable => PartGenerator::calculate_row_count(factor, 1, 1),
+            Customer => CustomerGenerator::calculate_row_count(factor, 1, 1),
+            Supplier => SupplierGenerator::calculate_row_count(factor, 1, 1),
+            Nation => 25,
+            Region => 5,
+        };
+        units.unsigned_abs()
+    }
+
+    /// Rows of a unit; on average, of lineitem.
+    fn rows_of_unit(self) -> u64 {
+        match self {
+            LineItem | PartSupp => 4,
+            _ => 1,
+        }
+    }
+
+    /// Rows of a part; about as many, of lineitem.
+    pub(crate) fn estimated_rows(self, scale: Scale, part: Part) -> u64 {
+        let (start, end) = self.units_of(scale, part);
+        (end - start) * self.rows_of_unit()
+    }
+
+    /// The units of a part, as the reference generator cuts them: the last part has what is left over.
+    fn units_of(self, scale: Scale, part: Part) -> (u64, u64) {
+        let units = self.units(scale);
+        let (number, of) = (u64::from(part.number()), u64::from(part.of()));
+        if !self.is_cut() {
+            return if number == 1 { (0, units) } else { (0, 0) };
+        }
+        let each = units / of;
+        (each * (number - 1), if number == of { units } else { each * number })
+    }
+
+    /// The chunks of a part, in order.
+    pub(crate) fn chunks(self, scale: Scale, part: Part) -> Vec<Chunk> {
+        let (start, end) = self.units_of(scale, part);
+        if start == end {
+            return Vec::new();
+        }
+        let units = self.units(scale);
+        let of = chunk_count(units, CHUNK_ROWS / self.rows_of_unit());
+        let each = units / of;
+        let number_of = |unit: u64| (unit / each).min(of - 1);
+        let chunk = |number: u64| {
+            let from = each * number;
+            let to = if number + 1 == of { units } else { from + each };
+            let skip = self.rows_between(from, start.max(from));
+            let rows = (end < to).then(|| self.rows_between(start.max(from), end));
+            Chunk::Numbered { number: number + 1, of, skip, rows }
+        };
+        (number_of(start)..=number_of(end - 1)).map(chunk).collect()
+    }
+
+    /// Rows of the units in a range.
+    fn rows_between(self, from: u64, to: u64) -> u64 {
+        if self != LineItem || from == to {
+            return (to - from) * self.rows_of_unit();
+        }
+        let mut counts = OrderGenerator::create_line_count_random();
+        counts.advance_rows(i64::try_from(from).unwrap_or(i64::MAX));
+        let count = |_| {
+            let count = counts.next_value();
+            counts.row_finished();
+            u64::from(count.unsigned_abs())
+        };
+        (from..to).map(count).sum()
+    }
+
+    /// All batches of a chunk of this number.
+    pub(crate) fn batches(self, scale: Scale, number: u64, of: u64) -> Batches {
+        let scale = scale.factor();
+        let number = i32::try_from(number).unwrap_or(i32::MAX);
+        let of = i32::try_from(of).unwrap_or(i32::MAX);
+        /// The batches of a generator.
+        macro_rules! batches {
+            ($arrow:ident, $generator:ident) => {
+                Box::new($arrow::new($generator::new(scale, number, of)).with_batch_size(BATCH_ROWS))
+            };
+        }
+        match self {
+            LineItem => Box::new(LineItems::new(LineItemGenerator::new(scale, number, of))),
+            Orders => batches!(OrderArrow, OrderGenerator),
+            PartSupp => batches!(PartSuppArrow, PartSuppGenerator),
+            PartTable => batches!(PartArrow, PartGenerator),
+            Customer => batches!(CustomerArrow, CustomerGenerator),
+            Supplier => batches!(SupplierArrow, SupplierGenerator),
+            Nation => batches!(NationArrow, NationGenerator),
+            Region => batches!(RegionArrow, RegionGenerator),
+        }
+    }
+}
+
+/// How many chunks of about `length` units: so many that the last is hardly longer than the others.
+fn chunk_count(units: u64, length: u64) -> u64 {
+    let least = units.div_ceil(length).max(1);
+    (least..least + TRIED).filter(|of| *of <= units).min_by_key(|of| units % of).unwrap_or(1)
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn chunks_are_of_equal_length_or_nearly_so() {
+        assert_eq!(chunk_count(5, 8_192), 1);
+        for units in [1_500, 1_500_000, 15_000_000, 1_500_001, 123_457_000] {
+            let of = chunk_count(units, 8_192);
+            assert!(units / of <= 8_192 && units / of + units % of <= 16_384, "{units}: {of}");
+        }
+    }
+
+    #[test]
+    fn parts_are_cut_as_the_reference_generator_cuts_them() {
+        let scale = Scale::new(0.001).unwrap();
+        let parts = (1..=4).map(|number| Orders.units_of(scale, Part::new(number, 4).unwrap()));
+        assert_eq!(parts.collect::<Vec<_>>(), [(0, 375), (375, 750), (750, 1125), (1125, 1500)]);
+        let second = Part::new(2, 4).unwrap();
+        assert!(Nation.chunks(scale, second).is_empty() && !Orders.chunks(scale, second).is_empty());
+    }
+}

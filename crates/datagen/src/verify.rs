@@ -1,0 +1,177 @@
+//! Reads the files of a run back and compares them with its manifest.
+
+use arrow::datatypes::SchemaRef;
+use futures::StreamExt;
+use serde::Serialize;
+use stylobate_columnar::{Cache, Dictionaries, Error as ColumnarError, ScanRequest, Source};
+use stylobate_storage::{
+    ByteSize, CacheOptions, Consistency, ConsistencyRules, Error as StorageError, FolderReads, ReadOptions,
+    ReadThrough,
+};
+
+use crate::{
+    Checksums, Error, FileFormat, Manifest, Output, Result, Run, Table,
+    manifest::{FileEntry, hexadecimal},
+    read_arrow::{check, read_arrow},
+    read_csv::read_csv,
+};
+
+/// Memory of the cache that files are read through.
+const MEMORY: ByteSize = ByteSize::mib(256);
+/// What came out of reading a file back.
+#[derive(Clone, Debug, PartialEq, Eq, Serialize)]
+pub struct Verdict {
+    /// Where it is, from the folder of the manifest.
+    pub path: String,
+    /// Its rows, as the manifest says.
+    pub rows: u64,
+    /// Its size in bytes, as the manifest says.
+    pub bytes: u64,
+    /// Whether it is as the manifest says.
+    pub ok: bool,
+    /// In what it is not.
+    pub differences: Vec<String>,
+}
+
+/// Reads all files of the runs in `output` back: their sizes and bytes, then their rows, through the reader of their
+/// format, and hands the verdict of each to `observe`. Fails with [`Error::Manifest`] where there is no run.
+pub async fn verify(output: &Output, observe: impl Fn(&Verdict)) -> Result<Vec<Verdict>> {
+    let names = output.names().await?.into_iter();
+    let names = names.filter(|name| name.starts_with("manifest.") && name.ends_with(".json"));
+    let mut verdicts = Vec::new();
+    let mut has_manifest = false;
+    let cache = Cache::open(CacheOptions::new(MEMORY)).await?;
+    for name in names {
+        let Some(manifest) = Manifest::read(output, &name).await? else { continue };
+        has_manifest = true;
+        for planned in manifest.run.files()? {
+            let entry = manifest.files.iter().find(|entry| entry.path == planned.path);
+            let verdict = match entry {
+                Some(entry) => {
+                    let read =
+                        Reading { output, cache: &cache, run: &manifest.run, table: planned.table, entry };
+                    read.verdict().await?
+                }
+                None => Verdict {
+                    path: planned.path,
+                    rows: 0,
+                    bytes: 0,
+                    ok: false,
+                    differences: vec!["not made yet".to_owned()],
+                },
+            };
+            observe(&verdict);
+            verdicts.push(verdict);
+        }
+    }
+    match has_manifest {
+        true => Ok(verdicts),
+        false => Err(Error::Manifest {
+            manifest: output.name_of("manifest.json"),
+            reason: "no such file: nothing was generated here".to_owned(),
+        }),
+    }
+}
+
+/// A file that is read back.
+struct Reading<'a> {
+    output: &'a Output,
+    cache: &'a Cache,
+    run: &'a Run,
+    table: Table,
+    entry: &'a FileEntry,
+}
+
+impl Reading<'_> {
+    async fn verdict(&self) -> Result<Verdict> {
+        let FileEntry { path, rows, bytes, .. } = self.entry;
+        let mut differences = Vec::new();
+        match self.output.digest(path).await? {
+            None => differences.push("missing".to_owned()),
+            Some(digest) => {
+                if digest.bytes != *bytes {
+                    differences.push(format!("{} bytes, not {bytes}", digest.bytes));
+                } else if hexadecimal(digest.xxh3) != self.entry.xxh3 {
+                    differences.push("other bytes".to_owned());
+                }
+                match self.sums().await {
+                    Ok(sums) => self.compare(&sums, &mut differences),
+                    Err(Error::Unreadable { reason, .. }) => differences.push(reason),
+                    Err(error) => return Err(error),
+                }
+            }
+        }
+        Ok(Verdict {
+            path: path.clone(),
+            rows: *rows,
+            bytes: *bytes,
+            ok: differences.is_empty(),
+            differences,
+        })
+    }
+
+    fn compare(&self, sums: &Checksums, differences: &mut Vec<String>) {
+        if sums.rows() != self.entry.rows {
+            differences.push(format!("{} rows, not {}", sums.rows(), self.entry.rows));
+        }
+        let mut sums = sums.sums();
+        sums.resize(self.entry.columns.len().max(sums.len()), 0);
+        for (column, sum) in self.entry.columns.iter().zip(sums) {
+            if hexadecimal(sum) != column.checksum {
+                differences.push(format!("column {}: other values", column.name));
+            }
+        }
+    }
+
+    /// The checksums of what the file holds.
+    async fn sums(&self) -> Result<Checksums> {
+        let schema = self.table.schema(self.run.scale);
+        match self.run.format {
+            FileFormat::Parquet { .. } => self.scanned(&schema).await,
+            FileFormat::Csv => {
+                self.read(move |input, sums| read_csv(input, &schema, |batch| sums.add(batch))).await
+            }
+            FileFormat::Arrow => {
+                self.read(move |input, sums| read_arrow(input, &schema, |batch| sums.add(batch))).await
+            }
+        }
+    }
+
+    /// Through a scan.
+    async fn scanned(&self, schema: &SchemaRef) -> Result<Checksums> {
+        let origin = self.output.origin()?;
+        let options = ReadOptions { folders: FolderReads::PastPages, ..ReadOptions::default() };
+        let rules = ConsistencyRules::new(Consistency::Strict);
+        let store = ReadThrough::new(origin, self.cache.pages().clone(), rules, options);
+        let source = Source::Store { store, pattern: self.entry.path.clone() };
+        let request = ScanRequest::over([source]).with_dictionary(Dictionaries::Auto);
+        let unreadable =
+            |reason: String| Error::Unreadable { file: self.output.name_of(&self.entry.path), reason };
+        let told = |error: ColumnarError| match error {
+            // The file is there: what the store said is about the store.
+            ColumnarError::Storage(error @ (StorageError::Origin { .. } | StorageError::Deadline { .. })) => {
+                error.into()
+            }
+            other => unreadable(other.to_string()),
+        };
+        let scan = request.plan(self.cache).await.map_err(told)?;
+        let mut sums = Checksums::with_columns(schema.fields().len());
+        let mut batches = scan.stream();
+        while let Some(batch) = batches.next().await.transpose().map_err(told)? {
+            check(&batch, schema).and_then(|()| sums.add(&batch)).map_err(unreadable)?;
+        }
+        Ok(sums)
+    }
+
+    /// By a reader that takes bytes one after another, on a thread of its own.
+    async fn read(
+        &self,
+        read: impl FnOnce(&mut dyn std::io::Read, &mut Checksums) -> Result<(), String> + Send + 'static,
+    ) -> Result<Checksums> {
+        let mut input = self.output.reader(&self.entry.path).await?;
+        let mut sums = Checksums::with_columns(self.entry.columns.len());
+        let read = tokio::task::spawn_blocking(move || read(&mut *input, &mut sums).map(|()| sums));
+        let unreadable = |reason| Error::Unreadable { file: self.output.name_of(&self.entry.path), reason };
+        read.await.map_err(|error| Error::Ended { reason: error.to_string() })?.map_err(unreadable)
+    }
+}

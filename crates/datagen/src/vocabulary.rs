@@ -1,0 +1,294 @@
+//! Strings that repeat, as codes. All threads that make rows of a table share one dictionary for each column, which
+//! only grows: each array of values begins with those of the arrays before it.
+
+use std::{collections::HashMap, sync::Arc};
+
+use arrow::{
+    array::{
+        Array, ArrayRef, AsArray, DictionaryArray, PrimitiveArray, StringArray, StringViewArray, UInt8Array,
+    },
+    datatypes::{ArrowDictionaryKeyType, ArrowPrimitiveType, UInt8Type, UInt16Type, UInt32Type},
+};
+use parking_lot::Mutex;
+
+use crate::repeated::Keys;
+
+/// The longest string that a view holds itself.
+const INLINE: u32 = 12;
+
+/// The values of a dictionary.
+#[derive(Debug)]
+pub(crate) struct Vocabulary {
+    keys: Keys,
+    values: Mutex<Values>,
+}
+
+#[derive(Debug, Default)]
+struct Values {
+    codes: HashMap<Box<str>, u32>,
+    texts: Vec<Box<str>>,
+    /// The first of them, as an array.
+    array: Option<ArrayRef>,
+}
+
+impl Vocabulary {
+    pub(crate) fn new(keys: Keys) -> Self {
+        Self { keys, values: Mutex::default() }
+    }
+
+    pub(crate) fn keys(&self) -> Keys {
+        self.keys
+    }
+
+    /// The code of a string, which is added if it is new.
+    fn code(&self, text: &str) -> Result<u32, String> {
+        let values = &mut *self.values.lock();
+        if let Some(code) = values.codes.get(text) {
+            return Ok(*code);
+        }
+        if values.texts.len() >= self.keys.most() {
+            return Err(format!("more than {} distinct strings", self.keys.most()));
+        }
+        let code = values.texts.len() as u32;
+        values.texts.push(text.into());
+        values.codes.insert(text.into(), code);
+        Ok(code)
+    }
+
+    /// All values so far. As long as none is added, it is the same array.
+    fn array(&self) -> ArrayRef {
+        let values = &mut *self.values.lock();
+        match &values.array {
+            Some(array) if array.len() == values.texts.len() => array.clone(),
+            _ => {
+                let array: ArrayRef = Arc::new(StringArray::from_iter_values(&values.texts));
+                values.array.insert(array).clone()
+            }
+        }
+    }
+}
+
+/// Turns strings into codes, on one thread: what it has met it need not ask the vocabulary for.
+#[derive(Debug)]
+pub(crate) struct Coder {
+    vocabulary: Arc<Vocabulary>,
+    /// A hash table with open addressing, at most half full.
+    slots: Vec<Slot>,
+    met: usize,
+}
+
+#[derive(Clone, Debug)]
+struct Slot {
+    /// A short string whole, as a view has it; of a long one its length, beginning and end.
+    key: u128,
+    code: u32,
+    /// A long string.
+    text: Box<str>,
+}
+
+/// The code of an empty slot.
+const EMPTY: u32 = u32::MAX;
+const SLOTS: usize = 64;
+
+impl Coder {
+    pub(crate) fn new(vocabulary: Arc<Vocabulary>) -> Self {
+        Self { vocabulary, slots: vec![Slot::empty(); SLOTS], met: 0 }
+    }
+
+    /// The same strings as a dictionary.
+    pub(crate) fn encode(&mut self, text: &StringViewArray) -> Result<ArrayRef, String> {
+        match self.vocabulary.keys {
+            Keys::One => self.dictionary::<UInt8Type>(text, |code| code as u8),
+            Keys::Two => self.dictionary::<UInt16Type>(text, |code| code as u16),
+            Keys::Four => self.dictionary::<UInt32Type>(text, |code| code),
+        }
+    }
+
+    /// The same dictionary with the codes of the vocabulary; its values are few.
+    pub(crate) fn recode(&mut self, dictionary: &DictionaryArray<UInt8Type>) -> Result<ArrayRef, String> {
+        let values = dictionary.values().as_string_opt::<i32>().ok_or("a dictionary of no strings")?;
+        let codes = values.iter().map(|text| self.vocabulary.code(text.unwrap_or_default()));
+        let codes: Vec<u32> = codes.collect::<Result<_, _>>()?;
+        let keys = dictionary.keys();
+        let is_same = codes.iter().enumerate().all(|(place, code)| place == *code as usize);
+        if is_same && self.vocabulary.keys == Keys::One {
+            let dictionary = DictionaryArray::try_new(keys.clone(), self.vocabulary.array());
+            return Ok(Arc::new(dictionary.map_err(|error| error.to_string())?));
+        }
+        match self.vocabulary.keys {
+            Keys::One => self.renumbered::<UInt8Type>(keys, &codes, |code| code as u8),
+            Keys::Two => self.renumbered::<UInt16Type>(keys, &codes, |code| code as u16),
+            Keys::Four => self.renumbered::<UInt32Type>(keys, &codes, |code| code),
+        }
+    }
+
+    fn renumbered<K: ArrowDictionaryKeyType>(
+        &self,
+        keys: &UInt8Array,
+        codes: &[u32],
+        narrow: impl Fn(u32) -> <K as ArrowPrimitiveType>::Native,
+    ) -> Result<ArrayRef, String> {
+        let code = |key: &u8| narrow(codes.get(usize::from(*key)).copied().unwrap_or_default());
+        let renumbered: Vec<_> = keys.values().iter().map(code).collect();
+        let keys = PrimitiveArray::<K>::new(renumbered.into(), keys.nulls().cloned());
+        let dictionary = DictionaryArray::try_new(keys, self.vocabulary.array());
+        Ok(Arc::new(dictionary.map_err(|error| error.to_string())?))
+    }
+
+    fn dictionary<K: ArrowDictionaryKeyType>(
+        &mut self,
+        text: &StringViewArray,
+        narrow: impl Fn(u32) -> <K as ArrowPrimitiveType>::Native,
+    ) -> Result<ArrayRef, String> {
+        let mut keys = Vec::with_capacity(text.len());
+        match text.nulls() {
+            None => {
+                for (row, view) in text.views().iter().enumerate() {
+                    keys.push(narrow(self.code(*view, text, row)?));
+                }
+            }
+            Some(nulls) => {
+                for (row, view) in text.views().iter().enumerate() {
+                    let code = if nulls.is_valid(row) { self.code(*view, text, row)? } else { 0 };
+                    keys.push(narrow(code));
+                }
+            }
+        }
+        let keys = PrimitiveArray::<K>::new(keys.into(), text.nulls().cloned());
+        let dictionary = DictionaryArray::try_new(keys, self.vocabulary.array());
+        Ok(Arc::new(dictionary.map_err(|error| error.to_string())?))
+    }
+
+    fn code(&mut self, view: u128, text: &StringViewArray, row: usize) -> Result<u32, String> {
+        if view as u32 <= INLINE {
+            return match self.find(view, "") {
+                Ok(code) => Ok(code),
+                Err(_) => self.learn(view, text.value(row), ""),
+            };
+        }
+        let long = text.value(row);
+        let end = long.as_bytes().last_chunk::<8>().map_or(0, |end| u64::from_le_bytes(*end));
+        let key = u128::from(view as u64) | u128::from(end) << 64;
+        match self.find(key, long) {
+            Ok(code) => Ok(code),
+            Err(_) => self.learn(key, long, long),
+        }
+    }
+
+    /// The code of a string, or the slot where it would be.
+    fn find(&self, key: u128, long: &str) -> Result<u32, usize> {
+        let mask = self.slots.len() - 1;
+        let mut at = start(key) & mask;
+        loop {
+            match self.slots.get(at) {
+                Some(slot) if slot.code != EMPTY => {
+                    if slot.key == key && *slot.text == *long {
+                        return Ok(slot.code);
+                    }
+                }
+                _ => return Err(at),
+            }
+            at = (at + 1) & mask;
+        }
+    }
+
+    #[cold]
+    fn learn(&mut self, key: u128, whole: &str, long: &str) -> Result<u32, String> {
+        let code = self.vocabulary.code(whole)?;
+        if (self.met + 1) * 2 > self.slots.len() {
+            let larger = vec![Slot::empty(); self.slots.len() * 2];
+            for slot in std::mem::replace(&mut self.slots, larger) {
+                if slot.code != EMPTY {
+                    self.put(slot);
+                }
+            }
+        }
+        self.put(Slot { key, code, text: long.into() });
+        self.met += 1;
+        Ok(code)
+    }
+
+    fn put(&mut self, slot: Slot) {
+        if let Err(at) = self.find(slot.key, &slot.text)
+            && let Some(place) = self.slots.get_mut(at)
+        {
+            *place = slot;
+        }
+    }
+}
+
+impl Slot {
+    fn empty() -> Self {
+        Self { key: 0, code: EMPTY, text: "".into() }
+    }
+}
+
+/// Where the search for a key begins.
+fn start(key: u128) -> usize {
+    let folded = (key as u64) ^ ((key >> 64) as u64).rotate_left(29);
+    (folded.wrapping_mul(0x9E37_79B9_7F4A_7C15) >> 40) as usize
+}
+
+#[cfg(test)]
+mod tests {
+    use arrow::{compute::cast, datatypes::DataType};
+
+    use super::*;
+
+    fn views(texts: &[Option<&str>]) -> StringViewArray {
+        texts.iter().copied().collect()
+    }
+
+    #[test]
+    fn a_dictionary_says_the_same_as_the_strings() {
+        let mut coder = Coder::new(Arc::new(Vocabulary::new(Keys::Two)));
+        let long: Vec<String> =
+            (0..300).map(|number| format!("a long string, number {}", number % 150)).collect();
+        let mut texts: Vec<Option<&str>> = long.iter().map(|text| Some(text.as_str())).collect();
+        texts.extend([
+            None,
+            Some(""),
+            Some("twelve bytes"),
+            Some("thirteen byte"),
+            Some("AIR"),
+            None,
+            Some("AIR"),
+        ]);
+        let strings = views(&texts);
+        let coded = coder.encode(&strings).unwrap();
+        assert_eq!(coded.as_any_dictionary().values().len(), 154);
+        let decoded = cast(&coded, &DataType::Utf8View).unwrap();
+        assert_eq!(decoded.as_string_view(), &strings);
+    }
+
+    #[test]
+    fn threads_share_values_and_later_ones_begin_with_earlier_ones() {
+        let vocabulary = Arc::new(Vocabulary::new(Keys::One));
+        let mut coders = [Coder::new(vocabulary.clone()), Coder::new(vocabulary)];
+        let first = coders[0].encode(&views(&[Some("a"), Some("b")])).unwrap();
+        let second = coders[1].encode(&views(&[Some("c"), Some("b")])).unwrap();
+        let third = coders[0].encode(&views(&[Some("c")])).unwrap();
+        let values = |array: &ArrayRef| array.as_any_dictionary().values().clone();
+        assert_eq!(values(&second).slice(0, 2).as_ref(), values(&first).as_ref());
+        assert!(Arc::ptr_eq(&values(&second), &values(&third)));
+    }
+
+    #[test]
+    fn a_dictionary_that_comes_is_numbered_anew() {
+        let mut coder = Coder::new(Arc::new(Vocabulary::new(Keys::One)));
+        for texts in [["a", "b", "a"], ["b", "c", "a"]] {
+            let given: DictionaryArray<UInt8Type> = texts.into_iter().collect();
+            let coded = coder.recode(&given).unwrap();
+            let decoded = cast(&coded, &DataType::Utf8).unwrap();
+            assert_eq!(decoded.as_string::<i32>(), &StringArray::from(texts.to_vec()));
+        }
+        assert_eq!(coder.vocabulary.array().len(), 3);
+    }
+
+    #[test]
+    fn more_values_than_keys_tell_apart_are_an_error() {
+        let texts: Vec<String> = (0..257).map(|number| number.to_string()).collect();
+        let texts = StringViewArray::from_iter_values(&texts);
+        assert!(Coder::new(Arc::new(Vocabulary::new(Keys::One))).encode(&texts).is_err());
+    }
+}
