@@ -57,7 +57,7 @@ impl<T: Send + 'static> Ordered<T> {
             done: Condvar::new(),
             taken: Condvar::new(),
             count,
-            ahead: 2 * threads + 1,
+            ahead: threads + 2,
         });
         for _ in 0..threads {
             let (shared, work) = (shared.clone(), worker());

@@ -19,9 +19,9 @@ use crate::{
 };
 
 /// Source rows of a chunk where each is a row.
-const CHUNK_ROWS: u64 = 32_768;
+const CHUNK_ROWS: u64 = 16_384;
 /// Source rows of a chunk where each is a ticket.
-const CHUNK_TICKETS: u64 = 4_096;
+const CHUNK_TICKETS: u64 = 2_048;
 /// Tables of fewer source rows are not cut into parts.
 const LEAST_CUT: u64 = 1_000;
 

@@ -21,7 +21,7 @@ use crate::{
 };
 
 /// Rows of a chunk, about: large enough that beginning one costs nothing, small enough that a few fit into memory.
-const CHUNK_ROWS: u64 = 32_768;
+const CHUNK_ROWS: u64 = 16_384;
 /// Numbers of chunks that are considered.
 const TRIED: u64 = 64;
 
