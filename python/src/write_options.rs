@@ -62,11 +62,7 @@ impl WriteOptions {
             }
             "sink" => self.sink = self.sink.with_kind(parsed::<SinkKind>(name, value)?),
             "durability" => {
-                let durability = match value.extract::<String>()?.as_str() {
-                    "none" => Durability::None,
-                    _ => Durability::Fsync,
-                };
-                self.sink = self.sink.with_durability(durability);
+                self.sink = self.sink.with_durability(parsed::<Durability>(name, value)?);
             }
             "overwrite" => {
                 self.overwrite = if value.extract()? { Overwrite::Replace } else { Overwrite::Refuse };

@@ -5,7 +5,7 @@ use std::{path::PathBuf, time::Instant};
 use anyhow::Result;
 use futures::future::try_join_all;
 use serde_json::{Value, json};
-use stylobate_storage::{ByteSize, Durability, SinkKind, SinkOptions, Sinks};
+use stylobate_storage::{ByteSize, Durability, Overwrite, SinkKind, SinkOptions, Sinks};
 
 use crate::median;
 
@@ -68,7 +68,7 @@ async fn write(arguments: &Arguments, kind: SinkKind, bytes: &[u8]) -> Result<()
     let each = (arguments.mib << 20) / arguments.files;
     let piece = usize::try_from(size.as_u64())?.min(bytes.len());
     try_join_all((0..arguments.files).map(async |file| {
-        let mut sink = sinks.file(&arguments.folder.join(file.to_string())).await?;
+        let mut sink = sinks.file(&arguments.folder.join(file.to_string()), Overwrite::Replace).await?;
         for _ in 0..each / piece {
             sink.write(bytes.get(..piece).unwrap_or_default()).await?;
         }

@@ -12,7 +12,7 @@ use parquet::{arrow::ArrowWriter, basic, file::properties::WriterProperties};
 use rand::{Rng, SeedableRng, rngs::StdRng};
 use serde_json::{Value, json};
 use stylobate_columnar::{ColumnOptions, Compression, ParquetOptions, ParquetWriter};
-use stylobate_storage::{Durability, SinkOptions, Sinks};
+use stylobate_storage::{Durability, Overwrite, SinkOptions, Sinks};
 
 use crate::median;
 
@@ -109,7 +109,8 @@ async fn write(
     let all = ColumnOptions::default().with_compression(arguments.compression);
     let options = ParquetOptions::default().with_all_columns(all).with_threads(arguments.threads);
     let name = path.display().to_string();
-    let mut writer = ParquetWriter::new(sinks.file(path).await?, name, schema.clone(), options)?;
+    let mut writer =
+        ParquetWriter::new(sinks.file(path, Overwrite::Replace).await?, name, schema.clone(), options)?;
     for batch in batches {
         writer.write(batch).await?;
     }

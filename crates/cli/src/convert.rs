@@ -9,7 +9,8 @@ use stylobate_columnar::{
     ColumnOptions, Compression, Dictionaries, Error as ColumnarError, ParquetOptions, ParquetWriter, Scan,
 };
 use stylobate_storage::{
-    Destination as Place, Error as StorageError, Overwrite as Existing, SinkKind, SinkOptions, Sinks,
+    Destination as Place, Durability, Error as StorageError, Overwrite as Existing, SinkKind, SinkOptions,
+    Sinks,
 };
 
 use crate::{
@@ -72,6 +73,10 @@ pub(crate) struct ConvertArgs {
     /// Of Parquet: how the file is written: auto, thread, io_uring or io_uring_direct
     #[arg(long, value_name = "SINK", default_value = "auto")]
     sink: SinkKind,
+
+    /// Of Parquet: what a local file survives: fsync, a loss of power; none, the end of the process
+    #[arg(long, value_name = "DURABILITY", default_value = "fsync")]
+    durability: Durability,
 
     /// Replace the file if it exists
     #[arg(long)]
@@ -204,7 +209,7 @@ impl ConvertArgs {
         let all = ColumnOptions::default().with_compression(self.compression);
         let options =
             ParquetOptions::default().with_all_columns(all).with_row_group_rows(self.row_group_rows);
-        let sinks = Sinks::new(SinkOptions::default().with_kind(self.sink));
+        let sinks = Sinks::new(SinkOptions::default().with_kind(self.sink).with_durability(self.durability));
         let existing = if self.force { Existing::Replace } else { Existing::Refuse };
         let refused = |error: StorageError| match error {
             StorageError::Exists { path } => exists(path),

@@ -11,7 +11,7 @@ use arrow::{
 use async_trait::async_trait;
 use parking_lot::Mutex;
 use stylobate_columnar::{ColumnOptions, CsvEncoder, DictionaryEncoding, ParquetOptions, ParquetWriter};
-use stylobate_storage::{ByteSize, Result as StorageResult, Sink};
+use stylobate_storage::{ByteSize, Result as StorageResult, Sealed, Sink};
 
 use crate::{
     Checksums, Error, FileFormat, Result, Table,
@@ -243,6 +243,14 @@ impl Sink for Digested {
 
     fn position(&self) -> u64 {
         self.sink.position()
+    }
+
+    fn memory(&self) -> usize {
+        self.sink.memory()
+    }
+
+    async fn seal(self: Box<Self>) -> StorageResult<Sealed> {
+        self.sink.seal().await
     }
 
     async fn finish(self: Box<Self>) -> StorageResult<u64> {

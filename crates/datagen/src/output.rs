@@ -12,7 +12,7 @@ use bytes::Bytes;
 use futures::{StreamExt, TryStreamExt};
 use object_store::{ObjectStoreExt, path::Path};
 use stylobate_storage::{
-    Error as StorageError, Origin, RequestOptions, Sink, SinkKind, SinkOptions, Sinks, without_credentials,
+    Error as StorageError, Origin, Overwrite, RequestOptions, Sink, SinkOptions, Sinks, without_credentials,
 };
 use url::Url;
 
@@ -45,8 +45,8 @@ pub(crate) struct Digest {
 
 impl Output {
     /// A folder, which need not be there yet, or `s3://`, `gs://`, `az://` and the like, with `options` as
-    /// [`Origin::parse`] takes them. Local files are written by `sink`.
-    pub fn open(url: &str, options: &[(String, String)], sink: SinkKind) -> Result<Self> {
+    /// [`Origin::parse`] takes them.
+    pub fn open(url: &str, options: &[(String, String)], sinks: SinkOptions) -> Result<Self> {
         let name = without_credentials(url).trim_end_matches('/').to_owned();
         let place = match url.contains("://") {
             true if url.starts_with("file:") => {
@@ -67,7 +67,7 @@ impl Output {
                 reason: "a file, where a folder was expected".to_owned(),
             });
         }
-        Ok(Self { name, place, sinks: Sinks::new(SinkOptions::default().with_kind(sink)) })
+        Ok(Self { name, place, sinks: Sinks::new(sinks) })
     }
 
     /// Its path or URL, without credentials.
@@ -83,8 +83,10 @@ impl Output {
     /// Takes the bytes of a file.
     pub(crate) async fn sink(&self, path: &str) -> Result<Box<dyn Sink>> {
         Ok(match &self.place {
-            Place::Folder(folder) => self.sinks.file(&folder.join(path)).await?,
-            Place::Store(origin) => self.sinks.object(origin.store().clone(), Path::from(path)),
+            Place::Folder(folder) => self.sinks.file(&folder.join(path), Overwrite::Replace).await?,
+            Place::Store(origin) => {
+                self.sinks.object(origin.store().clone(), Path::from(path), Overwrite::Replace)
+            }
         })
     }
 

@@ -4,13 +4,13 @@
 use std::cell::RefCell;
 
 use stylobate_datagen::{Benchmark, Error, Event, FileFormat, GenerateRequest, Output, Scale, verify};
-use stylobate_storage::SinkKind;
+use stylobate_storage::SinkOptions;
 
 #[tokio::test(flavor = "multi_thread")]
 async fn objects_are_made_kept_and_verified_in_every_format() {
     let mut sums = Vec::new();
     for format in [FileFormat::PARQUET, FileFormat::Csv, FileFormat::Arrow] {
-        let output = Output::open("memory:///bench/tpch", &[], SinkKind::Auto).unwrap();
+        let output = Output::open("memory:///bench/tpch", &[], SinkOptions::default()).unwrap();
         let request = GenerateRequest::new(Benchmark::TpcH, Scale::new(0.01).unwrap());
         let request = request.with_tables(&["nation", "orders"]).unwrap().with_format(format);
         let made = request.generate(&output, |_| {}).await.unwrap();
@@ -31,6 +31,6 @@ async fn objects_are_made_kept_and_verified_in_every_format() {
 
 #[tokio::test]
 async fn where_nothing_was_made_there_is_nothing_to_verify() {
-    let output = Output::open("memory:///empty", &[], SinkKind::Auto).unwrap();
+    let output = Output::open("memory:///empty", &[], SinkOptions::default()).unwrap();
     assert!(matches!(verify(&output, |_| {}).await, Err(Error::Manifest { .. })));
 }

@@ -70,7 +70,8 @@ pub use read_through::{FolderReads, ReadOptions, ReadThrough};
 pub use request_options::RequestOptions;
 pub use simulate::{Access, HitRatio, simulate};
 pub use sink::{
-    Destination, Durability, FileSet, Overwrite, Sealed, Sink, SinkKind, SinkOptions, Sinks, UnknownSinkError,
+    Destination, Durability, FileSet, Overwrite, Sealed, Sink, SinkKind, SinkOptions, Sinks,
+    UnknownDurabilityError, UnknownSinkError,
 };
 pub use size::{ByteSize, ParseByteSizeError};
 pub use staging::{UnfinishedUpload, UploadedPart};

@@ -12,7 +12,7 @@ use stylobate_columnar::Compression;
 use stylobate_datagen::{
     Benchmark, Error as DatagenError, Event, FileFormat, GenerateRequest, Output, Scale,
 };
-use stylobate_storage::SinkKind;
+use stylobate_storage::{Durability, SinkKind, SinkOptions};
 
 use crate::{
     failure::{nearest, usage},
@@ -81,6 +81,10 @@ pub(super) struct MakeArgs {
     #[arg(long, value_name = "SINK", default_value = "auto")]
     sink: SinkKind,
 
+    /// What a local file survives: fsync, a loss of power; none, the end of the process
+    #[arg(long, value_name = "DURABILITY", default_value = "fsync")]
+    durability: Durability,
+
     /// Threads that make rows, and as many that encode them; with 1, one after the other [default: one for each core]
     #[arg(long, value_name = "COUNT")]
     threads: Option<NonZeroUsize>,
@@ -113,7 +117,8 @@ pub(super) async fn run(benchmark: Benchmark, args: &MakeArgs) -> Result<()> {
 async fn make(benchmark: Benchmark, args: &MakeArgs) -> Result<()> {
     let started = Instant::now();
     let request = args.request(benchmark)?;
-    let output = Output::open(&args.output, &args.option, args.sink)?;
+    let sinks = SinkOptions::default().with_kind(args.sink).with_durability(args.durability);
+    let output = Output::open(&args.output, &args.option, sinks)?;
     let progress = Progress::new(Some(request.estimated_rows()?), args.quiet)?;
     let (kept, written) = (Cell::new(0), Cell::new(0_u64));
     let observe = |event: Event| match event {

@@ -3,7 +3,7 @@
 use anyhow::{Result, bail};
 use clap::Args;
 use stylobate_datagen::{Output, Verdict};
-use stylobate_storage::SinkKind;
+use stylobate_storage::SinkOptions;
 
 use crate::{
     rows::{grouped, option, printable, until_stopped},
@@ -42,7 +42,7 @@ pub(super) async fn run(args: &VerifyArgs) -> Result<()> {
 }
 
 async fn verify(args: &VerifyArgs) -> Result<()> {
-    let output = Output::open(&args.output, &args.option, SinkKind::Auto)?;
+    let output = Output::open(&args.output, &args.option, SinkOptions::default())?;
     let say = |verdict: &Verdict| {
         if !args.json {
             println!("{}", line(verdict));

@@ -282,6 +282,32 @@ impl fmt::Display for SinkKind {
     }
 }
 
+impl fmt::Display for Durability {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.write_str(match self {
+            Self::Fsync => "fsync",
+            Self::None => "none",
+        })
+    }
+}
+
+/// The name of no durability.
+#[derive(Clone, Debug, PartialEq, Eq, thiserror::Error)]
+#[error("there is no durability {0:?}: fsync or none")]
+pub struct UnknownDurabilityError(pub String);
+
+impl FromStr for Durability {
+    type Err = UnknownDurabilityError;
+
+    fn from_str(name: &str) -> std::result::Result<Self, Self::Err> {
+        match name {
+            "fsync" => Ok(Self::Fsync),
+            "none" => Ok(Self::None),
+            _ => Err(UnknownDurabilityError(name.to_owned())),
+        }
+    }
+}
+
 /// The name of no kind of sink.
 #[derive(Clone, Debug, PartialEq, Eq, thiserror::Error)]
 #[error("there is no sink {0:?}: auto, thread, io_uring or io_uring_direct")]
