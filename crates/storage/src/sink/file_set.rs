@@ -39,7 +39,7 @@ impl FileSet {
         Ok(Self { folder: folder.map(Arc::new), ..set })
     }
 
-    /// A file of this name, which may have folders in it. It is given back with [`FileSet::seal`].
+    /// A file of this name, which may have folders in it. Sealed, it is given to [`FileSet::add`].
     pub async fn open(&self, name: &str) -> Result<Box<dyn Sink>> {
         match &self.folder {
             Some(folder) => self.sinks.local(Name::In(folder.clone(), name.to_owned()), self.overwrite).await,

@@ -184,8 +184,9 @@ impl Coded {
         let mut start = 0;
         while start < keys.len() {
             let rows = self.page_rows();
-            // A piece at a time: codes get wider as values are found.
-            let room = rows.saturating_sub(self.page.rows).min((rows / PIECES).max(PIECES));
+            // A piece at a time: codes get wider as values are found, to four bytes at most.
+            let piece = (rows / PIECES).min(self.plan.page_bytes / 4).max(PIECES);
+            let room = rows.saturating_sub(self.page.rows).min(piece);
             let count = room.clamp(1, keys.len() - start);
             let some = keys.get(start..start + count).unwrap_or_default();
             match nulls {
