@@ -191,7 +191,7 @@ fn total(rows: usize, nulls: Option<&NullBuffer>, hash: impl Fn(usize) -> u64) -
 
 #[cfg(test)]
 mod tests {
-    use std::sync::Arc;
+    use std::{slice::from_ref, sync::Arc};
 
     use arrow::{
         array::{
@@ -233,13 +233,13 @@ mod tests {
             Some("a"),
         ]);
         let texts: ArrayRef = Arc::new(texts);
-        let expected = sums(&[texts.clone()]);
+        let expected = sums(from_ref(&texts));
         let views = cast(&texts, &DataType::Utf8View).unwrap();
         let dictionary =
             cast(&texts, &DataType::Dictionary(Box::new(DataType::UInt8), Box::new(DataType::Utf8))).unwrap();
         let order = Int32Array::from(vec![4, 2, 0, 1, 3]);
         for array in [views, dictionary] {
-            assert_eq!(sums(&[array.clone()]), expected);
+            assert_eq!(sums(from_ref(&array)), expected);
             assert_eq!(sums(&[array.slice(0, 2), array.slice(2, 3)]), expected);
             assert_eq!(sums(&[take(&array, &order, None).unwrap()]), expected);
         }
@@ -249,7 +249,7 @@ mod tests {
     #[test]
     fn a_number_is_the_same_whatever_its_width() {
         let wide: ArrayRef = Arc::new(Int64Array::from(vec![Some(-7), None, Some(1_700)]));
-        let expected = sums(&[wide.clone()]);
+        let expected = sums(from_ref(&wide));
         assert_eq!(sums(&[Arc::new(Int32Array::from(vec![Some(-7), None, Some(1_700)]))]), expected);
         assert_eq!(sums(&[Arc::new(Decimal128Array::from(vec![Some(-7), None, Some(1_700)]))]), expected);
         assert_eq!(sums(&[Arc::new(Date32Array::from(vec![Some(-7), None, Some(1_700)]))]), expected);
@@ -262,7 +262,7 @@ mod tests {
         let by_value =
             DictionaryArray::<UInt8Type>::try_new(keys, cast(&values, &DataType::Utf8).unwrap()).unwrap();
         let plain: ArrayRef = Arc::new(StringArray::from(vec![Some("a"), None, None]));
-        assert_eq!(sums(&[Arc::new(by_value)]), sums(&[plain.clone()]));
+        assert_eq!(sums(&[Arc::new(by_value)]), sums(from_ref(&plain)));
         let parts = [plain.slice(0, 1), plain.slice(1, 2)];
         let joined = concat(&[parts[0].as_ref(), parts[1].as_ref()]).unwrap();
         let (mut one, mut two) = (Checksums::default(), Checksums::default());
