@@ -25,6 +25,7 @@ ARROWS = {
     "cli": {"columnar", "datagen", "server", "storage"},
     "python": {"columnar", "server", "storage"},
     "columns": {"columnar", "storage"},
+    "write": {"columnar", "storage"},
 }
 # Which crates may name these dependencies; the others may not, neither in Cargo.toml nor in their sources.
 ONLY = {"foyer": {"storage"}, "mixtrics": {"storage"}, "s3s": {"server"}, "axum": {"server"},
@@ -33,7 +34,7 @@ ONLY = {"foyer": {"storage"}, "mixtrics": {"storage"}, "s3s": {"server"}, "axum"
 NEVER = {"storage": {"arrow", "parquet", "orc"}}
 VAGUE = {"common", "core", "types", "utils", "util", "prelude", "helpers", "misc"}
 ONE_VERSION = ["arrow", "object_store", "pyo3"]
-MANIFESTS = ("crates/*/Cargo.toml", "python/Cargo.toml", "bench/columns/Cargo.toml")
+MANIFESTS = ("crates/*/Cargo.toml", "python/Cargo.toml", "bench/*/Cargo.toml")
 UNSAFE_IN = ("crates/storage/src/sink/uring", "crates/columnar/src/codes", "crates/columnar/src/prefetch",
              "crates/columnar/src/utf8")
 LONG, TOO_LONG = 400, 600
