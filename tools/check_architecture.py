@@ -23,7 +23,7 @@ ARROWS = {
     "datagen": {"columnar", "storage"},
     "server": {"columnar", "storage"},
     "cli": {"columnar", "datagen", "server", "storage"},
-    "python": {"columnar", "server", "storage"},
+    "python": {"columnar", "datagen", "server", "storage"},
     "columns": {"columnar", "storage"},
     "write": {"columnar", "storage"},
 }

@@ -5,6 +5,7 @@ use std::fmt;
 use arrow::error::ArrowError;
 use pyo3::{PyTypeInfo, exceptions::PyRuntimeError, prelude::*, types::PyType};
 use stylobate_columnar as columnar;
+use stylobate_datagen as datagen;
 use stylobate_server::ServerError;
 use stylobate_storage as storage;
 
@@ -118,6 +119,23 @@ impl From<columnar::Error> for Failure {
 impl From<storage::Error> for Failure {
     fn from(error: storage::Error) -> Self {
         Self::new(class_of(&error), error.to_string())
+    }
+}
+
+impl From<datagen::Error> for Failure {
+    fn from(error: datagen::Error) -> Self {
+        use datagen::Error;
+        let class = match &error {
+            Error::Storage(error) => class_of(error),
+            Error::Columnar(error) => return error.clone().into(),
+            Error::Occupied { .. } => Class::AlreadyExists,
+            Error::Scale { .. } | Error::Part { .. } | Error::NoSuchTable { .. } | Error::Output { .. } => {
+                Class::Config
+            }
+            Error::Manifest { .. } | Error::Unreadable { .. } => Class::CorruptFile,
+            _ => Class::Stylobate,
+        };
+        Self::new(class, error.to_string())
     }
 }
 

@@ -12,6 +12,7 @@ mod _stylobate {
         exit::_close_all,
         exported::{PyRecordBatch, PySchema},
         expression::{PyColumn, PyExpr},
+        generate::{PyGeneratedTable, generate},
         inspect::inspect,
         node::PyNode,
         objects::{PyObjectFile, PyObjectStoreReader},

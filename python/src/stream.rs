@@ -114,16 +114,7 @@ impl Iterator for Reader {
     type Item = Result<RecordBatch, ArrowError>;
 
     fn next(&mut self) -> Option<Self::Item> {
-        // Whether this thread holds the interpreter's lock cannot be told. If it is the one that asked for
-        // the stream, taking the lock in order to release it is safe, since it must take it again anyway to
-        // return.
-        let pulled = if thread::current().id() == self.asker {
-            let released = Python::try_attach(|py| py.detach(|| self.pull()));
-            released.unwrap_or_else(|| self.pull())
-        } else {
-            self.pull()
-        };
-        match pulled {
+        match with_lock_released(self.asker, || self.pull()) {
             Ok(batch) => batch.map(Ok),
             Err(Broken::Failed(failure)) => Some(Err(failure.of_stream())),
             Err(Broken::Interrupted(error)) => Some(Err(interrupted(error))),
@@ -137,8 +128,18 @@ impl RecordBatchReader for Reader {
     }
 }
 
+/// Does work without the interpreter's lock. Whether this thread holds it cannot be told. If it is `asker`, the one that
+/// asked for a stream, taking the lock in order to release it is safe, since it must take it again anyway to return.
+pub(crate) fn with_lock_released<T: Send>(asker: ThreadId, mut work: impl FnMut() -> T + Send) -> T {
+    if thread::current().id() != asker {
+        return work();
+    }
+    let released = Python::try_attach(|py| py.detach(&mut work));
+    released.unwrap_or_else(work)
+}
+
 /// The consumer makes an error of its own of this one: a C interface has no exceptions.
-fn interrupted(error: PyErr) -> ArrowError {
+pub(crate) fn interrupted(error: PyErr) -> ArrowError {
     let message = Python::try_attach(|py| error.get_type(py).to_string().replace('\0', "\u{fffd}"));
     ArrowError::ExternalError(format!("interrupted by {}", message.unwrap_or_default()).into())
 }

@@ -1,7 +1,5 @@
 //! `write_parquet`: Arrow data into one Parquet file or a folder of them.
 
-use std::time::{Duration, Instant};
-
 use futures::StreamExt;
 use pyo3::{prelude::*, types::PyDict};
 use stylobate_columnar::{ParquetDataset, ParquetWriter, Written};
@@ -12,13 +10,11 @@ use crate::{
     errors::{Class, Failure},
     location::{location, without_credentials},
     process::{Process, Signals},
+    progress::Progress,
     scan::options,
     stream::Broken,
     write_options::WriteOptions,
 };
-
-/// How often whoever wants to know is told how far the work is.
-const TOLD_EVERY: Duration = Duration::from_millis(100);
 
 /// The work behind `stylobate.write_parquet`. Returns rows, bytes, row groups and the files.
 #[pyfunction]
@@ -42,7 +38,7 @@ pub(crate) fn write_parquet(
     };
     let process = Process::current(py)?;
     let arriving = Arriving::of(data, &process)?;
-    let job = Job { write, destination, shown: without_credentials(&location), progress };
+    let job = Job { write, destination, shown: without_credentials(&location), progress: Progress::new(progress) };
     let written = py.detach(|| process.wait_detached(job.run(arriving), &mut Signals::new()));
     let (written, files) = written?.map_err(|broken| broken.raised(py))?;
     Ok((written.rows, written.bytes, written.row_groups, files))
@@ -75,7 +71,7 @@ struct Job {
     destination: Destination,
     /// What errors and results call the destination.
     shown: String,
-    progress: Option<Py<PyAny>>,
+    progress: Progress,
 }
 
 /// What is being written.
@@ -85,7 +81,7 @@ enum Output {
 }
 
 impl Job {
-    async fn run(self, arriving: Arriving) -> Result<(Written, Vec<String>), Broken> {
+    async fn run(mut self, arriving: Arriving) -> Result<(Written, Vec<String>), Broken> {
         let Arriving { schema, mut batches } = arriving;
         let sinks = Sinks::new(self.write.sink.clone());
         let (overwrite, options) = (self.write.overwrite, self.write.parquet.clone());
@@ -102,19 +98,17 @@ impl Job {
                 Output::Folder(Box::new(set))
             }
         };
-        let mut told = Instant::now();
         while let Some(batch) = batches.next().await.transpose().map_err(Broken::Failed)? {
             match &mut output {
                 Output::File(writer) => writer.write(&batch).await.map_err(failed)?,
                 Output::Folder(dataset) => dataset.write(&batch).await.map_err(failed)?,
             }
-            if told.elapsed() >= TOLD_EVERY {
+            if self.progress.is_due() {
                 let (rows, bytes) = match &output {
                     Output::File(writer) => (writer.rows(), writer.bytes()),
                     Output::Folder(dataset) => (dataset.rows(), dataset.bytes()),
                 };
-                self.tell(rows, bytes)?;
-                told = Instant::now();
+                self.progress.tell(rows, bytes)?;
             }
         }
         let (written, files) = match output {
@@ -129,14 +123,8 @@ impl Job {
                 (finished.written, files.collect())
             }
         };
-        self.tell(written.rows, written.bytes)?;
+        self.progress.tell(written.rows, written.bytes)?;
         Ok((written, files))
-    }
-
-    fn tell(&self, rows: u64, bytes: u64) -> Result<(), Broken> {
-        let Some(progress) = &self.progress else { return Ok(()) };
-        let told = Python::try_attach(|py| progress.call1(py, (rows, bytes)).map(drop));
-        told.unwrap_or(Ok(())).map_err(Broken::Interrupted)
     }
 }
 

@@ -9,7 +9,8 @@ A `Scan` is read by whatever reads Arrow streams: pyarrow, pandas, Polars, DuckD
 dictionary that the file stored them as, and filters run where the data is. What is read again comes from a
 `Cache`, which all scans of a process share unless they are given another.
 
-`write_parquet` writes whatever gives Arrow data, and keeps its dictionaries.
+`write_parquet` writes whatever gives Arrow data, and keeps its dictionaries. `generate_tpch` and `generate_tpcds` make
+the tables of benchmarks, as files or as streams.
 
 `Node` is a storage node inside this process, `StylobateFileSystem` a file system for fsspec.
 """
@@ -23,6 +24,7 @@ from stylobate._stylobate import (
     Cache,
     Column,
     Expr,
+    GeneratedTable,
     Node,
     ObjectFile,
     ObjectStoreReader,
@@ -46,6 +48,7 @@ from stylobate.errors import (
     StylobateError,
     UnsupportedError,
 )
+from stylobate.generate import Generated, GeneratedFile, generate_tpcds, generate_tpch
 from stylobate.scan import Scan, col, scan
 from stylobate.write import Written, write_parquet
 
@@ -63,6 +66,9 @@ __all__ = [
     "CorruptFileError",
     "Expr",
     "FilterError",
+    "Generated",
+    "GeneratedFile",
+    "GeneratedTable",
     "Node",
     "NotFoundError",
     "ObjectChangedError",
@@ -80,6 +86,8 @@ __all__ = [
     "__version__",
     "col",
     "default_cache",
+    "generate_tpcds",
+    "generate_tpch",
     "inspect",
     "scan",
     "set_default_cache",

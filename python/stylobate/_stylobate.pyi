@@ -180,6 +180,31 @@ class ObjectStoreReader:
     def list(self, prefix: str = "", *, delimiter: bool = True) -> tuple[list[dict[str, Any]], list[str]]: ...
     def stats(self) -> dict[str, Any]: ...
 
+@final
+class GeneratedTable:
+    @staticmethod
+    def all(
+        name: str,
+        scale: float,
+        tables: list[str] | None = None,
+        parts: int = 1,
+        part: int = 1,
+        threads: int | None = None,
+    ) -> list[GeneratedTable]: ...
+    @property
+    def name(self) -> str: ...
+    @property
+    def schema(self) -> Schema: ...
+    def __arrow_c_stream__(self, requested_schema: object | None = None) -> object: ...
+
+def generate(
+    name: str,
+    scale: float,
+    output: str | os.PathLike[str],
+    given: dict[str, Any],
+    storage_options: dict[str, Any] | None = None,
+    progress: Callable[[int, int], object] | None = None,
+) -> list[tuple[str, str, int, int, int]]: ...
 def inspect(
     path: str | os.PathLike[str], storage_options: dict[str, Any] | None = None, cache: Cache | None = None
 ) -> dict[str, Any]: ...

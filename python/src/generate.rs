@@ -1,0 +1,243 @@
+//! `generate_tpch` and `generate_tpcds`: the tables of benchmarks, in files or as streams.
+
+use std::{
+    cell::Cell,
+    pin::pin,
+    thread::{self, ThreadId},
+};
+
+use arrow::{
+    array::{RecordBatch, RecordBatchReader},
+    datatypes::SchemaRef,
+    error::ArrowError,
+};
+use pyo3::{
+    prelude::*,
+    types::{PyCapsule, PyDict},
+};
+use pyo3_arrow::error::PyArrowResult;
+use stylobate_columnar::Compression;
+use stylobate_datagen::{
+    Benchmark, Error, Event, FileEntry, FileFormat, GenerateRequest, Output, Part, Scale, Table, TableStream,
+};
+use stylobate_storage::{Durability, SinkKind, SinkOptions};
+use tokio::time::timeout;
+
+use crate::{
+    errors::{Class, Failure},
+    exported::{PySchema, stream_capsule},
+    location::location,
+    process::{Process, Signals},
+    progress::{Progress, TOLD_EVERY},
+    scan::options,
+    stream::{Broken, interrupted, with_lock_released},
+    write_options::parsed,
+};
+
+/// A file that was made: its path or URL, its table, which part of it, its rows and bytes.
+type Made = (String, String, u32, u64, u64);
+
+fn benchmark(py: Python<'_>, name: &str) -> PyResult<Benchmark> {
+    match name {
+        "tpch" => Ok(Benchmark::TpcH),
+        "tpcds" => Ok(Benchmark::TpcDs),
+        other => Err(Class::Config.error(py, format!("{other}: no such benchmark"))),
+    }
+}
+
+/// The work behind `stylobate.generate_tpch` and `generate_tpcds` where there are files to be made.
+#[pyfunction]
+#[pyo3(signature = (name, scale, output, given, storage_options=None, progress=None))]
+pub(crate) fn generate(
+    py: Python<'_>,
+    name: &str,
+    scale: f64,
+    output: &Bound<'_, PyAny>,
+    given: &Bound<'_, PyDict>,
+    storage_options: Option<&Bound<'_, PyDict>>,
+    progress: Option<Py<PyAny>>,
+) -> PyResult<Vec<Made>> {
+    let raised = |error: Error| Failure::from(error).raised(py);
+    let benchmark = benchmark(py, name)?;
+    let scale = Scale::new(scale).map_err(raised)?;
+    let (request, sinks) = request(py, GenerateRequest::new(benchmark, scale), given)?;
+    let store = storage_options.map(options).transpose()?.unwrap_or_default();
+    let output = Output::open(&location(output)?, &store, sinks).map_err(raised)?;
+    let process = Process::current(py)?;
+    let folder = output.name().to_owned();
+    let made = py.detach(|| {
+        let run = run(&request, &output, Progress::new(progress));
+        process.wait_detached(run, &mut Signals::new())
+    });
+    let files = made?.map_err(|broken| broken.raised(py))?;
+    let made = |file: FileEntry| {
+        (format!("{folder}/{}", file.path), file.table, file.part, file.rows, file.bytes)
+    };
+    Ok(files.into_iter().map(made).collect())
+}
+
+/// What Python's keywords say.
+fn request(
+    py: Python<'_>,
+    mut request: GenerateRequest,
+    given: &Bound<'_, PyDict>,
+) -> PyResult<(GenerateRequest, SinkOptions)> {
+    let raised = |error: Error| Failure::from(error).raised(py);
+    let (mut sinks, mut compression, mut rows) = (SinkOptions::default(), None, None);
+    let (mut format, mut parts, mut part) = ("parquet".to_owned(), 1, None);
+    for (name, value) in given {
+        let name: String = name.extract()?;
+        match name.as_str() {
+            "tables" => request = request.with_tables(&value.extract::<Vec<String>>()?).map_err(raised)?,
+            "parts" => parts = value.extract()?,
+            "part" => part = Some(value.extract()?),
+            "format" => format = value.extract()?,
+            "compression" => compression = Some(parsed::<Compression>(&name, &value)?),
+            "row_group_rows" => rows = Some(value.extract::<usize>()?.max(1)),
+            "sink" => sinks = sinks.with_kind(parsed::<SinkKind>(&name, &value)?),
+            "durability" => sinks = sinks.with_durability(parsed::<Durability>(&name, &value)?),
+            "overwrite" => request = request.with_overwrite(value.extract()?),
+            "threads" => request = request.with_threads(value.extract()?),
+            other => return Err(Class::Config.error(py, format!("{other}: no such option"))),
+        }
+    }
+    let format = match format.as_str() {
+        "parquet" => FileFormat::Parquet {
+            compression: compression.unwrap_or_default(),
+            row_group_rows: rows.unwrap_or(1 << 20),
+        },
+        _ if compression.is_some() || rows.is_some() => {
+            let reason = "compression and row_group_rows are for format=\"parquet\"";
+            return Err(Class::Config.error(py, reason));
+        }
+        "csv" => FileFormat::Csv,
+        "arrow" => FileFormat::Arrow,
+        other => {
+            let reason = format!("format: give \"parquet\", \"csv\" or \"arrow\", not {other:?}");
+            return Err(Class::Config.error(py, reason));
+        }
+    };
+    let request = request.with_format(format).with_parts(parts, part).map_err(raised)?;
+    Ok((request, sinks))
+}
+
+async fn run(
+    request: &GenerateRequest,
+    output: &Output,
+    mut progress: Progress,
+) -> Result<Vec<FileEntry>, Broken> {
+    let (rows, bytes) = (Cell::new(0), Cell::new(0));
+    let add = |(more_rows, more_bytes): (u64, u64)| {
+        rows.set(rows.get() + more_rows);
+        bytes.set(bytes.get() + more_bytes);
+    };
+    let observe = |event| match event {
+        Event::Kept(file) => add((file.rows, file.bytes)),
+        Event::Rows { rows, bytes } => add((rows, bytes)),
+        _ => {}
+    };
+    let mut work = pin!(request.generate(output, observe));
+    loop {
+        if let Ok(made) = timeout(TOLD_EVERY, work.as_mut()).await {
+            let made = made.map_err(|error| Broken::Failed(error.into()))?;
+            progress.tell(rows.get(), bytes.get())?;
+            return Ok(made.files);
+        }
+        progress.tell(rows.get(), bytes.get())?;
+    }
+}
+
+/// A table of a benchmark, made anew each time that it is read.
+#[pyclass(frozen, module = "stylobate", name = "GeneratedTable")]
+pub(crate) struct PyGeneratedTable {
+    table: Table,
+    scale: Scale,
+    part: Part,
+    threads: usize,
+}
+
+#[pymethods]
+impl PyGeneratedTable {
+    /// The tables of these names, or all of the benchmark.
+    #[staticmethod]
+    #[pyo3(signature = (name, scale, tables=None, parts=1, part=1, threads=None))]
+    fn all(
+        py: Python<'_>,
+        name: &str,
+        scale: f64,
+        tables: Option<Vec<String>>,
+        parts: u32,
+        part: u32,
+        threads: Option<usize>,
+    ) -> PyResult<Vec<Self>> {
+        let raised = |error: Error| Failure::from(error).raised(py);
+        let benchmark = benchmark(py, name)?;
+        let (scale, part) = (Scale::new(scale).map_err(raised)?, Part::new(part, parts).map_err(raised)?);
+        let threads = threads.unwrap_or_else(|| thread::available_parallelism().map_or(1, usize::from));
+        let tables = match tables {
+            None => benchmark.tables(),
+            Some(names) => names
+                .iter()
+                .map(|name| benchmark.table(name))
+                .collect::<Result<_, _>>()
+                .map_err(raised)?,
+        };
+        Ok(tables.into_iter().map(|table| Self { table, scale, part, threads: threads.max(1) }).collect())
+    }
+
+    /// What it is called.
+    #[getter]
+    fn name(&self) -> &'static str {
+        self.table.name()
+    }
+
+    /// Its columns.
+    #[getter]
+    fn schema(&self) -> PySchema {
+        self.table.schema(self.scale).into()
+    }
+
+    #[pyo3(signature = (requested_schema=None))]
+    fn __arrow_c_stream__<'py>(
+        &self,
+        py: Python<'py>,
+        requested_schema: Option<Bound<'py, PyCapsule>>,
+    ) -> PyArrowResult<Bound<'py, PyCapsule>> {
+        let stream = py.detach(|| self.table.stream(self.scale, self.part, self.threads));
+        let stream = stream.map_err(|error| Failure::from(error).raised(py))?;
+        let asker = thread::current().id();
+        stream_capsule(py, Rows { stream: Some(stream), asker, signals: Signals::new(), schema: self.table.schema(self.scale) }, requested_schema)
+    }
+}
+
+/// The rows of a table as an Arrow stream.
+struct Rows {
+    /// `None` once it has ended.
+    stream: Option<TableStream>,
+    schema: SchemaRef,
+    signals: Signals,
+    /// The thread that asked for the stream, which is one of Python's.
+    asker: ThreadId,
+}
+
+impl Iterator for Rows {
+    type Item = Result<RecordBatch, ArrowError>;
+
+    fn next(&mut self) -> Option<Self::Item> {
+        let Self { stream, signals, .. } = self;
+        let next = with_lock_released(self.asker, || {
+            let batch = stream.as_mut()?.next()?.map_err(|error| Failure::from(error).of_stream());
+            Some(signals.check().map_err(interrupted).and(batch))
+        });
+        if !matches!(next, Some(Ok(_))) {
+            self.stream = None;
+        }
+        next
+    }
+}
+
+impl RecordBatchReader for Rows {
+    fn schema(&self) -> SchemaRef {
+        self.schema.clone()
+    }
+}

@@ -1,0 +1,35 @@
+//! Whoever wants to know how far long work is.
+
+use std::time::{Duration, Instant};
+
+use pyo3::prelude::*;
+
+use crate::stream::Broken;
+
+/// How often they are told.
+pub(crate) const TOLD_EVERY: Duration = Duration::from_millis(100);
+
+/// A function that is called with rows and bytes, if there is one.
+pub(crate) struct Progress {
+    function: Option<Py<PyAny>>,
+    told: Instant,
+}
+
+impl Progress {
+    pub(crate) fn new(function: Option<Py<PyAny>>) -> Self {
+        Self { function, told: Instant::now() }
+    }
+
+    /// Whether it is time again.
+    pub(crate) fn is_due(&self) -> bool {
+        self.function.is_some() && self.told.elapsed() >= TOLD_EVERY
+    }
+
+    /// Calls the function. What it raises ends the work.
+    pub(crate) fn tell(&mut self, rows: u64, bytes: u64) -> Result<(), Broken> {
+        let Some(function) = &self.function else { return Ok(()) };
+        self.told = Instant::now();
+        let told = Python::try_attach(|py| function.call1(py, (rows, bytes)).map(drop));
+        told.unwrap_or(Ok(())).map_err(Broken::Interrupted)
+    }
+}
