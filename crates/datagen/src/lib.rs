@@ -5,7 +5,8 @@
 //!
 //! let lineitem = Benchmark::TpcH.table("lineitem")?;
 //! let batches = lineitem.stream(Scale::new(0.01)?, Part::WHOLE, 2)?;
-//! assert!(batches.schema().field_with_name("l_shipmode")?.data_type().is_dictionary());
+//! let modes = batches.schema().field_with_name("l_shipmode")?;
+//! assert_eq!(modes.data_type().to_string(), "Dictionary(UInt8, Utf8)");
 //! let rows = batches.map(|batch| batch.map(|batch| batch.num_rows())).sum::<Result<usize, _>>()?;
 //! assert_eq!(rows, 60_175);
 //! # Ok::<_, Box<dyn std::error::Error>>(())
