@@ -70,9 +70,8 @@ pub(crate) fn generate(
         process.wait_detached(run, &mut Signals::new())
     });
     let files = made?.map_err(|broken| broken.raised(py))?;
-    let made = |file: FileEntry| {
-        (format!("{folder}/{}", file.path), file.table, file.part, file.rows, file.bytes)
-    };
+    let made =
+        |file: FileEntry| (format!("{folder}/{}", file.path), file.table, file.part, file.rows, file.bytes);
     Ok(files.into_iter().map(made).collect())
 }
 
@@ -176,11 +175,9 @@ impl PyGeneratedTable {
         let threads = threads.unwrap_or_else(|| thread::available_parallelism().map_or(1, usize::from));
         let tables = match tables {
             None => benchmark.tables(),
-            Some(names) => names
-                .iter()
-                .map(|name| benchmark.table(name))
-                .collect::<Result<_, _>>()
-                .map_err(raised)?,
+            Some(names) => {
+                names.iter().map(|name| benchmark.table(name)).collect::<Result<_, _>>().map_err(raised)?
+            }
         };
         Ok(tables.into_iter().map(|table| Self { table, scale, part, threads: threads.max(1) }).collect())
     }
@@ -206,7 +203,16 @@ impl PyGeneratedTable {
         let stream = py.detach(|| self.table.stream(self.scale, self.part, self.threads));
         let stream = stream.map_err(|error| Failure::from(error).raised(py))?;
         let asker = thread::current().id();
-        stream_capsule(py, Rows { stream: Some(stream), asker, signals: Signals::new(), schema: self.table.schema(self.scale) }, requested_schema)
+        stream_capsule(
+            py,
+            Rows {
+                stream: Some(stream),
+                asker,
+                signals: Signals::new(),
+                schema: self.table.schema(self.scale),
+            },
+            requested_schema,
+        )
     }
 }
 

@@ -38,7 +38,8 @@ pub(crate) fn write_parquet(
     };
     let process = Process::current(py)?;
     let arriving = Arriving::of(data, &process)?;
-    let job = Job { write, destination, shown: without_credentials(&location), progress: Progress::new(progress) };
+    let job =
+        Job { write, destination, shown: without_credentials(&location), progress: Progress::new(progress) };
     let written = py.detach(|| process.wait_detached(job.run(arriving), &mut Signals::new()));
     let (written, files) = written?.map_err(|broken| broken.raised(py))?;
     Ok((written.rows, written.bytes, written.row_groups, files))

@@ -112,7 +112,10 @@ fn sorted_by(given: &Bound<'_, PyAny>) -> PyResult<Vec<SortedBy>> {
 }
 
 /// A text that the type reads, or whatever else is shown as one.
-pub(crate) fn parsed<T: std::str::FromStr<Err: std::fmt::Display>>(name: &str, value: &Bound<'_, PyAny>) -> PyResult<T> {
+pub(crate) fn parsed<T: std::str::FromStr<Err: std::fmt::Display>>(
+    name: &str,
+    value: &Bound<'_, PyAny>,
+) -> PyResult<T> {
     let text: String = value.str()?.extract()?;
     text.parse().map_err(|error: T::Err| Class::Config.error(value.py(), format!("{name}: {error}")))
 }

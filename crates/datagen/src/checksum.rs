@@ -17,8 +17,8 @@ use arrow::{
     },
     buffer::NullBuffer,
     datatypes::{
-        ArrowNativeType, DataType, Date32Type, Decimal128Type, Int32Type, Int64Type, Time32SecondType,
-        TimeUnit,
+        ArrowNativeType, DataType, Date32Type, Decimal128Type, Int32Type, Int64Type, Time32MillisecondType,
+        Time32SecondType, TimeUnit,
     },
 };
 use twox_hash::XxHash3_64;
@@ -139,6 +139,11 @@ fn each_hash(array: &ArrayRef, each: impl FnMut(u64)) -> Result<(), String> {
         DataType::Date32 => numbers(array.as_primitive::<Date32Type>(), i64::from, each),
         DataType::Time32(TimeUnit::Second) => {
             numbers(array.as_primitive::<Time32SecondType>(), i64::from, each);
+        }
+        // As Parquet has them: all times of the tables are whole seconds.
+        DataType::Time32(TimeUnit::Millisecond) => {
+            let seconds = |time: i32| i64::from(time / 1_000);
+            numbers(array.as_primitive::<Time32MillisecondType>(), seconds, each);
         }
         // All decimals of the tables have 64 bits at most.
         DataType::Decimal128(..) => {

@@ -1,0 +1,138 @@
+"""The tables of benchmarks: files and streams, beside what the reference generator makes."""
+
+from __future__ import annotations
+
+import json
+import signal
+import subprocess
+import sys
+import threading
+from pathlib import Path
+
+import duckdb
+import pyarrow as pa
+import pyarrow.parquet as pq
+import pytest
+import stylobate as st
+
+TPCHGEN = Path(sys.executable).parent / "tpchgen-cli"
+TABLES = ["region", "nation", "supplier", "customer", "part", "partsupp", "orders", "lineitem"]
+
+
+def summed(connection: duckdb.DuckDBPyConnection, file: Path) -> tuple[list[tuple[str, str]], tuple[int, ...]]:
+    """The columns and their types; the rows, the sum of the hashes of each column, and that of whole rows."""
+    described = connection.sql(f"DESCRIBE SELECT * FROM '{file}'").fetchall()
+    columns = [(name, kind) for name, kind, *_ in described]
+    sums = [f"sum(hash({name}))" for name, _ in columns]
+    whole = f"sum(hash({', '.join(name for name, _ in columns)}))"
+    row = connection.sql(f"SELECT count(*), {', '.join(sums)}, {whole} FROM '{file}'").fetchone()
+    assert row is not None
+    return columns, row
+
+
+@pytest.mark.parametrize("scale", [0.01, 0.1, 1])
+def test_tpch_is_what_the_reference_generator_makes(tmp_path: Path, scale: float) -> None:
+    ours, theirs = tmp_path / "ours", tmp_path / "theirs"
+    made = st.generate_tpch(scale, ours, durability="none")
+    assert {file.table for file in made.files} == set(TABLES)
+    command = [TPCHGEN, "parquet", "-s", str(scale), "--output-dir", theirs, "--quiet"]
+    subprocess.run(command, check=True, capture_output=True)
+    connection = duckdb.connect()
+    for table in TABLES:
+        one, other = (summed(connection, folder / f"{table}.parquet") for folder in (ours, theirs))
+        assert one == other, table
+
+
+def test_all_formats_hold_the_same(tmp_path: Path) -> None:
+    sums = []
+    for format in ("parquet", "csv", "arrow"):
+        made = st.generate_tpch(0.01, tmp_path / format, format=format, threads=1 if format == "csv" else 2)
+        assert [Path(file.path).suffix for file in made.files] == [f".{format}"] * 8
+        manifest = json.loads((tmp_path / format / "manifest.json").read_text())
+        assert manifest["complete"]
+        sums.append({file["table"]: (file["rows"], file["columns"]) for file in manifest["files"]})
+    assert sums[0] == sums[1] == sums[2]
+    assert sums[0]["lineitem"][0] == 60_175
+
+
+def test_streams_are_the_tables_without_files(tmp_path: Path) -> None:
+    tables = st.generate_tpch(0.01)
+    assert set(tables) == set(TABLES)
+    lineitem = tables["lineitem"]
+    assert lineitem.name == "lineitem" and "l_comment" in lineitem.schema.names
+    first, second = pa.table(lineitem), pa.table(lineitem)
+    assert first.num_rows == 60_175 and first.equals(second), "it is made anew each time"
+    assert pa.types.is_dictionary(first.schema.field("l_shipmode").type)
+    assert first.schema.field("l_extendedprice").type == pa.decimal128(15, 2)
+    st.generate_tpch(0.01, tmp_path, tables="lineitem")
+    plain = pa.schema([field.with_type(pa.string()) if pa.types.is_dictionary(field.type) or
+                       field.type == pa.string_view() else field for field in first.schema])
+    written = pq.read_table(tmp_path / "lineitem.parquet")
+    for name in plain.names:
+        kind = plain.field(name).type
+        assert first[name].cast(kind).combine_chunks().equals(written[name].cast(kind).combine_chunks()), name
+    parts = [pa.table(st.generate_tpch(0.01, tables=["orders"], parts=3, part=part)["orders"]) for part in (1, 2, 3)]
+    whole = pa.table(tables["orders"])
+    assert [row for part in parts for row in part["o_orderkey"].to_pylist()] == whole["o_orderkey"].to_pylist()
+
+
+def test_of_tpcds_all_tables_are_there() -> None:
+    tables = st.generate_tpcds(1)
+    assert len(tables) == 25
+    for name, rows in [("store", 12), ("date_dim", 73_049), ("reason", 35), ("dbgen_version", 1)]:
+        assert pa.table(tables[name]).num_rows == rows
+
+
+def test_a_run_goes_on_where_it_ended_and_leaves_others_alone(tmp_path: Path) -> None:
+    first = st.generate_tpch(0.01, tmp_path, tables=["orders", "customer"])
+    orders = tmp_path / "orders.parquet"
+    before = (tmp_path / "customer.parquet").stat().st_mtime_ns
+    orders.unlink()
+    told: list[tuple[int, int]] = []
+    again = st.generate_tpch(0.01, tmp_path, tables=["orders", "customer"], progress=lambda *far: told.append(far))
+    assert again == first and orders.exists()
+    assert (tmp_path / "customer.parquet").stat().st_mtime_ns == before
+    assert told[-1][0] == first.rows
+    with pytest.raises(st.AlreadyExistsError, match="scale 0.01"):
+        st.generate_tpch(0.02, tmp_path, tables=["orders", "customer"])
+    assert st.generate_tpch(0.02, tmp_path, tables=["orders", "customer"], overwrite=True).rows == 2 * first.rows
+
+
+def test_what_is_wrong_is_said(tmp_path: Path) -> None:
+    for scale in (0, -1, float("nan")):
+        with pytest.raises(st.ConfigError, match="0.001"):
+            st.generate_tpch(scale, tmp_path)
+    with pytest.raises(st.ConfigError, match="no table lineitems"):
+        st.generate_tpch(1, tmp_path, tables=["lineitems"])
+    with pytest.raises(st.ConfigError, match="parts are numbered"):
+        st.generate_tpch(1, tmp_path, parts=2, part=3)
+    with pytest.raises(st.ConfigError, match="orc"):
+        st.generate_tpch(1, tmp_path, format="orc")  # type: ignore[arg-type]
+    with pytest.raises(st.ConfigError, match="compression"):
+        st.generate_tpch(1, tmp_path, format="csv", compression="zstd")
+    with pytest.raises(TypeError, match="without output"):
+        st.generate_tpch(1, compression="zstd")  # type: ignore[call-overload]
+    assert list(tmp_path.iterdir()) == []
+    (tmp_path / "mine.txt").write_text("mine")
+    with pytest.raises(st.AlreadyExistsError, match="mine.txt"):
+        st.generate_tpch(0.01, tmp_path)
+
+
+def test_an_interrupt_leaves_whole_files_only(tmp_path: Path) -> None:
+    timer = threading.Timer(0.3, lambda: signal.raise_signal(signal.SIGINT))
+    timer.start()
+    with pytest.raises(KeyboardInterrupt):
+        st.generate_tpch(5, tmp_path, tables=["lineitem", "orders"])
+    timer.join()
+    for file in tmp_path.glob("*.parquet"):
+        pq.ParquetFile(file).metadata
+    assert not (tmp_path / "lineitem.parquet").exists()
+
+
+def test_what_progress_raises_ends_the_work(tmp_path: Path) -> None:
+    def enough(rows: int, size: int) -> None:
+        raise ValueError("enough")
+
+    with pytest.raises(ValueError, match="enough"):
+        st.generate_tpch(1, tmp_path, tables=["lineitem"], progress=enough)
+    assert not list(tmp_path.glob("*.parquet"))
