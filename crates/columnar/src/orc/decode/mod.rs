@@ -27,6 +27,8 @@ use arrow::{
     },
 };
 
+#[cfg(test)]
+pub(super) use self::ints::Ints as DecodedInts;
 use self::{
     bits::{Bits, ByteRuns, Presence},
     ints::Ints,

@@ -1,17 +1,15 @@
 //! A Parquet file that is being written.
 
 use std::{
-    collections::VecDeque,
     fmt,
     panic::{AssertUnwindSafe, catch_unwind},
     sync::Arc,
 };
 
 use arrow::{
-    array::{Array, ArrayRef, RecordBatch},
+    array::{ArrayRef, RecordBatch},
     datatypes::{Field, Schema, SchemaRef},
 };
-use parking_lot::Mutex;
 use parquet::{
     arrow::{ARROW_SCHEMA_META_KEY, ArrowSchemaConverter, encode_arrow_schema},
     file::metadata::KeyValue,
@@ -24,11 +22,16 @@ use super::{
     footer::Footer,
     options::ParquetOptions,
 };
-use crate::{Error, Result};
+use crate::{
+    Error, Result, promised,
+    side_by_side::{Failed, side_by_side},
+};
 
 const MAGIC: &[u8; 4] = b"PAR1";
 /// Bytes of arrays that are encoded at a time: enough that threads need not meet often.
 const ENCODED_AT_ONCE: usize = 8 << 20;
+/// What is said of an encoder that panicked.
+const GAVE_UP: &str = "the encoder gave up";
 
 /// Writes record batches to a Parquet file. Dropped before it is finished, it leaves nothing behind.
 pub struct ParquetWriter {
@@ -122,7 +125,8 @@ impl ParquetWriter {
     /// Appends a batch, whose columns have the types of the schema. A batch of other types changes nothing; after any
     /// other error, and where this is dropped before it ends, there will be no file.
     pub async fn write(&mut self, batch: &RecordBatch) -> Result<()> {
-        self.check(batch)?;
+        promised::check(batch, &self.schema)
+            .map_err(|(column, reason)| self.unwritable(column.as_deref(), reason))?;
         self.check_whole()?;
         self.is_broken = true;
         self.append(batch).await?;
@@ -184,26 +188,6 @@ impl ParquetWriter {
         let encoded: usize = self.columns.iter().map(Column::encoded).sum();
         let memory: usize = self.columns.iter().map(Column::memory).sum();
         encoded as u64 >= self.options.row_group_size.as_u64() || memory + self.waiting_bytes >= self.memory()
-    }
-
-    fn check(&self, batch: &RecordBatch) -> Result<()> {
-        let (given, wanted) = (batch.schema_ref().fields(), self.schema.fields());
-        if given.len() != wanted.len() {
-            let reason = format!("a batch of {} columns where {} were promised", given.len(), wanted.len());
-            return Err(self.unwritable(None, reason));
-        }
-        for ((given, wanted), column) in given.iter().zip(wanted).zip(batch.columns()) {
-            if given.data_type() != wanted.data_type() {
-                let reason = format!("{} where {} was promised", given.data_type(), wanted.data_type());
-                return Err(self.unwritable(Some(wanted.name()), reason));
-            }
-            if !wanted.is_nullable() && column.logical_null_count() > 0 {
-                return Err(
-                    self.unwritable(Some(wanted.name()), "a null in a column that has none".to_owned())
-                );
-            }
-        }
-        Ok(())
     }
 
     fn check_whole(&self) -> Result<()> {
@@ -285,38 +269,17 @@ impl ParquetWriter {
         Ok(())
     }
 
-    /// What becomes of all that is to be done, in its order: threads take the next that nobody took.
+    /// What becomes of all that is to be done, in its order.
     async fn in_parallel<T: Send + 'static, U: Send + 'static>(
         &self,
         work: Vec<T>,
         run: impl Fn(T) -> std::result::Result<U, (String, String)> + Copy + Send + Sync + 'static,
     ) -> Result<Vec<U>> {
-        let count = work.len();
-        let queue: Arc<Mutex<VecDeque<(usize, T)>>> =
-            Arc::new(Mutex::new(work.into_iter().enumerate().collect()));
-        let _end = EndOnDrop(queue.clone());
-        let threads = (0..self.options.threads.min(count)).map(|_| {
-            let queue = queue.clone();
-            tokio::task::spawn_blocking(move || {
-                let mut done = Vec::new();
-                loop {
-                    let next = queue.lock().pop_front();
-                    let Some((at, item)) = next else { return Ok(done) };
-                    let ran = guarded(|| Ok(run(item)));
-                    let ran = ran.unwrap_or_else(|reason| Err((String::new(), reason)));
-                    done.push((at, ran.inspect_err(|_| queue.lock().clear())?));
-                }
-            })
-        });
-        let mut all: Vec<(usize, U)> = Vec::with_capacity(count);
-        for thread in futures::future::join_all(threads).await {
-            let done = thread.map_err(|error| Error::Ended { reason: error.to_string() })?;
-            all.extend(done.map_err(|(column, reason): (String, String)| {
-                self.unwritable(Some(column.as_str()).filter(|column| !column.is_empty()), reason)
-            })?);
-        }
-        all.sort_by_key(|(at, _)| *at);
-        Ok(all.into_iter().map(|(_, done)| done).collect())
+        side_by_side(self.options.threads, work, run).await.map_err(|failed| match failed {
+            Failed::Wrong((column, reason)) => self.unwritable(Some(&column), reason),
+            Failed::Panicked => self.unwritable(None, GAVE_UP.to_owned()),
+            Failed::Ended(reason) => Error::Ended { reason },
+        })
     }
 }
 
@@ -336,16 +299,7 @@ impl fmt::Debug for ParquetWriter {
     }
 }
 
-/// Ends the work of those whom nobody waits for any more.
-struct EndOnDrop<T>(Arc<Mutex<VecDeque<(usize, T)>>>);
-
-impl<T> Drop for EndOnDrop<T> {
-    fn drop(&mut self) {
-        self.0.lock().clear();
-    }
-}
-
 /// An encoder that meets values which its authors did not think of must not take the process with it.
 fn guarded<T>(encode: impl FnOnce() -> std::result::Result<T, String>) -> std::result::Result<T, String> {
-    catch_unwind(AssertUnwindSafe(encode)).unwrap_or_else(|_| Err("the encoder gave up".to_owned()))
+    catch_unwind(AssertUnwindSafe(encode)).unwrap_or_else(|_| Err(GAVE_UP.to_owned()))
 }
