@@ -12,7 +12,8 @@
 
 use super::{
     compression::Compressor,
-    packing::{bits, pack, push_varint, varint_bytes, zigzag},
+    options::ColumnPlan,
+    packing::{bits, bytes_of, pack, push_varint, varint_bytes, zigzag},
     patches::Patches,
     stream::{Stream, Written},
 };
@@ -68,7 +69,12 @@ impl EncodedInts {
 }
 
 impl Ints {
-    pub(super) fn new(packing: Packing, chunk: usize) -> Self {
+    /// A stream as the options of a column want it.
+    pub(super) fn of(signed: bool, options: &ColumnPlan) -> Self {
+        Self::new(Packing { signed, aligned: options.aligned }, options.chunk)
+    }
+
+    fn new(packing: Packing, chunk: usize) -> Self {
         Self {
             stream: Stream::new(chunk),
             packing,
@@ -342,9 +348,4 @@ fn delta(numbers: &[i64], shape: &Shape, packing: Packing, scratch: &mut Vec<u64
         scratch.extend(differences.map(|(before, number)| number.abs_diff(*before)));
         pack(scratch, width, out);
     }
-}
-
-/// Bytes of so many packed numbers.
-pub(super) fn bytes_of(numbers: usize, width: u32) -> usize {
-    (numbers * width as usize).div_ceil(8)
 }

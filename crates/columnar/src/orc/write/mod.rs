@@ -14,17 +14,12 @@
 //! After the specification of [ORC v1](https://orc.apache.org/specification/ORCv1/).
 
 mod bloom;
+mod bound;
 mod bytes;
-mod codes;
 mod column;
 mod compression;
-mod decimals;
-mod direct;
-mod distinct;
 mod footer;
 mod ints;
-mod nested;
-mod numbers;
 mod options;
 mod packing;
 mod patches;
@@ -34,8 +29,6 @@ mod stream;
 mod stripe;
 #[cfg(test)]
 mod tests;
-mod texts;
-mod timestamps;
 mod top_column;
 mod writer;
 

@@ -30,7 +30,7 @@ pub struct OrcColumnOptions {
 }
 
 impl OrcColumnOptions {
-    /// Texts and bytes are written as a dictionary in stripes where they have at most so many distinct values for
+    /// Texts are written as a dictionary in stripes where they have at most so many distinct values for
     /// each row with a value: 0 is never, 1 is always. Default: as of the other columns.
     pub fn with_dictionary_threshold(mut self, threshold: f64) -> Self {
         self.dictionary_threshold = Some(threshold);

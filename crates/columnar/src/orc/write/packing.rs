@@ -31,6 +31,11 @@ fn pack_any(numbers: &[u64], width: u32, out: &mut Vec<u8>) {
     out.extend_from_slice(word.to_be_bytes().get(..taken).unwrap_or_default());
 }
 
+/// Bytes of so many packed numbers.
+pub(super) fn bytes_of(numbers: usize, width: u32) -> usize {
+    (numbers * width as usize).div_ceil(8)
+}
+
 /// How many bits a number needs.
 pub(super) fn bits(number: u64) -> u32 {
     u64::BITS - number.leading_zeros()

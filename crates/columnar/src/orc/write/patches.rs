@@ -1,10 +1,7 @@
 //! Runs of patched base: most numbers in few bits above the least of them, and the high bits of those few that need
 //! more as patches behind them.
 
-use super::{
-    ints::bytes_of,
-    packing::{bits, pack},
-};
+use super::packing::{bits, bytes_of, pack};
 use crate::orc::widths::{closest_width, encoded_width};
 
 /// A twentieth of the longest run, as reference writers have them; with the entries that only make ways longer they

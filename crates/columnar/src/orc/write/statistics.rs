@@ -6,8 +6,8 @@ use orc_rust::proto::{
     DecimalStatistics, DoubleStatistics, IntegerStatistics, StringStatistics, TimestampStatistics,
 };
 
-/// Bounds of more bytes than these are cut.
-const MOST_BYTES: usize = 1024;
+use super::bound::Bound;
+
 /// Nanoseconds of a millisecond.
 const PER_MILLISECOND: i64 = 1_000_000;
 
@@ -57,13 +57,6 @@ pub(super) enum Detail {
         bounds: Option<(u64, u64)>,
         total: u64,
     },
-}
-
-/// The least or greatest text, cut where it is long.
-#[derive(Clone, Debug, PartialEq, Eq)]
-pub(super) struct Bound {
-    text: Vec<u8>,
-    is_cut: bool,
 }
 
 impl Detail {
@@ -353,39 +346,6 @@ fn text_statistics(bounds: Option<&(Bound, Bound)>, bytes: u64) -> StringStatist
     statistics
 }
 
-impl Bound {
-    fn lower(text: &[u8]) -> Self {
-        match cut(text) {
-            None => Self { text: text.to_vec(), is_cut: false },
-            Some(start) => Self { text: start.to_vec(), is_cut: true },
-        }
-    }
-
-    /// Of what is cut off, the last character that is left becomes the next.
-    fn upper(text: &[u8]) -> Self {
-        let start = cut(text).and_then(|start| std::str::from_utf8(start).ok());
-        let Some(start) = start else { return Self { text: text.to_vec(), is_cut: false } };
-        let mut kept = start.to_owned();
-        while let Some(last) = kept.pop() {
-            let next = (u32::from(last) + 1..).take(0x801).find_map(char::from_u32);
-            if let Some(next) = next {
-                kept.push(next);
-                return Self { text: kept.into_bytes(), is_cut: true };
-            }
-        }
-        Self { text: text.to_vec(), is_cut: false }
-    }
-}
-
-/// The characters that fit, where not all do.
-fn cut(text: &[u8]) -> Option<&[u8]> {
-    let most = text.get(..MOST_BYTES).filter(|_| text.len() > MOST_BYTES)?;
-    match std::str::from_utf8(most) {
-        Ok(whole) => Some(whole.as_bytes()),
-        Err(error) => most.get(..error.valid_up_to()),
-    }
-}
-
 #[cfg(test)]
 mod tests {
     use super::*;
@@ -403,20 +363,6 @@ mod tests {
         ] {
             assert_eq!(decimal(value, scale), text);
         }
-    }
-
-    #[test]
-    fn long_texts_are_cut_between_characters_and_still_bound() {
-        let long = "ä".repeat(600);
-        let (lower, upper) = (Bound::lower(long.as_bytes()), Bound::upper(long.as_bytes()));
-        assert!(lower.is_cut && upper.is_cut);
-        assert!(*lower.text <= *long.as_bytes() && *upper.text > *long.as_bytes());
-        assert!(std::str::from_utf8(&upper.text).unwrap().ends_with('å'));
-        let last = format!("{}x", "\u{10ffff}".repeat(300));
-        assert_eq!(Bound::upper(last.as_bytes()), Bound { text: last.clone().into_bytes(), is_cut: false });
-        let before_surrogates = "\u{d7ff}".repeat(400);
-        assert!(*Bound::upper(before_surrogates.as_bytes()).text > *before_surrogates.as_bytes());
-        assert!(!Bound::lower(&[b'x'; MOST_BYTES]).is_cut);
     }
 
     #[test]

@@ -120,7 +120,7 @@ impl OrcWriter {
     async fn append(&mut self, batch: &RecordBatch) -> Result<()> {
         let most =
             ENCODED_AT_ONCE.min(self.options.memory.as_usize() / 2).min(self.options.stripe_size.as_usize());
-        let all_bytes: usize = batch.columns().iter().map(|column| weight(column)).sum();
+        let all_bytes: usize = batch.columns().iter().map(weight).sum();
         let fitting = (most as u128 * batch.num_rows() as u128 / all_bytes.max(1) as u128) as usize;
         let mut start = 0;
         while start < batch.num_rows() {

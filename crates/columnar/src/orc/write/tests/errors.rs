@@ -1,10 +1,6 @@
 //! What cannot be written is an error that names the column, and leaves no file.
 
-use arrow::{
-    array::*,
-    buffer::{NullBuffer, OffsetBuffer},
-    datatypes::*,
-};
+use arrow::{array::*, datatypes::*};
 
 use super::*;
 use crate::{Error, orc::write::OrcColumnOptions};
@@ -57,25 +53,6 @@ async fn values_that_do_not_fit_are_errors_that_name_the_column() {
         assert_eq!(column, "x", "{data_type}: {reason}");
         assert!(!reason.contains("gave up"), "{data_type}: {reason}");
     }
-}
-
-#[tokio::test]
-async fn a_key_of_a_map_is_not_null() {
-    let fields: Fields =
-        vec![Field::new("key", DataType::Utf8, true), Field::new("value", DataType::Int32, true)].into();
-    let keys: ArrayRef = Arc::new(StringArray::from(vec![Some("a"), None]));
-    let values: ArrayRef = Arc::new(Int32Array::from(vec![1, 2]));
-    let entries = StructArray::new(fields.clone(), vec![keys, values], None);
-    let field = Arc::new(Field::new_struct("entries", fields, false));
-    let map = |nulls| {
-        let offsets = OffsetBuffer::new(vec![0, 1, 2].into());
-        Arc::new(MapArray::new(field.clone(), offsets, entries.clone(), nulls, false))
-    };
-    let (column, reason) = error(map(None)).await;
-    assert_eq!((column.as_str(), reason.as_str()), ("x", "a map with a key that is null"));
-    // Nobody has that of a row that is null.
-    let hidden = map(Some(NullBuffer::from(vec![true, false])));
-    assert!(write(&[of("x", hidden)], OrcOptions::default()).await.is_ok());
 }
 
 #[tokio::test]

@@ -68,7 +68,8 @@ fn the_examples_of_the_specification_are_made() {
     assert_eq!(encoded(&patched, unsigned)[0], 0x8e);
     assert_eq!(encoded(&patched, unsigned).len(), 28);
     let delta = [0xc6, 0x09, 0x02, 0x02, 0x22, 0x42, 0x42, 0x46];
-    assert_eq!(encoded(&[2, 3, 5, 7, 11, 13, 17, 19, 23, 29], unsigned), delta);
+    let aligned = Packing { signed: false, aligned: true };
+    assert_eq!(encoded(&[2, 3, 5, 7, 11, 13, 17, 19, 23, 29], aligned), delta);
 }
 
 #[test]

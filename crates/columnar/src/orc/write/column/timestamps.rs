@@ -10,11 +10,10 @@ use arrow::{
 };
 use orc_rust::proto::{column_encoding::Kind as Encoding, stream::Kind as StreamKind};
 
-use super::{
-    column::{Encode, End, Notes, Wrong, present, primitive},
+use super::{Encode, End, Notes, Wrong, present, primitive};
+use crate::orc::write::{
     compression::Compressor,
     ints::Ints,
-    numbers::ints,
     options::ColumnPlan,
     statistics::{Detail, bounds_of, milliseconds, widen},
 };
@@ -38,8 +37,8 @@ impl Timestamps {
     pub(super) fn new(unit: TimeUnit, options: &ColumnPlan) -> Self {
         Self {
             unit,
-            seconds: ints(true, options),
-            nanoseconds: ints(false, options),
+            seconds: Ints::of(true, options),
+            nanoseconds: Ints::of(false, options),
             room: Vec::new(),
             split: Vec::new(),
         }

@@ -8,15 +8,8 @@ use arrow::{
 };
 use orc_rust::proto::{column_encoding::Kind as Encoding, stream::Kind as StreamKind};
 
-use super::{
-    column::{End, Notes, Wrong},
-    compression::Compressor,
-    direct::Direct,
-    distinct::Distinct,
-    numbers::ints,
-    options::ColumnPlan,
-    stream::Stream,
-};
+use super::{End, Notes, Wrong, direct::Direct, distinct::Distinct};
+use crate::orc::write::{compression::Compressor, ints::Ints, options::ColumnPlan, stream::Stream};
 
 /// Stands in a map for a value that did not occur yet.
 const UNKNOWN: u32 = u32::MAX;
@@ -174,7 +167,7 @@ impl Codes {
         let order = self.values.order();
         let mut ranks = vec![0_u32; order.len()];
         let mut values = Stream::new(options.chunk);
-        let mut lengths = ints(false, options);
+        let mut lengths = Ints::of(false, options);
         for (rank, code) in order.iter().enumerate() {
             let value = self.values.value(*code);
             values.raw.extend_from_slice(value);
@@ -183,7 +176,7 @@ impl Codes {
                 *place = rank as u32;
             }
         }
-        let mut codes = ints(false, options);
+        let mut codes = Ints::of(false, options);
         for group in self.by_group() {
             codes.begin_group();
             let rows = self.rows.get(group).unwrap_or_default();

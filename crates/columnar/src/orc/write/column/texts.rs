@@ -12,14 +12,8 @@ use arrow::{
     },
 };
 
-use super::{
-    codes::Codes,
-    column::{Encode, End, Notes, Wrong},
-    compression::Compressor,
-    direct::Direct,
-    options::ColumnPlan,
-    plan::Length,
-};
+use super::{Encode, End, Notes, Wrong, codes::Codes, direct::Direct};
+use crate::orc::write::{compression::Compressor, options::ColumnPlan, plan::Length};
 
 /// Rows after which a column that arrives as values looks at how many of them are distinct for the first time.
 const SAMPLE: usize = 10_000;
@@ -41,7 +35,8 @@ enum Layout {
 
 impl Texts {
     pub(super) fn new(length: Option<Length>, options: &ColumnPlan) -> Self {
-        let layout = match options.dictionary_threshold > 0.0 {
+        // The format has no dictionaries of bytes.
+        let layout = match length.is_some() && options.dictionary_threshold > 0.0 {
             true => Layout::Codes(Box::default()),
             false => Layout::Direct(Box::new(Direct::new(options))),
         };

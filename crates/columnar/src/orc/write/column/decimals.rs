@@ -3,11 +3,10 @@
 use arrow::{array::ArrayRef, buffer::NullBuffer, datatypes::Decimal128Type};
 use orc_rust::proto::{column_encoding::Kind as Encoding, stream::Kind as StreamKind};
 
-use super::{
-    column::{Encode, End, Notes, Wrong, present, primitive},
+use super::{Encode, End, Notes, Wrong, present, primitive};
+use crate::orc::write::{
     compression::Compressor,
     ints::Ints,
-    numbers::ints,
     options::ColumnPlan,
     packing::{push_varint, push_wide_varint, zigzag},
     statistics::{Detail, bounds_of, decimal, widen},
@@ -30,7 +29,7 @@ impl Decimals {
             scale,
             digits: Stream::new(options.chunk),
             groups: Vec::new(),
-            scales: ints(true, options),
+            scales: Ints::of(true, options),
             room: Vec::new(),
         }
     }

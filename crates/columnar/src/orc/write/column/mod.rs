@@ -1,6 +1,15 @@
 //! One column on its way into a stripe: which rows have a value, the streams of the values, and what is said of each
 //! row group.
 
+mod codes;
+mod decimals;
+mod direct;
+mod distinct;
+mod nested;
+mod numbers;
+mod texts;
+mod timestamps;
+
 use std::sync::Arc;
 
 use arrow::{
@@ -15,18 +24,20 @@ use orc_rust::proto::{
 };
 use prost::Message;
 
+use self::{
+    decimals::Decimals,
+    nested::{Lists, Maps, Structs},
+    numbers::{Booleans, Bytes, Dates, Floats, Integers},
+    texts::Texts,
+    timestamps::Timestamps,
+};
 use super::{
     bloom::Bloom,
     bytes::Presence,
     compression::Compressor,
-    decimals::Decimals,
-    nested::{Lists, Maps, Structs},
-    numbers::{Booleans, Bytes, Dates, Floats, Integers},
     plan::{Kind, Plan},
     statistics::{Detail, Statistics},
     stream::{self, Written},
-    texts::Texts,
-    timestamps::Timestamps,
 };
 
 /// The encoding of bloom filters whose timestamps are in UTC.

@@ -10,11 +10,10 @@ use arrow::{
 };
 use orc_rust::proto::{column_encoding::Kind as Encoding, stream::Kind as StreamKind};
 
-use super::{
-    column::{Column, Encode, End, Notes, Wrong},
+use super::{Column, Encode, End, Notes, Wrong};
+use crate::orc::write::{
     compression::Compressor,
     ints::Ints,
-    numbers::ints,
     options::ColumnPlan,
     statistics::{Detail, bounds_of, widen},
 };
@@ -70,7 +69,7 @@ struct Lengths {
 
 impl Lengths {
     fn new(options: &ColumnPlan) -> Self {
-        Self { ints: ints(false, options), room: Vec::new() }
+        Self { ints: Ints::of(false, options), room: Vec::new() }
     }
 
     /// Appends the lengths of the rows that are not null, and returns where their items are: neighbours together.

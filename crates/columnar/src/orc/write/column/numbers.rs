@@ -7,20 +7,15 @@ use arrow::{
 };
 use orc_rust::proto::{column_encoding::Kind as Encoding, stream::Kind as StreamKind};
 
-use super::{
+use super::{Encode, End, Notes, Wrong, present, primitive};
+use crate::orc::write::{
     bytes::{Bits, ByteRuns},
-    column::{Encode, End, Notes, Wrong, present, primitive},
     compression::Compressor,
-    ints::{Ints, Packing},
+    ints::Ints,
     options::ColumnPlan,
     statistics::Detail,
     stream::Stream,
 };
-
-/// A stream of whole numbers as the options want it.
-pub(super) fn ints(signed: bool, options: &ColumnPlan) -> Ints {
-    Ints::new(Packing { signed, aligned: options.aligned }, options.chunk)
-}
 
 pub(super) struct Booleans {
     bits: Bits,
@@ -138,7 +133,7 @@ pub(super) struct Integers<T: ArrowPrimitiveType> {
 
 impl<T: ArrowPrimitiveType> Integers<T> {
     pub(super) fn new(options: &ColumnPlan) -> Self {
-        Self { ints: ints(true, options), room: Vec::new() }
+        Self { ints: Ints::of(true, options), room: Vec::new() }
     }
 }
 
@@ -200,7 +195,7 @@ pub(super) struct Dates {
 
 impl Dates {
     pub(super) fn new(options: &ColumnPlan) -> Self {
-        Self { ints: ints(true, options), room: Vec::new() }
+        Self { ints: Ints::of(true, options), room: Vec::new() }
     }
 }
 

@@ -3,15 +3,8 @@
 use arrow::array::OffsetSizeTrait;
 use orc_rust::proto::{column_encoding::Kind as Encoding, stream::Kind as StreamKind};
 
-use super::{
-    column::{End, Notes, Wrong},
-    compression::Compressor,
-    distinct::start,
-    ints::Ints,
-    numbers::ints,
-    options::ColumnPlan,
-    stream::Stream,
-};
+use super::{End, Notes, Wrong, distinct::start};
+use crate::orc::write::{compression::Compressor, ints::Ints, options::ColumnPlan, stream::Stream};
 
 pub(super) struct Direct {
     data: Stream,
@@ -25,7 +18,7 @@ impl Direct {
         Self {
             data: Stream::new(options.chunk),
             groups: Vec::new(),
-            lengths: ints(false, options),
+            lengths: Ints::of(false, options),
             room: Vec::new(),
         }
     }
