@@ -56,7 +56,7 @@ def test_pyarrow_reads_back_what_was_written(table: str) -> None:
                 assert same, f"{table}, {codec}, {layout}: {name}"
             assert file.row_index_stride == STRIDES[layout]
             assert file.compression == ("UNCOMPRESSED" if codec == "none" else codec.upper())
-            assert file.metadata.metadata[b"layout"] == layout.encode()
+            assert file.metadata[b"layout"] == layout.encode()
 
 
 class Judge:

@@ -15,6 +15,8 @@ const CHUNK_SIZE: ByteSize = ByteSize::kib(256);
 const MOST_CHUNK: u64 = (1 << 23) - 1;
 /// Rows of a row group.
 const ROW_INDEX_STRIDE: usize = 10_000;
+/// What readers can count.
+const MOST_STRIDE: usize = i32::MAX as usize;
 /// Distinct values by rows with a value, up to which a column of texts has a dictionary.
 const DICTIONARY_THRESHOLD: f64 = 0.8;
 /// Bytes of a dictionary's values.
@@ -112,7 +114,7 @@ impl OrcOptions {
     /// Rows of a row group: what a reader can leave out by the row index. 0 is a file without row index. Default:
     /// 10,000.
     pub fn with_row_index_stride(mut self, rows: usize) -> Self {
-        self.row_index_stride = rows;
+        self.row_index_stride = rows.min(MOST_STRIDE);
         self
     }
 

@@ -28,6 +28,11 @@ const ENCODED_AT_ONCE: usize = 8 << 20;
 const FEWEST_ROWS: usize = 1024;
 
 /// Writes record batches to an ORC file. Dropped before it is finished, it leaves nothing behind.
+///
+/// Unsigned numbers become signed ones of the next size, half floats become floats, and dictionaries become their values;
+/// columns of nulls alone are of booleans. Texts are strings, unless the metadata of their field says `varchar(n)` or
+/// `char(n)` under `orc.type`; other metadata of fields become attributes of the file's types. Times of day, durations,
+/// intervals and unions are errors, and so are values that the file's type cannot hold.
 pub struct OrcWriter {
     sink: Box<dyn Sink>,
     name: String,
