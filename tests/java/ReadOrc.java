@@ -1,9 +1,10 @@
 // Reads ORC files with the reference reader, as a whole and with predicates that it pushes down, and compares each row
 // with that of another file.
 //
-// The first argument is the file to compare with, whose first column counts the rows from 0. Each line of the standard
-// input is a file to read and, behind tabs, a predicate: column, operator, type and literals. Each line of the output
-// is the ranges of rows that were returned, `0-999 5000-5999`, or `wrong:` and what is.
+// The first argument is the file to compare with, whose first column counts the rows from 0, and which has microseconds
+// as numbers where the others have timestamps. Each line of the standard input is a file to read and, behind tabs, a
+// predicate: column, operator, type and literals. Each line of the output is the ranges of rows that were returned,
+// `0-999 5000-5999`, or `wrong:` and what is.
 
 import java.io.BufferedReader;
 import java.io.InputStreamReader;
@@ -16,6 +17,7 @@ import org.apache.hadoop.conf.Configuration;
 import org.apache.hadoop.fs.Path;
 import org.apache.orc.storage.ql.exec.vector.ColumnVector;
 import org.apache.orc.storage.ql.exec.vector.LongColumnVector;
+import org.apache.orc.storage.ql.exec.vector.TimestampColumnVector;
 import org.apache.orc.storage.ql.exec.vector.VectorizedRowBatch;
 import org.apache.orc.storage.ql.io.sarg.PredicateLeaf;
 import org.apache.orc.storage.ql.io.sarg.SearchArgument;
@@ -89,10 +91,21 @@ public class ReadOrc {
   private static String text(VectorizedRowBatch batch, int row) {
     StringBuilder text = new StringBuilder();
     for (ColumnVector column : batch.cols) {
-      column.stringifyValue(text, row);
+      if (column instanceof TimestampColumnVector) {
+        text.append(microseconds((TimestampColumnVector) column, column.isRepeating ? 0 : row));
+      } else {
+        column.stringifyValue(text, row);
+      }
       text.append('|');
     }
     return text.toString();
+  }
+
+  private static String microseconds(TimestampColumnVector times, int row) {
+    if (!times.noNulls && times.isNull[row]) {
+      return "null";
+    }
+    return String.valueOf(Math.floorDiv(times.time[row], 1000) * 1_000_000 + times.nanos[row] / 1000);
   }
 
   private static SearchArgument predicate(String[] command) {

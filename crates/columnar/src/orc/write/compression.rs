@@ -5,6 +5,7 @@ use std::{fmt, str::FromStr};
 use flate2::{Compress, FlushCompress, Status};
 use lz4_flex::block::CompressTable;
 use orc_rust::proto::CompressionKind;
+use parking_lot::Mutex;
 
 /// How streams are compressed. Reads and writes itself as `none`, `zlib(6)`, `snappy`, `lz4`, `zstd(3)`.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -95,6 +96,30 @@ impl FromStr for OrcCompression {
             _ => return Err(unknown()),
         };
         compression.check().map(|()| compression).map_err(|_| unknown())
+    }
+}
+
+/// Compressors that nobody uses: as many as threads ever worked at a time, however many columns there are.
+pub(super) struct Compressors {
+    compression: OrcCompression,
+    idle: Mutex<Vec<Compressor>>,
+}
+
+impl Compressors {
+    pub(super) fn new(compression: OrcCompression) -> Self {
+        Self { compression, idle: Mutex::default() }
+    }
+
+    /// Lends a compressor.
+    pub(super) fn with<T, E: From<String>>(
+        &self,
+        run: impl FnOnce(&mut Compressor) -> Result<T, E>,
+    ) -> Result<T, E> {
+        let idle = self.idle.lock().pop();
+        let mut compressor = idle.map_or_else(|| Compressor::new(self.compression), Ok)?;
+        let done = run(&mut compressor);
+        self.idle.lock().push(compressor);
+        done
     }
 }
 

@@ -1,10 +1,12 @@
 //! A top-level column: its rows are cut into row groups, and it begins anew with each stripe.
 
+use std::sync::Arc;
+
 use arrow::array::{Array, ArrayRef};
 
 use super::{
     column::{Column, EncodedColumn, Wrong},
-    compression::{Compressor, OrcCompression},
+    compression::Compressors,
     plan::Plan,
 };
 
@@ -12,7 +14,7 @@ pub(super) struct TopColumn {
     plan: Plan,
     /// Rows of a row group.
     stride: usize,
-    compressor: Compressor,
+    compressors: Arc<Compressors>,
     /// None before the stripe's first row.
     column: Option<Column>,
     /// Of the row group that is being filled.
@@ -20,9 +22,9 @@ pub(super) struct TopColumn {
 }
 
 impl TopColumn {
-    pub(super) fn new(plan: Plan, stride: usize, compression: OrcCompression) -> Result<Self, String> {
+    pub(super) fn new(plan: Plan, stride: usize, compressors: Arc<Compressors>) -> Self {
         let stride = if stride == 0 { usize::MAX } else { stride };
-        Ok(Self { plan, stride, compressor: Compressor::new(compression)?, column: None, rows: 0 })
+        Self { plan, stride, compressors, column: None, rows: 0 }
     }
 
     /// Encodes more rows.
@@ -42,7 +44,7 @@ impl TopColumn {
                 self.rows = 0;
             }
         }
-        let squeezed = column.squeeze(&mut self.compressor);
+        let squeezed = self.compressors.with(|compressor| column.squeeze(compressor));
         squeezed.map_err(|reason| Wrong { column: self.plan.path.to_string(), reason })
     }
 
@@ -63,7 +65,7 @@ impl TopColumn {
             column.end_group()?;
         }
         let mut encoded = Vec::new();
-        column.finish(&mut self.compressor, &mut encoded)?;
+        self.compressors.with(|compressor| column.finish(compressor, &mut encoded))?;
         Ok(encoded)
     }
 }

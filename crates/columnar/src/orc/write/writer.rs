@@ -1,6 +1,6 @@
 //! An ORC file that is being written.
 
-use std::fmt;
+use std::{fmt, sync::Arc};
 
 use arrow::{
     array::{Array, ArrayRef, AsArray, RecordBatch},
@@ -10,7 +10,7 @@ use stylobate_storage::Sink;
 
 use super::{
     column::{EncodedColumn, Wrong},
-    compression::Compressor,
+    compression::Compressors,
     footer::{Footer, MAGIC},
     options::OrcOptions,
     plan::plan,
@@ -39,8 +39,7 @@ pub struct OrcWriter {
     schema: SchemaRef,
     options: OrcOptions,
     columns: Vec<TopColumn>,
-    /// For what is of no column.
-    compressor: Compressor,
+    compressors: Arc<Compressors>,
     waiting: Vec<RecordBatch>,
     waiting_bytes: usize,
     rows_in_stripe: u64,
@@ -79,18 +78,18 @@ impl OrcWriter {
         options.check(&names)?;
         let planned = plan(schema.fields(), |column| options.plan(column));
         let (plans, types) = planned.map_err(|(column, reason)| wrong(Some(column), reason))?;
-        let compressor = Compressor::new(options.compression).map_err(|reason| wrong(None, reason))?;
+        options.compression.check().map_err(|reason| wrong(None, reason))?;
+        let compressors = Arc::new(Compressors::new(options.compression));
         let footer = Footer::new(types, &plans);
-        let columns =
-            plans.into_iter().map(|plan| TopColumn::new(plan, options.row_index_stride, options.compression));
-        let columns = columns.collect::<Result<_, _>>().map_err(|reason| wrong(None, reason))?;
+        let top = |plan| TopColumn::new(plan, options.row_index_stride, compressors.clone());
+        let columns = plans.into_iter().map(top).collect();
         Ok(Self {
             sink,
             name,
             schema,
             options,
             columns,
-            compressor,
+            compressors,
             waiting: Vec::new(),
             waiting_bytes: 0,
             rows_in_stripe: 0,
@@ -153,14 +152,15 @@ impl OrcWriter {
         self.begin_file().await?;
         let body = self.sink.position();
         let stripes = self.footer.stripes();
-        let compression = (self.options.compression.kind(), self.options.chunk(), &mut self.compressor);
-        let stride = self.options.row_index_stride;
-        let footer = self.footer.bytes(body, self.rows, stride, &self.options.metadata, compression);
-        let footer =
-            footer.map_err(|reason| Error::Unwritable { object: self.name.clone(), column: None, reason })?;
-        self.sink.write(&footer).await?;
-        let bytes = self.sink.finish().await?;
-        Ok(OrcWritten { rows: self.rows, bytes, stripes })
+        let Self { mut sink, name, options, rows, footer, compressors, .. } = self;
+        let footer = compressors.with(|compressor| {
+            let compression = (options.compression.kind(), options.chunk(), compressor);
+            footer.bytes(body, rows, options.row_index_stride, &options.metadata, compression)
+        });
+        let footer = footer.map_err(|reason| Error::Unwritable { object: name, column: None, reason })?;
+        sink.write(&footer).await?;
+        let bytes = sink.finish().await?;
+        Ok(OrcWritten { rows, bytes, stripes })
     }
 
     /// Whether the stripe should end here.
@@ -236,8 +236,9 @@ impl OrcWriter {
         }
         self.begin_file().await?;
         let layout = Layout { stride: self.options.row_index_stride, chunk: self.options.chunk() };
-        let stripe = layout.stripe(encoded, rows, self.sink.position(), &mut self.compressor);
-        let stripe = stripe.map_err(|reason| self.unwritable(None, reason))?;
+        let offset = self.sink.position();
+        let stripe = self.compressors.with(|compressor| layout.stripe(encoded, rows, offset, compressor));
+        let stripe = stripe.map_err(|reason: String| self.unwritable(None, reason))?;
         for piece in &stripe.pieces {
             self.sink.write(piece).await?;
         }

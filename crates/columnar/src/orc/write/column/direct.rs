@@ -1,6 +1,8 @@
 //! Texts and bytes one after another: a stream of all of them, and one of their lengths.
 
-use arrow::array::OffsetSizeTrait;
+use std::ops::Range;
+
+use arrow::array::{ArrayAccessor, OffsetSizeTrait};
 use orc_rust::proto::{column_encoding::Kind as Encoding, stream::Kind as StreamKind};
 
 use super::{End, Notes, Wrong, distinct::start};
@@ -40,6 +42,39 @@ impl Direct {
         if let Some(bloom) = &mut notes.bloom {
             bloom.add_bytes(text);
         }
+    }
+
+    /// Appends values of an array, wherever they lie.
+    pub(super) fn push_rows<A: ArrayAccessor>(&mut self, array: &A, rows: Range<usize>, notes: &mut Notes)
+    where
+        A::Item: AsRef<[u8]>,
+    {
+        let before = self.data.raw.len();
+        // The starts and the rows of the least and the greatest.
+        let mut bounds: Option<[(u64, usize); 2]> = None;
+        self.room.clear();
+        for row in rows {
+            let value = array.value(row);
+            let text = value.as_ref();
+            self.data.raw.extend_from_slice(text);
+            self.room.push(text.len() as i64);
+            if let Some(bloom) = &mut notes.bloom {
+                bloom.add_bytes(text);
+            }
+            let here = start(text);
+            let [min, max] = bounds.get_or_insert([(here, row); 2]);
+            if here < min.0 || here == min.0 && text < array.value(min.1).as_ref() {
+                *min = (here, row);
+            }
+            if here > max.0 || here == max.0 && text > array.value(max.1).as_ref() {
+                *max = (here, row);
+            }
+        }
+        self.lengths.push(&self.room, |length| length);
+        let Some([min, max]) = bounds else { return };
+        let bytes = (self.data.raw.len() - before) as u64;
+        let (min, max) = (array.value(min.1), array.value(max.1));
+        notes.statistics.note_texts(Some((min.as_ref(), max.as_ref())), bytes);
     }
 
     /// Appends values that lie one behind the other in `data`.

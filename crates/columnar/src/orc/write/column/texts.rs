@@ -58,12 +58,19 @@ impl Texts {
         let length = self.length.unwrap_or(Length::Any);
         let room = &mut self.room;
         for (start, end) in runs {
-            for row in start..end {
-                let value = array.value(row);
-                let text = fitted(value.as_ref(), length, room)?;
-                match &mut self.layout {
-                    Layout::Codes(codes) => codes.push(text),
-                    Layout::Direct(direct) => direct.push(text, notes),
+            match &mut self.layout {
+                Layout::Direct(direct) if length == Length::Any => {
+                    direct.push_rows(&array, start..end, notes)
+                }
+                Layout::Direct(direct) => {
+                    for row in start..end {
+                        direct.push(fitted(array.value(row).as_ref(), length, room)?, notes);
+                    }
+                }
+                Layout::Codes(codes) => {
+                    for row in start..end {
+                        codes.push(fitted(array.value(row).as_ref(), length, room)?);
+                    }
                 }
             }
         }

@@ -115,3 +115,17 @@ async fn a_write_that_fails_makes_no_file() {
     assert!(writer.finish().await.is_err());
     assert!(store.get(&"x".into()).await.is_err());
 }
+
+#[tokio::test]
+async fn a_write_that_is_dropped_makes_no_file() {
+    let store = Arc::new(InMemory::new());
+    let sink = Sinks::new(SinkOptions::default()).object(store.clone(), "x".into());
+    let batch = of("x", Arc::new(Int64Array::from(vec![1; 100_000])));
+    let mut writer = OrcWriter::new(sink, "x.orc", batch.schema(), small(OrcCompression::Snappy)).unwrap();
+    let mut write = Box::pin(writer.write(&batch));
+    assert!(futures::poll!(&mut write).is_pending());
+    drop(write);
+    assert!(writer.write(&batch).await.is_err());
+    assert!(writer.finish().await.is_err());
+    assert!(store.get(&"x".into()).await.is_err());
+}

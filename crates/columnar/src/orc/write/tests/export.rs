@@ -80,6 +80,12 @@ fn table(rows: usize, nulls: bool, coded: bool) -> RecordBatch {
         ("many", many),
         ("unique", text(&|row| format!("{:016x} ä{row}", noise(row)))),
         ("bytes", to(text(&|row| "x".repeat(row as usize % 9)), DataType::Binary)),
+        (
+            "early",
+            Arc::new((0..rows as i64).map(|row| (row < 15_000).then_some(row)).collect::<Int64Array>()),
+        ),
+        ("never", new_null_array(&DataType::Utf8, rows)),
+        ("nothing", new_null_array(&DataType::Decimal128(10, 2), rows)),
         ("list", list(rows, &valid, longs(&|row| row).slice(0, rows))),
         ("map", map(rows, &valid)),
         ("pair", pair(&valid, longs(&|row| row * 2), text(&|row| format!("p{}", row % 100)))),

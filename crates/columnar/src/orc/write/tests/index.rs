@@ -137,3 +137,18 @@ async fn the_file_says_who_wrote_it_and_what_it_was_told() {
     let attributes = &End::of(&bytes).footer.types[1].attributes;
     assert_eq!((attributes[0].key(), attributes[0].value()), ("iceberg.id", "7"));
 }
+
+#[tokio::test]
+async fn stripes_end_near_their_size_and_where_memory_ends() {
+    let numbers: Int64Array =
+        (0..400_000_u64).map(|row| Some(row.wrapping_mul(0x9e37_79b9_7f4a_7c15) as i64)).collect();
+    let batch = of("x", Arc::new(numbers));
+    let options = || OrcOptions::default().with_compression(OrcCompression::Snappy);
+    let (bytes, _) =
+        write(std::slice::from_ref(&batch), options().with_stripe_size(ByteSize::kib(500))).await.unwrap();
+    let sizes: Vec<u64> = End::of(&bytes).footer.stripes.iter().map(|stripe| stripe.data_length()).collect();
+    let whole = &sizes[..sizes.len() - 1];
+    assert!(whole.len() >= 3 && whole.iter().all(|size| (400 << 10..1100 << 10).contains(size)), "{sizes:?}");
+    let (_, written) = write(&[batch], options().with_memory(ByteSize::mib(1))).await.unwrap();
+    assert!(written.stripes > 3, "{} stripes", written.stripes);
+}
