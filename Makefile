@@ -9,6 +9,8 @@ VENV := $(TARGET)/venv
 WHEELS := $(TARGET)/wheels
 S3S_FS := $(TARGET)/tools/s3s-fs-0.14.1.installed
 CLIENTS := $(VENV)/requirements.installed
+ORC_TOOLS := $(TARGET)/tools/orc-tools-2.1.2-uber.jar
+ORC_TOOLS_SHA256 := a68ad18cc3f1f3620b7b541d12c8460bf248459559c0bb71b36b731bb62bd7dd
 CARGO_FUZZ := $(TARGET)/tools/cargo-fuzz-0.13.2.installed
 CORPUS := $(TARGET)/fuzz-corpus
 
@@ -26,7 +28,8 @@ test: test-rust test-clients test-python ## All tests: of the crates, with real 
 test-rust: ## The tests of the crates
 	cargo test --workspace --no-fail-fast
 
-test-clients: release $(CLIENTS) $(S3S_FS) ## boto3, pyarrow, Polars and DuckDB through a node
+test-clients: release $(CLIENTS) $(S3S_FS) $(ORC_TOOLS) ## boto3, pyarrow, Polars and DuckDB through a node; ORC files of ours read by others
+	STYLOBATE_ORC_FILES=$(TARGET)/orc-files cargo test --quiet -p stylobate-columnar --lib -- --ignored files_for_other_readers
 	$(VENV)/bin/python -m pytest -c tests/pytest.ini --ignore tests/python tests
 
 test-python: wheel ## The Python package, installed from its wheel
@@ -89,6 +92,13 @@ $(CLIENTS): tests/requirements.txt
 $(S3S_FS):
 	cargo install s3s-fs --version 0.14.1 --features binary --locked --root $(TARGET)/tools --target-dir $(TARGET)/tools-build
 	@touch $@
+
+# The reference reader of ORC: the judge of files that we write.
+$(ORC_TOOLS):
+	@mkdir -p $(@D)
+	curl --silent --show-error --fail --location --retry 3 --output $@.part https://repo1.maven.org/maven2/org/apache/orc/orc-tools/2.1.2/$(@F)
+	echo "$(ORC_TOOLS_SHA256)  $@.part" | sha256sum --check --quiet
+	@mv $@.part $@
 
 $(CARGO_FUZZ):
 	cargo install cargo-fuzz --version 0.13.2 --locked --root $(TARGET)/tools --target-dir $(TARGET)/tools-build

@@ -22,9 +22,11 @@ mod orc;
 mod parquet;
 mod predicate;
 mod prefetch;
+mod promised;
 mod prune;
 mod scan;
 mod schema;
+mod side_by_side;
 mod snappy;
 mod statistics;
 mod table;
@@ -40,6 +42,9 @@ pub use inspect::{
     PartInspection, SchemaNode, inspect, inspect_all,
 };
 pub use locate::Source;
+pub use orc::{
+    OrcColumnOptions, OrcCompression, OrcOptions, OrcWriter, OrcWritten, UnknownOrcCompressionError,
+};
 pub use parquet::{
     ColumnOptions, Compression, DatasetOptions, DictionaryEncoding, Encoding, ParquetDataset, ParquetOptions,
     ParquetWriter, SortedBy, StatisticsLevel, UnknownCompressionError, UnknownOptionError, Written,

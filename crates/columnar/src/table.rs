@@ -105,7 +105,10 @@ impl Table {
                             known.data_type()
                         ),
                     })?;
-                *known = known.clone().with_data_type(data_type);
+                // What is said of a column holds of the table where all files say it.
+                let mut said = known.metadata().clone();
+                said.retain(|key, value| field.metadata().get(key) == Some(value));
+                *known = known.clone().with_data_type(data_type).with_metadata(said);
             }
         }
         add_partitions(files, &mut fields);

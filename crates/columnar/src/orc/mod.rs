@@ -21,6 +21,8 @@ mod tail;
 #[cfg(test)]
 mod tests;
 mod tree;
+mod widths;
+mod write;
 
 use std::sync::{Arc, OnceLock};
 
@@ -28,6 +30,9 @@ use ::bytes::Bytes;
 use arrow::{array::ArrayRef, datatypes::SchemaRef};
 use stylobate_storage::OpenObject;
 
+pub use self::write::{
+    OrcColumnOptions, OrcCompression, OrcOptions, OrcWriter, OrcWritten, UnknownOrcCompressionError,
+};
 pub(crate) use self::{bytes::OrcBytes, messages::Messages, statistics::OrcStatistics, tail::is_orc_tail};
 use self::{
     bytes::Wanted,

@@ -14,6 +14,9 @@ use crate::schema::Projected;
 const MAX_DEPTH: usize = 100;
 /// Digits that a decimal of 128 bits can have.
 const MAX_PRECISION: u32 = 38;
+/// The key of a field's metadata that says what a text is in a file, where it is no `string`: `varchar(n)` or
+/// `char(n)`.
+pub(super) const FIELD_TYPE: &str = "orc.type";
 /// Digits that always fit in 64 bits.
 const MAX_SHORT: u32 = 18;
 /// What a decimal without precision is, as Hive 0.11 wrote them.
@@ -29,6 +32,8 @@ pub(super) struct Type {
     /// All names down to it, with dots between.
     pub(super) path: Arc<str>,
     pub(super) kind: Kind,
+    /// Characters that a text has at most, where the file says so.
+    length: Option<u32>,
     pub(super) children: Vec<Type>,
 }
 
@@ -87,7 +92,13 @@ impl Type {
 
     /// The column as an Arrow field. Whatever it holds, it may be null.
     pub(super) fn field(&self) -> FieldRef {
-        Arc::new(Field::new(&self.name, self.data_type(), true))
+        let field = Field::new(&self.name, self.data_type(), true);
+        let declared = match (self.kind, self.length) {
+            (Kind::Char, Some(length)) => format!("char({length})"),
+            (Kind::String, Some(length)) => format!("varchar({length})"),
+            _ => return Arc::new(field),
+        };
+        Arc::new(field.with_metadata([(FIELD_TYPE.to_owned(), declared)].into()))
     }
 
     pub(super) fn data_type(&self) -> DataType {
@@ -152,8 +163,9 @@ impl Type {
     }
 
     fn clone_without_children(&self) -> Self {
-        let Self { id, name, path, kind, children: _ } = self;
-        Self { id: *id, name: name.clone(), path: path.clone(), kind: *kind, children: Vec::new() }
+        let Self { id, name, path, kind, length, children: _ } = self;
+        let (name, path) = (name.clone(), path.clone());
+        Self { id: *id, name, path, kind: *kind, length: *length, children: Vec::new() }
     }
 
     /// Calls back with each column of the tree.
@@ -200,7 +212,7 @@ impl<F: Fn(u32) -> TimeUnit> Parser<'_, F> {
         let children = children
             .map(|(name, &child)| self.parse(child, name, &path, depth + 1))
             .collect::<Result<_, _>>()?;
-        Ok(Type { id, name, path, kind, children })
+        Ok(Type { id, name, path, kind, length: ty.maximum_length, children })
     }
 
     fn kind(&self, id: u32, ty: &proto::Type) -> Result<Kind, Fault> {

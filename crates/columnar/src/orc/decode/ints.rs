@@ -1,6 +1,10 @@
 //! Whole numbers in either version of run-length encoding.
 
-use crate::orc::{fault::Fault, stream::Stream};
+use crate::orc::{
+    fault::Fault,
+    stream::Stream,
+    widths::{closest_width, decoded_width},
+};
 
 /// Decoded ahead of being asked for: the longest run there is.
 const MAX_RUN: usize = 512;
@@ -9,7 +13,7 @@ const FIRST_ROOM: usize = 64 << 10;
 
 /// A stream of numbers of up to 64 bits; unsigned ones above `i64::MAX` come out negative.
 #[derive(Debug)]
-pub(super) struct Ints {
+pub(in crate::orc) struct Ints {
     stream: Stream,
     signed: bool,
     second_version: bool,
@@ -19,12 +23,12 @@ pub(super) struct Ints {
 }
 
 impl Ints {
-    pub(super) fn new(stream: Stream, signed: bool, second_version: bool) -> Self {
+    pub(in crate::orc) fn new(stream: Stream, signed: bool, second_version: bool) -> Self {
         Self { stream, signed, second_version, run: Vec::with_capacity(MAX_RUN), used: 0 }
     }
 
     /// The next `len` numbers.
-    pub(super) fn read(&mut self, len: usize) -> Result<Vec<i64>, Fault> {
+    pub(in crate::orc) fn read(&mut self, len: usize) -> Result<Vec<i64>, Fault> {
         let mut values = Vec::with_capacity(len.min(FIRST_ROOM));
         while values.len() < len {
             if self.used == self.run.len() {
@@ -192,30 +196,6 @@ impl Ints {
 
 fn unzigzag(value: u64) -> i64 {
     (value >> 1) as i64 ^ -((value & 1) as i64)
-}
-
-/// How many bits five bits stand for.
-fn decoded_width(code: u8) -> u32 {
-    match code {
-        0..=23 => u32::from(code) + 1,
-        24 => 26,
-        25 => 28,
-        26 => 30,
-        27 => 32,
-        28 => 40,
-        29 => 48,
-        30 => 56,
-        _ => 64,
-    }
-}
-
-/// The narrowest width there is a code for.
-fn closest_width(width: u32) -> u32 {
-    match width {
-        0..=24 => width.max(1),
-        25..=32 => width.next_multiple_of(2),
-        _ => width.next_multiple_of(8),
-    }
 }
 
 #[cfg(test)]

@@ -29,6 +29,8 @@ use arrow::{
 };
 
 pub(super) use self::coded::dictionary;
+#[cfg(test)]
+pub(super) use self::ints::Ints as DecodedInts;
 use self::{
     bits::{Bits, ByteRuns, Presence},
     ints::Ints,

@@ -29,7 +29,7 @@ use super::{
 use crate::{Result, schema::Projected};
 
 /// What [`OrcFile::open`] does, of bytes in memory.
-fn open(file: &Bytes) -> Result<OrcFile> {
+pub(in crate::orc) fn open(file: &Bytes) -> Result<OrcFile> {
     let size = file.len() as u64;
     let mut len = size.min(FIRST_READ);
     loop {
@@ -68,7 +68,7 @@ fn all_fields(file: &OrcFile) -> Vec<Projected> {
 }
 
 /// All columns and rows, as one batch.
-fn read_all(file: &Bytes, batch_rows: usize) -> Result<RecordBatch> {
+pub(in crate::orc) fn read_all(file: &Bytes, batch_rows: usize) -> Result<RecordBatch> {
     let opened = open(file)?;
     let schema = opened.schema();
     let batches = decode(file, &opened, &all_fields(&opened), batch_rows)?;
@@ -121,7 +121,7 @@ fn write(batches: &[RecordBatch], compression: Option<CompressionType>) -> Bytes
 }
 
 /// The columns of another schema, as those of ours: nanoseconds for all timestamps.
-fn cast(batch: &RecordBatch, schema: &SchemaRef) -> RecordBatch {
+pub(in crate::orc) fn cast(batch: &RecordBatch, schema: &SchemaRef) -> RecordBatch {
     let columns = batch.columns().iter().zip(schema.fields());
     let columns =
         columns.map(|(array, field)| arrow::compute::cast(array, field.data_type()).unwrap()).collect();

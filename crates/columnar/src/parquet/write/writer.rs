@@ -3,7 +3,7 @@
 use std::{fmt, sync::Arc};
 
 use arrow::{
-    array::{Array, ArrayRef, RecordBatch},
+    array::{ArrayRef, RecordBatch},
     datatypes::{Field, Schema, SchemaRef},
 };
 use parquet::{
@@ -20,11 +20,13 @@ use super::{
     parallel::{guarded, in_parallel},
     weight::weight,
 };
-use crate::{Error, Result};
+use crate::{Error, Result, promised};
 
 const MAGIC: &[u8; 4] = b"PAR1";
 /// Bytes of arrays that are encoded at a time: enough that threads need not meet often.
 const ENCODED_AT_ONCE: usize = 8 << 20;
+/// What is said of an encoder that panicked.
+const GAVE_UP: &str = "the encoder gave up";
 
 /// Writes record batches to a Parquet file. Dropped before it is finished, it leaves nothing behind.
 pub struct ParquetWriter {
@@ -153,7 +155,8 @@ impl ParquetWriter {
     /// Appends a batch, whose columns have the types of the schema. A batch of other types changes nothing; after any
     /// other error, and where this is dropped before it ends, there will be no file.
     pub async fn write(&mut self, batch: &RecordBatch) -> Result<()> {
-        self.check(batch)?;
+        promised::check(batch, &self.schema)
+            .map_err(|(column, reason)| self.unwritable(column.as_deref(), reason))?;
         self.check_whole()?;
         self.is_broken = true;
         self.append(batch).await?;
@@ -231,26 +234,6 @@ impl ParquetWriter {
         let is_full = self.columns.iter().any(Column::is_full);
         let is_long = self.encoded_bytes() >= self.options.row_group_size.as_u64();
         is_full || is_long || self.memory_used() >= self.memory()
-    }
-
-    fn check(&self, batch: &RecordBatch) -> Result<()> {
-        let (given, wanted) = (batch.schema_ref().fields(), self.schema.fields());
-        if given.len() != wanted.len() {
-            let reason = format!("a batch of {} columns where {} were promised", given.len(), wanted.len());
-            return Err(self.unwritable(None, reason));
-        }
-        for ((given, wanted), column) in given.iter().zip(wanted).zip(batch.columns()) {
-            if given.data_type() != wanted.data_type() {
-                let reason = format!("{} where {} was promised", given.data_type(), wanted.data_type());
-                return Err(self.unwritable(Some(wanted.name()), reason));
-            }
-            if !wanted.is_nullable() && column.logical_null_count() > 0 {
-                return Err(
-                    self.unwritable(Some(wanted.name()), "a null in a column that has none".to_owned())
-                );
-            }
-        }
-        Ok(())
     }
 
     fn check_whole(&self) -> Result<()> {

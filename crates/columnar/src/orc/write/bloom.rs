@@ -1,0 +1,125 @@
+//! Bloom filters of row groups: which values may occur there.
+
+use orc_rust::proto::BloomFilter;
+
+/// The hashes of a row group's values, and how often its filter may be wrong.
+pub(super) struct Bloom {
+    false_positives: f64,
+    hashes: Vec<u64>,
+}
+
+impl Bloom {
+    pub(super) fn new(false_positives: f64) -> Self {
+        Self { false_positives, hashes: Vec::new() }
+    }
+
+    pub(super) fn add_bytes(&mut self, bytes: &[u8]) {
+        self.hashes.push(murmur3(bytes));
+    }
+
+    pub(super) fn add_whole(&mut self, value: i64) {
+        self.hashes.push(mixed(value));
+    }
+
+    pub(super) fn add_float(&mut self, value: f64) {
+        // Either zero may be looked for.
+        if value == 0.0 {
+            self.add_whole(0.0_f64.to_bits() as i64);
+        }
+        // All that is not a number is one value to Java.
+        let value = if value.is_nan() { 0x7ff8_0000_0000_0000 } else { value.to_bits() };
+        self.add_whole(value as i64);
+    }
+
+    /// Ends the row group. The filter is as large as its distinct values need.
+    pub(super) fn end_group(&mut self) -> BloomFilter {
+        self.hashes.sort_unstable();
+        self.hashes.dedup();
+        let values = self.hashes.len().max(1) as f64;
+        let ln_2 = std::f64::consts::LN_2;
+        let bits = (-values * self.false_positives.ln() / (ln_2 * ln_2)).ceil();
+        let words = (bits / 64.0).ceil().clamp(1.0, f64::from(i32::MAX / 64)) as usize;
+        let bits = words as u32 * u64::BITS;
+        let functions = (f64::from(bits) / values * ln_2).round().clamp(1.0, 30.0) as u32;
+        let mut set = vec![0_u8; words * 8];
+        for hash in self.hashes.drain(..) {
+            let (first, second) = (hash as i32, (hash >> 32) as i32);
+            for function in 1..=functions as i32 {
+                let combined = first.wrapping_add(function.wrapping_mul(second));
+                let combined = if combined < 0 { !combined } else { combined };
+                let bit = combined as u32 % bits;
+                // Words are little-endian: the bytes are in the order of their bits.
+                if let Some(byte) = set.get_mut(bit as usize / 8) {
+                    *byte |= 1 << (bit % 8);
+                }
+            }
+        }
+        BloomFilter { num_hash_functions: Some(functions), utf8bitset: Some(set), ..BloomFilter::default() }
+    }
+}
+
+/// Thomas Wang's hash of a whole number, as the specification has it.
+fn mixed(value: i64) -> u64 {
+    let mut key = value;
+    key = (!key).wrapping_add(key << 21);
+    key ^= key >> 24;
+    key = key.wrapping_add(key << 3).wrapping_add(key << 8);
+    key ^= key >> 14;
+    key = key.wrapping_add(key << 2).wrapping_add(key << 4);
+    key ^= key >> 28;
+    key.wrapping_add(key << 31) as u64
+}
+
+/// The 64 bits of Murmur3 that the specification has, which are the first half of its 128 only for up to 8 bytes.
+fn murmur3(bytes: &[u8]) -> u64 {
+    const FACTORS: [u64; 2] = [0x87c3_7b91_1142_53d5, 0x4cf5_ad43_2745_937f];
+    const SEED: u64 = 104_729;
+    let scrambled = |word: u64| word.wrapping_mul(FACTORS[0]).rotate_left(31).wrapping_mul(FACTORS[1]);
+    let (words, rest) = bytes.as_chunks::<8>();
+    let mut hash = SEED;
+    for word in words {
+        hash ^= scrambled(u64::from_le_bytes(*word));
+        hash = hash.rotate_left(27).wrapping_mul(5).wrapping_add(0x52dc_e729);
+    }
+    if !rest.is_empty() {
+        hash ^= scrambled(rest.iter().rev().fold(0, |word, byte| word << 8 | u64::from(*byte)));
+    }
+    hash ^= bytes.len() as u64;
+    hash = (hash ^ hash >> 33).wrapping_mul(0xff51_afd7_ed55_8ccd);
+    hash = (hash ^ hash >> 33).wrapping_mul(0xc4ce_b9fe_1a85_ec53);
+    hash ^ hash >> 33
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn hashes_are_those_of_the_reference_writers() {
+        for (value, hash) in [
+            (0, 0),
+            (-1, 6_614_246_905_173_314_819),
+            (-2, -5_218_250_166_726_157_773),
+            (790_302_201, 1_499_534_499_340_523_007),
+            (18_000_000_000, -1_097_054_448_615_658_549),
+            (9_223_372_036_064_673_415, 294_188_322_706_112_357),
+        ] {
+            assert_eq!(mixed(value) as i64, hash, "{value}");
+        }
+        let times = "It was the best of times, it was the worst of times, it was the age of wisdom, it was the age \
+                     of foolishness, it was the epoch of belief, it was the epoch of incredulity, it was the season \
+                     of Light, it was the season of Darkness, it was the spring of hope, it was the winter of \
+                     despair, we had everything before us, we had nothing before us, we were all going direct to \
+                     Heaven, we were all going direct the other way.";
+        assert_eq!(murmur3(times.as_bytes()), 305_830_725_663_368_540);
+    }
+
+    #[test]
+    fn filters_are_as_large_as_their_values_need() {
+        let mut bloom = Bloom::new(0.01);
+        (0..10_000).for_each(|at| bloom.add_whole(at % 100));
+        let small = bloom.end_group().utf8bitset.unwrap().len();
+        assert!((119..=128).contains(&small), "{small} bytes");
+        assert_eq!(bloom.end_group().utf8bitset.unwrap(), [0; 8]);
+    }
+}

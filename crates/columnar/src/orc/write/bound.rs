@@ -1,0 +1,63 @@
+//! The least and the greatest text of some rows, as statistics say them.
+
+/// Bounds of more bytes than these are cut.
+const MOST_BYTES: usize = 1024;
+
+/// The least or greatest text, cut where it is long.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub(super) struct Bound {
+    pub(super) text: Vec<u8>,
+    pub(super) is_cut: bool,
+}
+
+impl Bound {
+    pub(super) fn lower(text: &[u8]) -> Self {
+        match cut(text) {
+            None => Self { text: text.to_vec(), is_cut: false },
+            Some(start) => Self { text: start.to_vec(), is_cut: true },
+        }
+    }
+
+    /// Of what is cut off, the last character that is left becomes the next.
+    pub(super) fn upper(text: &[u8]) -> Self {
+        let start = cut(text).and_then(|start| std::str::from_utf8(start).ok());
+        let Some(start) = start else { return Self { text: text.to_vec(), is_cut: false } };
+        let mut kept = start.to_owned();
+        while let Some(last) = kept.pop() {
+            let next = (u32::from(last) + 1..).take(0x801).find_map(char::from_u32);
+            if let Some(next) = next {
+                kept.push(next);
+                return Self { text: kept.into_bytes(), is_cut: true };
+            }
+        }
+        Self { text: text.to_vec(), is_cut: false }
+    }
+}
+
+/// The characters that fit, where not all do.
+fn cut(text: &[u8]) -> Option<&[u8]> {
+    let most = text.get(..MOST_BYTES).filter(|_| text.len() > MOST_BYTES)?;
+    match std::str::from_utf8(most) {
+        Ok(whole) => Some(whole.as_bytes()),
+        Err(error) => most.get(..error.valid_up_to()),
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn long_texts_are_cut_between_characters_and_still_bound() {
+        let long = "ä".repeat(600);
+        let (lower, upper) = (Bound::lower(long.as_bytes()), Bound::upper(long.as_bytes()));
+        assert!(lower.is_cut && upper.is_cut);
+        assert!(*lower.text <= *long.as_bytes() && *upper.text > *long.as_bytes());
+        assert!(std::str::from_utf8(&upper.text).unwrap().ends_with('å'));
+        let last = format!("{}x", "\u{10ffff}".repeat(300));
+        assert_eq!(Bound::upper(last.as_bytes()), Bound { text: last.clone().into_bytes(), is_cut: false });
+        let before_surrogates = "\u{d7ff}".repeat(400);
+        assert!(*Bound::upper(before_surrogates.as_bytes()).text > *before_surrogates.as_bytes());
+        assert!(!Bound::lower(&[b'x'; MOST_BYTES]).is_cut);
+    }
+}

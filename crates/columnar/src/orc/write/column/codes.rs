@@ -1,0 +1,196 @@
+//! Texts and bytes as codes of a stripe's dictionary.
+
+use std::ops::Range;
+
+use arrow::{
+    array::{Array, ArrayRef},
+    datatypes::ArrowNativeType,
+};
+use orc_rust::proto::{column_encoding::Kind as Encoding, stream::Kind as StreamKind};
+
+use super::{End, Notes, Wrong, direct::Direct, distinct::Distinct};
+use crate::orc::write::{compression::Compressor, ints::Ints, options::ColumnPlan, stream::Stream};
+
+/// Stands in a map for a value that did not occur yet.
+const UNKNOWN: u32 = u32::MAX;
+
+#[derive(Default)]
+pub(super) struct Codes {
+    values: Distinct,
+    /// The code of each row that has a value.
+    rows: Vec<u32>,
+    /// Where row groups begin among these.
+    groups: Vec<usize>,
+    /// Rows of which notes were taken.
+    noted: usize,
+    /// For each code, the number of row groups that had begun when it was seen last.
+    seen: Vec<u32>,
+    /// The dictionary of the arrays that come now, and the code of each of its values.
+    arriving: Option<ArrayRef>,
+    map: Vec<u32>,
+}
+
+impl Codes {
+    pub(super) fn begin_group(&mut self) {
+        self.groups.push(self.rows.len());
+    }
+
+    pub(super) fn rows(&self) -> usize {
+        self.rows.len()
+    }
+
+    /// Bytes of the values.
+    pub(super) fn bytes(&self) -> usize {
+        self.values.bytes()
+    }
+
+    pub(super) fn memory(&self) -> usize {
+        let codes = self.rows.capacity() + self.seen.capacity() + self.map.capacity();
+        self.values.memory() + codes * size_of::<u32>()
+    }
+
+    pub(super) fn encoded(&self) -> usize {
+        let width = self.values.len().max(2).ilog2() as usize + 1;
+        self.values.bytes() / 2 + self.rows.len() * width / 8
+    }
+
+    /// Whether there are at most so many distinct values for each row.
+    pub(super) fn repeat(&self, threshold: f64) -> bool {
+        self.values.len() as f64 <= threshold * self.rows.len() as f64
+    }
+
+    /// Appends a value.
+    #[inline]
+    pub(super) fn push(&mut self, text: &[u8]) {
+        let code = self.values.code(text);
+        self.rows.push(code);
+    }
+
+    /// Begins a new map, unless the values are those that came before.
+    pub(super) fn learn_values(&mut self, values: &ArrayRef) {
+        let same = self.arriving.as_ref().is_some_and(|known| {
+            known.len() == values.len()
+                && (std::ptr::eq(known.as_ref(), values.as_ref())
+                    || known.to_data().ptr_eq(&values.to_data()))
+        });
+        if !same {
+            self.map.clear();
+            self.map.resize(values.len(), UNKNOWN);
+            self.arriving = Some(values.clone());
+        }
+    }
+
+    /// Says which value a key of the arriving dictionary stands for.
+    pub(super) fn learn(&mut self, key: usize, text: &[u8]) {
+        let code = self.values.code(text);
+        if let Some(place) = self.map.get_mut(key) {
+            *place = code;
+        }
+    }
+
+    /// Appends rows of the arriving dictionary that all have a value. `learn` is asked for keys that come for the
+    /// first time.
+    pub(super) fn push_keys<K: ArrowNativeType>(
+        &mut self,
+        keys: &[K],
+        learn: &mut impl FnMut(&[usize], &mut Self) -> Result<(), Wrong>,
+    ) -> Result<(), Wrong> {
+        let before = self.rows.len();
+        loop {
+            let map = &self.map;
+            self.rows.extend(keys.iter().map(|key| map.get(key.as_usize()).copied().unwrap_or(UNKNOWN)));
+            let added = self.rows.get(before..).unwrap_or_default();
+            if added.iter().fold(0, |most, code| most.max(*code)) < UNKNOWN {
+                return Ok(());
+            }
+            let mut fresh: Vec<usize> = keys
+                .iter()
+                .zip(added)
+                .filter(|(_, code)| **code == UNKNOWN)
+                .map(|it| it.0.as_usize())
+                .collect();
+            fresh.sort_unstable();
+            fresh.dedup();
+            if fresh.last().is_some_and(|key| *key >= self.map.len()) {
+                return Err("a code beyond its dictionary".to_owned().into());
+            }
+            self.rows.truncate(before);
+            learn(&fresh, self)?;
+        }
+    }
+
+    /// Notes the values of rows of which that was not done yet, each once for a row group.
+    pub(super) fn note(&mut self, notes: &mut Notes) {
+        let group = self.groups.len() as u32;
+        self.seen.resize(self.values.len(), 0);
+        let mut bytes = 0;
+        for &code in self.rows.get(self.noted..).unwrap_or_default() {
+            let text = self.values.value(code);
+            bytes += text.len() as u64;
+            let Some(seen) = self.seen.get_mut(code as usize).filter(|seen| **seen != group) else {
+                continue;
+            };
+            *seen = group;
+            notes.statistics.note_texts(Some((text, text)), 0);
+            if let Some(bloom) = &mut notes.bloom {
+                bloom.add_bytes(text);
+            }
+        }
+        notes.statistics.note_texts(None, bytes);
+        self.noted = self.rows.len();
+    }
+
+    /// The rows of each row group.
+    fn by_group(&self) -> impl Iterator<Item = Range<usize>> {
+        let ends = self.groups.iter().skip(1).copied().chain([self.rows.len()]);
+        self.groups.iter().zip(ends).map(|(start, end)| *start..end)
+    }
+
+    /// The same values one after another.
+    pub(super) fn to_direct(&self, options: &ColumnPlan) -> Direct {
+        let mut direct = Direct::new(options);
+        for group in self.by_group() {
+            direct.begin_group();
+            let codes = self.rows.get(group).unwrap_or_default();
+            codes.iter().for_each(|code| direct.push_noted(self.values.value(*code)));
+        }
+        direct
+    }
+
+    /// A dictionary in the order of its values.
+    pub(super) fn finish(
+        self,
+        options: &ColumnPlan,
+        compressor: &mut Compressor,
+        end: &mut End,
+    ) -> Result<(), Wrong> {
+        let order = self.values.order();
+        let mut ranks = vec![0_u32; order.len()];
+        let mut values = Stream::new(options.chunk);
+        let mut lengths = Ints::of(false, options);
+        for (rank, code) in order.iter().enumerate() {
+            let value = self.values.value(*code);
+            values.raw.extend_from_slice(value);
+            lengths.push(&[value.len()], |length| length as i64);
+            if let Some(place) = ranks.get_mut(*code as usize) {
+                *place = rank as u32;
+            }
+        }
+        let mut codes = Ints::of(false, options);
+        for group in self.by_group() {
+            codes.begin_group();
+            let rows = self.rows.get(group).unwrap_or_default();
+            codes.push(rows, |code| ranks.get(code as usize).copied().map_or(0, i64::from));
+        }
+        let codes = codes.finish(compressor)?;
+        codes.places(&mut end.entries);
+        end.encoding = Encoding::DictionaryV2;
+        end.dictionary = Some(order.len() as u32);
+        end.streams.extend([
+            (StreamKind::Data, codes.written),
+            (StreamKind::Length, lengths.finish(compressor)?.written),
+            (StreamKind::DictionaryData, values.finish(compressor)?),
+        ]);
+        Ok(())
+    }
+}

@@ -1,0 +1,145 @@
+//! Texts and bytes one after another: a stream of all of them, and one of their lengths.
+
+use std::ops::Range;
+
+use arrow::array::{ArrayAccessor, OffsetSizeTrait};
+use orc_rust::proto::{column_encoding::Kind as Encoding, stream::Kind as StreamKind};
+
+use super::{End, Notes, Wrong, distinct::start};
+use crate::orc::write::{compression::Compressor, ints::Ints, options::ColumnPlan, stream::Stream};
+
+pub(super) struct Direct {
+    data: Stream,
+    groups: Vec<u64>,
+    lengths: Ints,
+    room: Vec<i64>,
+}
+
+impl Direct {
+    pub(super) fn new(options: &ColumnPlan) -> Self {
+        Self {
+            data: Stream::new(options.chunk),
+            groups: Vec::new(),
+            lengths: Ints::of(false, options),
+            room: Vec::new(),
+        }
+    }
+
+    pub(super) fn begin_group(&mut self) {
+        self.groups.push(self.data.position());
+        self.lengths.begin_group();
+    }
+
+    /// Appends a value of which nothing is to be noted any more.
+    pub(super) fn push_noted(&mut self, text: &[u8]) {
+        self.data.raw.extend_from_slice(text);
+        self.lengths.push(&[text.len()], |length| length as i64);
+    }
+
+    pub(super) fn push(&mut self, text: &[u8], notes: &mut Notes) {
+        self.push_noted(text);
+        notes.statistics.note_texts(Some((text, text)), text.len() as u64);
+        if let Some(bloom) = &mut notes.bloom {
+            bloom.add_bytes(text);
+        }
+    }
+
+    /// Appends values of an array, wherever they lie.
+    pub(super) fn push_rows<A: ArrayAccessor>(&mut self, array: &A, rows: Range<usize>, notes: &mut Notes)
+    where
+        A::Item: AsRef<[u8]>,
+    {
+        let before = self.data.raw.len();
+        // The starts and the rows of the least and the greatest.
+        let mut bounds: Option<[(u64, usize); 2]> = None;
+        self.room.clear();
+        for row in rows {
+            let value = array.value(row);
+            let text = value.as_ref();
+            self.data.raw.extend_from_slice(text);
+            self.room.push(text.len() as i64);
+            if let Some(bloom) = &mut notes.bloom {
+                bloom.add_bytes(text);
+            }
+            let here = start(text);
+            let [min, max] = bounds.get_or_insert([(here, row); 2]);
+            if here < min.0 || here == min.0 && text < array.value(min.1).as_ref() {
+                *min = (here, row);
+            }
+            if here > max.0 || here == max.0 && text > array.value(max.1).as_ref() {
+                *max = (here, row);
+            }
+        }
+        self.lengths.push(&self.room, |length| length);
+        let Some([min, max]) = bounds else { return };
+        let bytes = (self.data.raw.len() - before) as u64;
+        let (min, max) = (array.value(min.1), array.value(max.1));
+        notes.statistics.note_texts(Some((min.as_ref(), max.as_ref())), bytes);
+    }
+
+    /// Appends values that lie one behind the other in `data`.
+    pub(super) fn push_all<O: OffsetSizeTrait>(&mut self, data: &[u8], offsets: &[O], notes: &mut Notes) {
+        let (Some(first), Some(last)) = (offsets.first(), offsets.last()) else { return };
+        let (first, last) = (first.as_usize(), last.as_usize());
+        if offsets.len() < 2 {
+            return;
+        }
+        self.data.raw.extend_from_slice(data.get(first..last).unwrap_or_default());
+        self.room.clear();
+        let ends = offsets.iter().zip(offsets.iter().skip(1));
+        self.room.extend(ends.clone().map(|(start, end)| (*end - *start).as_usize() as i64));
+        self.lengths.push(&self.room, |length| length);
+
+        let texts = ends.map(|(start, end)| data.get(start.as_usize()..end.as_usize()).unwrap_or_default());
+        if let Some(bloom) = &mut notes.bloom {
+            texts.clone().for_each(|text| bloom.add_bytes(text));
+        }
+        let bounds = match notes.statistics.detail.has_text_bounds() {
+            true => bounds_of(texts),
+            false => None,
+        };
+        notes.statistics.note_texts(bounds, (last - first) as u64);
+    }
+
+    pub(super) fn squeeze(&mut self, compressor: &mut Compressor) -> Result<(), String> {
+        self.data.squeeze(compressor)?;
+        self.lengths.squeeze(compressor)
+    }
+
+    pub(super) fn memory(&self) -> usize {
+        self.data.memory() + self.lengths.memory()
+    }
+
+    pub(super) fn encoded(&self) -> usize {
+        self.data.encoded() + self.lengths.encoded()
+    }
+
+    pub(super) fn finish(self, compressor: &mut Compressor, end: &mut End) -> Result<(), Wrong> {
+        let data = self.data.finish(compressor)?;
+        for (entry, group) in end.entries.iter_mut().zip(&self.groups) {
+            data.place(*group, entry);
+        }
+        let lengths = self.lengths.finish(compressor)?;
+        lengths.places(&mut end.entries);
+        end.encoding = Encoding::DirectV2;
+        end.streams.extend([(StreamKind::Data, data), (StreamKind::Length, lengths.written)]);
+        Ok(())
+    }
+}
+
+/// The least and the greatest text: most are told apart by their first eight bytes.
+fn bounds_of<'a>(mut texts: impl Iterator<Item = &'a [u8]>) -> Option<(&'a [u8], &'a [u8])> {
+    let first = texts.next()?;
+    let (mut min, mut max) = (first, first);
+    let (mut min_start, mut max_start) = (start(first), start(first));
+    for text in texts {
+        let here = start(text);
+        if here < min_start || here == min_start && text < min {
+            (min, min_start) = (text, here);
+        }
+        if here > max_start || here == max_start && text > max {
+            (max, max_start) = (text, here);
+        }
+    }
+    Some((min, max))
+}

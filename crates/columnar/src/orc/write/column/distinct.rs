@@ -1,0 +1,105 @@
+//! The distinct values of a stripe's column, each with its code: its place in the order of arrival.
+
+use std::hash::{BuildHasher, Hasher};
+
+use hashbrown::{DefaultHashBuilder, HashTable, hash_table::Entry};
+
+#[derive(Default)]
+pub(super) struct Distinct {
+    bytes: Vec<u8>,
+    /// Where each value ends.
+    ends: Vec<usize>,
+    codes: HashTable<u32>,
+    hasher: DefaultHashBuilder,
+}
+
+impl Distinct {
+    /// Number of values.
+    pub(super) fn len(&self) -> usize {
+        self.ends.len()
+    }
+
+    /// Bytes of all values.
+    pub(super) fn bytes(&self) -> usize {
+        self.bytes.len()
+    }
+
+    /// Bytes in memory.
+    pub(super) fn memory(&self) -> usize {
+        const PER_CODE: usize = size_of::<u32>() + 1;
+        self.bytes.capacity() + self.ends.capacity() * size_of::<usize>() + self.codes.capacity() * PER_CODE
+    }
+
+    /// The value with this code.
+    #[inline]
+    pub(super) fn value(&self, code: u32) -> &[u8] {
+        value(&self.bytes, &self.ends, code)
+    }
+
+    /// The code of a value, which becomes a new one where it is not known.
+    #[inline]
+    pub(super) fn code(&mut self, text: &[u8]) -> u32 {
+        let Self { bytes, ends, codes, hasher } = self;
+        let hash = |text: &[u8]| {
+            let mut hasher = hasher.build_hasher();
+            hasher.write(text);
+            hasher.finish()
+        };
+        let is_same = |code: &u32| value(bytes, ends, *code) == text;
+        match codes.entry(hash(text), is_same, |code| hash(value(bytes, ends, *code))) {
+            Entry::Occupied(known) => *known.get(),
+            Entry::Vacant(place) => {
+                let code = ends.len() as u32;
+                place.insert(code);
+                bytes.extend_from_slice(text);
+                ends.push(bytes.len());
+                code
+            }
+        }
+    }
+
+    /// The codes in the order of their values.
+    pub(super) fn order(&self) -> Vec<u32> {
+        let mut order: Vec<(u64, u32)> =
+            (0..self.len() as u32).map(|code| (start(self.value(code)), code)).collect();
+        order.sort_unstable_by(|(start, code), (other_start, other)| {
+            start.cmp(other_start).then_with(|| self.value(*code).cmp(self.value(*other)))
+        });
+        order.into_iter().map(|(_, code)| code).collect()
+    }
+}
+
+fn value<'a>(bytes: &'a [u8], ends: &[usize], code: u32) -> &'a [u8] {
+    let code = code as usize;
+    let start = code.checked_sub(1).and_then(|before| ends.get(before)).copied().unwrap_or_default();
+    let end = ends.get(code).copied().unwrap_or_default();
+    bytes.get(start..end).unwrap_or_default()
+}
+
+/// The first eight bytes, as a number that ascends as they do.
+#[inline]
+pub(super) fn start(text: &[u8]) -> u64 {
+    match text.first_chunk::<8>() {
+        Some(start) => u64::from_be_bytes(*start),
+        None => {
+            let number = text.iter().fold(0, |number, byte| number << 8 | u64::from(*byte));
+            number.checked_shl(64 - 8 * text.len() as u32).unwrap_or_default()
+        }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn values_have_one_code_each_and_an_order() {
+        let mut distinct = Distinct::default();
+        let texts = ["b", "", "a\0", "a", "longer than eight", "longer than", "b", "a", "a\0\0"];
+        let codes: Vec<u32> = texts.iter().map(|text| distinct.code(text.as_bytes())).collect();
+        assert_eq!(codes, [0, 1, 2, 3, 4, 5, 0, 3, 6]);
+        let ordered: Vec<&[u8]> = distinct.order().into_iter().map(|code| distinct.value(code)).collect();
+        let expected: [&[u8]; 7] = [b"", b"a", b"a\0", b"a\0\0", b"b", b"longer than", b"longer than eight"];
+        assert_eq!(ordered, expected);
+    }
+}

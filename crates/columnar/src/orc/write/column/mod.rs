@@ -1,0 +1,314 @@
+//! One column on its way into a stripe: which rows have a value, the streams of the values, and what is said of each
+//! row group.
+
+mod codes;
+mod decimals;
+mod direct;
+mod distinct;
+mod nested;
+mod numbers;
+mod texts;
+mod timestamps;
+
+use std::sync::Arc;
+
+use arrow::{
+    array::{Array, ArrayRef, ArrowPrimitiveType, PrimitiveArray},
+    buffer::NullBuffer,
+    compute::{CastOptions, cast_with_options},
+    datatypes::{DataType, Float32Type, Float64Type, Int16Type, Int32Type, Int64Type},
+};
+use orc_rust::proto::{
+    BloomFilter, BloomFilterIndex, ColumnEncoding, RowIndex, RowIndexEntry,
+    column_encoding::Kind as Encoding, stream::Kind as StreamKind,
+};
+use prost::Message;
+
+use self::{
+    decimals::Decimals,
+    nested::{Lists, Maps, Structs},
+    numbers::{Booleans, Bytes, Dates, Floats, Integers},
+    texts::Texts,
+    timestamps::Timestamps,
+};
+use super::{
+    bloom::Bloom,
+    bytes::Presence,
+    compression::Compressor,
+    plan::{Kind, Plan},
+    statistics::{Detail, Statistics},
+    stream::{self, Written},
+};
+
+/// The encoding of bloom filters whose timestamps are in UTC.
+const BLOOM_ENCODING: u32 = 1;
+
+/// What is wrong with a column, by all its names with dots between.
+#[derive(Debug)]
+pub(super) struct Wrong {
+    pub(super) column: String,
+    pub(super) reason: String,
+}
+
+impl From<String> for Wrong {
+    fn from(reason: String) -> Self {
+        Self { column: String::new(), reason }
+    }
+}
+
+/// Makes streams of a column's values.
+pub(super) trait Encode: Send {
+    /// Appends the rows of an array that are not null.
+    fn write(&mut self, array: &ArrayRef, nulls: Option<&NullBuffer>, notes: &mut Notes)
+    -> Result<(), Wrong>;
+
+    /// What comes now belongs to another row group.
+    fn begin_group(&mut self);
+
+    /// Adds to the notes what is known only when a row group ends.
+    fn end_group(&mut self, _notes: &mut Notes) -> Result<(), Wrong> {
+        Ok(())
+    }
+
+    /// Compresses what is enough for a chunk.
+    fn squeeze(&mut self, compressor: &mut Compressor) -> Result<(), String>;
+
+    /// Bytes in memory.
+    fn memory(&self) -> usize;
+
+    /// Bytes that the streams will have, about.
+    fn encoded(&self) -> usize;
+
+    /// Ends the streams, and says where in them each row group begins.
+    fn finish(self: Box<Self>, compressor: &mut Compressor, end: &mut End) -> Result<(), Wrong>;
+}
+
+/// What is noted of the values of a row group.
+pub(super) struct Notes {
+    pub(super) statistics: Statistics,
+    pub(super) bloom: Option<Bloom>,
+}
+
+/// What becomes of a column when a stripe ends.
+pub(super) struct End {
+    pub(super) streams: Vec<(StreamKind, Written)>,
+    pub(super) encoding: Encoding,
+    /// Values of its dictionary.
+    pub(super) dictionary: Option<u32>,
+    /// For each row group, where it begins in the streams.
+    pub(super) entries: Vec<Vec<u64>>,
+    /// The columns in it, each before those in that.
+    pub(super) children: Vec<EncodedColumn>,
+}
+
+/// A column as it will be in the stripe.
+pub(super) struct EncodedColumn {
+    pub(super) id: u32,
+    pub(super) streams: Vec<(StreamKind, Written)>,
+    pub(super) encoding: ColumnEncoding,
+    pub(super) row_index: Written,
+    pub(super) bloom_filters: Option<Written>,
+    pub(super) statistics: Statistics,
+}
+
+/// Encodes a column in one stripe.
+pub(super) struct Column {
+    id: u32,
+    path: Arc<str>,
+    cast: Option<DataType>,
+    chunk: usize,
+    presence: Presence,
+    encoder: Box<dyn Encode>,
+    notes: Notes,
+    /// Of the row groups that ended.
+    groups: Vec<Statistics>,
+    bloom_filters: Vec<BloomFilter>,
+}
+
+impl Column {
+    pub(super) fn new(plan: &Plan) -> Self {
+        let bloom = plan.options.bloom_filter.filter(|_| has_bloom_filter(plan.kind)).map(Bloom::new);
+        Self {
+            id: plan.id,
+            path: plan.path.clone(),
+            cast: plan.cast.clone(),
+            chunk: plan.options.chunk,
+            presence: Presence::new(),
+            encoder: encoder(plan),
+            notes: Notes { statistics: Statistics::new(detail(plan.kind)), bloom },
+            groups: Vec::new(),
+            bloom_filters: Vec::new(),
+        }
+    }
+
+    fn named(&self) -> impl Fn(Wrong) -> Wrong + use<> {
+        let path = self.path.clone();
+        move |wrong| match wrong.column.is_empty() {
+            true => Wrong { column: path.to_string(), reason: wrong.reason },
+            false => wrong,
+        }
+    }
+
+    /// Appends rows, all of one row group.
+    pub(super) fn write(&mut self, array: &ArrayRef) -> Result<(), Wrong> {
+        let named = self.named();
+        let cast = match &self.cast {
+            None => array.clone(),
+            Some(to) => {
+                let options = CastOptions { safe: false, ..CastOptions::default() };
+                let cast = cast_with_options(array, to, &options);
+                cast.map_err(|error| named(Wrong::from(error.to_string())))?
+            }
+        };
+        let nulls = cast.logical_nulls().filter(|nulls| nulls.null_count() > 0);
+        self.presence.append(nulls.as_ref(), cast.len());
+        let statistics = &mut self.notes.statistics;
+        statistics.values += (cast.len() - nulls.as_ref().map_or(0, NullBuffer::null_count)) as u64;
+        statistics.has_null |= nulls.is_some();
+        self.encoder.write(&cast, nulls.as_ref(), &mut self.notes).map_err(named)
+    }
+
+    pub(super) fn begin_group(&mut self) {
+        self.presence.begin_group();
+        self.encoder.begin_group();
+    }
+
+    pub(super) fn end_group(&mut self) -> Result<(), Wrong> {
+        let named = self.named();
+        self.encoder.end_group(&mut self.notes).map_err(named)?;
+        let empty = Statistics::new(self.notes.statistics.detail.emptied());
+        self.groups.push(std::mem::replace(&mut self.notes.statistics, empty));
+        self.bloom_filters.extend(self.notes.bloom.as_mut().map(Bloom::end_group));
+        Ok(())
+    }
+
+    pub(super) fn squeeze(&mut self, compressor: &mut Compressor) -> Result<(), String> {
+        self.encoder.squeeze(compressor)
+    }
+
+    pub(super) fn memory(&self) -> usize {
+        const PER_GROUP: usize = 256;
+        let filters = self.bloom_filters.iter().filter_map(|it| it.utf8bitset.as_ref());
+        self.presence.memory()
+            + self.encoder.memory()
+            + self.groups.len() * PER_GROUP
+            + filters.map(Vec::len).sum::<usize>()
+    }
+
+    pub(super) fn encoded(&self) -> usize {
+        self.presence.memory() + self.encoder.encoded()
+    }
+
+    /// Appends this column and those in it.
+    pub(super) fn finish(
+        self,
+        compressor: &mut Compressor,
+        out: &mut Vec<EncodedColumn>,
+    ) -> Result<(), Wrong> {
+        let named = self.named();
+        let mut end = End {
+            streams: Vec::new(),
+            encoding: Encoding::Direct,
+            dictionary: None,
+            entries: vec![Vec::new(); self.groups.len()],
+            children: Vec::new(),
+        };
+        if let Some(presence) =
+            self.presence.finish(self.chunk, compressor).map_err(Wrong::from).map_err(&named)?
+        {
+            presence.places(&mut end.entries);
+            end.streams.push((StreamKind::Present, presence.written));
+        }
+        self.encoder.finish(compressor, &mut end).map_err(&named)?;
+        let End { streams, encoding, dictionary, entries, children } = end;
+
+        let mut statistics = Statistics::new(self.notes.statistics.detail.emptied());
+        self.groups.iter().for_each(|group| statistics.merge(group));
+        statistics.bytes = Some(streams.iter().map(|(_, written)| written.len).sum());
+        let entries = entries.into_iter().zip(&self.groups).map(|(positions, statistics)| RowIndexEntry {
+            positions,
+            statistics: Some(statistics.message()),
+        });
+        let row_index = RowIndex { entry: entries.collect() }.encode_to_vec();
+        let has_bloom_filter = self.notes.bloom.is_some();
+        let filters = BloomFilterIndex { bloom_filter: self.bloom_filters }.encode_to_vec();
+        let mut message =
+            |bytes| stream::message(bytes, self.chunk, compressor).map_err(Wrong::from).map_err(&named);
+        out.push(EncodedColumn {
+            id: self.id,
+            streams,
+            encoding: ColumnEncoding {
+                kind: Some(encoding.into()),
+                dictionary_size: dictionary,
+                bloom_encoding: has_bloom_filter.then_some(BLOOM_ENCODING),
+            },
+            row_index: message(row_index)?,
+            bloom_filters: if has_bloom_filter { Some(message(filters)?) } else { None },
+            statistics,
+        });
+        out.extend(children);
+        Ok(())
+    }
+}
+
+fn encoder(plan: &Plan) -> Box<dyn Encode> {
+    let options = &plan.options;
+    let mut children = plan.children.iter().map(Column::new);
+    match plan.kind {
+        Kind::Boolean => Box::new(Booleans::new(options)),
+        Kind::Byte => Box::new(Bytes::new(options)),
+        Kind::Short => Box::new(Integers::<Int16Type>::new(options)),
+        Kind::Int => Box::new(Integers::<Int32Type>::new(options)),
+        Kind::Long => Box::new(Integers::<Int64Type>::new(options)),
+        Kind::Float => Box::new(Floats::<Float32Type>::new(options)),
+        Kind::Double => Box::new(Floats::<Float64Type>::new(options)),
+        Kind::Date => Box::new(Dates::new(options)),
+        Kind::Decimal(precision, scale) => Box::new(Decimals::new(precision, scale, options)),
+        Kind::Timestamp(unit) => Box::new(Timestamps::new(unit, options)),
+        Kind::Text(length) => Box::new(Texts::new(Some(length), options)),
+        Kind::Binary => Box::new(Texts::new(None, options)),
+        Kind::Struct => Box::new(Structs { children: children.collect() }),
+        Kind::List => Box::new(Lists::new(children.next(), options)),
+        Kind::Map => Box::new(Maps::new(children.collect(), options)),
+    }
+}
+
+fn has_bloom_filter(kind: Kind) -> bool {
+    !matches!(kind, Kind::Boolean | Kind::List | Kind::Map | Kind::Struct)
+}
+
+/// Statistics of no values.
+pub(super) fn detail(kind: Kind) -> Detail {
+    match kind {
+        Kind::Boolean => Detail::Booleans(0),
+        Kind::Byte | Kind::Short | Kind::Int | Kind::Long => Detail::Whole { bounds: None, sum: 0 },
+        Kind::Float | Kind::Double => Detail::Floats { bounds: None, sum: 0.0 },
+        Kind::Date => Detail::Dates(None),
+        Kind::Decimal(_, scale) => Detail::Decimals { bounds: None, sum: Some(0), scale },
+        Kind::Timestamp(unit) => Detail::Times { bounds: None, unit },
+        Kind::Text(_) => Detail::Texts { bounds: None, bytes: 0 },
+        Kind::Binary => Detail::Bytes(0),
+        Kind::List | Kind::Map => Detail::Children { bounds: None, total: 0 },
+        Kind::Struct => Detail::Nothing,
+    }
+}
+
+/// The array with its type known.
+pub(super) fn primitive<T: ArrowPrimitiveType>(array: &dyn Array) -> Result<&PrimitiveArray<T>, String> {
+    let other = || format!("{} where {} was promised", array.data_type(), T::DATA_TYPE);
+    array.as_any().downcast_ref().ok_or_else(other)
+}
+
+/// Values of the rows that have one.
+pub(super) fn present<'a, T: Copy>(
+    values: &'a [T],
+    nulls: Option<&NullBuffer>,
+    room: &'a mut Vec<T>,
+) -> &'a [T] {
+    let Some(nulls) = nulls else { return values };
+    room.clear();
+    for (start, end) in nulls.valid_slices() {
+        room.extend_from_slice(values.get(start..end).unwrap_or_default());
+    }
+    room
+}

@@ -1,0 +1,259 @@
+//! Columns that have others in them: structs, lists and maps.
+
+use std::ops::Range;
+
+use arrow::{
+    array::{Array, ArrayRef, AsArray, BooleanArray, OffsetSizeTrait},
+    buffer::NullBuffer,
+    compute::filter,
+    datatypes::DataType,
+};
+use orc_rust::proto::{column_encoding::Kind as Encoding, stream::Kind as StreamKind};
+
+use super::{Column, Encode, End, Notes, Wrong};
+use crate::orc::write::{
+    compression::Compressor,
+    ints::Ints,
+    options::ColumnPlan,
+    statistics::{Detail, bounds_of, widen},
+};
+
+pub(super) struct Structs {
+    pub(super) children: Vec<Column>,
+}
+
+impl Encode for Structs {
+    fn write(&mut self, array: &ArrayRef, nulls: Option<&NullBuffer>, _: &mut Notes) -> Result<(), Wrong> {
+        let array = array.as_struct_opt().ok_or_else(|| "not a struct".to_owned())?;
+        // Of a row that the struct has not, its fields say nothing.
+        let present = nulls.map(|nulls| BooleanArray::new(nulls.inner().clone(), None));
+        for (child, column) in self.children.iter_mut().zip(array.columns()) {
+            match &present {
+                None => child.write(column)?,
+                Some(present) => child.write(&filter(column, present).map_err(|error| error.to_string())?)?,
+            }
+        }
+        Ok(())
+    }
+
+    fn begin_group(&mut self) {
+        self.children.iter_mut().for_each(Column::begin_group);
+    }
+
+    fn end_group(&mut self, _: &mut Notes) -> Result<(), Wrong> {
+        self.children.iter_mut().try_for_each(Column::end_group)
+    }
+
+    fn squeeze(&mut self, compressor: &mut Compressor) -> Result<(), String> {
+        self.children.iter_mut().try_for_each(|child| child.squeeze(compressor))
+    }
+
+    fn memory(&self) -> usize {
+        self.children.iter().map(Column::memory).sum()
+    }
+
+    fn encoded(&self) -> usize {
+        self.children.iter().map(Column::encoded).sum()
+    }
+
+    fn finish(self: Box<Self>, compressor: &mut Compressor, end: &mut End) -> Result<(), Wrong> {
+        self.children.into_iter().try_for_each(|child| child.finish(compressor, &mut end.children))
+    }
+}
+
+/// Lengths of lists or maps.
+struct Lengths {
+    ints: Ints,
+    room: Vec<u64>,
+}
+
+impl Lengths {
+    fn new(options: &ColumnPlan) -> Self {
+        Self { ints: Ints::of(false, options), room: Vec::new() }
+    }
+
+    /// Appends the lengths of the rows that are not null, and returns where their items are: neighbours together.
+    fn push<O: OffsetSizeTrait>(
+        &mut self,
+        offsets: &[O],
+        nulls: Option<&NullBuffer>,
+        notes: &mut Notes,
+    ) -> Vec<Range<usize>> {
+        let rows = offsets.len().saturating_sub(1);
+        let whole = nulls.is_none().then_some((0, rows)).filter(|_| rows > 0);
+        let mut items: Vec<Range<usize>> = Vec::new();
+        self.room.clear();
+        for (start, end) in whole.into_iter().chain(nulls.into_iter().flat_map(NullBuffer::valid_slices)) {
+            let offsets = offsets.get(start..=end).unwrap_or_default();
+            let (Some(first), Some(last)) = (offsets.first(), offsets.last()) else { continue };
+            let lengths = offsets.iter().zip(offsets.iter().skip(1));
+            self.room.extend(lengths.map(|(start, end)| (*end - *start).as_usize() as u64));
+            match items.last_mut() {
+                Some(before) if before.end == first.as_usize() => before.end = last.as_usize(),
+                _ => items.push(first.as_usize()..last.as_usize()),
+            }
+        }
+        self.note(notes);
+        items.retain(|items| !items.is_empty());
+        items
+    }
+
+    /// The same of lists that all have `size` items.
+    fn push_fixed(
+        &mut self,
+        size: usize,
+        rows: usize,
+        nulls: Option<&NullBuffer>,
+        notes: &mut Notes,
+    ) -> Vec<Range<usize>> {
+        let whole = nulls.is_none().then_some((0, rows));
+        let runs = whole.into_iter().chain(nulls.into_iter().flat_map(NullBuffer::valid_slices));
+        let items: Vec<Range<usize>> = runs.map(|(start, end)| start * size..end * size).collect();
+        self.room.clear();
+        self.room.resize(rows - nulls.map_or(0, NullBuffer::null_count), size as u64);
+        self.note(notes);
+        items.into_iter().filter(|items| !items.is_empty()).collect()
+    }
+
+    fn note(&mut self, notes: &mut Notes) {
+        self.ints.push(&self.room, |length| length as i64);
+        if let Detail::Children { bounds, total } = &mut notes.statistics.detail {
+            widen(bounds, bounds_of(&self.room));
+            *total += self.room.iter().sum::<u64>();
+        }
+    }
+
+    fn finish(self, compressor: &mut Compressor, end: &mut End) -> Result<(), Wrong> {
+        let lengths = self.ints.finish(compressor)?;
+        lengths.places(&mut end.entries);
+        end.encoding = Encoding::DirectV2;
+        end.streams.push((StreamKind::Length, lengths.written));
+        Ok(())
+    }
+}
+
+pub(super) struct Lists {
+    lengths: Lengths,
+    item: Option<Column>,
+}
+
+impl Lists {
+    pub(super) fn new(item: Option<Column>, options: &ColumnPlan) -> Self {
+        Self { lengths: Lengths::new(options), item }
+    }
+}
+
+impl Encode for Lists {
+    fn write(
+        &mut self,
+        array: &ArrayRef,
+        nulls: Option<&NullBuffer>,
+        notes: &mut Notes,
+    ) -> Result<(), Wrong> {
+        let (ranges, values) = match array.data_type() {
+            DataType::List(_) => {
+                let list = array.as_list::<i32>();
+                (self.lengths.push(list.value_offsets(), nulls, notes), list.values())
+            }
+            DataType::LargeList(_) => {
+                let list = array.as_list::<i64>();
+                (self.lengths.push(list.value_offsets(), nulls, notes), list.values())
+            }
+            DataType::FixedSizeList(..) => {
+                let list = array.as_fixed_size_list();
+                let size = usize::try_from(list.value_length()).unwrap_or_default();
+                (self.lengths.push_fixed(size, list.len(), nulls, notes), list.values())
+            }
+            other => return Err(format!("{other} where a list was promised").into()),
+        };
+        let Some(item) = &mut self.item else { return Ok(()) };
+        ranges.into_iter().try_for_each(|range| item.write(&values.slice(range.start, range.len())))
+    }
+
+    fn begin_group(&mut self) {
+        self.lengths.ints.begin_group();
+        self.item.iter_mut().for_each(Column::begin_group);
+    }
+
+    fn end_group(&mut self, _: &mut Notes) -> Result<(), Wrong> {
+        self.item.iter_mut().try_for_each(Column::end_group)
+    }
+
+    fn squeeze(&mut self, compressor: &mut Compressor) -> Result<(), String> {
+        self.lengths.ints.squeeze(compressor)?;
+        self.item.iter_mut().try_for_each(|item| item.squeeze(compressor))
+    }
+
+    fn memory(&self) -> usize {
+        self.lengths.ints.memory() + self.item.as_ref().map_or(0, Column::memory)
+    }
+
+    fn encoded(&self) -> usize {
+        self.lengths.ints.encoded() + self.item.as_ref().map_or(0, Column::encoded)
+    }
+
+    fn finish(self: Box<Self>, compressor: &mut Compressor, end: &mut End) -> Result<(), Wrong> {
+        self.lengths.finish(compressor, end)?;
+        self.item.into_iter().try_for_each(|item| item.finish(compressor, &mut end.children))
+    }
+}
+
+pub(super) struct Maps {
+    lengths: Lengths,
+    /// Keys and values.
+    children: Vec<Column>,
+}
+
+impl Maps {
+    pub(super) fn new(children: Vec<Column>, options: &ColumnPlan) -> Self {
+        Self { lengths: Lengths::new(options), children }
+    }
+}
+
+impl Encode for Maps {
+    fn write(
+        &mut self,
+        array: &ArrayRef,
+        nulls: Option<&NullBuffer>,
+        notes: &mut Notes,
+    ) -> Result<(), Wrong> {
+        let map = array.as_map_opt().ok_or_else(|| "not a map".to_owned())?;
+        let [keys, values] = self.children.as_mut_slice() else { return Ok(()) };
+        for range in self.lengths.push(map.value_offsets(), nulls, notes) {
+            let some_keys = map.keys().slice(range.start, range.len());
+            if some_keys.logical_null_count() > 0 {
+                return Err("a map with a key that is null".to_owned().into());
+            }
+            keys.write(&some_keys)?;
+            values.write(&map.values().slice(range.start, range.len()))?;
+        }
+        Ok(())
+    }
+
+    fn begin_group(&mut self) {
+        self.lengths.ints.begin_group();
+        self.children.iter_mut().for_each(Column::begin_group);
+    }
+
+    fn end_group(&mut self, _: &mut Notes) -> Result<(), Wrong> {
+        self.children.iter_mut().try_for_each(Column::end_group)
+    }
+
+    fn squeeze(&mut self, compressor: &mut Compressor) -> Result<(), String> {
+        self.lengths.ints.squeeze(compressor)?;
+        self.children.iter_mut().try_for_each(|child| child.squeeze(compressor))
+    }
+
+    fn memory(&self) -> usize {
+        self.lengths.ints.memory() + self.children.iter().map(Column::memory).sum::<usize>()
+    }
+
+    fn encoded(&self) -> usize {
+        self.lengths.ints.encoded() + self.children.iter().map(Column::encoded).sum::<usize>()
+    }
+
+    fn finish(self: Box<Self>, compressor: &mut Compressor, end: &mut End) -> Result<(), Wrong> {
+        self.lengths.finish(compressor, end)?;
+        self.children.into_iter().try_for_each(|child| child.finish(compressor, &mut end.children))
+    }
+}

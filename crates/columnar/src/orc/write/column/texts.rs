@@ -1,0 +1,292 @@
+//! Columns of texts and bytes: one value after another, or a dictionary and codes.
+//!
+//! A column begins with codes. One that arrives as values is sampled, and gives up on its dictionary where values
+//! hardly repeat; one that arrives as a dictionary has its codes mapped, and each value is looked at once. The stripe's
+//! end decides by the distinct values that there were.
+
+use arrow::{
+    array::{Array, ArrayAccessor, ArrayRef, AsArray, GenericByteArray, downcast_dictionary_array},
+    buffer::NullBuffer,
+    datatypes::{
+        ArrowNativeType, BinaryType, ByteArrayType, DataType, LargeBinaryType, LargeUtf8Type, Utf8Type,
+    },
+};
+
+use super::{Encode, End, Notes, Wrong, codes::Codes, direct::Direct};
+use crate::orc::write::{compression::Compressor, options::ColumnPlan, plan::Length};
+
+/// Rows after which a column that arrives as values looks at how many of them are distinct for the first time.
+const SAMPLE: usize = 10_000;
+
+pub(super) struct Texts {
+    layout: Layout,
+    /// `None` for bytes.
+    length: Option<Length>,
+    options: ColumnPlan,
+    /// When to look at the number of distinct values next.
+    next_look: usize,
+    room: Vec<u8>,
+}
+
+enum Layout {
+    Codes(Box<Codes>),
+    Direct(Box<Direct>),
+}
+
+impl Texts {
+    pub(super) fn new(length: Option<Length>, options: &ColumnPlan) -> Self {
+        // The format has no dictionaries of bytes.
+        let layout = match length.is_some() && options.dictionary_threshold > 0.0 {
+            true => Layout::Codes(Box::default()),
+            false => Layout::Direct(Box::new(Direct::new(options))),
+        };
+        Self { layout, length, options: options.clone(), next_look: SAMPLE, room: Vec::new() }
+    }
+
+    /// Appends values, in the form that the file has them in.
+    fn values<A: ArrayAccessor>(
+        &mut self,
+        array: A,
+        nulls: Option<&NullBuffer>,
+        notes: &mut Notes,
+    ) -> Result<(), Wrong>
+    where
+        A::Item: AsRef<[u8]>,
+    {
+        let whole = nulls.is_none().then_some((0, array.len()));
+        let runs = whole.into_iter().chain(nulls.into_iter().flat_map(NullBuffer::valid_slices));
+        let length = self.length.unwrap_or(Length::Any);
+        let room = &mut self.room;
+        for (start, end) in runs {
+            match &mut self.layout {
+                Layout::Direct(direct) if length == Length::Any => {
+                    direct.push_rows(&array, start..end, notes)
+                }
+                Layout::Direct(direct) => {
+                    for row in start..end {
+                        direct.push(fitted(array.value(row).as_ref(), length, room)?, notes);
+                    }
+                }
+                Layout::Codes(codes) => {
+                    for row in start..end {
+                        codes.push(fitted(array.value(row).as_ref(), length, room)?);
+                    }
+                }
+            }
+        }
+        Ok(())
+    }
+
+    /// The same of values that lie one behind the other.
+    fn contiguous<T: ByteArrayType>(
+        &mut self,
+        array: &GenericByteArray<T>,
+        nulls: Option<&NullBuffer>,
+        notes: &mut Notes,
+    ) -> Result<(), Wrong>
+    where
+        T::Native: AsRef<[u8]>,
+    {
+        match (&mut self.layout, self.length) {
+            (Layout::Direct(direct), None | Some(Length::Any)) => {
+                let whole = nulls.is_none().then_some((0, array.len()));
+                let runs = whole.into_iter().chain(nulls.into_iter().flat_map(NullBuffer::valid_slices));
+                for (start, end) in runs {
+                    let offsets = array.value_offsets().get(start..=end).unwrap_or_default();
+                    direct.push_all(array.value_data(), offsets, notes);
+                }
+                Ok(())
+            }
+            _ => self.values(array, nulls, notes),
+        }
+    }
+
+    fn plain(
+        &mut self,
+        array: &ArrayRef,
+        nulls: Option<&NullBuffer>,
+        notes: &mut Notes,
+    ) -> Result<(), Wrong> {
+        match array.data_type() {
+            DataType::Utf8 => self.contiguous(array.as_bytes::<Utf8Type>(), nulls, notes),
+            DataType::LargeUtf8 => self.contiguous(array.as_bytes::<LargeUtf8Type>(), nulls, notes),
+            DataType::Binary => self.contiguous(array.as_bytes::<BinaryType>(), nulls, notes),
+            DataType::LargeBinary => self.contiguous(array.as_bytes::<LargeBinaryType>(), nulls, notes),
+            DataType::Utf8View => self.values(array.as_string_view(), nulls, notes),
+            DataType::BinaryView => self.values(array.as_binary_view(), nulls, notes),
+            DataType::FixedSizeBinary(_) => self.values(array.as_fixed_size_binary(), nulls, notes),
+            other => Err(format!("{other} where texts or bytes were promised").into()),
+        }
+    }
+
+    /// Appends rows of a dictionary.
+    fn coded(
+        &mut self,
+        array: &ArrayRef,
+        nulls: Option<&NullBuffer>,
+        notes: &mut Notes,
+    ) -> Result<(), Wrong> {
+        let values = array.as_any_dictionary_opt().map(|any| any.values().clone());
+        let values = values.ok_or_else(|| "not a dictionary".to_owned())?;
+        match &mut self.layout {
+            Layout::Codes(codes) => codes.learn_values(&values),
+            Layout::Direct(_) => {
+                let plain = arrow::compute::cast(array, values.data_type());
+                return self.plain(&plain.map_err(|error| error.to_string())?, nulls, notes);
+            }
+        }
+        downcast_dictionary_array!(
+            array => self.keys(array.keys().values(), &values, nulls),
+            other => Err(format!("{other} where a dictionary was promised").into())
+        )
+    }
+
+    fn keys<K: ArrowNativeType>(
+        &mut self,
+        keys: &[K],
+        values: &ArrayRef,
+        nulls: Option<&NullBuffer>,
+    ) -> Result<(), Wrong> {
+        let Layout::Codes(codes) = &mut self.layout else { return Ok(()) };
+        let length = self.length.unwrap_or(Length::Any);
+        let room = &mut self.room;
+        let mut learn = |fresh: &[usize], codes: &mut Codes| {
+            each_of(values, fresh, |key, value| {
+                codes.learn(key, fitted(value, length, room)?);
+                Ok(())
+            })
+        };
+        let whole = nulls.is_none().then_some((0, keys.len()));
+        for (start, end) in whole.into_iter().chain(nulls.into_iter().flat_map(NullBuffer::valid_slices)) {
+            codes.push_keys(keys.get(start..end).unwrap_or_default(), &mut learn)?;
+        }
+        Ok(())
+    }
+
+    /// Gives up on a dictionary that is too large, or whose values do not repeat.
+    fn look(&mut self, arrives_coded: bool, notes: &mut Notes) {
+        let Layout::Codes(codes) = &mut self.layout else { return };
+        let is_large = codes.bytes() > self.options.dictionary_size;
+        let mut gives_up = is_large;
+        if !arrives_coded && codes.rows() >= self.next_look {
+            self.next_look = codes.rows().saturating_mul(2);
+            gives_up |= !codes.repeat(self.options.dictionary_threshold);
+        }
+        if gives_up {
+            codes.note(notes);
+            self.layout = Layout::Direct(Box::new(codes.to_direct(&self.options)));
+        }
+    }
+}
+
+impl Encode for Texts {
+    fn write(
+        &mut self,
+        array: &ArrayRef,
+        nulls: Option<&NullBuffer>,
+        notes: &mut Notes,
+    ) -> Result<(), Wrong> {
+        let arrives_coded = matches!(array.data_type(), DataType::Dictionary(..));
+        match arrives_coded {
+            true => self.coded(array, nulls, notes)?,
+            false => self.plain(array, nulls, notes)?,
+        }
+        self.look(arrives_coded, notes);
+        Ok(())
+    }
+
+    fn begin_group(&mut self) {
+        match &mut self.layout {
+            Layout::Codes(codes) => codes.begin_group(),
+            Layout::Direct(direct) => direct.begin_group(),
+        }
+    }
+
+    fn end_group(&mut self, notes: &mut Notes) -> Result<(), Wrong> {
+        if let Layout::Codes(codes) = &mut self.layout {
+            codes.note(notes);
+        }
+        Ok(())
+    }
+
+    fn squeeze(&mut self, compressor: &mut Compressor) -> Result<(), String> {
+        match &mut self.layout {
+            Layout::Codes(_) => Ok(()),
+            Layout::Direct(direct) => direct.squeeze(compressor),
+        }
+    }
+
+    fn memory(&self) -> usize {
+        match &self.layout {
+            Layout::Codes(codes) => codes.memory(),
+            Layout::Direct(direct) => direct.memory(),
+        }
+    }
+
+    fn encoded(&self) -> usize {
+        match &self.layout {
+            Layout::Codes(codes) => codes.encoded(),
+            Layout::Direct(direct) => direct.encoded(),
+        }
+    }
+
+    fn finish(self: Box<Self>, compressor: &mut Compressor, end: &mut End) -> Result<(), Wrong> {
+        match self.layout {
+            Layout::Direct(direct) => direct.finish(compressor, end),
+            Layout::Codes(codes) if codes.repeat(self.options.dictionary_threshold) => {
+                codes.finish(&self.options, compressor, end)
+            }
+            Layout::Codes(codes) => codes.to_direct(&self.options).finish(compressor, end),
+        }
+    }
+}
+
+/// Hands out some values of a dictionary.
+fn each_of(
+    values: &ArrayRef,
+    keys: &[usize],
+    mut each: impl FnMut(usize, &[u8]) -> Result<(), Wrong>,
+) -> Result<(), Wrong> {
+    fn of<A: ArrayAccessor>(
+        array: A,
+        keys: &[usize],
+        each: &mut impl FnMut(usize, &[u8]) -> Result<(), Wrong>,
+    ) -> Result<(), Wrong>
+    where
+        A::Item: AsRef<[u8]>,
+    {
+        keys.iter().try_for_each(|key| each(*key, array.value(*key).as_ref()))
+    }
+    match values.data_type() {
+        DataType::Utf8 => of(values.as_bytes::<Utf8Type>(), keys, &mut each),
+        DataType::LargeUtf8 => of(values.as_bytes::<LargeUtf8Type>(), keys, &mut each),
+        DataType::Binary => of(values.as_bytes::<BinaryType>(), keys, &mut each),
+        DataType::LargeBinary => of(values.as_bytes::<LargeBinaryType>(), keys, &mut each),
+        DataType::Utf8View => of(values.as_string_view(), keys, &mut each),
+        DataType::BinaryView => of(values.as_binary_view(), keys, &mut each),
+        DataType::FixedSizeBinary(_) => of(values.as_fixed_size_binary(), keys, &mut each),
+        other => Err(format!("a dictionary of {other} where texts or bytes were promised").into()),
+    }
+}
+
+/// The text with as many characters as the column's have.
+#[inline]
+fn fitted<'a>(text: &'a [u8], length: Length, room: &'a mut Vec<u8>) -> Result<&'a [u8], String> {
+    let most = match length {
+        Length::Any => return Ok(text),
+        Length::AtMost(most) | Length::Exactly(most) => most as usize,
+    };
+    // Bytes that go on with a character begin with the bits 10.
+    let characters = text.iter().filter(|byte| (**byte as i8) >= -64).count();
+    if characters > most {
+        let text = String::from_utf8_lossy(text);
+        return Err(format!("{text:?} has {characters} characters where {most} are the most"));
+    }
+    if matches!(length, Length::AtMost(_)) || characters == most {
+        return Ok(text);
+    }
+    room.clear();
+    room.extend_from_slice(text);
+    room.resize(text.len() + most - characters, b' ');
+    Ok(room)
+}

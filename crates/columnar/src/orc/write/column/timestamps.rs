@@ -1,0 +1,156 @@
+//! Columns of timestamps: seconds since the beginning of 2015, and nanoseconds.
+
+use arrow::{
+    array::ArrayRef,
+    buffer::NullBuffer,
+    datatypes::{
+        TimeUnit, TimestampMicrosecondType, TimestampMillisecondType, TimestampNanosecondType,
+        TimestampSecondType,
+    },
+};
+use orc_rust::proto::{column_encoding::Kind as Encoding, stream::Kind as StreamKind};
+
+use super::{Encode, End, Notes, Wrong, present, primitive};
+use crate::orc::write::{
+    compression::Compressor,
+    ints::Ints,
+    options::ColumnPlan,
+    statistics::{Detail, bounds_of, milliseconds, widen},
+};
+
+/// 2015-01-01T00:00:00 in UTC.
+const EPOCH: i64 = 1_420_070_400;
+/// Readers take seconds before 1970 with more nanoseconds than these for cut off towards zero.
+const CUT_OFF: i64 = 999_999;
+/// Zeros that a number of nanoseconds can leave out.
+const MOST_ZEROS: i64 = 8;
+
+pub(super) struct Timestamps {
+    unit: TimeUnit,
+    seconds: Ints,
+    nanoseconds: Ints,
+    room: Vec<i64>,
+    split: Vec<(i64, i64)>,
+}
+
+impl Timestamps {
+    pub(super) fn new(unit: TimeUnit, options: &ColumnPlan) -> Self {
+        Self {
+            unit,
+            seconds: Ints::of(true, options),
+            nanoseconds: Ints::of(false, options),
+            room: Vec::new(),
+            split: Vec::new(),
+        }
+    }
+}
+
+impl Encode for Timestamps {
+    fn write(
+        &mut self,
+        array: &ArrayRef,
+        nulls: Option<&NullBuffer>,
+        notes: &mut Notes,
+    ) -> Result<(), Wrong> {
+        let values = match self.unit {
+            TimeUnit::Second => primitive::<TimestampSecondType>(array)?.values(),
+            TimeUnit::Millisecond => primitive::<TimestampMillisecondType>(array)?.values(),
+            TimeUnit::Microsecond => primitive::<TimestampMicrosecondType>(array)?.values(),
+            TimeUnit::Nanosecond => primitive::<TimestampNanosecondType>(array)?.values(),
+        };
+        let values = present(values, nulls, &mut self.room);
+        let Some((min, max)) = bounds_of(values) else { return Ok(()) };
+        let unit = self.unit;
+        if let Some(far) = [min, max].into_iter().find(|value| milliseconds(*value, unit).is_none()) {
+            return Err(
+                format!("{far} seconds since 1970 are more milliseconds than readers can count").into()
+            );
+        }
+        if let Detail::Times { bounds, .. } = &mut notes.statistics.detail {
+            widen(bounds, Some((min, max)));
+        }
+        if let Some(bloom) = &mut notes.bloom {
+            let known = values.iter().filter_map(|value| milliseconds(*value, unit));
+            known.for_each(|(milliseconds, _)| bloom.add_whole(milliseconds));
+        }
+        let (per_second, each) = match unit {
+            TimeUnit::Second => (1, 1_000_000_000),
+            TimeUnit::Millisecond => (1_000, 1_000_000),
+            TimeUnit::Microsecond => (1_000_000, 1_000),
+            TimeUnit::Nanosecond => (1_000_000_000, 1),
+        };
+        self.split.clear();
+        for &value in values {
+            let (seconds, nanoseconds) = (value.div_euclid(per_second), value.rem_euclid(per_second) * each);
+            let cut = seconds < 0 && nanoseconds > CUT_OFF;
+            if cut && seconds == -1 {
+                return Err(format!(
+                    "{value} {unit}s since 1970 are a fraction of the last second before it: readers of ORC take it \
+                     for one of the first second after"
+                )
+                .into());
+            }
+            self.split.push((seconds + i64::from(cut) - EPOCH, coded(nanoseconds)));
+        }
+        self.seconds.push(&self.split, |(seconds, _)| seconds);
+        self.nanoseconds.push(&self.split, |(_, nanoseconds)| nanoseconds);
+        Ok(())
+    }
+
+    fn begin_group(&mut self) {
+        self.seconds.begin_group();
+        self.nanoseconds.begin_group();
+    }
+
+    fn squeeze(&mut self, compressor: &mut Compressor) -> Result<(), String> {
+        self.seconds.squeeze(compressor)?;
+        self.nanoseconds.squeeze(compressor)
+    }
+
+    fn memory(&self) -> usize {
+        self.seconds.memory() + self.nanoseconds.memory()
+    }
+
+    fn encoded(&self) -> usize {
+        self.seconds.encoded() + self.nanoseconds.encoded()
+    }
+
+    fn finish(self: Box<Self>, compressor: &mut Compressor, end: &mut End) -> Result<(), Wrong> {
+        let seconds = self.seconds.finish(compressor)?;
+        seconds.places(&mut end.entries);
+        let nanoseconds = self.nanoseconds.finish(compressor)?;
+        nanoseconds.places(&mut end.entries);
+        end.encoding = Encoding::DirectV2;
+        end.streams
+            .extend([(StreamKind::Data, seconds.written), (StreamKind::Secondary, nanoseconds.written)]);
+        Ok(())
+    }
+}
+
+/// Zeros at the end are left out where there are at least two; the last three bits say how many and one less.
+fn coded(nanoseconds: i64) -> i64 {
+    if nanoseconds == 0 || nanoseconds % 100 != 0 {
+        return nanoseconds << 3;
+    }
+    let (mut digits, mut zeros) = (nanoseconds / 100, 2);
+    while digits % 10 == 0 && zeros < MOST_ZEROS {
+        digits /= 10;
+        zeros += 1;
+    }
+    digits << 3 | (zeros - 1)
+}
+
+#[cfg(test)]
+mod tests {
+    use super::coded;
+
+    #[test]
+    fn zeros_are_left_out() {
+        assert_eq!(coded(0), 0);
+        assert_eq!(coded(1000), 0x0a);
+        assert_eq!(coded(100_000), 0x0c);
+        assert_eq!(coded(500_000_000), 5 << 3 | 7);
+        assert_eq!(coded(10), 80);
+        assert_eq!(coded(123_456_789), 123_456_789 << 3);
+    }
+}

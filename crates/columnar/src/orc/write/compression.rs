@@ -1,0 +1,206 @@
+//! Codecs of streams, by the names that people give them, and the compression of one chunk.
+
+use std::{fmt, str::FromStr};
+
+use flate2::{Compress, FlushCompress, Status};
+use lz4_flex::block::CompressTable;
+use orc_rust::proto::CompressionKind;
+use parking_lot::Mutex;
+
+/// How streams are compressed. Reads and writes itself as `none`, `zlib(6)`, `snappy`, `lz4`, `zstd(3)`.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum OrcCompression {
+    /// Not at all.
+    None,
+    /// Deflate with a level from 0 to 9; 6 is usual.
+    Zlib(u32),
+    /// Snappy: quick.
+    Snappy,
+    /// LZ4: quick.
+    Lz4,
+    /// Zstandard with a level from 1 to 22; 3 is usual.
+    Zstd(i32),
+}
+
+impl Default for OrcCompression {
+    fn default() -> Self {
+        Self::Zstd(3)
+    }
+}
+
+impl OrcCompression {
+    /// What the postscript calls it.
+    pub(super) fn kind(self) -> CompressionKind {
+        match self {
+            Self::None => CompressionKind::None,
+            Self::Zlib(_) => CompressionKind::Zlib,
+            Self::Snappy => CompressionKind::Snappy,
+            Self::Lz4 => CompressionKind::Lz4,
+            Self::Zstd(_) => CompressionKind::Zstd,
+        }
+    }
+
+    /// Whether bytes that occur often take less than eight bits, so that numbers are best kept in whole bytes.
+    pub(super) fn has_entropy_coding(self) -> bool {
+        matches!(self, Self::Zlib(_) | Self::Zstd(_))
+    }
+
+    /// Whether there is such a level.
+    pub(super) fn check(self) -> Result<(), String> {
+        let (level, levels) = match self {
+            Self::Zlib(level) => (i64::from(level), 0..=9),
+            Self::Zstd(level) => (i64::from(level), 1..=22),
+            Self::None | Self::Snappy | Self::Lz4 => return Ok(()),
+        };
+        match levels.contains(&level) {
+            true => Ok(()),
+            false => Err(format!("compression {self}: levels are {} to {}", levels.start(), levels.end())),
+        }
+    }
+}
+
+impl fmt::Display for OrcCompression {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        match self {
+            Self::None => f.write_str("none"),
+            Self::Zlib(level) => write!(f, "zlib({level})"),
+            Self::Snappy => f.write_str("snappy"),
+            Self::Lz4 => f.write_str("lz4"),
+            Self::Zstd(level) => write!(f, "zstd({level})"),
+        }
+    }
+}
+
+/// What is no compression of ORC files.
+#[derive(Clone, Debug, PartialEq, Eq, thiserror::Error)]
+#[error("there is no compression {0:?} of ORC files: none, zlib(0 to 9), snappy, lz4 or zstd(1 to 22)")]
+pub struct UnknownOrcCompressionError(pub String);
+
+impl FromStr for OrcCompression {
+    type Err = UnknownOrcCompressionError;
+
+    fn from_str(text: &str) -> Result<Self, Self::Err> {
+        let unknown = || UnknownOrcCompressionError(text.to_owned());
+        let lower = text.trim().to_ascii_lowercase();
+        let (name, level) = match lower.split_once('(') {
+            Some((name, level)) => (name.trim(), Some(level.strip_suffix(')').ok_or_else(unknown)?.trim())),
+            None => (lower.as_str(), None),
+        };
+        let number = |usual: u32| level.map_or(Ok(usual), |level| level.parse().map_err(|_| unknown()));
+        let compression = match (name, level) {
+            ("none" | "uncompressed", None) => Self::None,
+            ("zlib", _) => Self::Zlib(number(6)?),
+            ("snappy", None) => Self::Snappy,
+            ("lz4", None) => Self::Lz4,
+            ("zstd", _) => Self::Zstd(i32::try_from(number(3)?).map_err(|_| unknown())?),
+            _ => return Err(unknown()),
+        };
+        compression.check().map(|()| compression).map_err(|_| unknown())
+    }
+}
+
+/// Compressors that nobody uses: as many as threads ever worked at a time, however many columns there are.
+pub(super) struct Compressors {
+    compression: OrcCompression,
+    idle: Mutex<Vec<Compressor>>,
+}
+
+impl Compressors {
+    pub(super) fn new(compression: OrcCompression) -> Self {
+        Self { compression, idle: Mutex::default() }
+    }
+
+    /// Lends a compressor.
+    pub(super) fn with<T, E: From<String>>(
+        &self,
+        run: impl FnOnce(&mut Compressor) -> Result<T, E>,
+    ) -> Result<T, E> {
+        let idle = self.idle.lock().pop();
+        let mut compressor = idle.map_or_else(|| Compressor::new(self.compression), Ok)?;
+        let done = run(&mut compressor);
+        self.idle.lock().push(compressor);
+        done
+    }
+}
+
+/// Compresses chunks, one after another with the same memory.
+pub(super) struct Compressor {
+    codec: Codec,
+    /// Of the memory that chunks are made in.
+    out: Vec<u8>,
+}
+
+enum Codec {
+    None,
+    Zlib(Box<Compress>),
+    Snappy(Box<snap::raw::Encoder>),
+    Lz4(Box<CompressTable>),
+    Zstd(Box<zstd::bulk::Compressor<'static>>),
+}
+
+impl Compressor {
+    pub(super) fn new(compression: OrcCompression) -> Result<Self, String> {
+        compression.check()?;
+        let codec = match compression {
+            OrcCompression::None => Codec::None,
+            OrcCompression::Zlib(level) => {
+                Codec::Zlib(Box::new(Compress::new(flate2::Compression::new(level), false)))
+            }
+            OrcCompression::Snappy => Codec::Snappy(Box::new(snap::raw::Encoder::new())),
+            OrcCompression::Lz4 => Codec::Lz4(Box::new(CompressTable::large())),
+            OrcCompression::Zstd(level) => {
+                let compressor = zstd::bulk::Compressor::new(level).map_err(|error| error.to_string())?;
+                Codec::Zstd(Box::new(compressor))
+            }
+        };
+        Ok(Self { codec, out: Vec::new() })
+    }
+
+    /// Whether streams are made of chunks at all.
+    pub(super) fn is_some(&self) -> bool {
+        !matches!(self.codec, Codec::None)
+    }
+
+    /// The chunk compressed; `None` where it is not shorter for that.
+    pub(super) fn compress(&mut self, chunk: &[u8]) -> Result<Option<&[u8]>, String> {
+        let room = chunk.len() + chunk.len() / 6 + 64;
+        if self.out.len() < room {
+            self.out.resize(room, 0);
+        }
+        let out = &mut self.out;
+        let len = match &mut self.codec {
+            Codec::None => return Ok(None),
+            Codec::Zlib(deflate) => {
+                deflate.reset();
+                match deflate.compress(chunk, out, FlushCompress::Finish) {
+                    Ok(Status::StreamEnd) => deflate.total_out() as usize,
+                    Ok(_) => return Ok(None),
+                    Err(error) => return Err(error.to_string()),
+                }
+            }
+            Codec::Snappy(encoder) => encoder.compress(chunk, out).map_err(|error| error.to_string())?,
+            Codec::Lz4(table) => lz4_flex::block::compress_into_with_table(chunk, out, table)
+                .map_err(|error| error.to_string())?,
+            Codec::Zstd(compressor) => {
+                compressor.compress_to_buffer(chunk, out.as_mut_slice()).map_err(|error| error.to_string())?
+            }
+        };
+        Ok(out.get(..len).filter(|compressed| compressed.len() < chunk.len()))
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn compressions_are_read_as_they_are_written() {
+        for text in ["none", "zlib(6)", "zlib(0)", "snappy", "lz4", "zstd(3)", "zstd(22)"] {
+            assert_eq!(text.parse::<OrcCompression>().unwrap().to_string(), text);
+        }
+        assert_eq!("ZSTD".parse(), Ok(OrcCompression::Zstd(3)));
+        for text in ["", "lzo", "zstd(23)", "zstd(0)", "zstd(", "zlib(x)", "snappy(1)", "zlib(10)"] {
+            assert!(text.parse::<OrcCompression>().is_err(), "{text}");
+        }
+    }
+}

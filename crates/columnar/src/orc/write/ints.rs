@@ -1,0 +1,351 @@
+//! Whole numbers in the second version of run-length encoding.
+//!
+//! Numbers are taken in blocks of 512. A block is one run, or it is split where a value repeats often enough that a
+//! run of its own pays; what lies between becomes whichever of three kinds of runs is shortest.
+//!
+//! ```text
+//! short repeat   one value, 3 to 10 times                         1 byte and the value
+//! direct         each value in as many bits as the largest needs  2 bytes and the values
+//! patched base   most values in few bits above the least, and the high bits of the others behind them
+//! delta          first value, first difference, and the other differences where they all have its sign
+//! ```
+
+use super::{
+    compression::Compressor,
+    options::ColumnPlan,
+    packing::{bits, bytes_of, pack, push_varint, varint_bytes, zigzag},
+    patches::Patches,
+    stream::{Stream, Written},
+};
+use crate::orc::widths::{closest_width, encoded_width};
+
+/// Numbers of a run at most, and of a block.
+const BLOCK: usize = 512;
+/// Values that a short repeat stands for.
+const SHORT_REPEAT: std::ops::RangeInclusive<usize> = 3..=10;
+const DIRECT: u8 = 1;
+const PATCHED_BASE: u8 = 2;
+const DELTA: u8 = 3;
+
+/// What numbers of a stream are, and how they are packed.
+#[derive(Clone, Copy, Debug)]
+pub(super) struct Packing {
+    pub(super) signed: bool,
+    /// Whether widths are those that lie evenly in bytes: what is compressed further needs fewer bytes so.
+    pub(super) aligned: bool,
+}
+
+/// Where a row group begins in a stream of numbers: the run's place, and how many of its numbers lie before.
+#[derive(Clone, Copy, Debug)]
+struct Mark {
+    position: u64,
+    consumed: u64,
+}
+
+/// A stream of whole numbers; unsigned ones are at most `i64::MAX`.
+pub(super) struct Ints {
+    stream: Stream,
+    packing: Packing,
+    /// Of the block that is not full yet.
+    block: Vec<i64>,
+    marks: Vec<Mark>,
+    scratch: Vec<u64>,
+}
+
+/// The bytes of such a stream, and where row groups begin in it.
+pub(super) struct EncodedInts {
+    pub(super) written: Written,
+    marks: Vec<Mark>,
+}
+
+impl EncodedInts {
+    /// Appends what the row index says of each row group.
+    pub(super) fn places(&self, entries: &mut [Vec<u64>]) {
+        for (entry, mark) in entries.iter_mut().zip(&self.marks) {
+            self.written.place(mark.position, entry);
+            entry.push(mark.consumed);
+        }
+    }
+}
+
+impl Ints {
+    /// A stream as the options of a column want it.
+    pub(super) fn of(signed: bool, options: &ColumnPlan) -> Self {
+        Self::new(Packing { signed, aligned: options.aligned }, options.chunk)
+    }
+
+    fn new(packing: Packing, chunk: usize) -> Self {
+        Self {
+            stream: Stream::new(chunk),
+            packing,
+            block: Vec::with_capacity(BLOCK),
+            marks: Vec::new(),
+            scratch: Vec::with_capacity(BLOCK),
+        }
+    }
+
+    pub(super) fn begin_group(&mut self) {
+        self.marks.push(Mark { position: self.stream.position(), consumed: self.block.len() as u64 });
+    }
+
+    /// Appends what `number` makes of each value.
+    #[inline]
+    pub(super) fn push<T: Copy>(&mut self, values: &[T], number: impl Fn(T) -> i64) {
+        let mut rest = values;
+        while !rest.is_empty() {
+            let (now, later) = rest.split_at((BLOCK - self.block.len()).min(rest.len()));
+            self.block.extend(now.iter().map(|value| number(*value)));
+            rest = later;
+            if self.block.len() == BLOCK {
+                self.end_block();
+            }
+        }
+    }
+
+    /// Appends one number many times.
+    pub(super) fn repeat(&mut self, number: i64, mut times: usize) {
+        while times > 0 {
+            let now = (BLOCK - self.block.len()).min(times);
+            self.block.resize(self.block.len() + now, number);
+            times -= now;
+            if self.block.len() == BLOCK {
+                self.end_block();
+            }
+        }
+    }
+
+    fn end_block(&mut self) {
+        encode(&self.block, self.packing, &mut self.scratch, &mut self.stream.raw);
+        self.block.clear();
+    }
+
+    pub(super) fn squeeze(&mut self, compressor: &mut Compressor) -> Result<(), String> {
+        self.stream.squeeze(compressor)
+    }
+
+    pub(super) fn memory(&self) -> usize {
+        self.stream.memory() + 2 * BLOCK * size_of::<i64>()
+    }
+
+    pub(super) fn encoded(&self) -> usize {
+        self.stream.encoded() + self.block.len()
+    }
+
+    pub(super) fn finish(mut self, compressor: &mut Compressor) -> Result<EncodedInts, String> {
+        self.end_block();
+        Ok(EncodedInts { written: self.stream.finish(compressor)?, marks: self.marks })
+    }
+}
+
+/// What decides how numbers are best written.
+struct Shape {
+    min: i64,
+    max: i64,
+    /// Bits that any of them has when it is packed.
+    any: u64,
+    /// The largest amount of a difference after the first.
+    largest: u64,
+    rises: bool,
+    falls: bool,
+    /// Whether all differences are the same.
+    steady: bool,
+    /// How many are what the one before them is.
+    repeats: usize,
+}
+
+impl Shape {
+    fn of(numbers: &[i64], signed: bool) -> Self {
+        let first = numbers.first().copied().unwrap_or_default();
+        let step = numbers.get(1).map_or(0, |second| second.wrapping_sub(first));
+        let mut shape = Self {
+            min: first,
+            max: first,
+            any: 0,
+            largest: 0,
+            rises: true,
+            falls: true,
+            steady: true,
+            repeats: 0,
+        };
+        for &number in numbers {
+            shape.min = shape.min.min(number);
+            shape.max = shape.max.max(number);
+            shape.any |= if signed { zigzag(number) } else { number as u64 };
+        }
+        for (at, (before, number)) in numbers.iter().zip(numbers.iter().skip(1)).enumerate() {
+            let difference = number.wrapping_sub(*before);
+            shape.rises &= before <= number;
+            shape.falls &= before >= number;
+            shape.steady &= difference == step;
+            shape.repeats += usize::from(difference == 0);
+            shape.largest |= if at == 0 { 0 } else { difference.unsigned_abs() };
+        }
+        shape
+    }
+
+    /// Whether no difference of two of them overflows.
+    fn is_narrow(&self) -> bool {
+        self.max.checked_sub(self.min).is_some()
+    }
+}
+
+/// Appends the runs of up to 512 numbers.
+pub(super) fn encode(numbers: &[i64], packing: Packing, scratch: &mut Vec<u64>, out: &mut Vec<u8>) {
+    let Some(&first) = numbers.first() else { return };
+    if numbers.len() >= *SHORT_REPEAT.start() && numbers.iter().all(|number| *number == first) {
+        return repeat(first, numbers.len(), packing, out);
+    }
+    let shape = Shape::of(numbers, packing.signed);
+    // No repeat is worth a run of its own that is shorter than what the shortest such run costs.
+    if shape.steady || shape.repeats < 2 {
+        return segment(numbers, &shape, packing, scratch, out);
+    }
+    let each = match (shape.rises || shape.falls) && shape.is_narrow() {
+        true => packing.width(bits(shape.largest)),
+        false => packing.width(bits(shape.any)),
+    };
+    let (mut rest, mut len) = (numbers, 0);
+    // `rest` begins with `len` numbers that go into one segment, and were looked at.
+    while let Some(&value) = rest.get(len) {
+        let times = rest.iter().skip(len).take_while(|number| **number == value).count();
+        if times < *SHORT_REPEAT.start() || repeat_bits(value, times, packing) + 16 >= times * each as usize {
+            len += times;
+            continue;
+        }
+        let (before, behind) = rest.split_at(len);
+        whole_segment(before, packing, scratch, out);
+        repeat(value, times, packing, out);
+        (rest, len) = (behind.get(times..).unwrap_or_default(), 0);
+    }
+    if rest.len() == numbers.len() {
+        return segment(numbers, &shape, packing, scratch, out);
+    }
+    whole_segment(rest, packing, scratch, out);
+}
+
+impl Packing {
+    /// The width in which numbers of so many bits are packed.
+    fn width(self, bits: u32) -> u32 {
+        match self.aligned {
+            true if bits <= 8 => bits.max(1).next_power_of_two(),
+            true => bits.next_multiple_of(8),
+            false => closest_width(bits),
+        }
+    }
+
+    /// How a number is packed.
+    fn packed(self, number: i64) -> u64 {
+        if self.signed { zigzag(number) } else { number as u64 }
+    }
+}
+
+/// Bits of a run that repeats a value.
+fn repeat_bits(value: i64, times: usize, packing: Packing) -> usize {
+    let packed = packing.packed(value);
+    match SHORT_REPEAT.contains(&times) {
+        true => 8 + 8 * bits(packed).max(1).div_ceil(8) as usize,
+        false => 8 * (3 + varint_bytes(packed)),
+    }
+}
+
+fn repeat(value: i64, times: usize, packing: Packing, out: &mut Vec<u8>) {
+    let packed = packing.packed(value);
+    if SHORT_REPEAT.contains(&times) {
+        let bytes = bits(packed).max(1).div_ceil(8) as usize;
+        out.push((bytes as u8 - 1) << 3 | (times - SHORT_REPEAT.start()) as u8);
+        out.extend_from_slice(packed.to_be_bytes().get(8 - bytes..).unwrap_or_default());
+    } else {
+        header(DELTA, 0, times, out);
+        push_varint(packed, out);
+        out.push(0);
+    }
+}
+
+/// The two bytes that most runs begin with; `width` as it is encoded.
+fn header(kind: u8, width: u8, len: usize, out: &mut Vec<u8>) {
+    let len = len.saturating_sub(1);
+    out.extend([kind << 6 | width << 1 | (len >> 8) as u8, len as u8]);
+}
+
+fn whole_segment(numbers: &[i64], packing: Packing, scratch: &mut Vec<u64>, out: &mut Vec<u8>) {
+    if !numbers.is_empty() {
+        segment(numbers, &Shape::of(numbers, packing.signed), packing, scratch, out);
+    }
+}
+
+/// Appends numbers as one run, or as two where differences are to begin with one that is not 0.
+fn segment(numbers: &[i64], shape: &Shape, packing: Packing, scratch: &mut Vec<u64>, out: &mut Vec<u8>) {
+    let (Some(&first), Some(&second)) = (numbers.first(), numbers.get(1)) else {
+        return direct(numbers, shape, packing, scratch, out);
+    };
+    let direct_bytes = 2 + bytes_of(numbers.len(), packing.width(bits(shape.any)));
+    if !shape.is_narrow() {
+        return direct(numbers, shape, packing, scratch, out);
+    }
+    if shape.rises || shape.falls {
+        let delta_bytes = |first: i64, second: i64| {
+            let more = match shape.steady {
+                true => 0,
+                false => bytes_of(numbers.len() - 2, packing.width(bits(shape.largest).max(2))),
+            };
+            2 + varint_bytes(packing.packed(first)) + varint_bytes(zigzag(second.wrapping_sub(first))) + more
+        };
+        if first != second {
+            if delta_bytes(first, second) < direct_bytes {
+                return delta(numbers, shape, packing, scratch, out);
+            }
+        } else if numbers.len() > 4 {
+            // Which sign differences have shows in the first, so the values before it are a run of their own.
+            let equal = numbers.iter().take_while(|number| **number == first).count();
+            let (before, behind) = numbers.split_at(equal - 1);
+            let next = numbers.get(equal).copied().unwrap_or(first);
+            let cost = 2 + bytes_of(before.len(), packing.width(bits(packing.packed(first))));
+            if delta_bytes(first, next) + cost < direct_bytes {
+                whole_segment_of_one(before, packing, scratch, out);
+                return delta(behind, &Shape::of(behind, packing.signed), packing, scratch, out);
+            }
+        }
+    }
+    if let Some(patches) = Patches::of(numbers, shape.min, shape.max).filter(|it| it.bytes < direct_bytes) {
+        header(PATCHED_BASE, encoded_width(patches.width), numbers.len(), out);
+        return patches.append(numbers, scratch, out);
+    }
+    direct(numbers, shape, packing, scratch, out);
+}
+
+/// Appends numbers that are all the same.
+fn whole_segment_of_one(numbers: &[i64], packing: Packing, scratch: &mut Vec<u64>, out: &mut Vec<u8>) {
+    match numbers {
+        [value, _, _, ..] => repeat(*value, numbers.len(), packing, out),
+        few => direct(few, &Shape::of(few, packing.signed), packing, scratch, out),
+    }
+}
+
+fn direct(numbers: &[i64], shape: &Shape, packing: Packing, scratch: &mut Vec<u64>, out: &mut Vec<u8>) {
+    let width = packing.width(bits(shape.any));
+    header(DIRECT, encoded_width(width), numbers.len(), out);
+    scratch.clear();
+    match packing.signed {
+        true => scratch.extend(numbers.iter().map(|number| zigzag(*number))),
+        false => scratch.extend(numbers.iter().map(|number| *number as u64)),
+    }
+    pack(scratch, width, out);
+}
+
+/// Appends numbers that rise or fall, by an amount that is not 0 at first.
+fn delta(numbers: &[i64], shape: &Shape, packing: Packing, scratch: &mut Vec<u64>, out: &mut Vec<u8>) {
+    let (Some(&first), Some(&second)) = (numbers.first(), numbers.get(1)) else {
+        return direct(numbers, shape, packing, scratch, out);
+    };
+    // A width of one bit has the code that says that all differences are the same.
+    let width = packing.width(bits(shape.largest).max(2));
+    header(DELTA, if shape.steady { 0 } else { encoded_width(width) }, numbers.len(), out);
+    push_varint(packing.packed(first), out);
+    push_varint(zigzag(second.wrapping_sub(first)), out);
+    if !shape.steady {
+        let differences = numbers.iter().skip(1).zip(numbers.iter().skip(2));
+        scratch.clear();
+        scratch.extend(differences.map(|(before, number)| number.abs_diff(*before)));
+        pack(scratch, width, out);
+    }
+}

@@ -1,0 +1,39 @@
+//! Writes ORC files: columns encoded side by side, stripe by stripe, into any sink.
+//!
+//! ```text
+//! batches -> some at a time -> column encoders on threads -> streams of the stripe -> sink
+//!              presence   which rows have a value
+//!              runs       whole numbers, bytes and bits in run-length encoding
+//!              codes      texts as codes of a dictionary, as long as they repeat
+//! ```
+//!
+//! A stream is compressed chunk by chunk while it grows, so that a stripe takes the memory of its encoded bytes. Where
+//! in its streams a row group begins is kept in bytes before compression, and becomes what the row index says of it
+//! when the stripe ends.
+//!
+//! After the specification of [ORC v1](https://orc.apache.org/specification/ORCv1/).
+
+mod bloom;
+mod bound;
+mod bytes;
+mod column;
+mod compression;
+mod footer;
+mod ints;
+mod options;
+mod packing;
+mod patches;
+mod plan;
+mod statistics;
+mod stream;
+mod stripe;
+#[cfg(test)]
+mod tests;
+mod top_column;
+mod writer;
+
+pub use self::{
+    compression::{OrcCompression, UnknownOrcCompressionError},
+    options::{OrcColumnOptions, OrcOptions},
+    writer::{OrcWriter, OrcWritten},
+};

@@ -1,0 +1,198 @@
+//! How an ORC file is written: for all columns, and for some of them otherwise.
+
+use std::collections::BTreeMap;
+
+use stylobate_storage::ByteSize;
+
+use super::compression::OrcCompression;
+use crate::{Error, Result};
+
+/// Bytes of a stripe, encoded.
+const STRIPE_SIZE: ByteSize = ByteSize::mib(64);
+/// Bytes of a chunk before it is compressed.
+const CHUNK_SIZE: ByteSize = ByteSize::kib(256);
+/// The largest chunk whose length its header can hold.
+const MOST_CHUNK: u64 = (1 << 23) - 1;
+/// Rows of a row group.
+const ROW_INDEX_STRIDE: usize = 10_000;
+/// What readers can count.
+const MOST_STRIDE: usize = i32::MAX as usize;
+/// Distinct values by rows with a value, up to which a column of texts has a dictionary.
+const DICTIONARY_THRESHOLD: f64 = 0.8;
+/// Bytes of a dictionary's values.
+const DICTIONARY_SIZE: ByteSize = ByteSize::mib(16);
+/// Memory of a writer.
+const MEMORY: ByteSize = ByteSize::mib(256);
+
+/// How one column is written, where that is not as the others are.
+#[derive(Clone, Debug, Default, PartialEq)]
+pub struct OrcColumnOptions {
+    dictionary_threshold: Option<f64>,
+    bloom_filter: Option<f64>,
+}
+
+impl OrcColumnOptions {
+    /// Texts are written as a dictionary in stripes where they have at most so many distinct values for
+    /// each row with a value: 0 is never, 1 is always. Default: as of the other columns.
+    pub fn with_dictionary_threshold(mut self, threshold: f64) -> Self {
+        self.dictionary_threshold = Some(threshold);
+        self
+    }
+
+    /// A bloom filter for each row group that is wrong about so large a share of values that are not there, such as
+    /// 0.01. Default: none.
+    pub fn with_bloom_filter(mut self, false_positives: f64) -> Self {
+        self.bloom_filter = Some(false_positives);
+        self
+    }
+}
+
+/// How an ORC file is written.
+#[derive(Clone, Debug)]
+pub struct OrcOptions {
+    all: OrcColumnOptions,
+    columns: BTreeMap<String, OrcColumnOptions>,
+    pub(super) compression: OrcCompression,
+    chunk_size: ByteSize,
+    pub(super) stripe_size: ByteSize,
+    pub(super) row_index_stride: usize,
+    dictionary_size: ByteSize,
+    pub(super) metadata: BTreeMap<String, Vec<u8>>,
+    pub(super) memory: ByteSize,
+    pub(super) threads: usize,
+}
+
+impl Default for OrcOptions {
+    fn default() -> Self {
+        Self {
+            all: OrcColumnOptions::default(),
+            columns: BTreeMap::new(),
+            compression: OrcCompression::default(),
+            chunk_size: CHUNK_SIZE,
+            stripe_size: STRIPE_SIZE,
+            row_index_stride: ROW_INDEX_STRIDE,
+            dictionary_size: DICTIONARY_SIZE,
+            metadata: BTreeMap::new(),
+            memory: MEMORY,
+            threads: std::thread::available_parallelism().map_or(1, usize::from),
+        }
+    }
+}
+
+impl OrcOptions {
+    /// How all columns are written that have no options of their own. Default: a dictionary threshold of 0.8, no
+    /// bloom filters.
+    pub fn with_all_columns(mut self, options: OrcColumnOptions) -> Self {
+        self.all = options;
+        self
+    }
+
+    /// How one top-level column is written, with all fields that it has.
+    pub fn with_column(mut self, name: impl Into<String>, options: OrcColumnOptions) -> Self {
+        self.columns.insert(name.into(), options);
+        self
+    }
+
+    /// How streams and the file's footer are compressed. Default: zstd(3).
+    pub fn with_compression(mut self, compression: OrcCompression) -> Self {
+        self.compression = compression;
+        self
+    }
+
+    /// Bytes that are compressed together, and that readers decompress together: 1 byte to 8 MiB. Default: 256 KiB.
+    pub fn with_chunk_size(mut self, size: ByteSize) -> Self {
+        self.chunk_size = size;
+        self
+    }
+
+    /// Bytes of a stripe, encoded, after which the next begins. Default: 64 MiB.
+    pub fn with_stripe_size(mut self, size: ByteSize) -> Self {
+        self.stripe_size = size;
+        self
+    }
+
+    /// Rows of a row group: what a reader can leave out by the row index. 0 is a file without row index. Default:
+    /// 10,000.
+    pub fn with_row_index_stride(mut self, rows: usize) -> Self {
+        self.row_index_stride = rows.min(MOST_STRIDE);
+        self
+    }
+
+    /// Bytes of a dictionary's values, above which a stripe has none. Default: 16 MiB.
+    pub fn with_dictionary_size(mut self, size: ByteSize) -> Self {
+        self.dictionary_size = size;
+        self
+    }
+
+    /// Adds metadata of the file. Default: none.
+    pub fn with_metadata(mut self, key: impl Into<String>, value: impl Into<Vec<u8>>) -> Self {
+        self.metadata.insert(key.into(), value.into());
+        self
+    }
+
+    /// Memory that the writer may take: a stripe that needs more ends early. Default: 256 MiB.
+    pub fn with_memory(mut self, memory: ByteSize) -> Self {
+        self.memory = memory;
+        self
+    }
+
+    /// Threads that encode columns. Default: as many as the machine has cores.
+    pub fn with_threads(mut self, threads: usize) -> Self {
+        self.threads = threads.max(1);
+        self
+    }
+
+    /// No column has options that is not there.
+    pub(super) fn check(&self, names: &[String]) -> Result<()> {
+        match self.columns.keys().find(|name| !names.contains(name)) {
+            None => Ok(()),
+            Some(unknown) => {
+                Err(Error::NoSuchColumn { column: unknown.clone(), available: names.join(", ") })
+            }
+        }
+    }
+
+    /// How a top-level column is encoded.
+    pub(super) fn plan(&self, column: &str) -> Result<ColumnPlan, String> {
+        let own = self.columns.get(column);
+        let threshold = own.and_then(|own| own.dictionary_threshold).or(self.all.dictionary_threshold);
+        let bloom_filter = own.and_then(|own| own.bloom_filter).or(self.all.bloom_filter);
+        if let Some(rate) = bloom_filter {
+            if !(rate > 0.0 && rate < 1.0) {
+                return Err(format!(
+                    "a bloom filter that is wrong {rate} of the time: a share between 0 and 1 is needed"
+                ));
+            }
+            if self.row_index_stride == 0 {
+                return Err("bloom filters are those of row groups, and there is no row index".to_owned());
+            }
+        }
+        let threshold = threshold.unwrap_or(DICTIONARY_THRESHOLD);
+        if !(0.0..=1.0).contains(&threshold) {
+            return Err(format!("a dictionary threshold of {threshold}: a share from 0 to 1 is needed"));
+        }
+        Ok(ColumnPlan {
+            dictionary_threshold: threshold,
+            dictionary_size: self.dictionary_size.as_usize(),
+            bloom_filter,
+            chunk: self.chunk(),
+            aligned: self.compression.has_entropy_coding(),
+        })
+    }
+
+    /// Bytes of a chunk before it is compressed.
+    pub(super) fn chunk(&self) -> usize {
+        self.chunk_size.as_u64().clamp(1, MOST_CHUNK) as usize
+    }
+}
+
+/// What the encoder of a column needs to know.
+#[derive(Clone, Debug)]
+pub(super) struct ColumnPlan {
+    pub(super) dictionary_threshold: f64,
+    pub(super) dictionary_size: usize,
+    pub(super) bloom_filter: Option<f64>,
+    pub(super) chunk: usize,
+    /// Whether packed numbers take whole bytes, or whole parts of one.
+    pub(super) aligned: bool,
+}

@@ -1,0 +1,101 @@
+//! Numbers in as few bits as a run of them needs, and numbers of 7 bits a byte.
+
+/// Appends the lowest `width` bits of each number, highest bit first, and fills the last byte up.
+pub(super) fn pack(numbers: &[u64], width: u32, out: &mut Vec<u8>) {
+    match width {
+        8 => out.extend(numbers.iter().map(|number| *number as u8)),
+        16 => numbers.iter().for_each(|number| out.extend_from_slice(&(*number as u16).to_be_bytes())),
+        32 => numbers.iter().for_each(|number| out.extend_from_slice(&(*number as u32).to_be_bytes())),
+        64 => numbers.iter().for_each(|number| out.extend_from_slice(&number.to_be_bytes())),
+        _ => pack_any(numbers, width, out),
+    }
+}
+
+fn pack_any(numbers: &[u64], width: u32, out: &mut Vec<u8>) {
+    // The highest bits of the word are taken, and `free` ones are not.
+    let (mut word, mut free) = (0_u64, u64::BITS);
+    out.reserve((numbers.len() * width as usize).div_ceil(8));
+    for &number in numbers {
+        if width < free {
+            free -= width;
+            word |= number << free;
+        } else {
+            let over = width - free;
+            word |= number >> over;
+            out.extend_from_slice(&word.to_be_bytes());
+            free = u64::BITS - over;
+            word = if over == 0 { 0 } else { number << free };
+        }
+    }
+    let taken = (u64::BITS - free).div_ceil(8) as usize;
+    out.extend_from_slice(word.to_be_bytes().get(..taken).unwrap_or_default());
+}
+
+/// Bytes of so many packed numbers.
+pub(super) fn bytes_of(numbers: usize, width: u32) -> usize {
+    (numbers * width as usize).div_ceil(8)
+}
+
+/// How many bits a number needs.
+pub(super) fn bits(number: u64) -> u32 {
+    u64::BITS - number.leading_zeros()
+}
+
+pub(super) fn zigzag(number: i64) -> u64 {
+    (number << 1 ^ number >> 63) as u64
+}
+
+/// Appends a number, 7 bits a byte and the lowest first.
+pub(super) fn push_varint(mut number: u64, out: &mut Vec<u8>) {
+    while number > 0x7f {
+        out.push(number as u8 | 0x80);
+        number >>= 7;
+    }
+    out.push(number as u8);
+}
+
+/// The same for numbers of more bits.
+pub(super) fn push_wide_varint(mut number: u128, out: &mut Vec<u8>) {
+    while number > u128::from(u64::MAX) {
+        out.push(number as u8 | 0x80);
+        number >>= 7;
+    }
+    push_varint(number as u64, out);
+}
+
+/// Bytes of a number that is written so.
+pub(super) fn varint_bytes(number: u64) -> usize {
+    bits(number).max(1).div_ceil(7) as usize
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn numbers_of_every_width_lie_one_behind_the_other() {
+        for width in 1..=64_u32 {
+            let mask = u64::MAX >> (64 - width);
+            let numbers: Vec<u64> =
+                (1..=77_u64).map(|at| at.wrapping_mul(0x9e37_79b9_7f4a_7c15) & mask).collect();
+            let mut packed = Vec::new();
+            pack(&numbers, width, &mut packed);
+            let text: String =
+                numbers.iter().map(|it| format!("{it:0width$b}", width = width as usize)).collect();
+            let made: String = packed.iter().map(|byte| format!("{byte:08b}")).collect();
+            assert_eq!(made.len(), text.len().next_multiple_of(8), "{width} bits");
+            assert_eq!(made[..text.len()], text, "{width} bits");
+            assert!(made[text.len()..].bytes().all(|bit| bit == b'0'));
+        }
+    }
+
+    #[test]
+    fn varints_are_as_long_as_said() {
+        for number in [0, 1, 127, 128, 16_383, 16_384, u64::MAX >> 1, u64::MAX] {
+            let (mut out, mut wide) = (Vec::new(), Vec::new());
+            push_varint(number, &mut out);
+            push_wide_varint(u128::from(number), &mut wide);
+            assert_eq!((out.len(), &out), (varint_bytes(number), &wide), "{number}");
+        }
+    }
+}

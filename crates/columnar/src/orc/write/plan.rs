@@ -1,0 +1,267 @@
+//! What each Arrow column becomes in the file.
+//!
+//! | Arrow | ORC |
+//! |---|---|
+//! | booleans; nulls | boolean |
+//! | whole numbers | tinyint, smallint, int, bigint; unsigned ones the next larger |
+//! | floats; half floats | float, double; float |
+//! | decimals of up to 38 digits | decimal |
+//! | dates | date |
+//! | timestamps without and with zone | timestamp; timestamp with local time zone |
+//! | texts, views of them | string, or what the field's metadata says |
+//! | bytes of any or fixed length, views of them | binary |
+//! | lists, maps, structs | list, map, struct |
+//! | dictionaries, run-end encoded arrays | as their values |
+
+use std::sync::Arc;
+
+use arrow::datatypes::{DataType, Field, FieldRef, TimeUnit};
+use orc_rust::proto::{self, r#type::Kind as Proto};
+
+use super::options::ColumnPlan;
+use crate::orc::tree::FIELD_TYPE;
+
+/// Digits of a decimal.
+const MOST_DIGITS: u8 = 38;
+
+/// A column and those in it.
+#[derive(Clone, Debug)]
+pub(super) struct Plan {
+    /// The number that its streams and statistics go by.
+    pub(super) id: u32,
+    /// All names down to it, with dots between.
+    pub(super) path: Arc<str>,
+    pub(super) kind: Kind,
+    /// What arrays are cast to before they are encoded.
+    pub(super) cast: Option<DataType>,
+    pub(super) children: Vec<Plan>,
+    pub(super) options: ColumnPlan,
+}
+
+/// How a column is encoded.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(super) enum Kind {
+    Boolean,
+    Byte,
+    Short,
+    Int,
+    Long,
+    Float,
+    Double,
+    Date,
+    /// Digits, and how many of them lie behind the point.
+    Decimal(u8, u32),
+    Timestamp(TimeUnit),
+    Text(Length),
+    Binary,
+    List,
+    Map,
+    Struct,
+}
+
+/// How many characters a text has.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(super) enum Length {
+    Any,
+    AtMost(u32),
+    /// Shorter ones are filled up with spaces.
+    Exactly(u32),
+}
+
+/// A type that the file cannot have, and the column that has it.
+pub(super) type Unplanned = (String, String);
+
+/// Plans of all columns, and the types of the file, the first of which is the root.
+pub(super) fn plan(
+    fields: &[FieldRef],
+    options: impl Fn(&str) -> Result<ColumnPlan, String>,
+) -> Result<(Vec<Plan>, Vec<proto::Type>), Unplanned> {
+    let mut planner = Planner { types: vec![proto::Type::default()] };
+    let mut plans = Vec::with_capacity(fields.len());
+    for field in fields {
+        let options = options(field.name()).map_err(|reason| (field.name().clone(), reason))?;
+        plans.push(planner.plan(field, field.name(), &options)?);
+    }
+    let root = proto::Type {
+        kind: Some(Proto::Struct.into()),
+        subtypes: plans.iter().map(|plan| plan.id).collect(),
+        field_names: fields.iter().map(|field| field.name().clone()).collect(),
+        ..proto::Type::default()
+    };
+    if let Some(first) = planner.types.first_mut() {
+        *first = root;
+    }
+    Ok((plans, planner.types))
+}
+
+struct Planner {
+    types: Vec<proto::Type>,
+}
+
+impl Planner {
+    fn plan(&mut self, field: &Field, path: &str, options: &ColumnPlan) -> Result<Plan, Unplanned> {
+        let wrong = |reason: String| (path.to_owned(), reason);
+        let id = self.types.len() as u32;
+        self.types.push(proto::Type::default());
+        let (kind, cast) = kind(field.data_type()).map_err(wrong)?;
+        let kind = match (kind, field.metadata().get(FIELD_TYPE)) {
+            (Kind::Text(_), Some(text)) => Kind::Text(Length::parse(text).map_err(wrong)?),
+            (kind, _) => kind,
+        };
+        let stored = cast.as_ref().unwrap_or(field.data_type());
+        let fields: Vec<(FieldRef, &str)> = match stored {
+            DataType::List(item) | DataType::LargeList(item) | DataType::FixedSizeList(item, _) => {
+                vec![(item.clone(), "item")]
+            }
+            DataType::Map(entries, _) => match entries.data_type() {
+                DataType::Struct(fields) => fields.iter().cloned().zip(["key", "value"]).collect(),
+                _ => return Err(wrong("a map without keys and values".to_owned())),
+            },
+            DataType::Struct(fields) => fields.iter().map(|field| (field.clone(), "")).collect(),
+            _ => Vec::new(),
+        };
+        let mut children = Vec::with_capacity(fields.len());
+        for (field, name) in &fields {
+            let name = if name.is_empty() { field.name() } else { *name };
+            children.push(self.plan(field, &format!("{path}.{name}"), options)?);
+        }
+        let zoned = matches!(stored, DataType::Timestamp(_, Some(_)));
+        let ty = proto::Type {
+            kind: Some(kind.proto(zoned).into()),
+            subtypes: children.iter().map(|child| child.id).collect(),
+            field_names: match kind {
+                Kind::Struct => fields.iter().map(|(field, _)| field.name().clone()).collect(),
+                _ => Vec::new(),
+            },
+            maximum_length: match kind {
+                Kind::Text(Length::AtMost(most) | Length::Exactly(most)) => Some(most),
+                _ => None,
+            },
+            precision: if let Kind::Decimal(precision, _) = kind { Some(precision.into()) } else { None },
+            scale: if let Kind::Decimal(_, scale) = kind { Some(scale) } else { None },
+            attributes: attributes(field),
+        };
+        if let Some(place) = self.types.get_mut(id as usize) {
+            *place = ty;
+        }
+        Ok(Plan { id, path: path.into(), kind, cast, children, options: options.clone() })
+    }
+}
+
+/// The field's metadata, but for what the type says itself.
+fn attributes(field: &Field) -> Vec<proto::StringPair> {
+    let mut own: Vec<_> = field.metadata().iter().filter(|(key, _)| *key != FIELD_TYPE).collect();
+    own.sort();
+    let pair = |(key, value): (&String, &String)| proto::StringPair {
+        key: Some(key.clone()),
+        value: Some(value.clone()),
+    };
+    own.into_iter().map(pair).collect()
+}
+
+/// What a type becomes, and the type that its arrays are cast to first.
+fn kind(data_type: &DataType) -> Result<(Kind, Option<DataType>), String> {
+    let same = |kind| Ok((kind, None));
+    let cast = |kind, to| Ok((kind, Some(to)));
+    match data_type {
+        DataType::Boolean => same(Kind::Boolean),
+        DataType::Null => cast(Kind::Boolean, DataType::Boolean),
+        DataType::Int8 => same(Kind::Byte),
+        DataType::Int16 => same(Kind::Short),
+        DataType::UInt8 => cast(Kind::Short, DataType::Int16),
+        DataType::Int32 => same(Kind::Int),
+        DataType::UInt16 => cast(Kind::Int, DataType::Int32),
+        DataType::Int64 => same(Kind::Long),
+        DataType::UInt32 | DataType::UInt64 => cast(Kind::Long, DataType::Int64),
+        DataType::Float16 => cast(Kind::Float, DataType::Float32),
+        DataType::Float32 => same(Kind::Float),
+        DataType::Float64 => same(Kind::Double),
+        DataType::Date32 => same(Kind::Date),
+        DataType::Date64 => cast(Kind::Date, DataType::Date32),
+        DataType::Decimal128(precision, scale) if *scale >= 0 => {
+            same(Kind::Decimal(*precision, u32::from(scale.unsigned_abs())))
+        }
+        DataType::Decimal32(precision, scale)
+        | DataType::Decimal64(precision, scale)
+        | DataType::Decimal128(precision, scale)
+        | DataType::Decimal256(precision, scale) => {
+            // Digits before the point that are not there become zeros.
+            let (precision, scale) = match *scale {
+                ..0 => (precision.saturating_add(scale.unsigned_abs()), 0),
+                _ => (*precision, *scale),
+            };
+            let precision = precision.min(MOST_DIGITS);
+            if scale.unsigned_abs() > precision {
+                return Err(format!("ORC has no {data_type}: a decimal has up to {MOST_DIGITS} digits"));
+            }
+            let to = DataType::Decimal128(precision, scale);
+            cast(Kind::Decimal(precision, u32::from(scale.unsigned_abs())), to)
+        }
+        DataType::Timestamp(unit, _) => same(Kind::Timestamp(*unit)),
+        DataType::Utf8 | DataType::LargeUtf8 | DataType::Utf8View => same(Kind::Text(Length::Any)),
+        DataType::Binary | DataType::LargeBinary | DataType::BinaryView | DataType::FixedSizeBinary(_) => {
+            same(Kind::Binary)
+        }
+        DataType::List(_) | DataType::LargeList(_) | DataType::FixedSizeList(..) => same(Kind::List),
+        DataType::ListView(item) => cast(Kind::List, DataType::List(item.clone())),
+        DataType::LargeListView(item) => cast(Kind::List, DataType::LargeList(item.clone())),
+        DataType::Map(..) => same(Kind::Map),
+        DataType::Struct(_) => same(Kind::Struct),
+        DataType::Dictionary(_, values) => match kind(values)? {
+            (kind @ (Kind::Text(_) | Kind::Binary), None) => same(kind),
+            (kind, None) => cast(kind, values.as_ref().clone()),
+            (kind, to) => Ok((kind, to)),
+        },
+        DataType::RunEndEncoded(_, values) => match kind(values.data_type())? {
+            (kind, None) => cast(kind, values.data_type().clone()),
+            (kind, to) => Ok((kind, to)),
+        },
+        DataType::Time32(_) | DataType::Time64(_) | DataType::Duration(_) | DataType::Interval(_) => {
+            Err(format!("ORC has no {data_type}: cast it to a whole number or a text"))
+        }
+        DataType::Union(..) => Err("unions are not written: make them structs".to_owned()),
+    }
+}
+
+impl Kind {
+    fn proto(self, zoned: bool) -> Proto {
+        match self {
+            Self::Boolean => Proto::Boolean,
+            Self::Byte => Proto::Byte,
+            Self::Short => Proto::Short,
+            Self::Int => Proto::Int,
+            Self::Long => Proto::Long,
+            Self::Float => Proto::Float,
+            Self::Double => Proto::Double,
+            Self::Date => Proto::Date,
+            Self::Decimal(..) => Proto::Decimal,
+            Self::Timestamp(_) if zoned => Proto::TimestampInstant,
+            Self::Timestamp(_) => Proto::Timestamp,
+            Self::Text(Length::Any) => Proto::String,
+            Self::Text(Length::AtMost(_)) => Proto::Varchar,
+            Self::Text(Length::Exactly(_)) => Proto::Char,
+            Self::Binary => Proto::Binary,
+            Self::List => Proto::List,
+            Self::Map => Proto::Map,
+            Self::Struct => Proto::Struct,
+        }
+    }
+}
+
+impl Length {
+    /// Of `string`, `varchar(10)` or `char(10)`.
+    fn parse(text: &str) -> Result<Self, String> {
+        let unknown = || format!("{FIELD_TYPE} is {text:?}: string, varchar(n) or char(n) are known");
+        if text == "string" {
+            return Ok(Self::Any);
+        }
+        let (name, length) =
+            text.strip_suffix(')').and_then(|text| text.split_once('(')).ok_or_else(unknown)?;
+        let length: u32 = length.trim().parse().ok().filter(|length| *length > 0).ok_or_else(unknown)?;
+        match name.trim() {
+            "varchar" => Ok(Self::AtMost(length)),
+            "char" => Ok(Self::Exactly(length)),
+            _ => Err(unknown()),
+        }
+    }
+}

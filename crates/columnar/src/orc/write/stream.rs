@@ -1,0 +1,158 @@
+//! The bytes of one stream on their way into a stripe, in chunks that are compressed one by one.
+
+use super::compression::Compressor;
+
+/// Flag and length of a chunk.
+const HEADER: usize = 3;
+
+/// A stream. What was given to it lies in `raw` until it is compressed.
+pub(super) struct Stream {
+    pub(super) raw: Vec<u8>,
+    /// Bytes that were compressed already, and are no longer in `raw`.
+    before: u64,
+    chunk: usize,
+    written: Written,
+}
+
+/// The bytes of a stream as they are in the file.
+#[derive(Default)]
+pub(super) struct Written {
+    pub(super) pieces: Vec<Vec<u8>>,
+    pub(super) len: u64,
+    /// Where each compressed chunk begins; none where nothing is compressed.
+    starts: Vec<u64>,
+    chunk: u64,
+    is_compressed: bool,
+}
+
+impl Stream {
+    /// A stream whose chunks have so many bytes before they are compressed.
+    pub(super) fn new(chunk: usize) -> Self {
+        let written = Written { chunk: chunk as u64, ..Written::default() };
+        Self { raw: Vec::new(), before: 0, chunk, written }
+    }
+
+    /// How many bytes were given so far.
+    pub(super) fn position(&self) -> u64 {
+        self.before + self.raw.len() as u64
+    }
+
+    /// Bytes in memory.
+    pub(super) fn memory(&self) -> usize {
+        self.raw.capacity() + self.written.len as usize
+    }
+
+    /// Bytes that it will have, about: what is not compressed yet is taken for what was.
+    pub(super) fn encoded(&self) -> usize {
+        let rest = self.raw.len();
+        let rest = match self.before {
+            0 => rest,
+            before => (rest as u128 * u128::from(self.written.len) / u128::from(before)) as usize,
+        };
+        self.written.len as usize + rest
+    }
+
+    /// Compresses what is enough for a chunk.
+    pub(super) fn squeeze(&mut self, compressor: &mut Compressor) -> Result<(), String> {
+        if !compressor.is_some() || self.raw.len() < self.chunk {
+            return Ok(());
+        }
+        let chunks = self.raw.chunks_exact(self.chunk);
+        let rest = chunks.remainder().len();
+        for chunk in chunks {
+            self.written.push(chunk, compressor)?;
+        }
+        let done = self.raw.len() - rest;
+        self.raw.drain(..done);
+        self.before += done as u64;
+        Ok(())
+    }
+
+    /// All of it, as it will be in the file.
+    pub(super) fn finish(mut self, compressor: &mut Compressor) -> Result<Written, String> {
+        if compressor.is_some() {
+            self.squeeze(compressor)?;
+            self.written.is_compressed = true;
+            if !self.raw.is_empty() {
+                self.written.push(&self.raw, compressor)?;
+            }
+        } else if !self.raw.is_empty() {
+            self.written.len = self.raw.len() as u64;
+            self.written.pieces.push(self.raw);
+        }
+        Ok(self.written)
+    }
+}
+
+impl Written {
+    fn push(&mut self, chunk: &[u8], compressor: &mut Compressor) -> Result<(), String> {
+        let (body, is_original) = match compressor.compress(chunk)? {
+            Some(compressed) => (compressed, 0),
+            None => (chunk, 1),
+        };
+        let header = (body.len() as u32) << 1 | is_original;
+        let mut piece = Vec::with_capacity(HEADER + body.len());
+        piece.extend_from_slice(header.to_le_bytes().get(..HEADER).unwrap_or_default());
+        piece.extend_from_slice(body);
+        self.starts.push(self.len);
+        self.len += piece.len() as u64;
+        self.pieces.push(piece);
+        Ok(())
+    }
+
+    /// Appends what a row index says of the place after so many bytes of the stream: where its chunk begins and how
+    /// many bytes of it lie before, or just these where nothing is compressed.
+    pub(super) fn place(&self, position: u64, positions: &mut Vec<u64>) {
+        if !self.is_compressed {
+            positions.push(position);
+            return;
+        }
+        match self.starts.get((position / self.chunk) as usize) {
+            Some(start) => positions.extend([*start, position % self.chunk]),
+            // Whoever is to read nothing more.
+            None => positions.extend([self.len, 0]),
+        }
+    }
+}
+
+/// A message compressed like a stream.
+pub(super) fn message(bytes: Vec<u8>, chunk: usize, compressor: &mut Compressor) -> Result<Written, String> {
+    let mut stream = Stream::new(chunk);
+    stream.raw = bytes;
+    stream.finish(compressor)
+}
+
+#[cfg(test)]
+mod tests {
+    use super::{super::compression::OrcCompression, *};
+
+    #[test]
+    fn places_in_a_compressed_stream_are_those_of_its_chunks() {
+        let mut compressor = Compressor::new(OrcCompression::Snappy).unwrap();
+        let mut stream = Stream::new(100);
+        stream.raw.extend([7; 250]);
+        stream.squeeze(&mut compressor).unwrap();
+        assert_eq!((stream.position(), stream.raw.len()), (250, 50));
+        stream.raw.extend((0..50).map(|at: u8| at.wrapping_mul(77)));
+        let written = stream.finish(&mut compressor).unwrap();
+        let lengths: Vec<u64> = written.pieces.iter().map(|piece| piece.len() as u64).collect();
+        let places: Vec<Vec<u64>> = [0, 99, 100, 299, 300]
+            .into_iter()
+            .map(|position| {
+                let mut place = Vec::new();
+                written.place(position, &mut place);
+                place
+            })
+            .collect();
+        let (second, third) = (lengths[0], lengths[0] + lengths[1]);
+        let expected = [vec![0, 0], vec![0, 99], vec![second, 0], vec![third, 99], vec![written.len, 0]];
+        assert_eq!(places, expected);
+    }
+
+    #[test]
+    fn chunks_that_do_not_become_shorter_are_kept_as_they_are() {
+        let mut compressor = Compressor::new(OrcCompression::Zstd(3)).unwrap();
+        let written = message(vec![1, 2, 3, 4, 5], 100, &mut compressor).unwrap();
+        assert_eq!(written.pieces, [vec![5 << 1 | 1, 0, 0, 1, 2, 3, 4, 5]]);
+    }
+}

@@ -1,0 +1,104 @@
+//! A stripe: the index of all columns, their data, and a footer that says what lies where.
+
+use orc_rust::proto::{self, RowIndex, RowIndexEntry, stream::Kind as StreamKind};
+use prost::Message;
+
+use super::{
+    column::EncodedColumn,
+    compression::Compressor,
+    statistics::{Detail, Statistics},
+    stream::{self, Written},
+};
+
+/// The clock that timestamps without zone are read off.
+const ZONE: &str = "UTC";
+
+/// A stripe as it will be in the file.
+pub(super) struct Stripe {
+    /// In their order: index, data, footer.
+    pub(super) pieces: Vec<Vec<u8>>,
+    pub(super) information: proto::StripeInformation,
+    /// Of all columns, the root's first.
+    pub(super) statistics: Vec<Statistics>,
+}
+
+/// Which parts of a stripe are to be made.
+pub(super) struct Layout {
+    /// Rows of a row group; 0 where there is no row index.
+    pub(super) stride: usize,
+    pub(super) chunk: usize,
+}
+
+impl Layout {
+    /// Puts the columns of a stripe together, which begins at `offset`.
+    pub(super) fn stripe(
+        &self,
+        columns: Vec<EncodedColumn>,
+        rows: u64,
+        offset: u64,
+        compressor: &mut Compressor,
+    ) -> Result<Stripe, String> {
+        let (root, mut statistics) = self.root(rows, compressor)?;
+        let (mut pieces, mut streams) = (Vec::new(), Vec::new());
+        let mut push = |column: u32, kind: StreamKind, written: Written| {
+            streams.push(proto::Stream {
+                kind: Some(kind.into()),
+                column: Some(column),
+                length: Some(written.len),
+            });
+            pieces.extend(written.pieces);
+            written.len
+        };
+        let mut index_length = 0;
+        let mut data = Vec::with_capacity(columns.len());
+        let mut encodings = vec![proto::ColumnEncoding::default()];
+        if self.stride > 0 {
+            index_length += push(0, StreamKind::RowIndex, root);
+        }
+        for column in columns {
+            if self.stride > 0 {
+                index_length += push(column.id, StreamKind::RowIndex, column.row_index);
+                if let Some(filters) = column.bloom_filters {
+                    index_length += push(column.id, StreamKind::BloomFilterUtf8, filters);
+                }
+            }
+            encodings.push(column.encoding);
+            statistics.push(column.statistics);
+            data.push((column.id, column.streams));
+        }
+        let mut data_length = 0;
+        for (id, streams) in data {
+            for (kind, written) in streams {
+                data_length += push(id, kind, written);
+            }
+        }
+        let footer = proto::StripeFooter {
+            streams,
+            columns: encodings,
+            writer_timezone: Some(ZONE.to_owned()),
+            encryption: Vec::new(),
+        };
+        let footer = stream::message(footer.encode_to_vec(), self.chunk, compressor)?;
+        let information = proto::StripeInformation {
+            offset: Some(offset),
+            index_length: Some(index_length),
+            data_length: Some(data_length),
+            footer_length: Some(footer.len),
+            number_of_rows: Some(rows),
+            ..proto::StripeInformation::default()
+        };
+        pieces.extend(footer.pieces);
+        Ok(Stripe { pieces, information, statistics })
+    }
+
+    /// The row index of the root, which has no streams, and its statistics.
+    fn root(&self, rows: u64, compressor: &mut Compressor) -> Result<(Written, Vec<Statistics>), String> {
+        let of = |values| Statistics { values, ..Statistics::new(Detail::Nothing) };
+        let stride = if self.stride == 0 { rows } else { self.stride as u64 }.max(1);
+        let groups = (0..rows.div_ceil(stride)).map(|group| stride.min(rows - group * stride));
+        let entry = |values| RowIndexEntry { positions: Vec::new(), statistics: Some(of(values).message()) };
+        let index = RowIndex { entry: groups.map(entry).collect() };
+        let index = stream::message(index.encode_to_vec(), self.chunk, compressor)?;
+        Ok((index, vec![Statistics { bytes: Some(0), ..of(rows) }]))
+    }
+}

@@ -1,0 +1,131 @@
+//! What cannot be written is an error that names the column, and leaves no file.
+
+use arrow::{array::*, datatypes::*};
+
+use super::*;
+use crate::{Error, orc::write::OrcColumnOptions};
+
+async fn error(array: ArrayRef) -> (String, String) {
+    match write(&[of("x", array)], OrcOptions::default()).await {
+        Err(Error::Unwritable { object, column, reason }) => {
+            assert_eq!(object, "x.orc");
+            (column.unwrap_or_default(), reason)
+        }
+        other => panic!("{other:?}"),
+    }
+}
+
+#[tokio::test]
+async fn types_that_the_format_has_not_are_errors_that_name_the_column() {
+    let fields = UnionFields::try_new([0], [Field::new("a", DataType::Int32, true)]).unwrap();
+    let types = [
+        DataType::Time32(TimeUnit::Second),
+        DataType::Time64(TimeUnit::Nanosecond),
+        DataType::Duration(TimeUnit::Second),
+        DataType::Interval(IntervalUnit::DayTime),
+        DataType::Union(fields, UnionMode::Sparse),
+    ];
+    for data_type in types {
+        let (column, reason) = error(new_empty_array(&data_type)).await;
+        assert_eq!(column, "x", "{data_type}: {reason}");
+        let field = Field::new("inner", data_type.clone(), true);
+        let (column, _) = error(new_empty_array(&DataType::Struct(vec![field].into()))).await;
+        assert_eq!(column, "x.inner", "{data_type}");
+    }
+}
+
+#[tokio::test]
+async fn values_that_do_not_fit_are_errors_that_name_the_column() {
+    let most = 10_i128.pow(38) - 1;
+    let wide = Decimal256Array::from(vec![i256::from_i128(most), i256::from_i128(i128::MAX)]);
+    let long = Decimal128Array::from(vec![100_000]).with_data_type(DataType::Decimal128(5, 2));
+    let arrays: Vec<ArrayRef> = vec![
+        Arc::new(UInt64Array::from(vec![1, i64::MAX as u64 + 1])),
+        Arc::new(wide),
+        Arc::new(long),
+        Arc::new(TimestampMillisecondArray::from(vec![-500])),
+        Arc::new(TimestampNanosecondArray::from(vec![-1])),
+        Arc::new(TimestampSecondArray::from(vec![i64::MAX / 1000 + 1])),
+    ];
+    for array in arrays {
+        let data_type = array.data_type().clone();
+        let (column, reason) = error(array).await;
+        assert_eq!(column, "x", "{data_type}: {reason}");
+        assert!(!reason.contains("gave up"), "{data_type}: {reason}");
+    }
+}
+
+#[tokio::test]
+async fn texts_that_are_too_long_are_errors() {
+    for declared in ["varchar(3)", "char(3)"] {
+        let field = Field::new("x", DataType::Utf8, true)
+            .with_metadata([("orc.type".to_owned(), declared.to_owned())].into());
+        let schema = Arc::new(Schema::new(vec![field]));
+        let batch =
+            |text| RecordBatch::try_new(schema.clone(), vec![Arc::new(StringArray::from(vec![text]))]);
+        assert!(write(&[batch("äöü").unwrap()], OrcOptions::default()).await.is_ok());
+        let error = write(&[batch("äöüß").unwrap()], OrcOptions::default()).await.unwrap_err();
+        assert!(error.to_string().contains("4 characters where 3 are the most"), "{error}");
+    }
+    for unknown in ["varchar", "char(0)", "text(3)", "char(x)"] {
+        let field = Field::new("x", DataType::Utf8, true)
+            .with_metadata([("orc.type".to_owned(), unknown.to_owned())].into());
+        let batch = RecordBatch::new_empty(Arc::new(Schema::new(vec![field])));
+        assert!(write(&[batch], OrcOptions::default()).await.is_err(), "{unknown}");
+    }
+}
+
+#[tokio::test]
+async fn options_that_mean_nothing_are_errors() {
+    let array: ArrayRef = Arc::new(Int32Array::from(vec![1]));
+    let all = |column| OrcOptions::default().with_all_columns(column);
+    let column = OrcColumnOptions::default;
+    for options in [
+        OrcOptions::default().with_column("y", column()),
+        all(column().with_bloom_filter(0.0)),
+        all(column().with_bloom_filter(1.0)),
+        all(column().with_bloom_filter(f64::NAN)),
+        all(column().with_bloom_filter(0.1)).with_row_index_stride(0),
+        all(column().with_dictionary_threshold(1.5)),
+        all(column().with_dictionary_threshold(f64::NAN)),
+        OrcOptions::default().with_compression(OrcCompression::Zstd(40)),
+    ] {
+        assert!(write(&[of("x", array.clone())], options.clone()).await.is_err(), "{options:?}");
+    }
+}
+
+#[tokio::test]
+async fn a_write_that_fails_makes_no_file() {
+    let store = Arc::new(InMemory::new());
+    let sink = Sinks::new(SinkOptions::default()).object(store.clone(), "x".into());
+    let good = of("x", Arc::new(UInt64Array::from(vec![1; 5000])));
+    let bad = of("x", Arc::new(UInt64Array::from(vec![u64::MAX; 5000])));
+    let mut writer = OrcWriter::new(sink, "x.orc", good.schema(), small(OrcCompression::None)).unwrap();
+    writer.write(&good).await.unwrap();
+    let other = of("x", Arc::new(Int32Array::from(vec![1])));
+    assert!(writer.write(&other).await.is_err());
+    // A batch of other types changed nothing.
+    writer.write(&good).await.unwrap();
+    let failed = async {
+        writer.write(&bad).await?;
+        writer.write(&bad).await?;
+        writer.write(&good).await
+    };
+    assert!(failed.await.is_err() || writer.rows() > 15_000);
+    assert!(writer.finish().await.is_err());
+    assert!(store.get(&"x".into()).await.is_err());
+}
+
+#[tokio::test]
+async fn a_write_that_is_dropped_makes_no_file() {
+    let store = Arc::new(InMemory::new());
+    let sink = Sinks::new(SinkOptions::default()).object(store.clone(), "x".into());
+    let batch = of("x", Arc::new(Int64Array::from(vec![1; 100_000])));
+    let mut writer = OrcWriter::new(sink, "x.orc", batch.schema(), small(OrcCompression::Snappy)).unwrap();
+    let mut write = Box::pin(writer.write(&batch));
+    assert!(futures::poll!(&mut write).is_pending());
+    drop(write);
+    assert!(writer.write(&batch).await.is_err());
+    assert!(writer.finish().await.is_err());
+    assert!(store.get(&"x".into()).await.is_err());
+}

@@ -1,0 +1,71 @@
+//! A top-level column: its rows are cut into row groups, and it begins anew with each stripe.
+
+use std::sync::Arc;
+
+use arrow::array::{Array, ArrayRef};
+
+use super::{
+    column::{Column, EncodedColumn, Wrong},
+    compression::Compressors,
+    plan::Plan,
+};
+
+pub(super) struct TopColumn {
+    plan: Plan,
+    /// Rows of a row group.
+    stride: usize,
+    compressors: Arc<Compressors>,
+    /// None before the stripe's first row.
+    column: Option<Column>,
+    /// Of the row group that is being filled.
+    rows: usize,
+}
+
+impl TopColumn {
+    pub(super) fn new(plan: Plan, stride: usize, compressors: Arc<Compressors>) -> Self {
+        let stride = if stride == 0 { usize::MAX } else { stride };
+        Self { plan, stride, compressors, column: None, rows: 0 }
+    }
+
+    /// Encodes more rows.
+    pub(super) fn write(&mut self, array: &ArrayRef) -> Result<(), Wrong> {
+        let column = self.column.get_or_insert_with(|| Column::new(&self.plan));
+        let mut start = 0;
+        while start < array.len() {
+            if self.rows == 0 {
+                column.begin_group();
+            }
+            let count = (self.stride - self.rows).min(array.len() - start);
+            column.write(&array.slice(start, count))?;
+            start += count;
+            self.rows += count;
+            if self.rows == self.stride {
+                column.end_group()?;
+                self.rows = 0;
+            }
+        }
+        let squeezed = self.compressors.with(|compressor| column.squeeze(compressor));
+        squeezed.map_err(|reason| Wrong { column: self.plan.path.to_string(), reason })
+    }
+
+    /// Bytes in memory.
+    pub(super) fn memory(&self) -> usize {
+        self.column.as_ref().map_or(0, Column::memory)
+    }
+
+    /// Bytes that it will have in the stripe, about.
+    pub(super) fn encoded(&self) -> usize {
+        self.column.as_ref().map_or(0, Column::encoded)
+    }
+
+    /// The columns of the stripe, this one first.
+    pub(super) fn end_stripe(&mut self) -> Result<Vec<EncodedColumn>, Wrong> {
+        let Some(mut column) = self.column.take() else { return Ok(Vec::new()) };
+        if std::mem::take(&mut self.rows) > 0 {
+            column.end_group()?;
+        }
+        let mut encoded = Vec::new();
+        self.compressors.with(|compressor| column.finish(compressor, &mut encoded))?;
+        Ok(encoded)
+    }
+}

@@ -1,0 +1,264 @@
+//! An ORC file that is being written.
+
+use std::{fmt, sync::Arc};
+
+use arrow::{
+    array::{Array, ArrayRef, AsArray, RecordBatch},
+    datatypes::SchemaRef,
+};
+use stylobate_storage::Sink;
+
+use super::{
+    column::{EncodedColumn, Wrong},
+    compression::Compressors,
+    footer::{Footer, MAGIC},
+    options::OrcOptions,
+    plan::plan,
+    stripe::Layout,
+    top_column::TopColumn,
+};
+use crate::{
+    Error, Result, promised,
+    side_by_side::{Failed, side_by_side},
+};
+
+/// Bytes of arrays that are encoded at a time: enough that threads need not meet often.
+const ENCODED_AT_ONCE: usize = 8 << 20;
+/// Rows of a slice at least.
+const FEWEST_ROWS: usize = 1024;
+
+/// Writes record batches to an ORC file. Dropped before it is finished, it leaves nothing behind.
+///
+/// Unsigned numbers become signed ones of the next size, half floats become floats, and dictionaries become their values;
+/// columns of nulls alone are of booleans. Texts are strings, unless the metadata of their field says `varchar(n)` or
+/// `char(n)` under `orc.type`; other metadata of fields become attributes of the file's types. Times of day, durations,
+/// intervals and unions are errors, and so are values that the file's type cannot hold.
+pub struct OrcWriter {
+    sink: Box<dyn Sink>,
+    name: String,
+    schema: SchemaRef,
+    options: OrcOptions,
+    columns: Vec<TopColumn>,
+    compressors: Arc<Compressors>,
+    waiting: Vec<RecordBatch>,
+    waiting_bytes: usize,
+    rows_in_stripe: u64,
+    footer: Footer,
+    rows: u64,
+    /// Whether rows may be lost: something went wrong, or a write was dropped before its end.
+    is_broken: bool,
+}
+
+/// An ORC file that was written.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct OrcWritten {
+    /// Its rows.
+    pub rows: u64,
+    /// Its size in bytes.
+    pub bytes: u64,
+    /// Its stripes.
+    pub stripes: usize,
+}
+
+impl OrcWriter {
+    /// A file with the columns of `schema`. `name` is what errors call it. Must be used within a tokio runtime.
+    pub fn new(
+        sink: Box<dyn Sink>,
+        name: impl Into<String>,
+        schema: SchemaRef,
+        options: OrcOptions,
+    ) -> Result<Self> {
+        let name = name.into();
+        let wrong = |column: Option<String>, reason: String| Error::Unwritable {
+            object: name.clone(),
+            column,
+            reason,
+        };
+        let names: Vec<String> = schema.fields().iter().map(|field| field.name().clone()).collect();
+        options.check(&names)?;
+        let planned = plan(schema.fields(), |column| options.plan(column));
+        let (plans, types) = planned.map_err(|(column, reason)| wrong(Some(column), reason))?;
+        options.compression.check().map_err(|reason| wrong(None, reason))?;
+        let compressors = Arc::new(Compressors::new(options.compression));
+        let footer = Footer::new(types, &plans);
+        let top = |plan| TopColumn::new(plan, options.row_index_stride, compressors.clone());
+        let columns = plans.into_iter().map(top).collect();
+        Ok(Self {
+            sink,
+            name,
+            schema,
+            options,
+            columns,
+            compressors,
+            waiting: Vec::new(),
+            waiting_bytes: 0,
+            rows_in_stripe: 0,
+            footer,
+            rows: 0,
+            is_broken: false,
+        })
+    }
+
+    /// Rows that were given so far.
+    pub fn rows(&self) -> u64 {
+        self.rows
+    }
+
+    /// Bytes that are on their way to the file so far.
+    pub fn bytes(&self) -> u64 {
+        self.sink.position()
+    }
+
+    /// Appends a batch, whose columns have the types of the schema. A batch of other types changes nothing; after any
+    /// other error, and where this is dropped before it ends, there will be no file.
+    pub async fn write(&mut self, batch: &RecordBatch) -> Result<()> {
+        promised::check(batch, &self.schema)
+            .map_err(|(column, reason)| self.unwritable(column.as_deref(), reason))?;
+        self.check_whole()?;
+        self.is_broken = true;
+        self.append(batch).await?;
+        self.is_broken = false;
+        Ok(())
+    }
+
+    async fn append(&mut self, batch: &RecordBatch) -> Result<()> {
+        let most =
+            ENCODED_AT_ONCE.min(self.options.memory.as_usize() / 2).min(self.options.stripe_size.as_usize());
+        let all_bytes: usize = batch.columns().iter().map(weight).sum();
+        let fitting = (most as u128 * batch.num_rows() as u128 / all_bytes.max(1) as u128) as usize;
+        let mut start = 0;
+        while start < batch.num_rows() {
+            let count = fitting.max(FEWEST_ROWS).min(batch.num_rows() - start);
+            self.waiting_bytes +=
+                (all_bytes as u128 * count as u128 / batch.num_rows().max(1) as u128) as usize;
+            self.waiting.push(batch.slice(start, count));
+            self.rows_in_stripe += count as u64;
+            self.rows += count as u64;
+            start += count;
+            if self.waiting_bytes >= most {
+                self.encode().await?;
+                if self.is_large() {
+                    self.end_stripe().await?;
+                }
+            }
+        }
+        Ok(())
+    }
+
+    /// Writes what is left and the footer, and gives the file its name.
+    pub async fn finish(mut self) -> Result<OrcWritten> {
+        self.check_whole()?;
+        self.end_stripe().await?;
+        self.begin_file().await?;
+        let body = self.sink.position();
+        let stripes = self.footer.stripes();
+        let Self { mut sink, name, options, rows, footer, compressors, .. } = self;
+        let footer = compressors.with(|compressor| {
+            let compression = (options.compression.kind(), options.chunk(), compressor);
+            footer.bytes(body, rows, options.row_index_stride, &options.metadata, compression)
+        });
+        let footer = footer.map_err(|reason| Error::Unwritable { object: name, column: None, reason })?;
+        sink.write(&footer).await?;
+        let bytes = sink.finish().await?;
+        Ok(OrcWritten { rows, bytes, stripes })
+    }
+
+    /// Whether the stripe should end here.
+    fn is_large(&self) -> bool {
+        let encoded: usize = self.columns.iter().map(TopColumn::encoded).sum();
+        let memory: usize = self.columns.iter().map(TopColumn::memory).sum();
+        encoded >= self.options.stripe_size.as_usize()
+            || memory + self.waiting_bytes >= self.options.memory.as_usize()
+    }
+
+    fn check_whole(&self) -> Result<()> {
+        match self.is_broken {
+            true => Err(self.unwritable(None, "an earlier write failed or was given up".to_owned())),
+            false => Ok(()),
+        }
+    }
+
+    fn unwritable(&self, column: Option<&str>, reason: String) -> Error {
+        Error::Unwritable { object: self.name.clone(), column: column.map(str::to_owned), reason }
+    }
+
+    fn failed(&self, failed: Failed<Wrong>) -> Error {
+        match failed {
+            Failed::Wrong(Wrong { column, reason }) => {
+                self.unwritable(Some(column.as_str()).filter(|column| !column.is_empty()), reason)
+            }
+            Failed::Panicked => self.unwritable(None, "the encoder gave up".to_owned()),
+            Failed::Ended(reason) => Error::Ended { reason },
+        }
+    }
+
+    async fn begin_file(&mut self) -> Result<()> {
+        if self.sink.position() == 0 {
+            self.sink.write(MAGIC).await?;
+        }
+        Ok(())
+    }
+
+    /// Encodes the batches that wait.
+    async fn encode(&mut self) -> Result<()> {
+        if self.waiting.is_empty() {
+            return Ok(());
+        }
+        let batches = std::mem::take(&mut self.waiting);
+        self.waiting_bytes = 0;
+        let columns = std::mem::take(&mut self.columns).into_iter().enumerate();
+        let work = columns.map(|(at, column)| {
+            let arrays: Vec<ArrayRef> = batches.iter().map(|batch| batch.column(at).clone()).collect();
+            (column, arrays)
+        });
+        let encode = |(mut column, arrays): (TopColumn, Vec<ArrayRef>)| {
+            arrays.iter().try_for_each(|array| column.write(array)).map(|()| column)
+        };
+        let encoded = side_by_side(self.options.threads, work.collect(), encode).await;
+        self.columns = encoded.map_err(|failed| self.failed(failed))?;
+        Ok(())
+    }
+
+    async fn end_stripe(&mut self) -> Result<()> {
+        self.encode().await?;
+        let rows = std::mem::take(&mut self.rows_in_stripe);
+        if rows == 0 {
+            return Ok(());
+        }
+        let columns = std::mem::take(&mut self.columns);
+        let end = |mut column: TopColumn| column.end_stripe().map(|encoded| (column, encoded));
+        let ended = side_by_side(self.options.threads, columns, end).await;
+        let ended: Vec<(TopColumn, Vec<EncodedColumn>)> = ended.map_err(|failed| self.failed(failed))?;
+        let mut encoded = Vec::new();
+        for (column, columns) in ended {
+            self.columns.push(column);
+            encoded.extend(columns);
+        }
+        self.begin_file().await?;
+        let layout = Layout { stride: self.options.row_index_stride, chunk: self.options.chunk() };
+        let offset = self.sink.position();
+        let stripe = self.compressors.with(|compressor| layout.stripe(encoded, rows, offset, compressor));
+        let stripe = stripe.map_err(|reason: String| self.unwritable(None, reason))?;
+        for piece in &stripe.pieces {
+            self.sink.write(piece).await?;
+        }
+        self.footer.push(stripe.information, &stripe.statistics);
+        Ok(())
+    }
+}
+
+/// Bytes of the rows of an array: a dictionary's values are not theirs alone.
+fn weight(array: &ArrayRef) -> usize {
+    let keys = array.as_any_dictionary_opt().map(|any| any.keys().to_data());
+    let data = keys.unwrap_or_else(|| array.to_data());
+    data.get_slice_memory_size().unwrap_or_else(|_| array.get_array_memory_size())
+}
+
+impl fmt::Debug for OrcWriter {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.debug_struct("OrcWriter")
+            .field("name", &self.name)
+            .field("rows", &self.rows)
+            .finish_non_exhaustive()
+    }
+}

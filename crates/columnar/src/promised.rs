@@ -1,0 +1,25 @@
+//! Whether a batch is what a file's schema promised.
+
+use arrow::{
+    array::{Array, RecordBatch},
+    datatypes::Schema,
+};
+
+/// Nothing, or the column that is not and what is wrong with it.
+pub(crate) fn check(batch: &RecordBatch, schema: &Schema) -> Result<(), (Option<String>, String)> {
+    let (given, wanted) = (batch.schema_ref().fields(), schema.fields());
+    if given.len() != wanted.len() {
+        let reason = format!("a batch of {} columns where {} were promised", given.len(), wanted.len());
+        return Err((None, reason));
+    }
+    for ((given, wanted), column) in given.iter().zip(wanted).zip(batch.columns()) {
+        let wrong = |reason: String| Err((Some(wanted.name().clone()), reason));
+        if given.data_type() != wanted.data_type() {
+            return wrong(format!("{} where {} was promised", given.data_type(), wanted.data_type()));
+        }
+        if !wanted.is_nullable() && column.logical_null_count() > 0 {
+            return wrong("a null in a column that has none".to_owned());
+        }
+    }
+    Ok(())
+}

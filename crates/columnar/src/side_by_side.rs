@@ -1,0 +1,62 @@
+//! Work that several threads share: each takes the next that nobody took.
+
+use std::{
+    collections::VecDeque,
+    panic::{AssertUnwindSafe, catch_unwind},
+    sync::Arc,
+};
+
+use parking_lot::Mutex;
+
+/// Why there is no answer.
+#[derive(Debug)]
+pub(crate) enum Failed<E> {
+    /// What some work said.
+    Wrong(E),
+    /// Some work met what its authors did not think of.
+    Panicked,
+    /// The runtime is shutting down.
+    Ended(String),
+}
+
+/// What becomes of all that is to be done, in its order. Must be used within a tokio runtime. Where this is dropped, or
+/// something goes wrong, nothing more is begun.
+pub(crate) async fn side_by_side<T: Send + 'static, U: Send + 'static, E: Send + 'static>(
+    threads: usize,
+    work: Vec<T>,
+    run: impl Fn(T) -> Result<U, E> + Copy + Send + Sync + 'static,
+) -> Result<Vec<U>, Failed<E>> {
+    let count = work.len();
+    let queue: Arc<Mutex<VecDeque<(usize, T)>>> =
+        Arc::new(Mutex::new(work.into_iter().enumerate().collect()));
+    let _end = EndOnDrop(queue.clone());
+    let threads = (0..threads.min(count)).map(|_| {
+        let queue = queue.clone();
+        tokio::task::spawn_blocking(move || {
+            let mut done = Vec::new();
+            loop {
+                let next = queue.lock().pop_front();
+                let Some((at, item)) = next else { return Ok(done) };
+                // An encoder that panics must not take the process with it.
+                let ran = catch_unwind(AssertUnwindSafe(|| run(item)));
+                let ran = ran.map_or(Err(Failed::Panicked), |ran| ran.map_err(Failed::Wrong));
+                done.push((at, ran.inspect_err(|_| queue.lock().clear())?));
+            }
+        })
+    });
+    let mut all: Vec<(usize, U)> = Vec::with_capacity(count);
+    for thread in futures::future::join_all(threads).await {
+        all.extend(thread.map_err(|error| Failed::Ended(error.to_string()))??);
+    }
+    all.sort_by_key(|(at, _)| *at);
+    Ok(all.into_iter().map(|(_, done)| done).collect())
+}
+
+/// Ends the work of those whom nobody waits for any more.
+struct EndOnDrop<T>(Arc<Mutex<VecDeque<(usize, T)>>>);
+
+impl<T> Drop for EndOnDrop<T> {
+    fn drop(&mut self) {
+        self.0.lock().clear();
+    }
+}
