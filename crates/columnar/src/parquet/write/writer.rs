@@ -25,8 +25,6 @@ use crate::{Error, Result, promised};
 const MAGIC: &[u8; 4] = b"PAR1";
 /// Bytes of arrays that are encoded at a time: enough that threads need not meet often.
 const ENCODED_AT_ONCE: usize = 8 << 20;
-/// What is said of an encoder that panicked.
-const GAVE_UP: &str = "the encoder gave up";
 
 /// Writes record batches to a Parquet file. Dropped before it is finished, it leaves nothing behind.
 pub struct ParquetWriter {

@@ -97,7 +97,7 @@ async fn options_that_mean_nothing_are_errors() {
 #[tokio::test]
 async fn a_write_that_fails_makes_no_file() {
     let store = Arc::new(InMemory::new());
-    let sink = Sinks::new(SinkOptions::default()).object(store.clone(), "x".into());
+    let sink = Sinks::new(SinkOptions::default()).object(store.clone(), "x".into(), Overwrite::Replace);
     let good = of("x", Arc::new(UInt64Array::from(vec![1; 5000])));
     let bad = of("x", Arc::new(UInt64Array::from(vec![u64::MAX; 5000])));
     let mut writer = OrcWriter::new(sink, "x.orc", good.schema(), small(OrcCompression::None)).unwrap();
@@ -119,7 +119,7 @@ async fn a_write_that_fails_makes_no_file() {
 #[tokio::test]
 async fn a_write_that_is_dropped_makes_no_file() {
     let store = Arc::new(InMemory::new());
-    let sink = Sinks::new(SinkOptions::default()).object(store.clone(), "x".into());
+    let sink = Sinks::new(SinkOptions::default()).object(store.clone(), "x".into(), Overwrite::Replace);
     let batch = of("x", Arc::new(Int64Array::from(vec![1; 100_000])));
     let mut writer = OrcWriter::new(sink, "x.orc", batch.schema(), small(OrcCompression::Snappy)).unwrap();
     let mut write = Box::pin(writer.write(&batch));

@@ -167,7 +167,7 @@ async fn files_for_other_readers() {
                 let codec = codec.to_string();
                 let codec = codec.split('(').next().unwrap_or_default();
                 let path = folder.join(format!("{name}-{codec}-{layout}.orc"));
-                let sink = sinks.file(&path).await.unwrap();
+                let sink = sinks.file(&path, Overwrite::Replace).await.unwrap();
                 let mut writer =
                     OrcWriter::new(sink, path.display().to_string(), batch.schema(), options).unwrap();
                 let mut start = 0;

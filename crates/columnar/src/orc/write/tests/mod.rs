@@ -19,7 +19,7 @@ use bytes::Bytes;
 use object_store::{ObjectStoreExt, memory::InMemory};
 use orc_rust::proto;
 use prost::Message;
-use stylobate_storage::{ByteSize, SinkOptions, Sinks};
+use stylobate_storage::{ByteSize, Overwrite, SinkOptions, Sinks};
 
 use super::{OrcCompression, OrcOptions, OrcWriter, OrcWritten};
 use crate::{
@@ -41,7 +41,7 @@ const CODECS: [OrcCompression; 5] = [
 
 async fn write(batches: &[RecordBatch], options: OrcOptions) -> Result<(Bytes, OrcWritten)> {
     let store = Arc::new(InMemory::new());
-    let sink = Sinks::new(SinkOptions::default()).object(store.clone(), "x".into());
+    let sink = Sinks::new(SinkOptions::default()).object(store.clone(), "x".into(), Overwrite::Replace);
     let schema = batches.first().unwrap().schema();
     let mut writer = OrcWriter::new(sink, "x.orc", schema, options)?;
     for batch in batches {
