@@ -29,7 +29,7 @@ test-rust: ## The tests of the crates
 	cargo test --workspace --no-fail-fast
 
 test-clients: release $(CLIENTS) $(S3S_FS) $(ORC_TOOLS) ## boto3, pyarrow, Polars and DuckDB through a node; ORC files of ours read by others
-	STYLOBATE_ORC_FILES=$(TARGET)/orc-files cargo test --quiet -p stylobate-columnar --lib -- --ignored files_for_other_readers
+	STYLOBATE_ORC_FILES=$(TARGET)/orc-files cargo test --quiet --workspace --lib -- --ignored files_for_other_readers
 	$(VENV)/bin/python -m pytest -c tests/pytest.ini --ignore tests/python tests
 
 test-python: wheel ## The Python package, installed from its wheel

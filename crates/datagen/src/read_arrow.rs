@@ -4,7 +4,7 @@ use std::io::{Cursor, Read};
 
 use arrow::{
     array::RecordBatch,
-    datatypes::{DataType, SchemaRef},
+    datatypes::{DataType, SchemaRef, TimeUnit},
     ipc::reader::StreamReader,
 };
 
@@ -50,6 +50,8 @@ fn logical(data_type: &DataType) -> DataType {
     match data_type {
         DataType::Dictionary(_, values) => logical(values),
         DataType::Utf8View | DataType::LargeUtf8 => DataType::Utf8,
+        // Parquet has no times in whole seconds.
+        DataType::Time32(_) => DataType::Time32(TimeUnit::Millisecond),
         other => other.clone(),
     }
 }

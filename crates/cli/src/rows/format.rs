@@ -39,10 +39,9 @@ impl Format {
             "json" | "jsonl" | "ndjson" => Ok(Self::Json),
             "arrow" | "feather" | "ipc" => Ok(Self::ArrowFile),
             "arrows" => Ok(Self::ArrowStream),
-            "parquet" => Err(usage(format!("{shown}: `stylobate convert` writes Parquet files"))),
-            "orc" => Err(usage(format!(
-                "{shown}: writing .orc files comes in a later version; this one writes {KNOWN}"
-            ))),
+            "parquet" | "orc" => {
+                Err(usage(format!("{shown}: `stylobate convert` writes Parquet and ORC files")))
+            }
             "" => Err(usage(format!(
                 "{shown}: the name has no extension that tells the format: give one of {KNOWN}, or --to"
             ))),

@@ -1,24 +1,18 @@
 //! `stylobate convert`: files of one format into a file of another.
 
-use std::{ffi::OsStr, path::PathBuf, time::Instant};
+mod columns;
+
+use std::{path::PathBuf, time::Instant};
 
 use anyhow::Result;
 use clap::{Args, ValueEnum};
-use futures::StreamExt;
-use stylobate_columnar::{
-    ColumnOptions, Compression, Dictionaries, Error as ColumnarError, ParquetOptions, ParquetWriter, Scan,
-};
-use stylobate_storage::{
-    Destination as Place, Durability, Error as StorageError, Overwrite as Existing, SinkKind, SinkOptions,
-    Sinks,
-};
+use stylobate_columnar::Dictionaries;
+use stylobate_storage::{Destination as Place, Durability, Overwrite as Existing, SinkKind, SinkOptions};
 
+use self::columns::{ColumnFile, ColumnFormat};
 use crate::{
     failure::{is_closed_pipe, usage},
-    rows::{
-        Bound, Destination, Drained, Format, Overwrite, Progress, RequestArgs, drain, exists, grouped,
-        until_stopped,
-    },
+    rows::{Bound, Destination, Format, Overwrite, Progress, RequestArgs, drain, grouped, until_stopped},
     table,
 };
 
@@ -30,8 +24,9 @@ Examples:
     stylobate convert lake/events events.arrow --where \"day = '2026-01-01'\"
   With dictionaries, as a stream of Arrow batches:
     stylobate convert lineitem.orc lineitem.arrows --dictionary l_shipmode
-  As Parquet, smaller:
+  As Parquet, smaller, and as ORC:
     stylobate convert lineitem.orc lineitem.parquet --compression 'zstd(3)'
+    stylobate convert lineitem.parquet lineitem.orc
   As Parquet, into a bucket:
     stylobate convert lineitem.orc s3://lake/lineitem.parquet --option region=eu-west-1
   Into a pipe:
@@ -52,9 +47,9 @@ pub(crate) struct ConvertArgs {
     #[arg(value_name = "SOURCE")]
     source: String,
 
-    /// The file to write, which appears when it is whole; its extension says the format: .parquet, .csv, .jsonl, .ndjson
-    /// or .json (JSON lines), .arrow or .feather (Arrow IPC), .arrows (Arrow IPC, as a stream). Parquet may go to a URL,
-    /// too. `-` is standard output
+    /// The file to write, which appears when it is whole; its extension says the format: .parquet, .orc, .csv, .jsonl, .ndjson
+    /// or .json (JSON lines), .arrow or .feather (Arrow IPC), .arrows (Arrow IPC, as a stream). Parquet and ORC may go to
+    /// a URL, too. `-` is standard output
     #[arg(value_name = "DEST")]
     destination: PathBuf,
 
@@ -62,19 +57,20 @@ pub(crate) struct ConvertArgs {
     #[arg(long, value_name = "FORMAT")]
     to: Option<ConvertFormat>,
 
-    /// Of Parquet: none, snappy, lz4, zstd(1 to 22), gzip(0 to 9) or brotli(0 to 11)
-    #[arg(long, value_name = "CODEC", default_value = "snappy")]
-    compression: Compression,
+    /// Of Parquet: none, snappy, lz4, zstd(1 to 22), gzip(0 to 9) or brotli(0 to 11) [default: snappy]; of ORC: none,
+    /// snappy, lz4, zstd(1 to 22) or zlib(0 to 9) [default: zstd(3)]
+    #[arg(long, value_name = "CODEC")]
+    compression: Option<String>,
 
     /// Of Parquet: rows of a row group at most
     #[arg(long, value_name = "ROWS", default_value_t = 1 << 20, value_parser = row_group_rows)]
     row_group_rows: usize,
 
-    /// Of Parquet: how the file is written: auto, thread, io_uring or io_uring_direct
+    /// Of Parquet and ORC: how the file is written: auto, thread, io_uring or io_uring_direct
     #[arg(long, value_name = "SINK", default_value = "auto")]
     sink: SinkKind,
 
-    /// Of Parquet: what a local file survives: fsync, a loss of power; none, the end of the process
+    /// Of Parquet and ORC: what a local file survives: fsync, a loss of power; none, the end of the process
     #[arg(long, value_name = "DURABILITY", default_value = "fsync")]
     durability: Durability,
 
@@ -100,20 +96,21 @@ enum ConvertFormat {
     /// Arrow IPC, the stream
     Arrows,
     Parquet,
+    Orc,
 }
 
 /// What is made, and where.
 #[derive(Debug)]
 enum Output {
     Rows(Format, Destination),
-    Parquet(Place),
+    Columns(ColumnFormat, Place),
 }
 
 /// What is made.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 enum Target {
     Rows(Format),
-    Parquet,
+    Columns(ColumnFormat),
 }
 
 fn row_group_rows(text: &str) -> Result<usize, String> {
@@ -141,7 +138,7 @@ async fn convert(args: &ConvertArgs) -> Result<()> {
         return Err(usage("arrow is no text for a terminal: name a file, or write into a pipe"));
     }
     let dictionary = match target {
-        Target::Parquet => Dictionaries::Stored,
+        Target::Columns(_) => Dictionaries::Stored,
         Target::Rows(Format::ArrowFile) => Dictionaries::None,
         Target::Rows(_) => Dictionaries::Auto,
     };
@@ -149,13 +146,13 @@ async fn convert(args: &ConvertArgs) -> Result<()> {
     let cache = args.request.cache().await?;
     let scan = request.plan(&cache).await?;
     let progress = Progress::new(args.request.rows(&scan), is_terminal)?;
-    let is_file = matches!(output, Output::Rows(_, Destination::File { .. }) | Output::Parquet(_));
+    let is_file = matches!(output, Output::Rows(_, Destination::File { .. }) | Output::Columns(..));
     let drained = match output {
         Output::Rows(format, destination) => {
             let schema = scan.schema().clone();
             drain(schema, scan.stream(), format, Bound::default(), destination, &progress).await?
         }
-        Output::Parquet(place) => args.parquet(&scan, place, &progress).await?,
+        Output::Columns(format, place) => args.column_file(format, place).write(&scan, &progress).await?,
     };
     if is_file && !args.quiet {
         let seconds = started.elapsed().as_secs_f64();
@@ -172,17 +169,19 @@ async fn convert(args: &ConvertArgs) -> Result<()> {
 
 impl ConvertArgs {
     fn target(&self) -> Result<Target> {
-        let is_parquet = |extension: &OsStr| extension.eq_ignore_ascii_case("parquet");
+        let is = |name: &str| self.destination.extension().is_some_and(|own| own.eq_ignore_ascii_case(name));
         Ok(Target::Rows(match self.to {
             Some(ConvertFormat::Csv) => Format::Csv,
             Some(ConvertFormat::Json) => Format::Json,
             Some(ConvertFormat::Arrow) => Format::ArrowFile,
             Some(ConvertFormat::Arrows) => Format::ArrowStream,
-            Some(ConvertFormat::Parquet) => return Ok(Target::Parquet),
+            Some(ConvertFormat::Parquet) => return Ok(Target::Columns(ColumnFormat::Parquet)),
+            Some(ConvertFormat::Orc) => return Ok(Target::Columns(ColumnFormat::Orc)),
             None if self.destination.as_os_str() == "-" => {
                 return Err(usage("standard output has no extension: say --to csv, json, arrow or arrows"));
             }
-            None if self.destination.extension().is_some_and(is_parquet) => return Ok(Target::Parquet),
+            None if is("parquet") => return Ok(Target::Columns(ColumnFormat::Parquet)),
+            None if is("orc") => return Ok(Target::Columns(ColumnFormat::Orc)),
             None => Format::of(&self.destination)?,
         }))
     }
@@ -192,41 +191,27 @@ impl ConvertArgs {
         let overwrite = if self.force { Overwrite::Replace } else { Overwrite::Refuse };
         let format = match target {
             Target::Rows(format) => format,
-            Target::Parquet => {
+            Target::Columns(format) => {
                 if let Some(url) = self.destination.to_str().filter(|path| path.contains("://")) {
-                    return Ok(Output::Parquet(Place::parse(url, &self.request.option)?));
+                    return Ok(Output::Columns(format, Place::parse(url, &self.request.option)?));
                 }
                 let Destination::File { path, .. } = Destination::at(&self.destination, overwrite)? else {
-                    return Err(usage("Parquet goes into a file: name one"));
+                    return Err(usage("Parquet and ORC go into a file: name one"));
                 };
-                return Ok(Output::Parquet(Place::File(path)));
+                return Ok(Output::Columns(format, Place::File(path)));
             }
         };
         Ok(Output::Rows(format, Destination::at(&self.destination, overwrite)?))
     }
 
-    async fn parquet(&self, scan: &Scan, place: Place, progress: &Progress) -> Result<Drained> {
-        let all = ColumnOptions::default().with_compression(self.compression);
-        let options =
-            ParquetOptions::default().with_all_columns(all).with_row_group_rows(self.row_group_rows);
-        let sinks = Sinks::new(SinkOptions::default().with_kind(self.sink).with_durability(self.durability));
-        let existing = if self.force { Existing::Replace } else { Existing::Refuse };
-        let refused = |error: StorageError| match error {
-            StorageError::Exists { path } => exists(path),
-            error => error.into(),
-        };
-        let sink = sinks.open(&place, existing).await.map_err(refused)?;
-        let mut writer = ParquetWriter::new(sink, place.to_string(), scan.schema().clone(), options)?;
-        let mut batches = scan.stream();
-        while let Some(batch) = batches.next().await.transpose()? {
-            writer.write(&batch).await?;
-            progress.add_rows(batch.num_rows());
+    fn column_file(&self, format: ColumnFormat, place: Place) -> ColumnFile<'_> {
+        ColumnFile {
+            format,
+            place,
+            existing: if self.force { Existing::Replace } else { Existing::Refuse },
+            compression: self.compression.as_deref(),
+            row_group_rows: self.row_group_rows,
+            sinks: SinkOptions::default().with_kind(self.sink).with_durability(self.durability),
         }
-        let written = writer.finish().await.map_err(|error| match error {
-            ColumnarError::Storage(error) => refused(error),
-            error => error.into(),
-        })?;
-        progress.clear();
-        Ok(Drained { rows: written.rows, bytes: written.bytes })
     }
 }
