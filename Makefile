@@ -58,7 +58,8 @@ bench-write: release $(CLIENTS) ## Writing beside pyarrow, the parquet crate and
 	cargo build --release -p stylobate-bench-write
 	$(VENV)/bin/python bench/write/run.py
 
-soak: release $(CLIENTS) $(S3S_FS) ## Load for MINUTES (default 30), with every answer checked against a model
+soak: release $(CLIENTS) $(S3S_FS) ## Load for MINUTES (default 30), with every answer checked against a model; all of TPC-DS
+	cargo test --workspace --test dsdgen -- --ignored
 	STYLOBATE_SOAK_MINUTES=$(or $(MINUTES),30) $(VENV)/bin/python -m pytest -c tests/pytest.ini -s -m soak tests
 
 fuzz: $(CLIENTS) $(CARGO_FUZZ) ## Bytes that nobody would write, for MINUTES (default 60) in all

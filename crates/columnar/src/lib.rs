@@ -32,6 +32,7 @@ mod statistics;
 mod table;
 mod table_statistics;
 mod utf8;
+mod weight;
 
 pub use cache::Cache;
 pub use chunk_cache::ColumnStats;

@@ -66,7 +66,7 @@ mod tests {
 
     #[test]
     fn a_name_that_tells_no_format_is_an_error_that_names_those_there_are() {
-        for path in ["a.orc", "a.xlsx", "a", ".csv"] {
+        for path in ["a.pdf", "a.xlsx", "a", ".csv"] {
             let error = Format::of(Path::new(path)).unwrap_err().to_string();
             assert!(error.contains(path) && error.contains(".jsonl"), "{error}");
         }

@@ -3,7 +3,7 @@
 use std::{fmt, sync::Arc};
 
 use arrow::{
-    array::{Array, ArrayRef, AsArray, RecordBatch},
+    array::{ArrayRef, RecordBatch},
     datatypes::SchemaRef,
 };
 use stylobate_storage::Sink;
@@ -20,6 +20,7 @@ use super::{
 use crate::{
     Error, Result, promised,
     side_by_side::{Failed, side_by_side},
+    weight::weight,
 };
 
 /// Bytes of arrays that are encoded at a time: enough that threads need not meet often.
@@ -124,7 +125,7 @@ impl OrcWriter {
     async fn append(&mut self, batch: &RecordBatch) -> Result<()> {
         let most =
             ENCODED_AT_ONCE.min(self.options.memory.as_usize() / 2).min(self.options.stripe_size.as_usize());
-        let all_bytes: usize = batch.columns().iter().map(weight).sum();
+        let all_bytes = weight(batch);
         let fitting = (most as u128 * batch.num_rows() as u128 / all_bytes.max(1) as u128) as usize;
         let mut start = 0;
         while start < batch.num_rows() {
@@ -245,13 +246,6 @@ impl OrcWriter {
         self.footer.push(stripe.information, &stripe.statistics);
         Ok(())
     }
-}
-
-/// Bytes of the rows of an array: a dictionary's values are not theirs alone.
-fn weight(array: &ArrayRef) -> usize {
-    let keys = array.as_any_dictionary_opt().map(|any| any.keys().to_data());
-    let data = keys.unwrap_or_else(|| array.to_data());
-    data.get_slice_memory_size().unwrap_or_else(|_| array.get_array_memory_size())
 }
 
 impl fmt::Debug for OrcWriter {

@@ -15,10 +15,9 @@ use stylobate_storage::{ByteSize, FileSet};
 use super::{
     options::ParquetOptions,
     partition::Partitions,
-    weight::weight,
     writer::{ParquetWriter, Written},
 };
-use crate::{Error, Result};
+use crate::{Error, Result, weight::weight};
 
 /// Files that are open at a time; each has memory of its own beside what it encodes.
 const MOST_OPEN: usize = 64;

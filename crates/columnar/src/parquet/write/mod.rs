@@ -27,7 +27,6 @@ mod partition;
 mod plain;
 #[cfg(test)]
 mod tests;
-mod weight;
 mod writer;
 
 pub use self::{

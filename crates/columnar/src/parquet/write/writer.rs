@@ -18,9 +18,8 @@ use super::{
     footer::Footer,
     options::ParquetOptions,
     parallel::{guarded, in_parallel},
-    weight::weight,
 };
-use crate::{Error, Result, promised};
+use crate::{Error, Result, promised, weight::weight};
 
 const MAGIC: &[u8; 4] = b"PAR1";
 /// Bytes of arrays that are encoded at a time: enough that threads need not meet often.

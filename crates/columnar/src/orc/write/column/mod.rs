@@ -16,7 +16,7 @@ use arrow::{
     array::{Array, ArrayRef, ArrowPrimitiveType, PrimitiveArray},
     buffer::NullBuffer,
     compute::{CastOptions, cast_with_options},
-    datatypes::{DataType, Float32Type, Float64Type, Int16Type, Int32Type, Int64Type},
+    datatypes::{DataType, Date32Type, Float32Type, Float64Type, Int16Type, Int32Type, Int64Type},
 };
 use orc_rust::proto::{
     BloomFilter, BloomFilterIndex, ColumnEncoding, RowIndex, RowIndexEntry,
@@ -26,8 +26,8 @@ use prost::Message;
 
 use self::{
     decimals::Decimals,
-    nested::{Lists, Maps, Structs},
-    numbers::{Booleans, Bytes, Dates, Floats, Integers},
+    nested::{Lists, Structs},
+    numbers::{Booleans, Bytes, Floats, Integers},
     texts::Texts,
     timestamps::Timestamps,
 };
@@ -253,23 +253,22 @@ impl Column {
 
 fn encoder(plan: &Plan) -> Box<dyn Encode> {
     let options = &plan.options;
-    let mut children = plan.children.iter().map(Column::new);
+    let children = plan.children.iter().map(Column::new);
     match plan.kind {
         Kind::Boolean => Box::new(Booleans::new(options)),
         Kind::Byte => Box::new(Bytes::new(options)),
-        Kind::Short => Box::new(Integers::<Int16Type>::new(options)),
-        Kind::Int => Box::new(Integers::<Int32Type>::new(options)),
-        Kind::Long => Box::new(Integers::<Int64Type>::new(options)),
+        Kind::Short => Box::new(Integers::<Int16Type>::new(options, Statistics::note_whole)),
+        Kind::Int => Box::new(Integers::<Int32Type>::new(options, Statistics::note_whole)),
+        Kind::Long => Box::new(Integers::<Int64Type>::new(options, Statistics::note_whole)),
         Kind::Float => Box::new(Floats::<Float32Type>::new(options)),
         Kind::Double => Box::new(Floats::<Float64Type>::new(options)),
-        Kind::Date => Box::new(Dates::new(options)),
+        Kind::Date => Box::new(Integers::<Date32Type>::new(options, Statistics::note_dates)),
         Kind::Decimal(precision, scale) => Box::new(Decimals::new(precision, scale, options)),
         Kind::Timestamp(unit) => Box::new(Timestamps::new(unit, options)),
         Kind::Text(length) => Box::new(Texts::new(Some(length), options)),
         Kind::Binary => Box::new(Texts::new(None, options)),
         Kind::Struct => Box::new(Structs { children: children.collect() }),
-        Kind::List => Box::new(Lists::new(children.next(), options)),
-        Kind::Map => Box::new(Maps::new(children.collect(), options)),
+        Kind::List | Kind::Map => Box::new(Lists::new(children.collect(), options)),
     }
 }
 

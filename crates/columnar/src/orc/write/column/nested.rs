@@ -132,14 +132,15 @@ impl Lengths {
     }
 }
 
+/// Lists of items, or maps, which are lists of keys and values.
 pub(super) struct Lists {
     lengths: Lengths,
-    item: Option<Column>,
+    children: Vec<Column>,
 }
 
 impl Lists {
-    pub(super) fn new(item: Option<Column>, options: &ColumnPlan) -> Self {
-        Self { lengths: Lengths::new(options), item }
+    pub(super) fn new(children: Vec<Column>, options: &ColumnPlan) -> Self {
+        Self { lengths: Lengths::new(options), children }
     }
 }
 
@@ -153,79 +154,34 @@ impl Encode for Lists {
         let (ranges, values) = match array.data_type() {
             DataType::List(_) => {
                 let list = array.as_list::<i32>();
-                (self.lengths.push(list.value_offsets(), nulls, notes), list.values())
+                (self.lengths.push(list.value_offsets(), nulls, notes), vec![list.values()])
             }
             DataType::LargeList(_) => {
                 let list = array.as_list::<i64>();
-                (self.lengths.push(list.value_offsets(), nulls, notes), list.values())
+                (self.lengths.push(list.value_offsets(), nulls, notes), vec![list.values()])
             }
             DataType::FixedSizeList(..) => {
                 let list = array.as_fixed_size_list();
                 let size = usize::try_from(list.value_length()).unwrap_or_default();
-                (self.lengths.push_fixed(size, list.len(), nulls, notes), list.values())
+                (self.lengths.push_fixed(size, list.len(), nulls, notes), vec![list.values()])
+            }
+            DataType::Map(..) => {
+                let map = array.as_map();
+                let ranges = self.lengths.push(map.value_offsets(), nulls, notes);
+                let has_null = |range: &Range<usize>| {
+                    map.keys().slice(range.start, range.len()).logical_null_count() > 0
+                };
+                if ranges.iter().any(has_null) {
+                    return Err("a map with a key that is null".to_owned().into());
+                }
+                (ranges, vec![map.keys(), map.values()])
             }
             other => return Err(format!("{other} where a list was promised").into()),
         };
-        let Some(item) = &mut self.item else { return Ok(()) };
-        ranges.into_iter().try_for_each(|range| item.write(&values.slice(range.start, range.len())))
-    }
-
-    fn begin_group(&mut self) {
-        self.lengths.ints.begin_group();
-        self.item.iter_mut().for_each(Column::begin_group);
-    }
-
-    fn end_group(&mut self, _: &mut Notes) -> Result<(), Wrong> {
-        self.item.iter_mut().try_for_each(Column::end_group)
-    }
-
-    fn squeeze(&mut self, compressor: &mut Compressor) -> Result<(), String> {
-        self.lengths.ints.squeeze(compressor)?;
-        self.item.iter_mut().try_for_each(|item| item.squeeze(compressor))
-    }
-
-    fn memory(&self) -> usize {
-        self.lengths.ints.memory() + self.item.as_ref().map_or(0, Column::memory)
-    }
-
-    fn encoded(&self) -> usize {
-        self.lengths.ints.encoded() + self.item.as_ref().map_or(0, Column::encoded)
-    }
-
-    fn finish(self: Box<Self>, compressor: &mut Compressor, end: &mut End) -> Result<(), Wrong> {
-        self.lengths.finish(compressor, end)?;
-        self.item.into_iter().try_for_each(|item| item.finish(compressor, &mut end.children))
-    }
-}
-
-pub(super) struct Maps {
-    lengths: Lengths,
-    /// Keys and values.
-    children: Vec<Column>,
-}
-
-impl Maps {
-    pub(super) fn new(children: Vec<Column>, options: &ColumnPlan) -> Self {
-        Self { lengths: Lengths::new(options), children }
-    }
-}
-
-impl Encode for Maps {
-    fn write(
-        &mut self,
-        array: &ArrayRef,
-        nulls: Option<&NullBuffer>,
-        notes: &mut Notes,
-    ) -> Result<(), Wrong> {
-        let map = array.as_map_opt().ok_or_else(|| "not a map".to_owned())?;
-        let [keys, values] = self.children.as_mut_slice() else { return Ok(()) };
-        for range in self.lengths.push(map.value_offsets(), nulls, notes) {
-            let some_keys = map.keys().slice(range.start, range.len());
-            if some_keys.logical_null_count() > 0 {
-                return Err("a map with a key that is null".to_owned().into());
+        for range in ranges {
+            for (child, values) in self.children.iter_mut().zip(&values) {
+                child.write(&values.slice(range.start, range.len()))?;
             }
-            keys.write(&some_keys)?;
-            values.write(&map.values().slice(range.start, range.len()))?;
         }
         Ok(())
     }

@@ -3,7 +3,7 @@
 use arrow::{
     array::{ArrayRef, ArrowPrimitiveType, AsArray},
     buffer::NullBuffer,
-    datatypes::{ArrowNativeType, Date32Type, Int8Type, ToByteSlice},
+    datatypes::{ArrowNativeType, Int8Type, ToByteSlice},
 };
 use orc_rust::proto::{column_encoding::Kind as Encoding, stream::Kind as StreamKind};
 
@@ -13,7 +13,7 @@ use crate::orc::write::{
     compression::Compressor,
     ints::Ints,
     options::ColumnPlan,
-    statistics::Detail,
+    statistics::{Detail, Statistics},
     stream::Stream,
 };
 
@@ -125,15 +125,17 @@ impl Encode for Bytes {
     }
 }
 
-/// Numbers of 16, 32 and 64 bits.
+/// Numbers of 16, 32 and 64 bits, and dates, which are days since 1970.
 pub(super) struct Integers<T: ArrowPrimitiveType> {
     ints: Ints,
+    note: fn(&mut Statistics, &[T::Native]),
     room: Vec<T::Native>,
 }
 
 impl<T: ArrowPrimitiveType> Integers<T> {
-    pub(super) fn new(options: &ColumnPlan) -> Self {
-        Self { ints: Ints::of(true, options), room: Vec::new() }
+    /// Numbers that statistics learn of by `note`.
+    pub(super) fn new(options: &ColumnPlan, note: fn(&mut Statistics, &[T::Native])) -> Self {
+        Self { ints: Ints::of(true, options), note, room: Vec::new() }
     }
 }
 
@@ -149,7 +151,7 @@ where
     ) -> Result<(), Wrong> {
         let array = primitive::<T>(array)?;
         let values = present(array.values(), nulls, &mut self.room);
-        notes.statistics.note_whole(values);
+        (self.note)(&mut notes.statistics, values);
         if let Some(bloom) = &mut notes.bloom {
             values.iter().for_each(|value| bloom.add_whole((*value).into()));
         }
@@ -174,66 +176,11 @@ where
     }
 
     fn finish(self: Box<Self>, compressor: &mut Compressor, end: &mut End) -> Result<(), Wrong> {
-        finish_ints(self.ints, compressor, end)
-    }
-}
-
-/// Ends a column whose only stream is one of whole numbers.
-fn finish_ints(ints: Ints, compressor: &mut Compressor, end: &mut End) -> Result<(), Wrong> {
-    let ints = ints.finish(compressor)?;
-    ints.places(&mut end.entries);
-    end.encoding = Encoding::DirectV2;
-    end.streams.push((StreamKind::Data, ints.written));
-    Ok(())
-}
-
-/// Days since 1970.
-pub(super) struct Dates {
-    ints: Ints,
-    room: Vec<i32>,
-}
-
-impl Dates {
-    pub(super) fn new(options: &ColumnPlan) -> Self {
-        Self { ints: Ints::of(true, options), room: Vec::new() }
-    }
-}
-
-impl Encode for Dates {
-    fn write(
-        &mut self,
-        array: &ArrayRef,
-        nulls: Option<&NullBuffer>,
-        notes: &mut Notes,
-    ) -> Result<(), Wrong> {
-        let array = primitive::<Date32Type>(array)?;
-        let days = present(array.values(), nulls, &mut self.room);
-        notes.statistics.note_dates(days);
-        if let Some(bloom) = &mut notes.bloom {
-            days.iter().for_each(|day| bloom.add_whole(i64::from(*day)));
-        }
-        self.ints.push(days, i64::from);
+        let ints = self.ints.finish(compressor)?;
+        ints.places(&mut end.entries);
+        end.encoding = Encoding::DirectV2;
+        end.streams.push((StreamKind::Data, ints.written));
         Ok(())
-    }
-
-    fn begin_group(&mut self) {
-        self.ints.begin_group();
-    }
-
-    fn squeeze(&mut self, compressor: &mut Compressor) -> Result<(), String> {
-        self.ints.squeeze(compressor)
-    }
-
-    fn memory(&self) -> usize {
-        self.ints.memory()
-    }
-
-    fn encoded(&self) -> usize {
-        self.ints.encoded()
-    }
-
-    fn finish(self: Box<Self>, compressor: &mut Compressor, end: &mut End) -> Result<(), Wrong> {
-        finish_ints(self.ints, compressor, end)
     }
 }
 

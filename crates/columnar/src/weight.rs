@@ -10,11 +10,11 @@ use arrow::{
 const INLINE: usize = 12;
 
 /// Bytes of all rows of a batch.
-pub(super) fn weight(batch: &RecordBatch) -> usize {
+pub(crate) fn weight(batch: &RecordBatch) -> usize {
     batch.columns().iter().map(of_array).sum()
 }
 
-pub(super) fn of_array(array: &ArrayRef) -> usize {
+fn of_array(array: &ArrayRef) -> usize {
     of(&array.to_data())
 }
 

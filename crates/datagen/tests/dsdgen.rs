@@ -1,0 +1,107 @@
+//! The tables of TPC-DS line by line beside what the generator itself writes as `.dat`.
+#![allow(missing_docs, clippy::unwrap_used, reason = "a test may panic")]
+
+use arrow::{
+    array::{ArrayRef, RecordBatch},
+    compute::cast,
+    datatypes::DataType,
+    util::display::{ArrayFormatter, FormatOptions},
+};
+use stylobate_datagen::{Benchmark, Part, Scale};
+use tpcdsgen::{
+    config::{SessionBuilder, Table},
+    row::*,
+};
+
+/// So many rows are in several chunks of every table that has as many.
+const FIRST_ROWS: usize = 60_000;
+
+/// The lines of a batch as `.dat` has them: each value, nothing for null, and a bar behind it.
+fn lines(batch: &RecordBatch) -> Vec<String> {
+    let plain = |column: &ArrayRef| match column.data_type() {
+        DataType::Dictionary(_, values) => cast(column, values).unwrap(),
+        _ => column.clone(),
+    };
+    let columns: Vec<ArrayRef> = batch.columns().iter().map(plain).collect();
+    let options = FormatOptions::default();
+    let formats: Vec<_> =
+        columns.iter().map(|column| ArrayFormatter::try_new(column, &options).unwrap()).collect();
+    let line = |row| formats.iter().map(|format| format!("{}|", format.value(row))).collect();
+    (0..batch.num_rows()).map(line).collect()
+}
+
+/// The same values; only how many digits follow a point may differ, `-5` for `-5.00`.
+fn is_same(one: &str, other: &str) -> bool {
+    fn value(text: &str) -> &str {
+        if !text.contains('.') || text.parse::<f64>().is_err() {
+            return text;
+        }
+        text.trim_end_matches('0').trim_end_matches('.')
+    }
+    one == other || one.split('|').map(value).eq(other.split('|').map(value))
+}
+
+/// Both have the same first rows, or all of them.
+fn compare(name: &str, theirs: impl Iterator<Item = String>, most: usize) {
+    let table = Benchmark::TpcDs.table(name).unwrap();
+    let batches = table.stream(Scale::new(1.0).unwrap(), Part::WHOLE, 2).unwrap();
+    let ours = batches.flat_map(|batch| lines(&batch.unwrap())).take(most);
+    let mut theirs = theirs.take(most);
+    let mut rows = 0;
+    for line in ours {
+        let expected = theirs.next().unwrap_or_default();
+        assert!(is_same(&line, &expected), "{name}, row {rows}:\n{line}\n{expected}");
+        rows += 1;
+    }
+    assert_eq!(theirs.next(), None, "{name} has more than {rows} rows");
+    assert!(rows > 0, "{name}");
+}
+
+fn compare_all(most: usize) {
+    macro_rules! compare {
+        ($($generator:ident $table:ident,)*) => {$({
+            let session = SessionBuilder::new().with_scale_factor(1.0).build().unwrap();
+            let rows = session.get_scaling().get_row_count(Table::$table);
+            let theirs = $generator::new(session, rows).map(|row| row.to_string());
+            compare(Table::$table.get_name(), theirs, most);
+        })*};
+    }
+    // Not dbgen_version, which says when it was made.
+    compare! {
+        CallCenterRowGenerator CallCenter,
+        CatalogPageRowGenerator CatalogPage,
+        CatalogReturnsRowGenerator CatalogReturns,
+        CatalogSalesRowGenerator CatalogSales,
+        CustomerAddressRowGenerator CustomerAddress,
+        CustomerDemographicsRowGenerator CustomerDemographics,
+        CustomerRowGenerator Customer,
+        DateDimRowGenerator DateDim,
+        HouseholdDemographicsRowGenerator HouseholdDemographics,
+        IncomeBandRowGenerator IncomeBand,
+        InventoryRowGenerator Inventory,
+        ItemRowGenerator Item,
+        PromotionRowGenerator Promotion,
+        ReasonRowGenerator Reason,
+        ShipModeRowGenerator ShipMode,
+        StoreReturnsRowGenerator StoreReturns,
+        StoreRowGenerator Store,
+        StoreSalesRowGenerator StoreSales,
+        TimeDimRowGenerator TimeDim,
+        WarehouseRowGenerator Warehouse,
+        WebPageRowGenerator WebPage,
+        WebReturnsRowGenerator WebReturns,
+        WebSalesRowGenerator WebSales,
+        WebSiteRowGenerator WebSite,
+    }
+}
+
+#[test]
+fn tables_begin_as_the_generator_writes_them() {
+    compare_all(FIRST_ROWS);
+}
+
+#[test]
+#[ignore = "minutes: make soak runs it"]
+fn tables_are_what_the_generator_writes() {
+    compare_all(usize::MAX);
+}
