@@ -15,7 +15,7 @@ CARGO_FUZZ := $(TARGET)/tools/cargo-fuzz-0.13.2.installed
 CORPUS := $(TARGET)/fuzz-corpus
 
 .DEFAULT_GOAL := help
-.PHONY: help demo test test-rust test-clients test-python wheel check bench-node bench-columns bench-write soak fuzz release
+.PHONY: help demo test test-rust test-clients test-python installed wheel check bench-node bench-columns bench-write bench-orc soak fuzz release
 
 help: ## What can be made
 	@sed -n 's/^\([a-z-]*\):.*## \(.*\)/make \1\t\2/p' $(MAKEFILE_LIST) | expand -t 20
@@ -32,10 +32,12 @@ test-clients: release $(CLIENTS) $(S3S_FS) $(ORC_TOOLS) ## boto3, pyarrow, Polar
 	STYLOBATE_ORC_FILES=$(TARGET)/orc-files cargo test --quiet --workspace --lib -- --ignored files_for_other_readers
 	$(VENV)/bin/python -m pytest -c tests/pytest.ini --ignore tests/python tests
 
-test-python: wheel ## The Python package, installed from its wheel
+test-python: installed ## The Python package, installed from its wheel
+	$(VENV)/bin/python -m pytest -c tests/pytest.ini tests/python
+
+installed: wheel
 	@pip="$(VENV)/bin/python -m pip"; $$pip --version >/dev/null 2>&1 || pip="$(PYTHON) -m pip --python $(VENV)/bin/python"; \
 	$$pip install --quiet --disable-pip-version-check --no-deps --force-reinstall $(WHEELS)/stylobate-*.whl
-	$(VENV)/bin/python -m pytest -c tests/pytest.ini tests/python
 
 wheel: $(CLIENTS) ## The wheel of the Python package
 	@rm -f $(WHEELS)/stylobate-*.whl
@@ -57,6 +59,9 @@ bench-columns: release $(CLIENTS) ## Scans beside pyarrow, the parquet crate, Po
 bench-write: release $(CLIENTS) ## Writing beside pyarrow, the parquet crate and tpchgen-cli
 	cargo build --release -p stylobate-bench-write
 	$(VENV)/bin/python bench/write/run.py
+
+bench-orc: installed ## ORC files, written and read, beside pyarrow
+	$(VENV)/bin/python bench/orc/run.py
 
 soak: release $(CLIENTS) $(S3S_FS) ## Load for MINUTES (default 30), with every answer checked against a model; all of TPC-DS
 	cargo test --workspace --test dsdgen -- --ignored

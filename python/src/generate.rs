@@ -2,7 +2,9 @@
 
 use std::{
     cell::Cell,
+    fmt::Display,
     pin::pin,
+    str::FromStr,
     thread::{self, ThreadId},
 };
 
@@ -16,7 +18,6 @@ use pyo3::{
     types::{PyCapsule, PyDict},
 };
 use pyo3_arrow::error::PyArrowResult;
-use stylobate_columnar::Compression;
 use stylobate_datagen::{
     Benchmark, Error, Event, FileEntry, FileFormat, GenerateRequest, Output, Part, Scale, Table, TableStream,
 };
@@ -91,7 +92,7 @@ fn request(
             "parts" => parts = value.extract()?,
             "part" => part = Some(value.extract()?),
             "format" => format = value.extract()?,
-            "compression" => compression = Some(parsed::<Compression>(&name, &value)?),
+            "compression" => compression = Some(value),
             "row_group_rows" => rows = Some(value.extract::<usize>()?.max(1)),
             "sink" => sinks = sinks.with_kind(parsed::<SinkKind>(&name, &value)?),
             "durability" => sinks = sinks.with_durability(parsed::<Durability>(&name, &value)?),
@@ -100,24 +101,33 @@ fn request(
             other => return Err(Class::Config.error(py, format!("{other}: no such option"))),
         }
     }
+    let refused = |reason: &str| Err(Class::Config.error(py, reason));
     let format = match format.as_str() {
+        "csv" | "arrow" if compression.is_some() => {
+            return refused("compression is for format=\"parquet\" and format=\"orc\"");
+        }
+        "orc" | "csv" | "arrow" if rows.is_some() => {
+            return refused("row_group_rows is for format=\"parquet\"");
+        }
         "parquet" => FileFormat::Parquet {
-            compression: compression.unwrap_or_default(),
+            compression: or_default(compression.as_ref())?,
             row_group_rows: rows.unwrap_or(1 << 20),
         },
-        _ if compression.is_some() || rows.is_some() => {
-            let reason = "compression and row_group_rows are for format=\"parquet\"";
-            return Err(Class::Config.error(py, reason));
-        }
+        "orc" => FileFormat::Orc { compression: or_default(compression.as_ref())? },
         "csv" => FileFormat::Csv,
         "arrow" => FileFormat::Arrow,
         other => {
-            let reason = format!("format: give \"parquet\", \"csv\" or \"arrow\", not {other:?}");
-            return Err(Class::Config.error(py, reason));
+            return refused(&format!(
+                "format: give \"parquet\", \"orc\", \"csv\" or \"arrow\", not {other:?}"
+            ));
         }
     };
     let request = request.with_format(format).with_parts(parts, part).map_err(raised)?;
     Ok((request, sinks))
+}
+
+fn or_default<T: FromStr<Err: Display> + Default>(compression: Option<&Bound<'_, PyAny>>) -> PyResult<T> {
+    compression.map_or_else(|| Ok(T::default()), |value| parsed("compression", value))
 }
 
 async fn run(

@@ -20,6 +20,8 @@ mod location;
 mod module;
 mod node;
 mod objects;
+mod orc_options;
+mod parquet_options;
 mod process;
 mod progress;
 mod scan;

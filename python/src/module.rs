@@ -17,7 +17,7 @@ mod _stylobate {
         node::PyNode,
         objects::{PyObjectFile, PyObjectStoreReader},
         scan::PyLocalScan,
-        write::write_parquet,
+        write::{write_orc, write_parquet},
     };
     use pyo3::prelude::*;
 

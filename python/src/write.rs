@@ -1,22 +1,27 @@
-//! `write_parquet`: Arrow data into one Parquet file or a folder of them.
+//! `write_parquet` and `write_orc`: Arrow data into one file, or into a folder of Parquet files.
 
+use arrow::{array::RecordBatch, datatypes::SchemaRef};
 use futures::StreamExt;
 use pyo3::{prelude::*, types::PyDict};
-use stylobate_columnar::{ParquetDataset, ParquetWriter, Written};
+use stylobate_columnar::{Error, OrcWriter, ParquetDataset, ParquetWriter};
 use stylobate_storage::{Destination, FileSet, Sinks};
 
 use crate::{
     arriving::Arriving,
     errors::{Class, Failure},
     location::{location, without_credentials},
+    orc_options::OrcFile,
+    parquet_options::ParquetFile,
     process::{Process, Signals},
     progress::Progress,
     scan::options,
     stream::Broken,
-    write_options::WriteOptions,
 };
 
-/// The work behind `stylobate.write_parquet`. Returns rows, bytes, row groups and the files.
+/// What was written: rows, bytes, row groups or stripes, and the files.
+type Written = (u64, u64, usize, Vec<String>);
+
+/// The work behind `stylobate.write_parquet`.
 #[pyfunction]
 #[pyo3(signature = (data, path, given, storage_options=None, progress=None))]
 pub(crate) fn write_parquet(
@@ -26,40 +31,68 @@ pub(crate) fn write_parquet(
     given: &Bound<'_, PyDict>,
     storage_options: Option<&Bound<'_, PyDict>>,
     progress: Option<Py<PyAny>>,
-) -> PyResult<(u64, u64, usize, Vec<String>)> {
-    let write = WriteOptions::read(given)?;
+) -> PyResult<Written> {
+    let format = Format::Parquet(Box::new(ParquetFile::read(given)?));
+    write(py, format, data, path, storage_options, progress)
+}
+
+/// The work behind `stylobate.write_orc`.
+#[pyfunction]
+#[pyo3(signature = (data, path, given, storage_options=None, progress=None))]
+pub(crate) fn write_orc(
+    py: Python<'_>,
+    data: &Bound<'_, PyAny>,
+    path: &Bound<'_, PyAny>,
+    given: &Bound<'_, PyDict>,
+    storage_options: Option<&Bound<'_, PyDict>>,
+    progress: Option<Py<PyAny>>,
+) -> PyResult<Written> {
+    let format = Format::Orc(Box::new(OrcFile::read(given)?));
+    write(py, format, data, path, storage_options, progress)
+}
+
+fn write(
+    py: Python<'_>,
+    format: Format,
+    data: &Bound<'_, PyAny>,
+    path: &Bound<'_, PyAny>,
+    storage_options: Option<&Bound<'_, PyDict>>,
+    progress: Option<Py<PyAny>>,
+) -> PyResult<Written> {
     let location = location(path)?;
     let store = storage_options.map(options).transpose()?.unwrap_or_default();
     let destination =
         Destination::parse(&location, &store).map_err(|error| Failure::from(error).raised(py))?;
-    let destination = match write.dataset {
-        Some(_) => destination,
-        None => one_file(py, destination, &location)?,
+    let destination = match &format {
+        Format::Parquet(file) if file.dataset.is_some() => destination,
+        Format::Parquet(_) => {
+            one_file(py, destination, &location, ", or give max_file_bytes or partition_by")?
+        }
+        Format::Orc(_) => one_file(py, destination, &location, "")?,
     };
     let process = Process::current(py)?;
     let arriving = Arriving::of(data, &process)?;
     let job =
-        Job { write, destination, shown: without_credentials(&location), progress: Progress::new(progress) };
+        Job { format, destination, shown: without_credentials(&location), progress: Progress::new(progress) };
     let written = py.detach(|| process.wait_detached(job.run(arriving), &mut Signals::new()));
-    let (written, files) = written?.map_err(|broken| broken.raised(py))?;
-    Ok((written.rows, written.bytes, written.row_groups, files))
+    written?.map_err(|broken| broken.raised(py))
 }
 
 /// A file that may be written; what a link points to is.
-fn one_file(py: Python<'_>, destination: Destination, location: &str) -> PyResult<Destination> {
+fn one_file(py: Python<'_>, destination: Destination, location: &str, or: &str) -> PyResult<Destination> {
     let wrong = |reason: &str| {
         let shown = without_credentials(location);
         Class::Config.error(py, format!("{shown} {reason}"))
     };
-    let is_folder = "is a folder: name a file in it, or give max_file_bytes or partition_by";
+    let is_folder = format!("is a folder: name a file in it{or}");
     match destination {
-        _ if location.ends_with('/') => Err(wrong(is_folder)),
-        Destination::Object { path, .. } if path.is_root() => Err(wrong(is_folder)),
+        _ if location.ends_with('/') => Err(wrong(&is_folder)),
+        Destination::Object { path, .. } if path.is_root() => Err(wrong(&is_folder)),
         Destination::File(path) => {
             let path = path.canonicalize().unwrap_or(path);
             match path.metadata() {
-                Ok(found) if found.is_dir() => Err(wrong(is_folder)),
-                Ok(found) if !found.is_file() => Err(wrong("is no file: Parquet goes into a file")),
+                Ok(found) if found.is_dir() => Err(wrong(&is_folder)),
+                Ok(found) if !found.is_file() => Err(wrong("is neither a file nor a folder: name a file")),
                 _ => Ok(Destination::File(path)),
             }
         }
@@ -67,68 +100,111 @@ fn one_file(py: Python<'_>, destination: Destination, location: &str) -> PyResul
     }
 }
 
+/// What is to be written, and how.
+enum Format {
+    Parquet(Box<ParquetFile>),
+    Orc(Box<OrcFile>),
+}
+
 struct Job {
-    write: WriteOptions,
+    format: Format,
     destination: Destination,
     /// What errors and results call the destination.
     shown: String,
     progress: Progress,
 }
 
-/// What is being written.
-enum Output {
-    File(Box<ParquetWriter>),
-    Folder(Box<ParquetDataset>),
-}
-
 impl Job {
-    async fn run(mut self, arriving: Arriving) -> Result<(Written, Vec<String>), Broken> {
+    async fn run(mut self, arriving: Arriving) -> Result<Written, Broken> {
         let Arriving { schema, mut batches } = arriving;
-        let sinks = Sinks::new(self.write.sink.clone());
-        let (overwrite, options) = (self.write.overwrite, self.write.parquet.clone());
-        let mut output = match &self.write.dataset {
-            None => {
-                let sink = sinks.open(&self.destination, overwrite).await.map_err(failed)?;
-                let writer = ParquetWriter::new(sink, &self.shown, schema, options).map_err(failed)?;
-                Output::File(Box::new(writer))
-            }
-            Some(dataset) => {
-                let set =
-                    FileSet::create(sinks, self.destination.clone(), overwrite).await.map_err(failed)?;
-                let set = ParquetDataset::new(set, &self.shown, schema, options, dataset).map_err(failed)?;
-                Output::Folder(Box::new(set))
-            }
-        };
+        let mut output = self.open(schema).await.map_err(failed)?;
         while let Some(batch) = batches.next().await.transpose().map_err(Broken::Failed)? {
-            match &mut output {
-                Output::File(writer) => writer.write(&batch).await.map_err(failed)?,
-                Output::Folder(dataset) => dataset.write(&batch).await.map_err(failed)?,
-            }
+            output.write(&batch).await.map_err(failed)?;
             if self.progress.is_due() {
-                let (rows, bytes) = match &output {
-                    Output::File(writer) => (writer.rows(), writer.bytes()),
-                    Output::Folder(dataset) => (dataset.rows(), dataset.bytes()),
-                };
+                let (rows, bytes) = output.so_far();
                 self.progress.tell(rows, bytes)?;
             }
         }
-        let (written, files) = match output {
-            Output::File(writer) => {
-                let written = writer.finish().await.map_err(failed)?;
-                (written, vec![self.shown.clone()])
-            }
-            Output::Folder(dataset) => {
-                let finished = dataset.finish().await.map_err(failed)?;
-                let folder = self.shown.trim_end_matches('/');
-                let files = finished.files.iter().map(|file| format!("{folder}/{file}"));
-                (finished.written, files.collect())
-            }
+        let written = output.finish(self.shown).await.map_err(failed)?;
+        self.progress.tell(written.0, written.1)?;
+        Ok(written)
+    }
+
+    async fn open(&mut self, schema: SchemaRef) -> Result<Output, Error> {
+        let place = match &self.format {
+            Format::Parquet(file) => &file.place,
+            Format::Orc(file) => &file.place,
         };
-        self.progress.tell(written.rows, written.bytes)?;
-        Ok((written, files))
+        let (sinks, overwrite) = (Sinks::new(place.sink.clone()), place.overwrite);
+        Ok(match &self.format {
+            Format::Parquet(file) => {
+                let options = file.options.clone();
+                match &file.dataset {
+                    None => {
+                        let sink = sinks.open(&self.destination, overwrite).await?;
+                        Output::Parquet(Box::new(ParquetWriter::new(sink, &self.shown, schema, options)?))
+                    }
+                    Some(dataset) => {
+                        let set = FileSet::create(sinks, self.destination.clone(), overwrite).await?;
+                        let set = ParquetDataset::new(set, &self.shown, schema, options, dataset)?;
+                        Output::Folder(Box::new(set))
+                    }
+                }
+            }
+            Format::Orc(file) => {
+                let sink = sinks.open(&self.destination, overwrite).await?;
+                Output::Orc(Box::new(OrcWriter::new(sink, &self.shown, schema, file.options.clone())?))
+            }
+        })
     }
 }
 
-fn failed(error: impl Into<Failure>) -> Broken {
+/// What is being written.
+enum Output {
+    Parquet(Box<ParquetWriter>),
+    Folder(Box<ParquetDataset>),
+    Orc(Box<OrcWriter>),
+}
+
+impl Output {
+    async fn write(&mut self, batch: &RecordBatch) -> Result<(), Error> {
+        match self {
+            Self::Parquet(writer) => writer.write(batch).await,
+            Self::Folder(dataset) => dataset.write(batch).await,
+            Self::Orc(writer) => writer.write(batch).await,
+        }
+    }
+
+    /// Rows and bytes.
+    fn so_far(&self) -> (u64, u64) {
+        match self {
+            Self::Parquet(writer) => (writer.rows(), writer.bytes()),
+            Self::Folder(dataset) => (dataset.rows(), dataset.bytes()),
+            Self::Orc(writer) => (writer.rows(), writer.bytes()),
+        }
+    }
+
+    /// `shown` is what the file or folder is called.
+    async fn finish(self, shown: String) -> Result<Written, Error> {
+        Ok(match self {
+            Self::Parquet(writer) => {
+                let written = writer.finish().await?;
+                (written.rows, written.bytes, written.row_groups, vec![shown])
+            }
+            Self::Orc(writer) => {
+                let written = writer.finish().await?;
+                (written.rows, written.bytes, written.stripes, vec![shown])
+            }
+            Self::Folder(dataset) => {
+                let finished = dataset.finish().await?;
+                let folder = shown.trim_end_matches('/');
+                let files = finished.files.iter().map(|file| format!("{folder}/{file}")).collect();
+                (finished.written.rows, finished.written.bytes, finished.written.row_groups, files)
+            }
+        })
+    }
+}
+
+fn failed(error: Error) -> Broken {
     Broken::Failed(error.into())
 }

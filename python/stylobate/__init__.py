@@ -1,4 +1,4 @@
-"""Scans of Parquet and ORC files on object storage, through a cache of decoded columns; and Parquet files, written.
+"""Scans of Parquet and ORC files on object storage, through a cache of decoded columns; and such files, written.
 
     >>> import stylobate as st
     >>> scan = st.scan("trips.parquet", columns=["city", "fare"], filter=st.col("fare") < 10)
@@ -9,8 +9,8 @@ A `Scan` is read by whatever reads Arrow streams: pyarrow, pandas, Polars, DuckD
 dictionary that the file stored them as, and filters run where the data is. What is read again comes from a
 `Cache`, which all scans of a process share unless they are given another.
 
-`write_parquet` writes whatever gives Arrow data, and keeps its dictionaries. `generate_tpch` and `generate_tpcds` make
-the tables of benchmarks, as files or as streams.
+`write_parquet` and `write_orc` write whatever gives Arrow data, and keep its dictionaries. `generate_tpch` and
+`generate_tpcds` make the tables of benchmarks, as files or as streams.
 
 `Node` is a storage node inside this process, `StylobateFileSystem` a file system for fsspec.
 """
@@ -49,6 +49,7 @@ from stylobate.errors import (
     UnsupportedError,
 )
 from stylobate.generate import Generated, GeneratedFile, generate_tpcds, generate_tpch
+from stylobate.orc import write_orc
 from stylobate.scan import Scan, col, scan
 from stylobate.write import Written, write_parquet
 
@@ -91,6 +92,7 @@ __all__ = [
     "inspect",
     "scan",
     "set_default_cache",
+    "write_orc",
     "write_parquet",
 ]
 

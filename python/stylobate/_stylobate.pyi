@@ -208,6 +208,13 @@ def generate(
 def inspect(
     path: str | os.PathLike[str], storage_options: dict[str, Any] | None = None, cache: Cache | None = None
 ) -> dict[str, Any]: ...
+def write_orc(
+    data: object,
+    path: str | os.PathLike[str],
+    given: dict[str, Any],
+    storage_options: dict[str, Any] | None = None,
+    progress: Callable[[int, int], object] | None = None,
+) -> tuple[int, int, int, list[str]]: ...
 def write_parquet(
     data: object,
     path: str | os.PathLike[str],

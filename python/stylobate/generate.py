@@ -60,7 +60,7 @@ def generate_tpch(
     tables: str | Sequence[str] | None = None,
     parts: int = 1,
     part: int | None = None,
-    format: Literal["parquet", "csv", "arrow"] = "parquet",
+    format: Literal["parquet", "orc", "csv", "arrow"] = "parquet",
     compression: str | None = None,
     row_group_rows: int | None = None,
     sink: Literal["auto", "thread", "io_uring", "io_uring_direct"] = "auto",
@@ -87,8 +87,8 @@ def generate_tpch(
         tables: Only these.
         parts: Cut each table into so many parts, with a file for each.
         part: Make only this part, from 1.
-        format: `"parquet"`, `"csv"` or `"arrow"` (Arrow IPC).
-        compression: Of Parquet: `"snappy"`, `"zstd(3)"` and so on; see `write_parquet`.
+        format: `"parquet"`, `"orc"`, `"csv"` or `"arrow"` (Arrow IPC).
+        compression: Of Parquet and ORC: `"snappy"`, `"zstd(3)"` and so on; see `write_parquet` and `write_orc`.
         row_group_rows: Of Parquet: rows of a row group at most. Default: 1,048,576.
         sink: How local files are written.
         durability: `"fsync"`: the files survive a loss of power; `"none"`: the end of the process.
@@ -132,7 +132,7 @@ def generate_tpcds(
     tables: str | Sequence[str] | None = None,
     parts: int = 1,
     part: int | None = None,
-    format: Literal["parquet", "csv", "arrow"] = "parquet",
+    format: Literal["parquet", "orc", "csv", "arrow"] = "parquet",
     compression: str | None = None,
     row_group_rows: int | None = None,
     sink: Literal["auto", "thread", "io_uring", "io_uring_direct"] = "auto",

@@ -36,7 +36,7 @@ SortedBy: TypeAlias = "Sequence[str | tuple[str, ...]]"
 
 @dataclass(frozen=True)
 class Written:
-    """What `write_parquet` wrote: `rows`, `bytes` and `row_groups` of all `files`, which are paths or URLs."""
+    """What was written: `rows`, `bytes` and `row_groups` of all `files`, which are paths or URLs."""
 
     rows: int
     bytes: int

@@ -76,8 +76,10 @@ fn neither_threads_nor_formats_change_what_is_in_the_files() {
     generate(folder.path(), &["--threads", "1"]);
     let expected = contents(&manifest(folder.path()));
     let lineitem = fs::read(folder.path().join("out/lineitem.parquet")).unwrap();
-    let others: [&[&str]; 4] = [
+    let others: [&[&str]; 6] = [
         &["--threads", "3"],
+        &["--format", "orc"],
+        &["--format", "orc", "--compression", "snappy"],
         &["--format", "csv"],
         &["--format", "arrow"],
         &["--compression", "zstd(3)", "--row-group-rows", "10000"],
@@ -169,7 +171,7 @@ fn a_run_goes_on_with_the_files_that_are_missing_or_damaged() {
 #[test]
 fn a_flipped_byte_or_a_missing_file_is_found() {
     let folder = temporary();
-    for format in ["parquet", "csv", "arrow"] {
+    for format in ["parquet", "orc", "csv", "arrow"] {
         generate(folder.path(), &["--format", format, "--tables", "orders,nation", "--force"]);
         let file = folder.path().join(format!("out/orders.{format}"));
         let mut bytes = fs::read(&file).unwrap();
@@ -203,6 +205,8 @@ fn what_cannot_be_is_one_line_and_nothing_is_written() {
     assert!(with(&["--tables", "zebra"]).contains("there are lineitem, orders"));
     assert!(with(&["--parts", "2", "--part", "3"]).contains("numbered from 1 to 2"));
     assert!(with(&["--format", "csv", "--compression", "snappy"]).contains("--format parquet"));
+    assert!(with(&["--format", "orc", "--compression", "brotli(1)"]).contains("zlib(0 to 9)"));
+    assert!(with(&["--format", "orc", "--row-group-rows", "100"]).contains("--format parquet"));
     assert_eq!(names(folder.path()), Vec::<String>::new());
     fails(folder.path(), 1, &["generate", "verify", "out"]);
 }

@@ -1,6 +1,7 @@
-//! Work that several threads share: each takes the next that nobody took.
+//! Work that several threads share: each takes the largest that nobody took, so that no large one is left for the end.
 
 use std::{
+    cmp::Reverse,
     collections::VecDeque,
     panic::{AssertUnwindSafe, catch_unwind},
     sync::Arc,
@@ -19,16 +20,18 @@ pub(crate) enum Failed<E> {
     Ended(String),
 }
 
-/// What becomes of all that is to be done, in its order. Must be used within a tokio runtime. Where this is dropped, or
-/// something goes wrong, nothing more is begun.
+/// What becomes of all that is to be done, in its order; `size` says what is large. Must be used within a tokio runtime.
+/// Where this is dropped, or something goes wrong, nothing more is begun.
 pub(crate) async fn side_by_side<T: Send + 'static, U: Send + 'static, E: Send + 'static>(
     threads: usize,
     work: Vec<T>,
+    size: impl Fn(&T) -> usize,
     run: impl Fn(T) -> Result<U, E> + Copy + Send + Sync + 'static,
 ) -> Result<Vec<U>, Failed<E>> {
     let count = work.len();
-    let queue: Arc<Mutex<VecDeque<(usize, T)>>> =
-        Arc::new(Mutex::new(work.into_iter().enumerate().collect()));
+    let mut work: Vec<(usize, T)> = work.into_iter().enumerate().collect();
+    work.sort_by_cached_key(|(_, item)| Reverse(size(item)));
+    let queue = Arc::new(Mutex::new(VecDeque::from(work)));
     let _end = EndOnDrop(queue.clone());
     let threads = (0..threads.min(count)).map(|_| {
         let queue = queue.clone();

@@ -11,10 +11,11 @@ const INLINE: usize = 12;
 
 /// Bytes of all rows of a batch.
 pub(crate) fn weight(batch: &RecordBatch) -> usize {
-    batch.columns().iter().map(of_array).sum()
+    batch.columns().iter().map(weight_of).sum()
 }
 
-fn of_array(array: &ArrayRef) -> usize {
+/// Bytes of all rows of an array.
+pub(crate) fn weight_of(array: &ArrayRef) -> usize {
     of(&array.to_data())
 }
 
@@ -102,11 +103,11 @@ mod tests {
         ];
         for (array, row) in arrays {
             for (start, count) in [(0, 10_000), (5_000, 1_000), (9_950, 50)] {
-                let (found, wanted) = (of_array(&array.slice(start, count)), row * count);
+                let (found, wanted) = (weight_of(&array.slice(start, count)), row * count);
                 let slack = wanted / 5 + 2_000;
                 assert!(found.abs_diff(wanted) <= slack, "{}: {found} for {wanted}", array.data_type());
             }
-            assert_eq!(of_array(&array.slice(7, 0)), 0);
+            assert_eq!(weight_of(&array.slice(7, 0)), 0);
         }
     }
 }

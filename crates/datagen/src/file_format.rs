@@ -3,7 +3,7 @@
 use std::{fmt, str::FromStr};
 
 use serde::{Deserialize, Serialize};
-use stylobate_columnar::Compression;
+use stylobate_columnar::{Compression, OrcCompression};
 
 /// How the files of a run are written.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize)]
@@ -17,6 +17,12 @@ pub enum FileFormat {
         compression: Compression,
         /// Rows of a row group at most.
         row_group_rows: usize,
+    },
+    /// ORC; strings that repeat are dictionaries, and times of day are strings.
+    Orc {
+        /// How streams are compressed.
+        #[serde(with = "as_text")]
+        compression: OrcCompression,
     },
     /// Comma-separated values with a header; a null is an empty field, an empty string is `""`.
     Csv,
@@ -32,6 +38,7 @@ impl FileFormat {
     pub fn extension(self) -> &'static str {
         match self {
             Self::Parquet { .. } => "parquet",
+            Self::Orc { .. } => "orc",
             Self::Csv => "csv",
             Self::Arrow => "arrow",
         }

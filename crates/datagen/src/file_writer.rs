@@ -10,7 +10,9 @@ use arrow::{
 };
 use async_trait::async_trait;
 use parking_lot::Mutex;
-use stylobate_columnar::{ColumnOptions, CsvEncoder, DictionaryEncoding, ParquetOptions, ParquetWriter};
+use stylobate_columnar::{
+    ColumnOptions, CsvEncoder, DictionaryEncoding, OrcOptions, OrcWriter, ParquetOptions, ParquetWriter,
+};
 use stylobate_storage::{ByteSize, Result as StorageResult, Sealed, Sink};
 
 use crate::{
@@ -19,7 +21,7 @@ use crate::{
     output::{Digest, Digesting},
 };
 
-/// Memory of the encoder of a Parquet file: it ends row groups early rather than take more.
+/// Memory of the encoder of a Parquet or ORC file: it ends row groups and stripes early rather than take more.
 const MEMORY: ByteSize = ByteSize::mib(160);
 
 /// A chunk, ready to be written.
@@ -37,7 +39,7 @@ enum Content {
 pub(crate) struct Preparer {
     table: Table,
     format: FileFormat,
-    /// What is written, if it differs from what is made.
+    /// What the file has.
     written: SchemaRef,
     sums: Checksums,
 }
@@ -51,6 +53,7 @@ pub(crate) struct FileWriter {
 
 enum Encoder {
     Parquet(Box<ParquetWriter>),
+    Orc(Box<OrcWriter>),
     Csv(Box<dyn Sink>),
     Arrow { ipc: Box<IpcWriter<Vec<u8>>>, sink: Box<dyn Sink> },
 }
@@ -60,17 +63,25 @@ impl FileFormat {
     pub(crate) fn representation(self) -> Representation {
         match self {
             Self::Parquet { .. } => Representation::Parquet,
-            Self::Csv | Self::Arrow => Representation::Stream,
+            Self::Orc { .. } | Self::Csv | Self::Arrow => Representation::Stream,
         }
     }
 
     /// Prepares chunks of a table with these columns.
     pub(crate) fn preparer(self, table: Table, schema: &SchemaRef) -> Preparer {
-        let written = match self {
-            Self::Parquet { .. } | Self::Csv => schema.clone(),
-            Self::Arrow => portable(schema),
+        Preparer { table, format: self, written: self.written(schema), sums: Checksums::default() }
+    }
+
+    /// The columns that a file has.
+    pub(crate) fn written(self, schema: &SchemaRef) -> SchemaRef {
+        let change: fn(&DataType) -> DataType = match self {
+            Self::Parquet { .. } | Self::Csv => return schema.clone(),
+            Self::Orc { .. } => without_times,
+            Self::Arrow => portable,
         };
-        Preparer { table, format: self, written, sums: Checksums::default() }
+        let fields = schema.fields().iter();
+        let fields = fields.map(|field| Field::clone(field).with_data_type(change(field.data_type())));
+        Arc::new(Schema::new(fields.collect::<Vec<_>>()))
     }
 }
 
@@ -87,8 +98,8 @@ impl Preparer {
                 batches.iter().try_for_each(|batch| encoder.write(batch))?;
                 Content::Text(encoder.into_inner())
             }
-            FileFormat::Arrow => {
-                let batches = batches.iter().map(|batch| with_types(batch, &self.written));
+            FileFormat::Orc { .. } | FileFormat::Arrow => {
+                let batches = batches.into_iter().map(|batch| with_types(batch, &self.written));
                 Content::Batches(batches.collect::<Result<_>>()?)
             }
         };
@@ -121,12 +132,21 @@ impl FileWriter {
                 }
                 Encoder::Parquet(Box::new(ParquetWriter::new(sink, name.clone(), schema.clone(), options)?))
             }
+            FileFormat::Orc { compression } => {
+                let options = OrcOptions::default()
+                    .with_compression(compression)
+                    .with_memory(MEMORY)
+                    .with_threads(threads);
+                let schema = format.written(schema);
+                Encoder::Orc(Box::new(OrcWriter::new(sink, name.clone(), schema, options)?))
+            }
             FileFormat::Csv => {
                 sink.write(&CsvEncoder::new(Vec::new(), schema)?.into_inner()).await?;
                 Encoder::Csv(sink)
             }
             FileFormat::Arrow => {
-                let ipc = IpcWriter::try_new(Vec::new(), &portable(schema)).map_err(Error::arrow(&name))?;
+                let schema = format.written(schema);
+                let ipc = IpcWriter::try_new(Vec::new(), &schema).map_err(Error::arrow(&name))?;
                 Encoder::Arrow { ipc: Box::new(ipc), sink }
             }
         };
@@ -137,6 +157,11 @@ impl FileWriter {
     pub(crate) async fn write(&mut self, chunk: Prepared) -> Result<()> {
         match (&mut self.encoder, chunk.content) {
             (Encoder::Parquet(writer), Content::Batches(batches)) => {
+                for batch in batches {
+                    writer.write(&batch).await?;
+                }
+            }
+            (Encoder::Orc(writer), Content::Batches(batches)) => {
                 for batch in batches {
                     writer.write(&batch).await?;
                 }
@@ -159,6 +184,7 @@ impl FileWriter {
     pub(crate) fn bytes(&self) -> u64 {
         match &self.encoder {
             Encoder::Parquet(writer) => writer.bytes(),
+            Encoder::Orc(writer) => writer.bytes(),
             Encoder::Csv(sink) | Encoder::Arrow { sink, .. } => sink.position(),
         }
     }
@@ -167,6 +193,9 @@ impl FileWriter {
     pub(crate) async fn finish(self) -> Result<Digest> {
         match self.encoder {
             Encoder::Parquet(writer) => {
+                writer.finish().await?;
+            }
+            Encoder::Orc(writer) => {
                 writer.finish().await?;
             }
             Encoder::Csv(sink) => {
@@ -209,18 +238,26 @@ fn never_repeats(field: &Field) -> bool {
     )
 }
 
-/// The columns with plain strings in place of views and dictionaries, which few readers of Arrow files take.
-fn portable(schema: &SchemaRef) -> SchemaRef {
-    let plain = |data_type: &DataType| match data_type {
+/// Plain strings in place of views and dictionaries, which few readers of Arrow files take.
+fn portable(data_type: &DataType) -> DataType {
+    match data_type {
         DataType::Utf8View | DataType::Dictionary(..) => DataType::Utf8,
         other => other.clone(),
-    };
-    let fields = schema.fields().iter();
-    let fields = fields.map(|field| Field::clone(field).with_data_type(plain(field.data_type())));
-    Arc::new(Schema::new(fields.collect::<Vec<_>>()))
+    }
 }
 
-fn with_types(batch: &RecordBatch, schema: &SchemaRef) -> Result<RecordBatch> {
+/// Strings in place of times of day, which ORC does not have.
+fn without_times(data_type: &DataType) -> DataType {
+    match data_type {
+        DataType::Time32(_) | DataType::Time64(_) => DataType::Utf8,
+        other => other.clone(),
+    }
+}
+
+fn with_types(batch: RecordBatch, schema: &SchemaRef) -> Result<RecordBatch> {
+    if batch.schema_ref() == schema {
+        return Ok(batch);
+    }
     let columns = batch.columns().iter().zip(schema.fields());
     let columns = columns.map(|(column, field)| cast(column, field.data_type()));
     let columns = columns.collect::<Result<_, _>>().map_err(Error::arrow("strings"))?;

@@ -10,6 +10,9 @@ use std::{
 
 use parking_lot::{Condvar, Mutex};
 
+/// Pieces that may be under way or wait, for each thread.
+const AHEAD: usize = 4;
+
 /// Does the piece of work of this number.
 pub(crate) type Work<T> = Box<dyn FnMut(usize) -> Result<T, String> + Send>;
 
@@ -57,7 +60,7 @@ impl<T: Send + 'static> Ordered<T> {
             done: Condvar::new(),
             taken: Condvar::new(),
             count,
-            ahead: threads + 2,
+            ahead: AHEAD * threads,
         });
         for _ in 0..threads {
             let (shared, work) = (shared.clone(), worker());
@@ -189,6 +192,6 @@ mod tests {
         });
         ordered.next().unwrap().unwrap();
         thread::sleep(Duration::from_millis(50));
-        assert!(*begun.lock() <= 6);
+        assert!(*begun.lock() <= 1 + 2 * AHEAD);
     }
 }

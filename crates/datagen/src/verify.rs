@@ -125,9 +125,9 @@ impl Reading<'_> {
 
     /// The checksums of what the file holds.
     async fn sums(&self) -> Result<Checksums> {
-        let schema = self.table.schema(self.run.scale);
+        let schema = self.run.format.written(&self.table.schema(self.run.scale));
         match self.run.format {
-            FileFormat::Parquet { .. } => self.scanned(&schema).await,
+            FileFormat::Parquet { .. } | FileFormat::Orc { .. } => self.scanned(&schema).await,
             FileFormat::Csv => {
                 self.read(move |input, sums| read_csv(input, &schema, |batch| sums.add(batch))).await
             }

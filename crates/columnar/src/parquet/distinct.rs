@@ -14,6 +14,8 @@ use crate::prefetch::prefetch;
 
 /// Values looked up together.
 const BATCH: usize = 128;
+/// Bytes that room is made for at a time.
+const MOST_RESERVED: usize = 32 << 20;
 /// Bytes of a line of the processor's cache.
 const LINE: usize = 64;
 /// Places of a bucket.
@@ -193,9 +195,17 @@ impl Distinct {
         self.bytes.len()
     }
 
+    /// Makes room for more values of so many bytes in all. What is not used then costs address space only.
+    pub(super) fn reserve(&mut self, values: usize, bytes: usize) {
+        self.bytes.reserve((bytes + bytes / 8).min(MOST_RESERVED));
+        self.spans.reserve(values.min(MOST_RESERVED / size_of::<(u32, u32)>()));
+    }
+
     /// Bytes in memory.
     pub(super) fn memory(&self) -> usize {
-        self.bytes.capacity() + self.spans.capacity() * 8 + self.table.buckets.len() * size_of::<Bucket>()
+        self.bytes.len()
+            + self.spans.len() * size_of::<(u32, u32)>()
+            + self.table.buckets.len() * size_of::<Bucket>()
     }
 
     /// Hands out the codes of the `count` values in `page`, some at a time and in order.
@@ -203,9 +213,25 @@ impl Distinct {
         &mut self,
         page: &[u8],
         count: usize,
+        append: impl FnMut(&[u32]),
+    ) -> Result<(), String> {
+        let (mut rest, layout) = (page, self.layout);
+        let next = || {
+            let (value, behind) = layout.split(rest).ok_or("a page of values ends early")?;
+            rest = behind;
+            Ok(value)
+        };
+        self.append_each(count, next, append)
+    }
+
+    /// The same with `count` values that come one after another.
+    #[inline(always)]
+    pub(super) fn append_each<'v>(
+        &mut self,
+        count: usize,
+        mut next: impl FnMut() -> Result<&'v [u8], String>,
         mut append: impl FnMut(&[u32]),
     ) -> Result<(), String> {
-        let mut rest = page;
         let mut left = count;
         let mut values = [([].as_slice(), 0); BATCH];
         let mut near = [Known::default(); BATCH];
@@ -213,12 +239,11 @@ impl Distinct {
         while left > 0 {
             let together = left.min(BATCH);
             left -= together;
-            for next in values.iter_mut().take(together) {
-                let (value, behind) = self.layout.split(rest).ok_or("a page of values ends early")?;
-                rest = behind;
+            for place in values.iter_mut().take(together) {
+                let value = next()?;
                 let hash = self.hash(value);
                 prefetch(&self.table.buckets, self.table.home(hash));
-                *next = (value, hash);
+                *place = (value, hash);
             }
             let values = values.iter().take(together);
             for (near, (_, hash)) in near.iter_mut().zip(values.clone()) {

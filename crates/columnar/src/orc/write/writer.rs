@@ -20,7 +20,7 @@ use super::{
 use crate::{
     Error, Result, promised,
     side_by_side::{Failed, side_by_side},
-    weight::weight,
+    weight::{weight, weight_of},
 };
 
 /// Bytes of arrays that are encoded at a time: enough that threads need not meet often.
@@ -215,7 +215,8 @@ impl OrcWriter {
         let encode = |(mut column, arrays): (TopColumn, Vec<ArrayRef>)| {
             arrays.iter().try_for_each(|array| column.write(array)).map(|()| column)
         };
-        let encoded = side_by_side(self.options.threads, work.collect(), encode).await;
+        let size = |(_, arrays): &(TopColumn, Vec<ArrayRef>)| arrays.iter().map(weight_of).sum();
+        let encoded = side_by_side(self.options.threads, work.collect(), size, encode).await;
         self.columns = encoded.map_err(|failed| self.failed(failed))?;
         Ok(())
     }
@@ -228,7 +229,7 @@ impl OrcWriter {
         }
         let columns = std::mem::take(&mut self.columns);
         let end = |mut column: TopColumn| column.end_stripe().map(|encoded| (column, encoded));
-        let ended = side_by_side(self.options.threads, columns, end).await;
+        let ended = side_by_side(self.options.threads, columns, TopColumn::memory, end).await;
         let ended: Vec<(TopColumn, Vec<EncodedColumn>)> = ended.map_err(|failed| self.failed(failed))?;
         let mut encoded = Vec::new();
         for (column, columns) in ended {

@@ -15,6 +15,9 @@ use parquet::{
 use super::{column_options::StatisticsLevel, order::Order};
 use crate::parquet::distinct::Distinct;
 
+/// Bits of a word.
+const WORD: usize = u64::BITS as usize;
+
 /// The codes of the least and the greatest value.
 #[derive(Clone, Copy, Debug)]
 pub(super) struct PageBounds {
@@ -28,9 +31,8 @@ pub(super) struct ChunkBounds {
     physical: PhysicalType,
     /// For each code.
     keys: Vec<u64>,
-    /// The page in which each code was seen last, from 1.
-    seen: Vec<u32>,
-    page: u32,
+    /// A bit for each code.
+    occur: Vec<u64>,
     index: ColumnIndexBuilder,
     chunk: Option<PageBounds>,
     last: Option<PageBounds>,
@@ -46,8 +48,7 @@ impl ChunkBounds {
             order,
             physical,
             keys: Vec::new(),
-            seen: Vec::new(),
-            page: 0,
+            occur: Vec::new(),
             index: ColumnIndexBuilder::new(physical),
             chunk: None,
             last: None,
@@ -62,7 +63,6 @@ impl ChunkBounds {
         if self.order != Order::None {
             let new = self.keys.len()..distinct.len();
             self.keys.extend(new.map(|code| self.order.key(distinct.value(code as u32))));
-            self.seen.resize(self.keys.len(), 0);
         }
     }
 
@@ -71,32 +71,42 @@ impl ChunkBounds {
         if self.order == Order::None {
             return None;
         }
-        self.page += 1;
-        let key_of = |keys: &[u64], code: u32| keys.get(code as usize).copied().unwrap_or(0);
-        let first = codes.iter().find(|code| !self.order.is_unbounded(key_of(&self.keys, **code)));
-        self.is_unbounded |= first.is_none() && !codes.is_empty();
-        let first = *first?;
-        let (mut min, mut max) = (first, first);
-        let mut min_key = key_of(&self.keys, first);
-        let mut max_key = min_key;
+        // Which codes occur takes a bit each, which stay at hand while keys would not: those are read in their order.
+        self.occur.resize(self.keys.len().div_ceil(WORD), 0);
         for code in codes {
-            let Some(seen) = self.seen.get_mut(*code as usize) else { continue };
-            if *seen == self.page {
-                continue;
-            }
-            *seen = self.page;
-            let key = key_of(&self.keys, *code);
-            if self.order.is_unbounded(key) {
-                continue;
-            }
-            if key <= min_key && (key < min_key || self.is_less(distinct, *code, min)) {
-                (min, min_key) = (*code, key);
-            }
-            if key >= max_key && (key > max_key || self.is_less(distinct, max, *code)) {
-                (max, max_key) = (*code, key);
+            if let Some(word) = self.occur.get_mut(*code as usize / WORD) {
+                *word |= 1 << (*code as usize % WORD);
             }
         }
-        Some(PageBounds { min, max })
+        let mut bounds: Option<(PageBounds, u64, u64)> = None;
+        for (at, word) in self.occur.iter().enumerate() {
+            let mut word = *word;
+            while word != 0 {
+                let code = (at * WORD) as u32 + word.trailing_zeros();
+                word &= word - 1;
+                let key = self.key(code);
+                if self.order.is_unbounded(key) {
+                    continue;
+                }
+                let Some((bounds, min, max)) = &mut bounds else {
+                    bounds = Some((PageBounds { min: code, max: code }, key, key));
+                    continue;
+                };
+                if key <= *min && (key < *min || self.is_less(distinct, code, bounds.min)) {
+                    (bounds.min, *min) = (code, key);
+                }
+                if key >= *max && (key > *max || self.is_less(distinct, bounds.max, code)) {
+                    (bounds.max, *max) = (code, key);
+                }
+            }
+        }
+        self.occur.fill(0);
+        self.is_unbounded |= bounds.is_none() && !codes.is_empty();
+        bounds.map(|(bounds, ..)| bounds)
+    }
+
+    fn key(&self, code: u32) -> u64 {
+        self.keys.get(code as usize).copied().unwrap_or(0)
     }
 
     fn is_less(&self, distinct: &Distinct, a: u32, b: u32) -> bool {

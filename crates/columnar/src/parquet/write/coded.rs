@@ -14,7 +14,7 @@ use arrow::{
 };
 use bytes::Bytes;
 use parquet::{
-    basic::{Encoding, PageType},
+    basic::{Encoding, PageType, Type as PhysicalType},
     bloom_filter::Sbbf,
     compression::{Codec, CodecOptionsBuilder, create_codec},
     file::metadata::{ColumnChunkMetaData, OffsetIndexBuilder, PageEncodingStats},
@@ -30,12 +30,10 @@ use super::{
     page::{self, Kind},
     plain,
 };
-use crate::parquet::distinct::Distinct;
+use crate::{parquet::distinct::Distinct, weight::weight_of};
 
 /// Stands in a map for a value that did not occur yet.
 const UNKNOWN: u32 = u32::MAX;
-/// Stands in a map for a value that is null.
-const NULL: u32 = u32::MAX - 1;
 /// A page is filled in so many pieces.
 const PIECES: usize = 8;
 /// Bytes of a dictionary after which no rows should be added: a page has 2 GiB at most.
@@ -50,6 +48,8 @@ pub(super) struct Coded {
     /// The values of the arrays that come now, and the file's code of each.
     current: Option<ArrayRef>,
     map: Vec<u32>,
+    /// Keys of values that occur for the first time.
+    fresh: Vec<u64>,
     page: Filling,
     pages: Vec<Bytes>,
     offsets: OffsetIndexBuilder,
@@ -103,6 +103,7 @@ impl Coded {
             plan,
             current: None,
             map: Vec::new(),
+            fresh: Vec::new(),
             page: Filling::default(),
             pages: Vec::new(),
             offsets: OffsetIndexBuilder::new(),
@@ -172,6 +173,7 @@ impl Coded {
         if !same {
             self.map.clear();
             self.map.resize(values.len(), UNKNOWN);
+            self.distinct.reserve(values.len(), weight_of(values));
         }
         self.current = Some(values.clone());
     }
@@ -217,45 +219,66 @@ impl Coded {
         self.plan.page_rows.min(self.plan.page_bytes.saturating_mul(8) / bits.max(1)).max(1)
     }
 
-    /// Adds rows that all have a value.
+    /// Adds rows that all have a value. What occurs for the first time has the next code, unless the file has the value
+    /// from another dictionary, or from another place in this one.
     fn fill<K: ArrowNativeType>(&mut self, keys: &[K]) -> Result<(), String> {
+        let known = self.distinct.len() as u32;
         let before = self.page.codes.len();
-        loop {
-            let map = &self.map;
-            let codes = keys.iter().map(|key| map.get(key.as_usize()).copied().unwrap_or(UNKNOWN));
-            self.page.codes.extend(codes);
-            let added = self.page.codes.get(before..).unwrap_or_default();
-            if added.iter().fold(0, |most, code| most.max(*code)) < NULL {
-                self.page.push_valid(keys.len());
-                return Ok(());
+        let (map, fresh) = (&mut self.map, &mut self.fresh);
+        fresh.clear();
+        let mut is_beyond = false;
+        self.page.codes.extend(keys.iter().map(|key| match map.get_mut(key.as_usize()) {
+            Some(code) => {
+                if *code == UNKNOWN {
+                    *code = known + fresh.len() as u32;
+                    fresh.push(key.as_usize() as u64);
+                }
+                *code
             }
-            self.page.codes.truncate(before);
-            self.learn(keys)?;
+            None => {
+                is_beyond = true;
+                UNKNOWN
+            }
+        }));
+        if is_beyond {
+            return Err("a code beyond its dictionary".to_owned());
         }
+        if !self.fresh.is_empty() {
+            self.learn(known, before)?;
+        }
+        self.page.push_valid(keys.len());
+        Ok(())
     }
 
-    /// Gives codes to the values that occur for the first time.
-    fn learn<K: ArrowNativeType>(&mut self, keys: &[K]) -> Result<(), String> {
-        let mut fresh: Vec<u64> = Vec::new();
-        for key in keys {
-            let place = self.map.get_mut(key.as_usize()).ok_or("a code beyond its dictionary")?;
-            if *place == UNKNOWN {
-                *place = NULL;
-                fresh.push(key.as_usize() as u64);
-            }
-        }
+    /// Looks at values that occur for the first time, and mends the codes of those that the file has already.
+    fn learn(&mut self, known: u32, before: usize) -> Result<(), String> {
         let Some(values) = &self.current else { return Ok(()) };
-        let fresh = UInt64Array::from(fresh);
-        let taken = take(values, &fresh, None).map_err(|error| error.to_string())?;
-        let plain = plain::values(&taken, &self.descriptor)?;
-        let mut codes: Vec<u32> = Vec::with_capacity(taken.len());
-        self.distinct.append(&plain, taken.len(), |some| codes.extend_from_slice(some))?;
-        for (key, code) in fresh.values().iter().zip(codes) {
-            if let Some(place) = self.map.get_mut(*key as usize) {
-                *place = code;
+        let mut codes: Vec<u32> = Vec::with_capacity(self.fresh.len());
+        let append = |some: &[u32]| codes.extend_from_slice(some);
+        match values.as_string_opt::<i32>() {
+            Some(texts) if self.descriptor.physical_type() == PhysicalType::BYTE_ARRAY => {
+                let mut fresh = self.fresh.iter().map(|key| texts.value(*key as usize).as_bytes());
+                let next = || fresh.next().ok_or_else(String::new);
+                self.distinct.append_each(self.fresh.len(), next, append)?;
+            }
+            _ => {
+                let fresh = UInt64Array::from(self.fresh.clone());
+                let taken = take(values, &fresh, None).map_err(|error| error.to_string())?;
+                self.distinct.append(&plain::values(&taken, &self.descriptor)?, taken.len(), append)?;
             }
         }
         self.bounds.learn(&self.distinct);
+        if codes.iter().zip(known..).any(|(code, given)| *code != given) {
+            for (key, code) in self.fresh.iter().zip(&codes) {
+                if let Some(place) = self.map.get_mut(*key as usize) {
+                    *place = *code;
+                }
+            }
+            for given in self.page.codes.iter_mut().skip(before) {
+                let code = given.checked_sub(known).and_then(|at| codes.get(at as usize));
+                *given = code.copied().unwrap_or(*given);
+            }
+        }
         Ok(())
     }
 

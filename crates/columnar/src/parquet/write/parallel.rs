@@ -9,13 +9,14 @@ pub(super) type Failed = (Option<String>, String);
 
 const GAVE_UP: &str = "the encoder gave up";
 
-/// What becomes of all that is to be done, in its order. Dropped, it ends when what is being done is done.
+/// What becomes of all that is to be done, in its order; `size` says what is large. Dropped, it ends when what is being done is done.
 pub(super) async fn in_parallel<T: Send + 'static, U: Send + 'static>(
     threads: usize,
     work: Vec<T>,
+    size: impl Fn(&T) -> usize,
     run: impl Fn(T) -> Result<U, Failed> + Copy + Send + Sync + 'static,
 ) -> Result<Vec<U>, Failed> {
-    side_by_side(threads, work, run).await.map_err(|failed| match failed {
+    side_by_side(threads, work, size, run).await.map_err(|failed| match failed {
         side_by_side::Failed::Wrong(failed) => failed,
         side_by_side::Failed::Panicked => (None, GAVE_UP.to_owned()),
         side_by_side::Failed::Ended(reason) => (None, reason),

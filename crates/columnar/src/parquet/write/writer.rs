@@ -19,7 +19,10 @@ use super::{
     options::ParquetOptions,
     parallel::{guarded, in_parallel},
 };
-use crate::{Error, Result, promised, weight::weight};
+use crate::{
+    Error, Result, promised,
+    weight::{weight, weight_of},
+};
 
 const MAGIC: &[u8; 4] = b"PAR1";
 /// Bytes of arrays that are encoded at a time: enough that threads need not meet often.
@@ -267,7 +270,8 @@ impl ParquetWriter {
             let written = arrays.iter().try_for_each(|array| column.write(array));
             written.map_err(|reason| (Some(column.name().to_owned()), reason)).map(|()| column)
         };
-        let encoded = in_parallel(self.options.threads, work.collect(), encode).await;
+        let size = |(_, arrays): &(Column, Vec<ArrayRef>)| arrays.iter().map(weight_of).sum();
+        let encoded = in_parallel(self.options.threads, work.collect(), size, encode).await;
         self.columns = encoded.map_err(|(column, reason)| self.unwritable(column.as_deref(), reason))?;
         Ok(())
     }
@@ -282,7 +286,7 @@ impl ParquetWriter {
             let name = column.name().to_owned();
             column.finish().map_err(|reason| (Some(name), reason))
         };
-        let finished = in_parallel(self.options.threads, columns, finish).await;
+        let finished = in_parallel(self.options.threads, columns, Column::memory, finish).await;
         let chunks: Vec<Vec<EncodedChunk>> =
             finished.map_err(|(column, reason)| self.unwritable(column.as_deref(), reason))?;
         if self.sink.position() == 0 {

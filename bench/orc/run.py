@@ -1,0 +1,174 @@
+#!/usr/bin/env python3
+"""`make bench-orc`: ORC files, written and read beside pyarrow, in one run on one machine.
+
+The rows are those of TPC-H lineitem, out of memory or straight out of the generator. Nobody waits for the disk. Figures
+are medians of rounds in turns, ratios are of medians. pyarrow writes with one thread; it takes neither dictionaries nor
+views, so it gets plain strings, with the dictionary threshold that suits it best of those that are tried.
+"""
+
+from __future__ import annotations
+
+import argparse
+import json
+import os
+import shutil
+import statistics
+import sys
+import time
+from collections.abc import Callable
+from pathlib import Path
+
+import pyarrow as pa
+import pyarrow.orc
+import stylobate as st
+
+ROOT = Path(__file__).resolve().parents[2]
+CODECS = ["snappy", "zstd"]
+THRESHOLDS = [0.0, 0.2, 0.8]
+
+
+def main() -> int:
+    arguments = parse()
+    folder = arguments.data
+    shutil.rmtree(folder, ignore_errors=True)
+    folder.mkdir(parents=True)
+    print(f"pyarrow {pa.__version__}, cpus {os.cpu_count()}\n")
+    coded = pa.table(st.generate_tpch(arguments.scale, tables="lineitem")["lineitem"])
+    dense = coded.cast(pa.schema([field.with_type(plain(field.type)) for field in coded.schema]))
+    report = {}
+    parts = {"write": write, "generate": generate, "read": read}
+    for name, part in parts.items():
+        if not arguments.only or name in arguments.only:
+            report[name] = part(arguments, folder, dense, coded)
+            print()
+    if arguments.json:
+        arguments.json.write_text(json.dumps(report, indent=1))
+    shutil.rmtree(folder)
+    return 0
+
+
+def parse() -> argparse.Namespace:
+    target = Path(os.environ.get("CARGO_TARGET_DIR", ROOT / "target"))
+    parser = argparse.ArgumentParser(description=__doc__.splitlines()[0])
+    parser.add_argument("--rounds", type=int, default=5)
+    parser.add_argument("--scale", type=float, default=1)
+    parser.add_argument("--only", nargs="*", choices=["write", "generate", "read"])
+    parser.add_argument("--json", type=Path, metavar="FILE", help="write all figures as JSON")
+    parser.add_argument("--data", type=Path, default=target / "bench-orc", help="a folder for files; emptied first")
+    return parser.parse_args()
+
+
+def plain(type_: pa.DataType) -> pa.DataType:
+    """Without dictionaries and views."""
+    return pa.string() if pa.types.is_dictionary(type_) or type_ == pa.string_view() else type_
+
+
+def write(arguments, folder: Path, dense: pa.Table, coded: pa.Table) -> list[dict]:
+    """A table out of memory."""
+    rows = []
+    for codec in CODECS:
+        runs = {
+            "plain strings, 1 thread": ours(folder, dense, codec, 1),
+            "plain strings, 2 threads": ours(folder, dense, codec, 2),
+            "dictionaries, 1 thread": ours(folder, coded, codec, 1),
+            "dictionaries, 2 threads": ours(folder, coded, codec, 2),
+            **{f"pyarrow, threshold {at}": theirs(folder, dense, codec, at) for at in THRESHOLDS},
+        }
+        seconds = in_turns(arguments.rounds, runs)
+        sizes = {name: (folder / file_name(name)).stat().st_size for name in runs}
+        best = min(seconds[name] for name in runs if name.startswith("pyarrow"))
+        print(f"{codec + ', seconds and MB':<34}{'seconds':>9}{'rows/s':>14}{'MB':>8}{'pyarrow best / this':>22}")
+        for name, took in seconds.items():
+            rate = f"{dense.num_rows / took:,.0f}"
+            print(f"{name:<34}{took:>9.2f}{rate:>14}{sizes[name] / 1e6:>8.1f}{best / took:>21.2f}x")
+            rows.append({"codec": codec, "name": name, "seconds": took, "bytes": sizes[name], "ratio": best / took})
+        print()
+    return rows
+
+
+def file_name(name: str) -> str:
+    return name.replace(",", "").replace(" ", "-") + ".orc"
+
+
+def ours(folder: Path, table: pa.Table, codec: str, threads: int) -> Callable[[str], object]:
+    return lambda name: st.write_orc(
+        table, folder / file_name(name), compression=codec, threads=threads, durability="none"
+    )
+
+
+def theirs(folder: Path, table: pa.Table, codec: str, threshold: float) -> Callable[[str], object]:
+    return lambda name: pa.orc.write_table(
+        table, folder / file_name(name), compression=codec, dictionary_key_size_threshold=threshold
+    )
+
+
+def generate(arguments, folder: Path, dense: pa.Table, _: pa.Table) -> dict:
+    """From the generator into a file."""
+
+    def pyarrow(_: str) -> None:
+        with pa.orc.ORCWriter(folder / "pyarrow.orc", compression="snappy") as writer:
+            stream = pa.RecordBatchReader.from_stream(st.generate_tpch(arguments.scale, tables="lineitem")["lineitem"])
+            for batch in stream:
+                writer.write(pa.Table.from_batches([batch]).cast(dense.schema))
+
+    def stylobate(_: str) -> None:
+        st.generate_tpch(
+            arguments.scale, folder / "tpch", tables="lineitem", format="orc", compression="snappy",
+            durability="none", overwrite=True,
+        )
+
+    seconds = in_turns(arguments.rounds, {"stylobate": stylobate, "pyarrow": pyarrow})
+    for name, took in seconds.items():
+        ratio = seconds["pyarrow"] / took
+        print(f"generate and write, {name:<14}{took:>9.2f} s{dense.num_rows / took:>14,.0f} rows/s{ratio:>7.2f}x")
+    return seconds
+
+
+def read(arguments, folder: Path, dense: pa.Table, coded: pa.Table) -> list[dict]:
+    """All rows of a file into memory, without anything kept between reads."""
+    rows = []
+    for codec in CODECS:
+        for writer in ("stylobate", "pyarrow"):
+            path = folder / f"{writer}-{codec}.orc"
+            if writer == "stylobate":
+                st.write_orc(coded, path, compression=codec)
+            else:
+                pa.orc.write_table(dense, path, compression=codec, dictionary_key_size_threshold=0.8)
+            time.sleep(2.5)  # What is younger has no version that could be trusted.
+            runs = {
+                "scan, dense": scanned(path, False),
+                "scan, dictionaries kept": scanned(path, "auto"),
+                "pyarrow": lambda _, path=path: pa.orc.read_table(path),
+            }
+            seconds = in_turns(arguments.rounds, runs)
+            print(f"{f'{codec}, written by {writer}':<34}{'seconds':>9}{'rows/s':>14}{'pyarrow / this':>18}")
+            for name, took in seconds.items():
+                ratio = seconds["pyarrow"] / took
+                print(f"{name:<34}{took:>9.2f}{dense.num_rows / took:>14,.0f}{ratio:>17.2f}x")
+                rows.append({"codec": codec, "writer": writer, "name": name, "seconds": took, "ratio": ratio})
+            print()
+    return rows
+
+
+def scanned(path: Path, dictionary: object) -> Callable[[str], object]:
+    def run(_: str) -> None:
+        with st.Cache(memory=0) as cache:
+            for _batch in st.scan(path, cache=cache, dictionary=dictionary).batches():
+                pass
+
+    return run
+
+
+def in_turns(rounds: int, runs: dict[str, Callable[[str], object]]) -> dict[str, float]:
+    """The medians of so many rounds, in each of which all have their turn; the first round is for warming."""
+    times: dict[str, list[float]] = {name: [] for name in runs}
+    for _ in range(rounds + 1):
+        for name, run in runs.items():
+            start = time.perf_counter()
+            run(name)
+            times[name].append(time.perf_counter() - start)
+    return {name: statistics.median(taken[1:]) for name, taken in times.items()}
+
+
+if __name__ == "__main__":
+    sys.exit(main())

@@ -1,0 +1,114 @@
+"""`write_orc`, which writes Arrow data to ORC files."""
+
+from __future__ import annotations
+
+import os
+from collections.abc import Callable, Mapping, Sequence
+from typing import Any, Literal
+
+from stylobate import _stylobate
+from stylobate.scan import Path
+from stylobate.write import Data, Written, local, names, one_of, spread
+
+__all__ = ["write_orc"]
+
+
+def write_orc(
+    data: Data,
+    path: Path,
+    *,
+    compression: str | None = "zstd(3)",
+    dictionary: bool | float | Sequence[str] | Mapping[str, bool | float] = 0.8,
+    bloom_filter_columns: Sequence[str] | Mapping[str, float] = (),
+    row_index_stride: int = 10_000,
+    stripe_bytes: int | str | None = None,
+    compression_chunk_bytes: int | str | None = None,
+    metadata: Mapping[str, str] | None = None,
+    sink: Literal["auto", "thread", "io_uring", "io_uring_direct"] = "auto",
+    durability: Literal["fsync", "none"] = "fsync",
+    overwrite: bool = True,
+    memory: int | str | None = None,
+    threads: int | None = None,
+    storage_options: Mapping[str, Any] | None = None,
+    progress: Callable[[int, int], object] | None = None,
+) -> Written:
+    """Writes Arrow data to an ORC file.
+
+    Rows are taken as they come, and not collected. A column of strings that arrives as a dictionary stays one: its
+    codes are renumbered, and no string is looked at twice. Nothing appears under the path before all of it is
+    written; after an error or Ctrl-C there is what was there before.
+
+    Args:
+        data: Whatever has `__arrow_c_stream__` or `__arrow_c_array__`: tables, batches and readers of
+            pyarrow, frames of Polars and pandas, relations of DuckDB, a `scan`. Metadata of a field may say
+            `varchar(n)` or `char(n)` under `orc.type`.
+        path: A file, or a URL: `s3://`, `gs://`, `az://`, `http(s)://` or `file://`. Folders that are missing
+            are made.
+        compression: `"snappy"`, `"lz4"`, `"zstd"`, `"zlib"` or `"none"`, some with a level: `"zlib(9)"`.
+        dictionary: Up to how many distinct values for each value a stripe stores strings as a dictionary:
+            from 0, which is never and the same as `False`, to 1, which is always and the same as `True`.
+            Names: these always and no others; or a dictionary of columns.
+        bloom_filter_columns: Columns with bloom filters; or for each the share of values that are not there
+            and seem to be, which is 0.01 otherwise.
+        row_index_stride: Rows of a row group, which readers can leave out; 0 for a file without row index.
+        stripe_bytes: Bytes of a stripe, encoded, after which the next begins. Default: 64 MiB.
+        compression_chunk_bytes: Bytes that are compressed together. Default: 256 KiB.
+        metadata: Pairs of texts for the file's footer.
+        sink: How local files are written.
+        durability: `"fsync"`: the file survives a loss of power; `"none"`: the end of the process.
+        overwrite: Whether a file that is there is replaced.
+        memory: Bytes that may be used for what is being encoded. Default: 256 MiB.
+        threads: Threads that encode columns. Default: one for each core.
+        storage_options: Options of the store, as of `scan`.
+        progress: Called now and then with the rows and bytes so far, and at the end. What it raises ends the
+            work.
+
+    Returns:
+        What was written; its `row_groups` are the file's stripes.
+
+    Raises:
+        AlreadyExistsError: Something is there, and is not to be replaced.
+        ColumnNotFoundError: An option names a column that the data does not have.
+        UnsupportedError: ORC has no such type, or cannot hold a value.
+        StorageError: The disk is full, the store refuses.
+        StylobateError: Anything else that went wrong; see the classes below it.
+
+    >>> import pyarrow as pa, stylobate as st
+    >>> trips = pa.table({"city": ["Oslo", "Bergen", "Oslo"], "fare": [7.5, 30.0, 9.0]})
+    >>> st.write_orc(trips, "new.orc", bloom_filter_columns=["city"]).rows
+    3
+    >>> st.scan("new.orc", filter="city = 'Oslo'").to_arrow()["fare"].to_pylist()
+    [7.5, 9.0]
+    """
+    columns: dict[str | None, dict[str, Any]] = {None: {}}
+    if isinstance(dictionary, (bool, int, float, Mapping)):
+        spread(columns, "dictionary_threshold", dictionary, float)
+    else:
+        always = dict.fromkeys(names("dictionary", dictionary), 1)
+        spread(columns, "dictionary_threshold", always, float)
+        columns[None]["dictionary_threshold"] = 0.0
+    if not isinstance(bloom_filter_columns, Mapping):
+        bloom_filter_columns = dict.fromkeys(names("bloom_filter_columns", bloom_filter_columns), 0.01)
+    spread(columns, "bloom_filter", bloom_filter_columns, float)
+    one_of("durability", durability, ("fsync", "none"))
+    given: dict[str, Any] = {
+        "columns": columns,
+        "compression": "none" if compression is None else compression,
+        "row_index_stride": row_index_stride,
+        "stripe_bytes": stripe_bytes,
+        "compression_chunk_bytes": compression_chunk_bytes,
+        "metadata": None if metadata is None else list(metadata.items()),
+        "sink": sink,
+        "durability": durability,
+        "overwrite": overwrite,
+        "memory": memory,
+        "threads": threads,
+    }
+    rows, size, stripes, files = _stylobate.write_orc(
+        local(data),
+        os.fspath(path),
+        {name: value for name, value in given.items() if value is not None},
+        None if storage_options is None else dict(storage_options),
+        progress,
+    )
+    return Written(rows, size, stripes, files)

@@ -1,0 +1,266 @@
+"""`write_orc`: what it writes is read back as it was, by pyarrow and by scans, and what is wrong is said."""
+
+from __future__ import annotations
+
+import random
+from collections.abc import Iterator
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+import polars as pl
+import pyarrow as pa
+import pyarrow.orc
+import pyarrow.parquet as pq
+import pytest
+import stylobate as st
+
+from conftest import settle
+from matrix import Case, array, orc_scalars, table
+from orders import orders
+from test_matrix import column_differs
+from test_write import failing, names, numbers
+
+FILES = 240
+BLOCK = 40
+TOLD = 5
+CODECS = ["none", "snappy", "lz4", "zstd", "zstd(1)", "zlib", "zlib(1)"]
+
+
+def scalars() -> list[pa.DataType]:
+    """The types without children that ORC can hold, all of whose values it can hold."""
+    return [
+        *orc_scalars(),
+        *[pa.uint8(), pa.uint16(), pa.uint32(), pa.float16(), pa.null()],
+        *[pa.decimal32(7, 2), pa.decimal64(15, 3), pa.decimal128(1, 0), pa.decimal128(9, 9), pa.decimal256(5, 1)],
+        *[pa.string_view(), pa.binary_view(), pa.binary(40)],
+        *[pa.dictionary(index, pa.string()) for index in (pa.int8(), pa.uint16(), pa.int32(), pa.int64())],
+        *[pa.dictionary(pa.int32(), pa.large_string()), pa.dictionary(pa.uint8(), pa.binary())],
+        *[pa.dictionary(pa.int16(), pa.int64()), pa.dictionary(pa.int32(), pa.decimal128(12, 2))],
+    ]
+
+
+def stored(type_: pa.DataType) -> pa.DataType:
+    """What ORC makes of a type, as pyarrow reads it."""
+    if pa.types.is_struct(type_):
+        return pa.struct([field.with_type(stored(field.type)) for field in type_])
+    if pa.types.is_map(type_):
+        return pa.map_(stored(type_.key_type), stored(type_.item_type))
+    if pa.types.is_list(type_) or pa.types.is_large_list(type_) or pa.types.is_fixed_size_list(type_):
+        return pa.list_(stored(type_.value_type))
+    if pa.types.is_dictionary(type_):
+        return stored(type_.value_type)
+    if pa.types.is_timestamp(type_):
+        return pa.timestamp("ns", type_.tz and "UTC")
+    if pa.types.is_decimal(type_):
+        return pa.decimal128(type_.precision, type_.scale)
+    if pa.types.is_fixed_size_binary(type_):
+        return pa.binary()
+    return {
+        pa.null(): pa.bool_(),
+        pa.uint8(): pa.int16(),
+        pa.uint16(): pa.int32(),
+        pa.uint32(): pa.int64(),
+        pa.float16(): pa.float32(),
+        pa.date64(): pa.date32(),
+        pa.large_string(): pa.string(),
+        pa.string_view(): pa.string(),
+        pa.large_binary(): pa.binary(),
+        pa.binary_view(): pa.binary(),
+    }.get(type_, type_)
+
+
+def write_case(seed: int) -> Case:
+    """A table, and options of `write_orc`."""
+    rng = random.Random(f"write orc {seed}")
+    made = table(rng, scalars())
+    names = made.column_names
+    options: dict[str, Any] = {
+        "compression": rng.choice(CODECS),
+        "dictionary": rng.choice([0.8, 0.8, True, False, 0.1, rng.sample(names, len(names) // 2)]),
+        "row_index_stride": rng.choice([0, 10, 100, 1_000, 10_000]),
+        "stripe_bytes": rng.choice([1, 4_096, 65_536, None, None]),
+        "compression_chunk_bytes": rng.choice([64, 4_096, None, None]),
+        "memory": rng.choice([1, "64KiB", None, None]),
+        "threads": rng.choice([1, 2, 5]),
+        "sink": rng.choice(["thread", "io_uring", "io_uring_direct"]),
+        "durability": "none",
+    }
+    if rng.random() < 0.2 and options["row_index_stride"]:
+        options["bloom_filter_columns"] = rng.sample(names, len(names) // 2)
+    return Case(seed, made, options)
+
+
+@pytest.mark.parametrize("first", range(0, FILES, BLOCK))
+def test_tables_of_all_kinds_come_back(tmp_path: Path, first: int) -> None:
+    told = []
+    for seed in range(first, first + BLOCK):
+        case = write_case(seed)
+        told += [f"{failure}\n  {case}" for failure in failures(case, tmp_path / "any.orc")]
+    assert not told, f"{len(told)} differences:\n" + "\n".join(told[:TOLD])
+
+
+def failures(case: Case, path: Path) -> Iterator[str]:
+    """What is different in what was written, to each of the readers."""
+    try:
+        written = st.write_orc(case.table, path, **case.options)
+    except Exception as error:
+        yield f"not written: {type(error).__name__}: {error}"
+        return
+    if written.rows != case.table.num_rows:
+        yield f"{written.rows} rows"
+    settle(path)
+    file = pa.orc.ORCFile(path)
+    if file.nstripes != written.row_groups:
+        yield f"{written.row_groups} stripes, not {file.nstripes}"
+    with st.Cache(memory="64MiB") as own:
+        ours = st.scan(path, cache=own, dictionary=False).to_arrow()
+    for reader, found in (("pyarrow", file.read()), ("scan", ours)):
+        found.validate(full=True)
+        if found.column_names != case.table.column_names or len(found) != len(case.table):
+            yield f"{reader}: {len(found)} rows of {found.column_names}"
+            continue
+        for field in case.table.schema:
+            type_ = stored(field.type)
+            difference = column_differs(found[field.name].cast(type_), case.table[field.name].cast(type_), type_)
+            if difference is not None:
+                yield f"{reader}: column {field.name}: {difference}"
+
+
+@pytest.mark.parametrize("type_", dict.fromkeys(scalars()), ids=str)
+@pytest.mark.parametrize("rows", [0, 1, 25_000])
+def test_every_type_is_written(tmp_path: Path, type_: pa.DataType, rows: int) -> None:
+    values = array(random.Random(rows), type_, rows)
+    for options in ({}, {"dictionary": False, "compression": "none"}, {"dictionary": True, "compression": "snappy"}):
+        wrong = list(failures(Case(0, pa.table({"x": values}), options), tmp_path / "a.orc"))
+        assert not wrong, f"{options}: {wrong}"
+
+
+@pytest.mark.parametrize("index", [pa.int8(), pa.int16(), pa.int32(), pa.int64(), pa.uint8(), pa.uint32()], ids=str)
+def test_dictionaries_of_every_size_and_key_stay_dictionaries(tmp_path: Path, index: pa.DataType) -> None:
+    numpy = np.random.default_rng(5)
+    most = 2 ** (index.bit_width - (0 if pa.types.is_unsigned_integer(index) else 1))
+    for distinct in [1, 2, 3, 128, 256, 257, 4_000, 70_000]:
+        if distinct > most:
+            continue
+        rows = max(1_000, 2 * distinct)
+        codes = np.concatenate([np.arange(distinct), numpy.integers(0, distinct, rows - distinct)])
+        keys = pa.array(codes, mask=numpy.random(rows) < 0.1 if distinct % 2 else None).cast(index)
+        values = pa.array([f"value {at}" for at in range(distinct)])
+        column = pa.DictionaryArray.from_arrays(keys, values)
+        case = Case(0, pa.table({"x": column}), {})
+        assert not list(failures(case, tmp_path / "a.orc")), distinct
+        found = st.scan(tmp_path / "a.orc", dictionary=True).to_arrow()["x"]
+        assert pa.types.is_dictionary(found.type)
+        assert found.cast(pa.string()).to_pylist() == column.cast(pa.string()).to_pylist()
+
+
+def test_options_are_what_the_file_says(tmp_path: Path) -> None:
+    path = tmp_path / "a.orc"
+    st.write_orc(orders(30_000), path, compression="zlib(9)", row_index_stride=1_000, metadata={"a": "b", "ß": "🙂"})
+    file = pa.orc.ORCFile(path)
+    assert (file.compression, file.row_index_stride, file.nrows) == ("ZLIB", 1_000, 30_000)
+    assert file.metadata[b"a"] == b"b" and file.metadata["ß".encode()] == "🙂".encode()
+    one = st.write_orc(orders(30_000), path)
+    many = st.write_orc(orders(30_000), path, stripe_bytes=20_000)
+    assert one.row_groups == 1 < many.row_groups == pa.orc.ORCFile(path).nstripes
+
+
+def test_any_arrow_data_is_written(tmp_path: Path) -> None:
+    made = orders(3_000).drop_columns(["tags", "place"])
+    pq.write_table(made, tmp_path / "a.parquet")
+    settle(tmp_path / "a.parquet")
+    for data in (made, made.to_reader(700), pl.from_arrow(made), st.scan(tmp_path / "a.parquet")):
+        assert st.write_orc(data, tmp_path / "a.orc").rows == 3_000
+        found = pa.orc.read_table(tmp_path / "a.orc")
+        for name in made.column_names:
+            assert found[name].cast(pa.string()).equals(made[name].cast(pa.string()).combine_chunks()), name
+
+
+def test_texts_have_the_length_that_metadata_says(tmp_path: Path) -> None:
+    fields = [pa.field(name, pa.string(), metadata={"orc.type": name}) for name in ("char(4)", "varchar(4)")]
+    given = pa.table([["ab", None, "æøåß"], ["ab", None, "æøåß"]], schema=pa.schema(fields))
+    st.write_orc(given, tmp_path / "a.orc")
+    found = pa.orc.read_table(tmp_path / "a.orc")
+    assert found.column(0).to_pylist() == ["ab  ", None, "æøåß"]
+    assert found.column(1).to_pylist() == ["ab", None, "æøåß"]
+    longer = pa.table([["abcde"]], schema=pa.schema(fields[1:]))
+    with pytest.raises(st.UnsupportedError, match=r"varchar\(4\)"):
+        st.write_orc(longer, tmp_path / "b.orc")
+    assert names(tmp_path) == ["a.orc"]
+
+
+# What goes wrong.
+
+
+def with_null_keys() -> pa.Array:
+    entries = pa.StructArray.from_arrays([pa.array(["a", None, "b"]), pa.array([1, 2, 3])], ["key", "value"])
+    offsets = pa.py_buffer(np.array([0, 2, 3], np.int32).tobytes())
+    return pa.Array.from_buffers(pa.map_(pa.string(), pa.int64()), 2, [None, offsets], children=[entries])
+
+
+IMPOSSIBLE: list[tuple[pa.Array, str]] = [
+    (pa.array([2**63], pa.uint64()), "column x"),
+    (pa.array([10**39], pa.decimal256(40, 0)), "column x"),
+    (pa.array([1], pa.time64("us")), "no Time64"),
+    (pa.array([1], pa.duration("s")), "no Duration"),
+    (pa.UnionArray.from_sparse(pa.array([0], pa.int8()), [pa.array([1])]), "unions"),
+    (pa.array([2**61], pa.timestamp("s")), "column x"),
+    (with_null_keys(), "null"),
+    (pa.StructArray.from_arrays([with_null_keys()], ["m"]), "x.m"),
+]
+
+
+@pytest.mark.parametrize(("values", "told"), IMPOSSIBLE, ids=lambda value: str(value)[:24] if isinstance(value, str) else "")
+def test_what_orc_cannot_hold_is_an_error_and_no_file(values: pa.Array, told: str, tmp_path: Path) -> None:
+    with pytest.raises(st.UnsupportedError, match=told):
+        st.write_orc(pa.table({"x": values}), tmp_path / "a.orc")
+    assert names(tmp_path) == []
+
+
+WRONG: list[tuple[dict[str, Any], type[Exception], str]] = [
+    ({"compression": "brotli"}, st.ConfigError, "zlib"),
+    ({"dictionary": ["m"]}, st.ColumnNotFoundError, "no column m"),
+    ({"dictionary": "n"}, TypeError, "list"),
+    ({"dictionary": 1.5}, st.UnsupportedError, "from 0 to 1"),
+    ({"bloom_filter_columns": {"n": 3.0}}, st.UnsupportedError, "between 0 and 1"),
+    ({"bloom_filter_columns": ["n"], "row_index_stride": 0}, st.UnsupportedError, "no row index"),
+    ({"bloom_filter_columns": "n"}, TypeError, "list"),
+    ({"row_index_stride": -1}, OverflowError, ""),
+    ({"stripe_bytes": 0}, st.ConfigError, "at least 1"),
+    ({"stripe_bytes": "many"}, st.ConfigError, "stripe_bytes"),
+    ({"sink": "sieve"}, st.ConfigError, "io_uring"),
+    ({"durability": "some"}, ValueError, "fsync"),
+    ({"threads": 0}, st.ConfigError, "at least 1"),
+]
+
+
+@pytest.mark.parametrize(("options", "error", "told"), WRONG, ids=lambda value: str(value)[:40])
+def test_wrong_options_are_errors_that_say_what_is_right(
+    options: dict[str, Any], error: type[Exception], told: str, tmp_path: Path
+) -> None:
+    with pytest.raises(error, match=told):
+        st.write_orc(numbers(), tmp_path / "a.orc", **options)
+    assert names(tmp_path) == []
+
+
+def test_data_that_fails_half_way_leaves_what_was_there(tmp_path: Path) -> None:
+    with pytest.raises(st.StylobateError, match="no more rows"):
+        st.write_orc(failing(1_000_000), tmp_path / "a.orc")
+    assert names(tmp_path) == []
+    st.write_orc(numbers(5), tmp_path / "a.orc")
+    with pytest.raises(st.StylobateError, match="no more rows"):
+        st.write_orc(failing(1_000_000), tmp_path / "a.orc")
+    with pytest.raises(st.AlreadyExistsError):
+        st.write_orc(numbers(5), tmp_path / "a.orc", overwrite=False)
+    assert pa.orc.read_table(tmp_path / "a.orc").num_rows == 5 and names(tmp_path) == ["a.orc"]
+    with pytest.raises(st.ConfigError, match="is a folder: name a file in it$"):
+        st.write_orc(numbers(), tmp_path)
+
+
+def test_what_progress_raises_ends_the_work(tmp_path: Path) -> None:
+    def progress(rows: int, size: int) -> None:
+        raise RuntimeError("enough")
+
+    with pytest.raises(RuntimeError, match="enough"):
+        st.write_orc(orders(1_000), tmp_path / "a.orc", progress=progress)
