@@ -1,7 +1,9 @@
 //! Reads some row groups of a stripe: the bytes that hold them, and no other bytes of their columns.
 //!
 //! What a row index says of places is not believed: the rows that were decoded from one must end, in every stream, where
-//! the index has the next row group begin, or the stream itself ends.
+//! the index has the next row group begin, or the stream itself ends. The last byte of a stream of bits does not tell
+//! which bit is its last: who reads to its end decodes the row group before too, and sees that it ends where the first
+//! that is wanted begins.
 
 use std::{collections::HashMap, ops::Range, sync::Arc};
 
@@ -19,7 +21,7 @@ use super::{
     statistics::OrcStatistics,
     stream::{Position, Stream},
     stripe::{StreamKind, StripeFooter},
-    tree::Type,
+    tree::{Kind, Type},
 };
 use crate::{Result, chunk::Rows, schema::Projected};
 
@@ -29,6 +31,8 @@ pub(crate) struct SelectedGroups {
     columns: Vec<Projected>,
     /// Ascending and apart.
     groups: Vec<Range<usize>>,
+    /// Whether the first of the last range is there only to see where it ends.
+    leads: bool,
     footer: Arc<StripeFooter>,
     streams: Vec<SelectedStream>,
     /// What is read of the object.
@@ -44,6 +48,8 @@ struct SelectedStream {
     at: Range<u64>,
     /// Where row groups begin in it; `None` where all of them need all of it.
     positions: Option<Vec<Position>>,
+    /// Whether a value is a bit.
+    is_bits: bool,
 }
 
 impl SelectedGroups {
@@ -83,7 +89,7 @@ impl OrcFile {
         let footer = self.known_footer(unit)?;
         let group = |row: u64| usize::try_from(row.div_ceil(self.tail.stride.max(1))).ok();
         let groups = rows.iter().map(|rows| Some(group(rows.start)?..group(rows.end)?));
-        let groups: Vec<Range<usize>> = groups.collect::<Option<_>>()?;
+        let mut groups: Vec<Range<usize>> = groups.collect::<Option<_>>()?;
         let mut streams = Vec::new();
         let root = self.tail.root.clone_without_children();
         let columns = self.wanted_columns(fields).ok()?;
@@ -99,6 +105,15 @@ impl OrcFile {
             });
         }
         found?;
+        let total = self.groups(unit);
+        let leads = match groups.last_mut() {
+            Some(last) if last.end as u64 == total && streams.iter().any(|stream| stream.is_bits) => {
+                let is_first = last.start == 0;
+                last.start = last.start.saturating_sub(1);
+                !is_first
+            }
+            _ => false,
+        };
         let mut ranges: Vec<Range<u64>> = Vec::new();
         for stream in &streams {
             for groups in &groups {
@@ -112,6 +127,7 @@ impl OrcFile {
             unit,
             columns: fields.to_vec(),
             groups,
+            leads,
             footer,
             streams,
             ranges,
@@ -136,31 +152,16 @@ impl OrcFile {
     pub(crate) fn decode_selected(&self, selected: &SelectedGroups, batch_rows: usize) -> Result<Vec<Rows>> {
         let error = |fault: Fault| fault.into_error(&self.name, Some(selected.unit));
         let columns = self.wanted_columns(&selected.columns).map_err(error)?;
-        let (total, stride) = (self.unit_rows(selected.unit), self.tail.stride);
         let mut dictionaries = Dictionaries::default();
         let mut decoded = Vec::new();
-        for groups in &selected.groups {
-            let end = (groups.end as u64).saturating_mul(stride).min(total);
-            let rows = end.saturating_sub((groups.start as u64).saturating_mul(stride));
-            let mut begin = |group: usize, rows: u64| {
-                let streams = selected.streams(self, groups, group)?;
-                let (name, unit) = (self.name.clone(), selected.unit);
-                OrcBatches::new(name, unit, rows, batch_rows, &columns, &streams, &mut dictionaries)
-            };
-            let mut batches = begin(groups.start, rows).map_err(error)?;
-            for batch in batches.by_ref() {
-                let batch = batch?;
-                let rows = batch.first().map_or(0, |column| column.len());
-                decoded.push((batch, rows));
+        for (at, groups) in selected.groups.iter().enumerate() {
+            let run = Run { file: self, selected, groups, columns: &columns, batch_rows };
+            let mut wanted = groups.clone();
+            if selected.leads && at + 1 == selected.groups.len() {
+                wanted.start += 1;
+                run.decode(groups.start..wanted.start, &mut dictionaries)?;
             }
-            let reached = batches.reached().map_err(error)?;
-            let is_right = match end < total {
-                true => begin(groups.end, 0).and_then(|mut next| next.reached()).map_err(error)? == reached,
-                false => reached.iter().all(|stream| stream.is_end()),
-            };
-            if !is_right {
-                return Err(error(Fault::corrupt("a row index with places that are none")));
-            }
+            decoded.extend(run.decode(wanted, &mut dictionaries)?);
         }
         Ok(decoded)
     }
@@ -174,7 +175,8 @@ impl OrcFile {
     ) -> Option<Vec<SelectedStream>> {
         let stream = |kind, positions| {
             let at = footer.stream(column.id, kind)?.clone();
-            Some(SelectedStream { column: column.id, kind, at, positions })
+            let is_bits = kind == StreamKind::Present || column.kind == Kind::Boolean;
+            Some(SelectedStream { column: column.id, kind, at, positions, is_bits })
         };
         if !footer.streams.iter().any(|stream| stream.column == column.id) {
             return Some(Vec::new());
@@ -227,5 +229,50 @@ impl SelectedGroups {
             streams.insert((selected.column, selected.kind), (selected.at.start, stream));
         }
         Ok(Streams::within(self.footer.clone(), streams))
+    }
+}
+
+/// Row groups that follow one another and were read.
+struct Run<'a> {
+    file: &'a OrcFile,
+    selected: &'a SelectedGroups,
+    groups: &'a Range<usize>,
+    columns: &'a [Type],
+    batch_rows: usize,
+}
+
+impl Run<'_> {
+    /// Decodes some of them, and sees that they end where they should.
+    fn decode(&self, groups: Range<usize>, dictionaries: &mut Dictionaries) -> Result<Vec<Rows>> {
+        let error = |fault: Fault| fault.into_error(&self.file.name, Some(self.selected.unit));
+        let total = self.file.unit_rows(self.selected.unit);
+        let first_row = |group: usize| (group as u64).saturating_mul(self.file.tail.stride).min(total);
+        let (start, end) = (first_row(groups.start), first_row(groups.end));
+        let mut batches =
+            self.batches(groups.start, end.saturating_sub(start), dictionaries).map_err(error)?;
+        let mut decoded = Vec::new();
+        for batch in batches.by_ref() {
+            let batch = batch?;
+            let rows = batch.first().map_or(0, |column| column.len());
+            decoded.push((batch, rows));
+        }
+        let reached = batches.reached().map_err(error)?;
+        let is_right = if end < total {
+            let next = self.batches(groups.end, 0, dictionaries).and_then(|mut next| next.reached());
+            next.map_err(error)? == reached
+        } else {
+            reached.iter().all(|stream| stream.is_end())
+        };
+        match is_right {
+            true => Ok(decoded),
+            false => Err(error(Fault::corrupt("a row index with places that are none"))),
+        }
+    }
+
+    /// Rows from the beginning of a row group on.
+    fn batches(&self, group: usize, rows: u64, dictionaries: &mut Dictionaries) -> Result<OrcBatches, Fault> {
+        let streams = self.selected.streams(self.file, self.groups, group)?;
+        let (name, unit) = (self.file.name.clone(), self.selected.unit);
+        OrcBatches::new(name, unit, rows, self.batch_rows, self.columns, &streams, dictionaries)
     }
 }

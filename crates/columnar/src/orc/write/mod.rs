@@ -28,7 +28,7 @@ pub(super) mod statistics;
 mod stream;
 mod stripe;
 #[cfg(test)]
-mod tests;
+pub(super) mod tests;
 mod top_column;
 mod writer;
 
