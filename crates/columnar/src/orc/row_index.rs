@@ -154,6 +154,8 @@ impl OrcFile {
         let mut ids = vec![0];
         let mut add = |column: &Type| ids.push(column.id as usize);
         self.wanted_columns(fields).unwrap_or_default().iter().for_each(|column| column.visit(&mut add));
+        ids.sort_unstable();
+        ids.dedup();
         ids
     }
 }

@@ -193,7 +193,8 @@ impl OrcFile {
         Some(of_groups.chain(whole.iter().filter_map(|kind| stream(*kind, None))).collect())
     }
 
-    fn known_footer(&self, unit: usize) -> Option<Arc<StripeFooter>> {
+    /// The footer of a stripe, if it was read.
+    pub(super) fn known_footer(&self, unit: usize) -> Option<Arc<StripeFooter>> {
         self.footers.get(unit)?.get().cloned()
     }
 }

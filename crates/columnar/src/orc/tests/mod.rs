@@ -3,6 +3,7 @@
 mod damage;
 mod graphar;
 mod kinds;
+mod row_group_statistics;
 mod row_groups;
 mod sample;
 mod stripes;

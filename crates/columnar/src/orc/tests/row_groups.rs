@@ -1,10 +1,10 @@
 //! Row groups that are read alone: they are what they are within the whole stripe, or an error, whatever their row index
-//! says; and the statistics and bloom filters of each know all of its values.
+//! says.
 
 use std::{ops::Range, sync::Arc};
 
 use arrow::{
-    array::{Array, ArrayRef, AsArray, RecordBatch},
+    array::{Array, ArrayRef, RecordBatch},
     compute::concat,
     datatypes::{DataType, Field, Schema},
 };
@@ -25,29 +25,27 @@ use crate::{
         ColumnIndex, OrcColumnOptions, OrcCompression, OrcOptions,
         write::tests::{CODECS, array, data_type, write},
     },
-    predicate::{Column, Literal},
     schema::Projected,
-    statistics::Statistics,
 };
 
 /// A file behind a store, and all that is in it.
-struct Stored {
+pub(super) struct Stored {
     _folder: tempfile::TempDir,
     object: OpenObject,
-    file: OrcFile,
-    whole: RecordBatch,
+    pub(super) file: OrcFile,
+    pub(super) whole: RecordBatch,
 }
 
-type Indexes = Vec<(usize, Arc<ColumnIndex>)>;
+pub(super) type Indexes = Vec<(usize, Arc<ColumnIndex>)>;
 
 impl Stored {
-    async fn new(bytes: &Bytes) -> Self {
+    pub(super) async fn new(bytes: &Bytes) -> Self {
         let (folder, object) = object_of(bytes).await;
         let file = OrcFile::open(&object).await.unwrap();
         Self { _folder: folder, object, file, whole: read_all(bytes, 8192).unwrap() }
     }
 
-    async fn indexes(&self, unit: usize, columns: &[(usize, bool)]) -> Indexes {
+    pub(super) async fn indexes(&self, unit: usize, columns: &[(usize, bool)]) -> Indexes {
         let read = self.file.read_indexes(&self.object, unit, columns).await.unwrap();
         columns.iter().zip(read).map(|((column, _), index)| (*column, Arc::new(index))).collect()
     }
@@ -132,7 +130,7 @@ fn some_groups(random: &mut StdRng, count: usize) -> Vec<Range<usize>> {
     groups
 }
 
-fn options(random: &mut StdRng, codec: OrcCompression) -> OrcOptions {
+pub(super) fn options(random: &mut StdRng, codec: OrcCompression) -> OrcOptions {
     let column = OrcColumnOptions::default()
         .with_bloom_filter(0.02)
         .with_dictionary_threshold(*[0.0, 0.5, 1.0].choose(random).unwrap());
@@ -170,7 +168,7 @@ async fn row_groups_of_any_column_are_found_by_their_positions() {
 }
 
 /// Files that other libraries wrote: see the programs beside them.
-const OTHERS: [(&str, &[u8]); 3] = [
+pub(super) const OTHERS: [(&str, &[u8]); 3] = [
     ("pyarrow-plain", include_bytes!("files/pyarrow-plain.orc")),
     ("pyarrow-zstd", include_bytes!("files/pyarrow-zstd.orc")),
     ("java-zlib", include_bytes!("files/java-zlib.orc")),
@@ -293,133 +291,5 @@ async fn bytes_that_changed_are_an_error_or_as_many_rows() {
                 assert!(read.iter().all(|column| column.len() == rows), "{name}, bit {bit}");
             }
         }
-    }
-}
-
-/// Each value of a column as a literal; `None` where it is null, or nobody looks for it.
-fn literal(array: &ArrayRef, row: usize) -> Option<Literal> {
-    use arrow::datatypes::*;
-    if array.is_null(row) {
-        return None;
-    }
-    let whole = |value: i64| Some(Literal::Integer(i128::from(value)));
-    match array.data_type() {
-        DataType::Int8 => whole(array.as_primitive::<Int8Type>().value(row).into()),
-        DataType::Int16 => whole(array.as_primitive::<Int16Type>().value(row).into()),
-        DataType::Int32 => whole(array.as_primitive::<Int32Type>().value(row).into()),
-        DataType::Int64 => whole(array.as_primitive::<Int64Type>().value(row)),
-        DataType::Float32 => Some(Literal::Float(array.as_primitive::<Float32Type>().value(row).into())),
-        DataType::Float64 => Some(Literal::Float(array.as_primitive::<Float64Type>().value(row))),
-        DataType::Date32 => Some(Literal::Date(array.as_primitive::<Date32Type>().value(row))),
-        DataType::Utf8 => Some(Literal::String(array.as_string::<i32>().value(row).to_owned())),
-        DataType::Binary => Some(Literal::Binary(array.as_binary::<i32>().value(row).to_vec())),
-        DataType::Decimal128(_, scale) => {
-            let unscaled = array.as_primitive::<Decimal128Type>().value(row);
-            Some(Literal::Decimal { unscaled, scale: *scale as u8 })
-        }
-        DataType::Timestamp(TimeUnit::Nanosecond, _) => {
-            Some(Literal::Timestamp(array.as_primitive::<TimestampNanosecondType>().value(row).into()))
-        }
-        _ => None,
-    }
-}
-
-#[tokio::test]
-async fn bloom_filters_of_all_writers_know_every_value_of_their_row_group_and_few_others() {
-    let mut random = StdRng::seed_from_u64(26);
-    let mut files: Vec<(String, Bytes)> =
-        OTHERS.iter().map(|(name, bytes)| ((*name).to_owned(), Bytes::from_static(bytes))).collect();
-    for (name, bytes) in OTHERS {
-        let whole = read_all(&Bytes::from_static(bytes), 8192).unwrap();
-        // What is said of the columns is not of interest here.
-        let whole = RecordBatch::try_from_iter_with_nullable(
-            whole
-                .schema()
-                .fields()
-                .iter()
-                .zip(whole.columns())
-                .map(|(it, column)| (it.name(), column.clone(), true)),
-        )
-        .unwrap();
-        let options = options(&mut random, OrcCompression::Snappy).with_row_index_stride(100);
-        files.push((
-            format!("{name} anew"),
-            write(&[whole], options.with_stripe_size(ByteSize::mib(4))).await.unwrap().0,
-        ));
-    }
-    for (name, bytes) in files {
-        let stored = Stored::new(&bytes).await;
-        let mut columns = 0;
-        for (root, field) in stored.file.schema().fields().iter().enumerate() {
-            let column = Column::new(field.name());
-            let id = stored.file.tail.root.children[root].id as usize;
-            let indexes = stored.indexes(0, &[(id, true)]).await;
-            let Some((ranges, statistics)) = stored.file.row_groups(0, indexes) else { continue };
-            let array = stored.whole.column(root);
-            let values: Vec<Option<Literal>> = (0..array.len()).map(|row| literal(array, row)).collect();
-            let (mut asked, mut ruled_out) = (0, 0);
-            for (row, value) in values.iter().enumerate().step_by(7) {
-                let Some(value) = value else { continue };
-                let Some(may) = statistics.may_contain(&column, std::slice::from_ref(value)) else {
-                    continue;
-                };
-                assert_eq!(may.len(), ranges.len());
-                for (group, range) in ranges.iter().enumerate() {
-                    let rows = range.start as usize..range.end as usize;
-                    let is_there = values[rows.clone()].contains(&Some(value.clone()));
-                    assert!(
-                        may.value(group) || !is_there,
-                        "{name}: {value:?} of {} in {rows:?}",
-                        field.name()
-                    );
-                    asked += usize::from(!is_there);
-                    ruled_out += usize::from(!may.value(group));
-                }
-                let _ = row;
-            }
-            if asked > 0 {
-                columns += 1;
-                assert!(ruled_out * 10 > asked * 8, "{name}: {ruled_out} of {asked} of {}", field.name());
-            }
-        }
-        assert!(columns >= 11, "{name}: {columns} columns");
-    }
-}
-
-#[tokio::test]
-async fn bounds_of_row_groups_hold_their_values() {
-    for (name, bytes) in OTHERS {
-        let stored = Stored::new(&Bytes::from_static(bytes)).await;
-        let mut bounded = 0;
-        for (root, field) in stored.file.schema().fields().iter().enumerate() {
-            let column = Column::new(field.name());
-            let id = stored.file.tail.root.children[root].id as usize;
-            let indexes = stored.indexes(0, &[(id, false)]).await;
-            let (ranges, statistics) = stored.file.row_groups(0, indexes).unwrap();
-            let array = stored.whole.column(root);
-            let nulls = statistics.null_counts(&column).unwrap();
-            let (min, max) = (statistics.min(&column), statistics.max(&column));
-            for (group, range) in ranges.iter().enumerate() {
-                let part = array.slice(range.start as usize, (range.end - range.start) as usize);
-                assert_eq!(nulls.value(group) as usize, part.null_count(), "{name}, {}", field.name());
-                let (Some(min), Some(max)) = (&min, &max) else { continue };
-                if min.is_null(group) {
-                    continue;
-                }
-                bounded += 1;
-                let within =
-                    |bound: &ArrayRef, op: fn(&dyn arrow::array::Datum, &dyn arrow::array::Datum) -> _| {
-                        let bound = arrow::array::Scalar::new(bound.slice(group, 1));
-                        let passed: std::result::Result<
-                            arrow::array::BooleanArray,
-                            arrow::error::ArrowError,
-                        > = op(&part, &bound);
-                        passed.unwrap().iter().flatten().all(|passed| passed)
-                    };
-                assert!(within(min, arrow::compute::kernels::cmp::gt_eq), "{name}, {}", field.name());
-                assert!(within(max, arrow::compute::kernels::cmp::lt_eq), "{name}, {}", field.name());
-            }
-        }
-        assert!(bounded > 30, "{name}: {bounded}");
     }
 }

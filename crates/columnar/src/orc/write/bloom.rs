@@ -3,13 +3,13 @@
 use orc_rust::proto::BloomFilter;
 
 /// The hashes of a row group's values, and how often its filter may be wrong.
-pub(super) struct Bloom {
+pub(in crate::orc) struct Bloom {
     false_positives: f64,
     hashes: Vec<u64>,
 }
 
 impl Bloom {
-    pub(super) fn new(false_positives: f64) -> Self {
+    pub(in crate::orc) fn new(false_positives: f64) -> Self {
         Self { false_positives, hashes: Vec::new() }
     }
 
@@ -17,7 +17,7 @@ impl Bloom {
         self.hashes.push(murmur3(bytes));
     }
 
-    pub(super) fn add_whole(&mut self, value: i64) {
+    pub(in crate::orc) fn add_whole(&mut self, value: i64) {
         self.hashes.push(mixed(value));
     }
 
@@ -32,7 +32,7 @@ impl Bloom {
     }
 
     /// Ends the row group. The filter is as large as its distinct values need.
-    pub(super) fn end_group(&mut self) -> BloomFilter {
+    pub(in crate::orc) fn end_group(&mut self) -> BloomFilter {
         self.hashes.sort_unstable();
         self.hashes.dedup();
         let values = self.hashes.len().max(1) as f64;

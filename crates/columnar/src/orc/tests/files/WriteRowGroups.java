@@ -6,8 +6,11 @@ import org.apache.orc.storage.ql.exec.vector.*;
 import org.apache.orc.storage.serde2.io.HiveDecimalWritable;
 import org.apache.orc.*;
 
-/** Writes a file whose stripes have several row groups, with the reference writer. */
-public class Make {
+/**
+ * Writes a file whose stripe has several row groups with the reference writer; the one here is of orc-tools 2.1.2:
+ * {@code java -Duser.timezone=UTC WriteRowGroups java-zlib.orc ZLIB 4096 3300}.
+ */
+public class WriteRowGroups {
   public static void main(String[] args) throws Exception {
     String schemaText = "struct<id:bigint,flag:boolean,tiny:tinyint,small:smallint,number:int,noise:bigint,single:float,"
         + "twice:double,day:date,money:decimal(12,2),wide:decimal(38,4),unique:string,few:string,bytes:binary,clock:timestamp,"
