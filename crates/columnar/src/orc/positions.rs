@@ -19,15 +19,17 @@ const MOST_OF_RUN: u64 = 5 << 10;
 
 /// What a stream is made of.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-enum Shape {
+pub(super) enum Shape {
     Bytes,
+    /// Numbers of 7 bits a byte.
+    Varints,
     Runs,
     Bits,
 }
 
 /// The streams that a column's positions speak of, in their order, but for the one that says which rows have a value.
 fn streams(kind: Kind, encoding: Encoding) -> Option<&'static [(StreamKind, Shape)]> {
-    use Shape::{Bits, Bytes, Runs};
+    use Shape::{Bits, Bytes, Runs, Varints};
     use StreamKind::{Data, Length, Secondary};
     Some(match kind {
         Kind::Boolean => &[(Data, Bits)],
@@ -37,7 +39,7 @@ fn streams(kind: Kind, encoding: Encoding) -> Option<&'static [(StreamKind, Shap
         Kind::Float | Kind::Double => &[(Data, Bytes)],
         Kind::String | Kind::Char if encoding.dictionary.is_some() => &[(Data, Runs)],
         Kind::String | Kind::Char | Kind::Binary => &[(Data, Bytes), (Length, Runs)],
-        Kind::Decimal(..) => &[(Data, Bytes), (Secondary, Runs)],
+        Kind::Decimal(..) => &[(Data, Varints), (Secondary, Runs)],
         Kind::Timestamp(_) | Kind::Instant(_) => &[(Data, Runs), (Secondary, Runs)],
         Kind::List | Kind::Map => &[(Length, Runs)],
         Kind::Struct => &[],
@@ -53,7 +55,7 @@ pub(super) fn of_column(
     has_presence: bool,
     is_compressed: bool,
     lists: &[Vec<u64>],
-) -> Option<Vec<(StreamKind, Vec<Position>)>> {
+) -> Option<Vec<(StreamKind, Shape, Vec<Position>)>> {
     let presence = has_presence.then_some((StreamKind::Present, Shape::Bits));
     let streams = presence.into_iter().chain(streams(column.kind, encoding)?.iter().copied());
     let mut positions: Vec<(StreamKind, Shape, Vec<Position>)> =
@@ -73,13 +75,13 @@ pub(super) fn of_column(
             return None;
         }
     }
-    Some(positions.into_iter().map(|(kind, _, positions)| (kind, positions)).collect())
+    Some(positions)
 }
 
 fn position(shape: Shape, is_compressed: bool, list: &mut impl Iterator<Item = u64>) -> Option<Position> {
     let chunk = list.next()?;
     let offset = if is_compressed { list.next()? } else { 0 };
-    let values = if shape == Shape::Bytes { 0 } else { list.next()? };
+    let values = if matches!(shape, Shape::Runs | Shape::Bits) { list.next()? } else { 0 };
     let bits = if shape == Shape::Bits { list.next()? } else { 0 };
     Some(Position { chunk, offset, before: Before { values, bits } })
 }
@@ -89,10 +91,14 @@ fn position(shape: Shape, is_compressed: bool, list: &mut impl Iterator<Item = u
 pub(super) fn span(
     positions: &[Position],
     groups: &Range<usize>,
+    shape: Shape,
     codec: Option<Codec>,
     len: u64,
 ) -> Option<Range<u64>> {
     let start = positions.get(groups.start)?.chunk;
+    // The byte before tells whether a number begins there; in a chunk it is there anyway.
+    let before = u64::from(shape == Shape::Varints && codec.is_none());
+    let start = start.saturating_sub(before);
     let later = positions.get(groups.end..)?;
     let end = match later.first() {
         None => len,
@@ -141,7 +147,7 @@ mod tests {
     #[test]
     fn row_groups_are_read_up_to_the_end_of_the_run_that_the_next_begins_in() {
         let plain = [at(0, 0, 0), at(100, 0, 0), at(200, 0, 7), at(9_000, 0, 0)];
-        let span = |groups| span(&plain, &groups, None, 10_000);
+        let span = |groups| span(&plain, &groups, Shape::Runs, None, 10_000);
         assert_eq!(span(0..1), Some(0..100));
         assert_eq!(span(1..2), Some(100..200 + MOST_OF_RUN));
         assert_eq!(span(2..3), Some(200..9_000));
@@ -153,7 +159,7 @@ mod tests {
     fn chunks_are_read_whole_and_no_more_of_them_than_are_needed() {
         let block = 64 << 10;
         let positions = [at(0, 0, 0), at(0, 60_000, 3), at(1_000, 100, 0), at(2_500, 0, 0), at(90_000, 7, 7)];
-        let span = |groups| span(&positions, &groups, codec(block), 1_000_000);
+        let span = |groups| span(&positions, &groups, Shape::Runs, codec(block), 1_000_000);
         assert_eq!(span(0..1), Some(0..1_000));
         assert_eq!(span(1..2), Some(0..2_500));
         assert_eq!(span(2..3), Some(1_000..2_500));
@@ -165,6 +171,6 @@ mod tests {
     fn a_run_at_the_end_of_a_chunk_may_end_in_the_next() {
         let block = 64 << 10;
         let positions = [at(0, 0, 0), at(0, 63 << 10, 3), at(1_000, 0, 0), at(1_500, 9, 0)];
-        assert_eq!(span(&positions, &(0..1), codec(block), 9_000), Some(0..1_500));
+        assert_eq!(span(&positions, &(0..1), Shape::Runs, codec(block), 9_000), Some(0..1_500));
     }
 }

@@ -49,7 +49,7 @@ impl RowGroups {
         if !is_trusted || !trust.bloom_filters {
             return None;
         }
-        let index = self.index(column)?;
+        let index = self.index(column).filter(|index| index.has_filters())?;
         let hashes = literals.iter().map(|literal| bloom::hashes(literal, column.kind));
         let hashes = hashes.collect::<Option<Vec<_>>>()?.concat();
         let groups = 0..self.rows.len();

@@ -75,6 +75,11 @@ impl ColumnIndex {
         RowIndexEntry::decode(self.groups.get(group)?.clone()).ok()?.statistics
     }
 
+    /// Whether there are bloom filters.
+    pub(super) fn has_filters(&self) -> bool {
+        !self.filters.is_empty()
+    }
+
     /// The bloom filter of a row group.
     pub(super) fn filter(&self, group: usize) -> Option<BloomFilter> {
         BloomFilter::decode(self.filters.get(group)?.clone()).ok()

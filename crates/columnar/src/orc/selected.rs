@@ -16,12 +16,13 @@ use super::{
     decode::{Dictionaries, OrcBatches},
     fault::Fault,
     positions,
+    positions::Shape,
     row_groups::RowGroups,
     row_index::ColumnIndex,
     statistics::OrcStatistics,
     stream::{Position, Stream},
     stripe::{StreamKind, StripeFooter},
-    tree::{Kind, Type},
+    tree::Type,
 };
 use crate::{Result, chunk::Rows, schema::Projected};
 
@@ -48,8 +49,7 @@ struct SelectedStream {
     at: Range<u64>,
     /// Where row groups begin in it; `None` where all of them need all of it.
     positions: Option<Vec<Position>>,
-    /// Whether a value is a bit.
-    is_bits: bool,
+    shape: Shape,
 }
 
 impl SelectedGroups {
@@ -107,7 +107,9 @@ impl OrcFile {
         found?;
         let total = self.groups(unit);
         let leads = match groups.last_mut() {
-            Some(last) if last.end as u64 == total && streams.iter().any(|stream| stream.is_bits) => {
+            Some(last)
+                if last.end as u64 == total && streams.iter().any(|stream| stream.shape == Shape::Bits) =>
+            {
                 let is_first = last.start == 0;
                 last.start = last.start.saturating_sub(1);
                 !is_first
@@ -173,10 +175,9 @@ impl OrcFile {
         column: &Type,
         index: Option<&ColumnIndex>,
     ) -> Option<Vec<SelectedStream>> {
-        let stream = |kind, positions| {
+        let stream = |kind, shape, positions| {
             let at = footer.stream(column.id, kind)?.clone();
-            let is_bits = kind == StreamKind::Present || column.kind == Kind::Boolean;
-            Some(SelectedStream { column: column.id, kind, at, positions, is_bits })
+            Some(SelectedStream { column: column.id, kind, at, positions, shape })
         };
         if !footer.streams.iter().any(|stream| stream.column == column.id) {
             return Some(Vec::new());
@@ -189,8 +190,9 @@ impl OrcFile {
             Some(_) if column.is_text() => &[StreamKind::Length, StreamKind::DictionaryData][..],
             _ => &[],
         };
-        let of_groups = of_groups.into_iter().filter_map(|(kind, positions)| stream(kind, Some(positions)));
-        Some(of_groups.chain(whole.iter().filter_map(|kind| stream(*kind, None))).collect())
+        let of_groups =
+            of_groups.into_iter().filter_map(|(kind, shape, positions)| stream(kind, shape, Some(positions)));
+        Some(of_groups.chain(whole.iter().filter_map(|kind| stream(*kind, Shape::Bytes, None))).collect())
     }
 
     /// The footer of a stripe, if it was read.
@@ -203,7 +205,8 @@ impl SelectedStream {
     /// Which bytes of the object hold row groups.
     fn span(&self, groups: &Range<usize>, file: &OrcFile) -> Option<Range<u64>> {
         let Some(positions) = &self.positions else { return Some(self.at.clone()) };
-        let span = positions::span(positions, groups, file.tail.codec, self.at.end - self.at.start)?;
+        let span =
+            positions::span(positions, groups, self.shape, file.tail.codec, self.at.end - self.at.start)?;
         Some(self.at.start + span.start..self.at.start + span.end)
     }
 }
@@ -224,7 +227,11 @@ impl SelectedGroups {
                 None => Stream::new(bytes, codec),
                 Some(positions) => {
                     let position = positions.get(group).ok_or_else(lost)?;
-                    Stream::at(&bytes, span.start - selected.at.start, codec, position)?
+                    let stream = Stream::at(&bytes, span.start - selected.at.start, codec, position)?;
+                    match selected.shape {
+                        Shape::Varints => stream.at_a_varint()?,
+                        _ => stream,
+                    }
                 }
             };
             streams.insert((selected.column, selected.kind), (selected.at.start, stream));

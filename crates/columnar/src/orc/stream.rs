@@ -29,6 +29,8 @@ pub(super) struct Stream {
     /// Where that begins which is in neither `rest` nor `ready` yet.
     next: u64,
     before: Before,
+    /// The byte before, where that is known.
+    last: Option<u8>,
 }
 
 /// Where a row group begins in a stream, as a row index says it.
@@ -65,10 +67,20 @@ impl Stream {
         match codec {
             None => {
                 let next = chunk_len as u64;
-                Self { rest: Bytes::new(), ready: bytes, codec, chunk: 0, chunk_len, next, before }
+                Self {
+                    rest: Bytes::new(),
+                    ready: bytes,
+                    codec,
+                    chunk: 0,
+                    chunk_len,
+                    next,
+                    before,
+                    last: None,
+                }
             }
             Some(_) => {
-                Self { rest: bytes, ready: Bytes::new(), codec, chunk: 0, chunk_len: 0, next: 0, before }
+                let ready = Bytes::new();
+                Self { rest: bytes, ready, codec, chunk: 0, chunk_len: 0, next: 0, before, last: None }
             }
         }
     }
@@ -88,14 +100,25 @@ impl Stream {
         stream.chunk = position.chunk;
         stream.next += position.chunk;
         stream.before = position.before;
+        let last = |bytes: &Bytes, at: usize| bytes.get(at.checked_sub(1)?).copied();
+        stream.last = last(bytes, skip).filter(|_| codec.is_none());
         if position.offset > 0 {
             let offset = usize::try_from(position.offset).map_err(|_| outside())?;
             if !stream.advance()? || offset > stream.ready.len() {
                 return Err(outside());
             }
+            stream.last = last(&stream.ready, offset);
             stream.ready.advance(offset);
         }
         Ok(stream)
+    }
+
+    /// The same, unless that is within a number of 7 bits a byte: what is left of one would be taken for another.
+    pub(super) fn at_a_varint(self) -> Result<Self, Fault> {
+        match self.last {
+            Some(last) if last & 0x80 != 0 => Err(Fault::corrupt("a row index that points into a number")),
+            _ => Ok(self),
+        }
     }
 
     /// What lies before the first value that is wanted, told once.
