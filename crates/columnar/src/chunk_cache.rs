@@ -20,7 +20,7 @@ use stylobate_storage::ObjectHash;
 use crate::{
     chunk::{Chunk, Representation},
     format::FileMetadata,
-    parquet::LeafIndex,
+    index::Index,
     schema::Projected,
 };
 
@@ -45,7 +45,8 @@ impl Hash for ChunkKey {
     }
 }
 
-/// The index of one leaf of one row group of one version of an object, with its bloom filter or without.
+/// The index of one leaf of one row group, or of one column of one stripe, of one version of an object, with its bloom
+/// filter or without.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
 pub(crate) struct IndexKey {
     pub(crate) object: ObjectHash,
@@ -72,8 +73,8 @@ impl Weighter<ObjectHash, Arc<FileMetadata>> for Weigh {
     }
 }
 
-impl Weighter<IndexKey, Arc<LeafIndex>> for Weigh {
-    fn weight(&self, _: &IndexKey, index: &Arc<LeafIndex>) -> u64 {
+impl Weighter<IndexKey, Index> for Weigh {
+    fn weight(&self, _: &IndexKey, index: &Index) -> u64 {
         index.weight() + ENTRY
     }
 }
@@ -94,10 +95,12 @@ pub struct ColumnStats {
     pub parsed_files: u64,
     /// Row groups and stripes that were read past the cache, for want of memory.
     pub streamed_units: u64,
-    /// Row groups and stripes that statistics, page indexes or bloom filters ruled out.
+    /// Row groups and stripes that statistics, page indexes, row indexes or bloom filters ruled out.
     pub pruned_units: u64,
-    /// Row groups of which only the pages were read that the filter may pass.
+    /// Row groups of which only the pages were read that the filter may pass, and stripes of which only the strides were.
     pub selected_units: u64,
+    /// Strides of stripes, which ORC calls row groups, that row indexes or bloom filters ruled out.
+    pub pruned_strides: u64,
     /// Chunks and files held.
     pub entries: u64,
     /// Bytes held by them.
@@ -113,7 +116,7 @@ pub struct ColumnStats {
 pub(crate) struct ChunkCache {
     chunks: Cache<ChunkKey, Chunk, Weigh>,
     files: Cache<ObjectHash, Arc<FileMetadata>, Weigh>,
-    indexes: Cache<IndexKey, Arc<LeafIndex>, Weigh>,
+    indexes: Cache<IndexKey, Index, Weigh>,
     hits: AtomicU64,
     misses: AtomicU64,
     decoded_chunks: AtomicU64,
@@ -121,6 +124,7 @@ pub(crate) struct ChunkCache {
     streamed_units: AtomicU64,
     pruned_units: AtomicU64,
     selected_units: AtomicU64,
+    pruned_strides: AtomicU64,
 }
 
 /// A chunk, or the duty to make it: others who want it wait until the promise is kept, or dropped.
@@ -161,6 +165,7 @@ impl ChunkCache {
             streamed_units: zero(),
             pruned_units: zero(),
             selected_units: zero(),
+            pruned_strides: zero(),
         }
     }
 
@@ -211,12 +216,12 @@ impl ChunkCache {
     }
 
     /// The index of a leaf.
-    pub(crate) fn index(&self, key: &IndexKey) -> Option<Arc<LeafIndex>> {
+    pub(crate) fn index(&self, key: &IndexKey) -> Option<Index> {
         self.indexes.get(key)
     }
 
     /// Remembers the index of a leaf.
-    pub(crate) fn keep_index(&self, key: IndexKey, index: Arc<LeafIndex>) {
+    pub(crate) fn keep_index(&self, key: IndexKey, index: Index) {
         self.indexes.insert(key, index);
     }
 
@@ -240,9 +245,14 @@ impl ChunkCache {
         self.pruned_units.fetch_add(units as u64, Ordering::Relaxed);
     }
 
-    /// Counts a row group of which only some pages were read.
+    /// Counts a row group of which only some pages were read, or a stripe of which only some strides were.
     pub(crate) fn count_selected(&self) {
         self.selected_units.fetch_add(1, Ordering::Relaxed);
+    }
+
+    /// Counts strides that were left out.
+    pub(crate) fn count_pruned_strides(&self, strides: usize) {
+        self.pruned_strides.fetch_add(strides as u64, Ordering::Relaxed);
     }
 
     /// Drops everything.
@@ -263,6 +273,7 @@ impl ChunkCache {
             streamed_units: read(&self.streamed_units),
             pruned_units: read(&self.pruned_units),
             selected_units: read(&self.selected_units),
+            pruned_strides: read(&self.pruned_strides),
             entries: (self.chunks.len() + self.files.len() + self.indexes.len()) as u64,
             bytes: self.chunks.weight() + self.files.weight() + self.indexes.weight(),
             capacity: self.chunks.capacity() + self.files.capacity() + self.indexes.capacity(),

@@ -12,7 +12,6 @@ use crate::{
     chunk::{Chunk, Representation, Rows, SEGMENT_ROWS},
     orc::{self, OrcBytes, OrcFile},
     parquet::{ParquetBytes, ParquetFile, RowGroupStatistics, Scratch},
-    predicate::Column,
     schema::Projected,
     statistics::Statistics,
 };
@@ -121,27 +120,6 @@ impl FileMetadata {
         match self {
             Self::Parquet(file) => file.is_dictionary(unit, column),
             Self::Orc(_) => true,
-        }
-    }
-
-    /// The leaves that have an index of use to a filter over these columns, each with whether its bloom filter is.
-    /// A column comes with whether it is compared for equality.
-    pub(crate) fn indexed_leaves<'a>(
-        &self,
-        unit: usize,
-        columns: impl Iterator<Item = (&'a Column, bool)>,
-    ) -> Vec<(usize, bool)> {
-        match self {
-            Self::Parquet(file) => file.indexed_leaves(unit, columns),
-            Self::Orc(_) => Vec::new(),
-        }
-    }
-
-    /// The file, if it is one whose pages can be read alone.
-    pub(crate) fn paged(&self) -> Option<&ParquetFile> {
-        match self {
-            Self::Parquet(file) => Some(file),
-            Self::Orc(_) => None,
         }
     }
 

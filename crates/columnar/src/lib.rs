@@ -14,6 +14,7 @@ mod codes;
 mod csv;
 mod error;
 mod format;
+mod index;
 mod inspect;
 mod locate;
 #[doc(hidden)]

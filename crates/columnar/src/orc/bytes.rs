@@ -41,13 +41,7 @@ impl Wanted {
         // The footer lists the streams in the order of the file.
         let streams: Vec<StreamAt> =
             footer.streams.iter().filter(|stream| ids.contains(&stream.column)).cloned().collect();
-        let mut ranges: Vec<Range<u64>> = Vec::new();
-        for stream in &streams {
-            match ranges.last_mut() {
-                Some(last) if stream.range.start <= last.end + MERGE_GAP => last.end = stream.range.end,
-                _ => ranges.push(stream.range.clone()),
-            }
-        }
+        let ranges = merged(streams.iter().map(|stream| stream.range.clone()));
         Self { streams, ranges }
     }
 
@@ -55,11 +49,7 @@ impl Wanted {
     pub(super) fn cut(self, footer: Arc<StripeFooter>, read: &[Bytes]) -> Result<OrcBytes, Fault> {
         let mut streams = HashMap::with_capacity(self.streams.len());
         for StreamAt { column, kind, range } in self.streams {
-            let at = self.ranges.partition_point(|it| it.start <= range.start).saturating_sub(1);
-            let bytes = self.ranges.get(at).zip(read.get(at)).and_then(|(from, bytes)| {
-                let (start, end) = (range.start.checked_sub(from.start)?, range.end.checked_sub(from.start)?);
-                (end <= bytes.len() as u64).then(|| bytes.slice(start as usize..end as usize))
-            });
+            let bytes = cut(&self.ranges, read, &range);
             let bytes = bytes.ok_or_else(|| Fault::corrupt("fewer bytes were read than asked for"))?;
             streams.insert((column, kind), (range.start, bytes));
         }
@@ -67,15 +57,49 @@ impl Wanted {
     }
 }
 
+/// Ranges in ascending order of where they begin, as those that are read: near ones are one.
+pub(super) fn merged(ranges: impl IntoIterator<Item = Range<u64>>) -> Vec<Range<u64>> {
+    let mut merged: Vec<Range<u64>> = Vec::new();
+    for range in ranges {
+        match merged.last_mut() {
+            Some(last) if range.start <= last.end.saturating_add(MERGE_GAP) => {
+                last.end = last.end.max(range.end)
+            }
+            _ => merged.push(range),
+        }
+    }
+    merged
+}
+
+/// The bytes of a range, out of those of the ranges that were read.
+pub(super) fn cut(ranges: &[Range<u64>], read: &[Bytes], range: &Range<u64>) -> Option<Bytes> {
+    let at = ranges.partition_point(|it| it.start <= range.start).saturating_sub(1);
+    let (from, bytes) = (ranges.get(at)?, read.get(at)?);
+    let (start, end) = (range.start.checked_sub(from.start)?, range.end.checked_sub(from.start)?);
+    (start <= end && end <= bytes.len() as u64).then(|| bytes.slice(start as usize..end as usize))
+}
+
 /// The streams of a stripe as decoders take them.
 pub(super) struct Streams {
-    bytes: OrcBytes,
-    codec: Option<Codec>,
+    footer: Arc<StripeFooter>,
+    /// Where each begins in the object, and what of it is to be read.
+    streams: HashMap<(u32, StreamKind), (u64, Stream)>,
 }
 
 impl Streams {
-    pub(super) fn new(bytes: OrcBytes, codec: Option<Codec>) -> Self {
-        Self { bytes, codec }
+    /// All of the streams that were read.
+    pub(super) fn new(bytes: &OrcBytes, codec: Option<Codec>) -> Self {
+        let streams = bytes.streams.iter();
+        let streams = streams.map(|(key, (at, bytes))| (*key, (*at, Stream::new(bytes.clone(), codec))));
+        Self { footer: bytes.footer.clone(), streams: streams.collect() }
+    }
+
+    /// Streams that begin somewhere within.
+    pub(super) fn within(
+        footer: Arc<StripeFooter>,
+        streams: HashMap<(u32, StreamKind), (u64, Stream)>,
+    ) -> Self {
+        Self { footer, streams }
     }
 
     /// The stream; an empty one where the stripe has none, as it has where no row has a value.
@@ -84,18 +108,17 @@ impl Streams {
     }
 
     pub(super) fn find(&self, column: u32, kind: StreamKind) -> Option<Stream> {
-        let (_, bytes) = self.bytes.streams.get(&(column, kind))?;
-        Some(Stream::new(bytes.clone(), self.codec))
+        self.streams.get(&(column, kind)).map(|(_, stream)| stream.clone())
     }
 
     /// Where the column's first stream lies in the object.
     pub(super) fn offset(&self, column: u32) -> Option<u64> {
-        let streams = self.bytes.streams.iter().filter(|((id, _), _)| *id == column);
+        let streams = self.streams.iter().filter(|((id, _), _)| *id == column);
         streams.map(|(_, (offset, _))| *offset).min()
     }
 
     pub(super) fn encoding(&self, column: u32) -> Result<Encoding, Fault> {
-        match self.bytes.footer.encodings.get(column as usize) {
+        match self.footer.encodings.get(column as usize) {
             Some(Some(encoding)) => Ok(*encoding),
             Some(None) => Err(Fault::unsupported("its encoding is not known here")),
             None => Err(Fault::corrupt("the stripe's footer has no encoding for it")),
@@ -103,6 +126,6 @@ impl Streams {
     }
 
     pub(super) fn zone(&self) -> &Zone {
-        &self.bytes.footer.zone
+        &self.footer.zone
     }
 }

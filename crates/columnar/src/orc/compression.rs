@@ -53,6 +53,11 @@ impl Codec {
         Ok(Some(Self { kind, block: block as usize }))
     }
 
+    /// The most bytes of a chunk, compressed or not.
+    pub(super) fn block(self) -> usize {
+        self.block
+    }
+
     /// The bytes of one compressed chunk.
     pub(super) fn decompress(self, chunk: &[u8]) -> Result<Vec<u8>, Fault> {
         if chunk.len() > self.block {

@@ -8,11 +8,16 @@
 
 #![cfg_attr(not(test), deny(clippy::indexing_slicing))]
 
+mod bloom;
 mod bytes;
 mod compression;
 mod decode;
 mod fault;
 mod messages;
+mod positions;
+mod row_groups;
+mod row_index;
+mod selected;
 mod statistics;
 mod stream;
 mod stripe;
@@ -33,10 +38,13 @@ use stylobate_storage::OpenObject;
 pub use self::write::{
     OrcColumnOptions, OrcCompression, OrcOptions, OrcWriter, OrcWritten, UnknownOrcCompressionError,
 };
-pub(crate) use self::{bytes::OrcBytes, messages::Messages, statistics::OrcStatistics, tail::is_orc_tail};
+pub(crate) use self::{
+    bytes::OrcBytes, messages::Messages, row_index::ColumnIndex, selected::SelectedGroups,
+    statistics::OrcStatistics, tail::is_orc_tail,
+};
 use self::{
     bytes::Wanted,
-    decode::OrcBatches,
+    decode::{Dictionaries, OrcBatches},
     fault::Fault,
     stripe::StripeFooter,
     tail::{FIRST_READ, Parsed, Tail},
@@ -127,7 +135,7 @@ impl OrcFile {
     pub(crate) fn weight(&self) -> usize {
         const PER_TYPE: usize = 400;
         const PER_STREAM: usize = 40;
-        const STREAMS: usize = 3;
+        const STREAMS: usize = 4;
         let types = self.tail.columns * PER_TYPE;
         let footers = self.units() * (64 + self.tail.columns * STREAMS * PER_STREAM);
         size_of::<Self>() + types + footers + self.tail.statistics.weight()
@@ -198,7 +206,7 @@ impl OrcFile {
         let decoded = || {
             let columns = self.wanted_columns(std::slice::from_ref(field))?;
             let Some(column) = columns.first().filter(|column| column.is_text()) else { return Ok(None) };
-            let streams = bytes::Streams::new(bytes, self.tail.codec);
+            let streams = bytes::Streams::new(&bytes, self.tail.codec);
             decode::dictionary(column, &streams, self.unit_rows(unit) as usize)
         };
         decoded().map_err(|fault: Fault| fault.into_error(&self.name, Some(unit)))
@@ -215,9 +223,10 @@ impl OrcFile {
     ) -> Result<OrcBatches> {
         let error = |fault: Fault| fault.into_error(&self.name, Some(unit));
         let columns = self.wanted_columns(fields).map_err(error)?;
-        let streams = bytes::Streams::new(bytes, self.tail.codec);
-        OrcBatches::new(self.name.clone(), unit, self.unit_rows(unit), batch_rows, &columns, streams)
-            .map_err(error)
+        let streams = bytes::Streams::new(&bytes, self.tail.codec);
+        let (name, rows, dictionaries) =
+            (self.name.clone(), self.unit_rows(unit), &mut Dictionaries::default());
+        OrcBatches::new(name, unit, rows, batch_rows, &columns, &streams, dictionaries).map_err(error)
     }
 
     fn wanted_columns(&self, fields: &[Projected]) -> Result<Vec<Type>, Fault> {

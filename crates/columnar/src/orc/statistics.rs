@@ -1,4 +1,4 @@
-//! What a file says of the columns in its stripes, as far as its writer can be trusted with it.
+//! What a file says of the columns in its stripes or in row groups, as far as its writer can be trusted with it.
 
 use std::sync::Arc;
 
@@ -13,10 +13,14 @@ use arrow::{
 use orc_rust::proto::ColumnStatistics;
 
 use super::{
+    row_groups::RowGroups,
     tail::Tail,
     tree::{Kind, Type},
 };
-use crate::{predicate::Column, statistics::Statistics};
+use crate::{
+    predicate::{Column, Literal},
+    statistics::Statistics,
+};
 
 /// Milliseconds by which an instant may lie outside of its bounds: fractions are cut off towards zero, and
 /// those of the second before 1970 are written as if they came after.
@@ -24,11 +28,16 @@ const INSTANT_SLACK: i64 = 2_000;
 /// The same for a timestamp without zone, since clocks were set by up to a day.
 const CLOCK_SLACK: i64 = 26 * 3_600_000;
 
-/// Statistics of some stripes of a file, for columns at the top and within structs. Those of row groups
-/// within the stripes, and bloom filters, are not read.
+/// Statistics of some stripes of a file or of the row groups of one, for columns at the top and within structs.
 pub(crate) struct OrcStatistics<'a> {
     tail: &'a Tail,
-    units: Vec<usize>,
+    parts: Parts,
+}
+
+/// What there are statistics of.
+enum Parts {
+    Stripes(Vec<usize>),
+    RowGroups(RowGroups),
 }
 
 #[derive(Clone, Copy, PartialEq, Eq)]
@@ -39,29 +48,40 @@ enum Bound {
 
 impl<'a> OrcStatistics<'a> {
     pub(super) fn new(tail: &'a Tail, units: &[usize]) -> Self {
-        Self { tail, units: units.to_vec() }
+        Self { tail, parts: Parts::Stripes(units.to_vec()) }
     }
 
-    fn rows(&self, unit: usize) -> Option<u64> {
-        Some(self.tail.stripes.get(unit)?.rows)
+    pub(super) fn of_row_groups(tail: &'a Tail, groups: RowGroups) -> Self {
+        Self { tail, parts: Parts::RowGroups(groups) }
     }
 
-    /// For each unit, what comes of its statistics of the column; `None` if nothing does for any.
+    fn rows(&self, part: usize) -> Option<u64> {
+        match &self.parts {
+            Parts::Stripes(units) => Some(self.tail.stripes.get(*units.get(part)?)?.rows),
+            Parts::RowGroups(groups) => groups.rows.get(part).copied(),
+        }
+    }
+
+    fn get(&self, part: usize, column: &Type) -> Option<ColumnStatistics> {
+        match &self.parts {
+            Parts::Stripes(units) => self.tail.statistics.get(*units.get(part)?, column.id),
+            Parts::RowGroups(groups) => groups.statistics(part, column),
+        }
+    }
+
+    /// For each part, what comes of its statistics of the column; `None` if nothing does for any.
     fn each<T>(
         &self,
         column: &Type,
         of: impl Fn(&ColumnStatistics, u64) -> Option<T>,
     ) -> Option<Vec<Option<T>>> {
-        let each = self.units.iter().map(|&unit| {
-            let statistics = self.tail.statistics.get(unit, column.id)?;
-            of(&statistics, self.rows(unit)?)
-        });
+        let each = (0..self.parts()).map(|part| of(&self.get(part, column)?, self.rows(part)?));
         let each: Vec<_> = each.collect();
         each.iter().any(Option::is_some).then_some(each)
     }
 
     fn bounds(&self, column: &Column, bound: Bound) -> Option<ArrayRef> {
-        let column = find(&self.tail.root, column.name())?;
+        let column = self.tail.root.find(column.name())?;
         let trust = self.tail.statistics.trust;
         let each = |of: &dyn Fn(&ColumnStatistics) -> Option<i64>| {
             self.each(column, |it, _| some_values(it).and(of(it)))
@@ -113,7 +133,10 @@ impl<'a> OrcStatistics<'a> {
 
 impl Statistics for OrcStatistics<'_> {
     fn parts(&self) -> usize {
-        self.units.len()
+        match &self.parts {
+            Parts::Stripes(units) => units.len(),
+            Parts::RowGroups(groups) => groups.rows.len(),
+        }
     }
 
     fn min(&self, column: &Column) -> Option<ArrayRef> {
@@ -125,7 +148,7 @@ impl Statistics for OrcStatistics<'_> {
     }
 
     fn null_counts(&self, column: &Column) -> Option<UInt64Array> {
-        let column = find(&self.tail.root, column.name())?;
+        let column = self.tail.root.find(column.name())?;
         let each = self.each(column, |statistics, rows| {
             let nulls = rows.checked_sub(statistics.number_of_values?)?;
             // A writer that counts nothing says that there are no values, but not that there are nulls.
@@ -136,22 +159,14 @@ impl Statistics for OrcStatistics<'_> {
     }
 
     fn row_counts(&self) -> Option<UInt64Array> {
-        Some(self.units.iter().map(|&unit| self.rows(unit)).collect())
+        Some((0..self.parts()).map(|part| self.rows(part)).collect())
     }
-}
 
-/// The column of this name at the top or within structs, if there is only one.
-fn find<'a>(parent: &'a Type, name: &str) -> Option<&'a Type> {
-    let mut found = parent.children.iter().filter_map(|child| {
-        let rest = name.strip_prefix(child.name.as_str())?;
-        match rest.strip_prefix('.') {
-            _ if rest.is_empty() => Some(child),
-            Some(rest) if child.kind == Kind::Struct => find(child, rest),
-            _ => None,
-        }
-    });
-    let first = found.next();
-    first.filter(|_| found.next().is_none())
+    /// What bloom filters say, which only row groups have.
+    fn may_contain(&self, column: &Column, literals: &[Literal]) -> Option<BooleanArray> {
+        let Parts::RowGroups(groups) = &self.parts else { return None };
+        groups.may_contain(self.tail.root.find(column.name())?, literals, self.tail.statistics.trust)
+    }
 }
 
 /// Bounds of no values are none.

@@ -8,7 +8,7 @@ use bytes::{Buf, Bytes, BytesMut};
 use super::{compression::Codec, fault::Fault};
 
 /// Flag and length of a chunk.
-const HEADER: usize = 3;
+pub(super) const HEADER: usize = 3;
 
 /// Most bytes of a message that takes so many in the file: no honest one is compressed better.
 pub(super) fn most_of_message(len: usize) -> usize {
@@ -16,20 +16,123 @@ pub(super) fn most_of_message(len: usize) -> usize {
 }
 
 /// A stream and how far it has been read.
-#[derive(Debug)]
+#[derive(Clone, Debug)]
 pub(super) struct Stream {
     /// As they are in the file.
     rest: Bytes,
     /// Decompressed and not yet read.
     ready: Bytes,
     codec: Option<Codec>,
+    /// Where the chunk begins whose end `ready` is, and the bytes that it has.
+    chunk: u64,
+    chunk_len: usize,
+    /// Where that begins which is in neither `rest` nor `ready` yet.
+    next: u64,
+    before: Before,
+    /// The byte before, where that is known.
+    last: Option<u8>,
+}
+
+/// Where a row group begins in a stream, as a row index says it.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+pub(super) struct Position {
+    /// Where its chunk begins in the stream; where nothing is compressed, where its bytes do.
+    pub(super) chunk: u64,
+    /// Bytes of the chunk, once it is decompressed, that lie before.
+    pub(super) offset: u64,
+    pub(super) before: Before,
+}
+
+/// What of a run lies before the first value that is wanted.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+pub(super) struct Before {
+    /// Values, or bytes where a value is a bit.
+    pub(super) values: u64,
+    /// Bits of the byte after these.
+    pub(super) bits: u64,
+}
+
+/// How far a stream has been read.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(super) struct Place {
+    chunk: u64,
+    offset: usize,
+    /// Whether there is nothing more.
+    pub(super) is_end: bool,
 }
 
 impl Stream {
     pub(super) fn new(bytes: Bytes, codec: Option<Codec>) -> Self {
+        let (chunk_len, before) = (bytes.len(), Before::default());
         match codec {
-            None => Self { rest: Bytes::new(), ready: bytes, codec },
-            Some(_) => Self { rest: bytes, ready: Bytes::new(), codec },
+            None => {
+                let next = chunk_len as u64;
+                Self {
+                    rest: Bytes::new(),
+                    ready: bytes,
+                    codec,
+                    chunk: 0,
+                    chunk_len,
+                    next,
+                    before,
+                    last: None,
+                }
+            }
+            Some(_) => {
+                let ready = Bytes::new();
+                Self { rest: bytes, ready, codec, chunk: 0, chunk_len: 0, next: 0, before, last: None }
+            }
+        }
+    }
+
+    /// What follows a position; `bytes` are those of the stream from `start` on. What lies before within the run is
+    /// left to whoever reads runs.
+    pub(super) fn at(
+        bytes: &Bytes,
+        start: u64,
+        codec: Option<Codec>,
+        position: &Position,
+    ) -> Result<Self, Fault> {
+        let outside = || Fault::corrupt("a row index that points past the end of a stream");
+        let skip = position.chunk.checked_sub(start).and_then(|skip| usize::try_from(skip).ok());
+        let skip = skip.filter(|skip| *skip <= bytes.len()).ok_or_else(outside)?;
+        let mut stream = Self::new(bytes.slice(skip..), codec);
+        stream.chunk = position.chunk;
+        stream.next += position.chunk;
+        stream.before = position.before;
+        let last = |bytes: &Bytes, at: usize| bytes.get(at.checked_sub(1)?).copied();
+        stream.last = last(bytes, skip).filter(|_| codec.is_none());
+        if position.offset > 0 {
+            let offset = usize::try_from(position.offset).map_err(|_| outside())?;
+            if !stream.advance()? || offset > stream.ready.len() {
+                return Err(outside());
+            }
+            stream.last = last(&stream.ready, offset);
+            stream.ready.advance(offset);
+        }
+        Ok(stream)
+    }
+
+    /// The same, unless that is within a number of 7 bits a byte: what is left of one would be taken for another.
+    pub(super) fn at_a_varint(self) -> Result<Self, Fault> {
+        match self.last {
+            Some(last) if last & 0x80 != 0 => Err(Fault::corrupt("a row index that points into a number")),
+            _ => Ok(self),
+        }
+    }
+
+    /// What lies before the first value that is wanted, told once.
+    pub(super) fn take_before(&mut self) -> Before {
+        std::mem::take(&mut self.before)
+    }
+
+    /// How far it has been read; the end of a chunk is the beginning of the next.
+    pub(super) fn place(&self) -> Place {
+        let is_end = self.ready.is_empty() && self.rest.is_empty();
+        match self.codec {
+            None => Place { chunk: self.next - self.ready.len() as u64, offset: 0, is_end },
+            Some(_) if self.ready.is_empty() => Place { chunk: self.next, offset: 0, is_end },
+            Some(_) => Place { chunk: self.chunk, offset: self.chunk_len - self.ready.len(), is_end },
         }
     }
 
@@ -138,6 +241,9 @@ impl Stream {
         }
         let chunk = self.rest.split_to(len);
         self.ready = if is_original { chunk } else { codec.decompress(&chunk)?.into() };
+        self.chunk = self.next;
+        self.chunk_len = self.ready.len();
+        self.next += (HEADER + len) as u64;
         Ok(true)
     }
 }

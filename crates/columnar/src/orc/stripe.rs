@@ -15,6 +15,9 @@ use super::{
     tail::Stripe,
 };
 
+/// The encoding of bloom filters that have timestamps as they are in UTC.
+const FILTERS_IN_UTC: u32 = 1;
+
 /// What a stream holds.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
 pub(super) enum StreamKind {
@@ -23,6 +26,8 @@ pub(super) enum StreamKind {
     Length,
     DictionaryData,
     Secondary,
+    RowIndex,
+    BloomFilter,
 }
 
 /// One stream of one column.
@@ -41,13 +46,17 @@ pub(super) struct Encoding {
     pub(super) second_version: bool,
     /// The number of values in the dictionary, if there is one.
     pub(super) dictionary: Option<u32>,
+    /// Bloom filters have timestamps as they are in UTC.
+    pub(super) filters_in_utc: bool,
 }
 
-/// The parsed footer. Streams of the index (row groups and bloom filters) are left out as long as nobody
-/// reads them.
+/// The parsed footer.
 #[derive(Debug)]
 pub(super) struct StripeFooter {
+    /// Streams of data.
     pub(super) streams: Vec<StreamAt>,
+    /// Streams of the index: row indexes, and bloom filters of the kind that hashes text as UTF-8.
+    pub(super) index: Vec<StreamAt>,
     /// By column; `None` where it is unknown.
     pub(super) encodings: Vec<Option<Encoding>>,
     pub(super) zone: Zone,
@@ -79,7 +88,7 @@ impl StripeFooter {
             return Err(Fault::encrypted());
         }
         let mut offset = stripe.streams.start;
-        let mut streams = Vec::with_capacity(footer.streams.len());
+        let (mut streams, mut index) = (Vec::with_capacity(footer.streams.len()), Vec::new());
         let mut seen = HashSet::new();
         for stream in &footer.streams {
             let end = offset.checked_add(stream.length()).filter(|end| *end <= stripe.streams.end);
@@ -96,8 +105,14 @@ impl StripeFooter {
                 Ok(Streams::Length) => StreamKind::Length,
                 Ok(Streams::DictionaryData) => StreamKind::DictionaryData,
                 Ok(Streams::Secondary) => StreamKind::Secondary,
+                Ok(Streams::RowIndex) => StreamKind::RowIndex,
+                Ok(Streams::BloomFilterUtf8) => StreamKind::BloomFilter,
                 _ => continue,
             };
+            if matches!(kind, StreamKind::RowIndex | StreamKind::BloomFilter) {
+                index.push(StreamAt { column, kind, range });
+                continue;
+            }
             if !seen.insert((column, kind)) {
                 return Err(at(Fault::corrupt(format!("two {kind:?} streams of column {column}"))));
             }
@@ -105,7 +120,19 @@ impl StripeFooter {
         }
         let encodings = footer.columns.iter().map(Encoding::of).collect();
         let zone = Zone::of(footer.writer_timezone.as_deref().unwrap_or_default());
-        Ok(Self { streams, encodings, zone })
+        Ok(Self { streams, index, encodings, zone })
+    }
+
+    /// Where a stream of a column lies, if there is one.
+    pub(super) fn stream(&self, column: u32, kind: StreamKind) -> Option<&Range<u64>> {
+        let mut found = self.streams.iter().filter(|it| it.column == column && it.kind == kind);
+        found.next().map(|it| &it.range)
+    }
+
+    /// Where a stream of a column's index lies, if there is one and no other.
+    pub(super) fn index(&self, column: u32, kind: StreamKind) -> Option<&Range<u64>> {
+        let mut found = self.index.iter().filter(|it| it.column == column && it.kind == kind);
+        found.next().filter(|_| found.next().is_none()).map(|it| &it.range)
     }
 }
 
@@ -116,6 +143,7 @@ impl Encoding {
             second_version: matches!(kind, Encodings::DirectV2 | Encodings::DictionaryV2),
             dictionary: matches!(kind, Encodings::Dictionary | Encodings::DictionaryV2)
                 .then(|| encoding.dictionary_size()),
+            filters_in_utc: encoding.bloom_encoding == Some(FILTERS_IN_UTC),
         })
     }
 }

@@ -22,17 +22,32 @@ pub(super) struct StripeStatistics {
 /// Which statistics early versions of the first writer got wrong.
 #[derive(Clone, Copy, Debug)]
 pub(super) struct Trust {
+    /// Any at all.
+    pub(super) bounds: bool,
     pub(super) timestamps: bool,
     pub(super) decimals: bool,
+    pub(super) bloom_filters: bool,
 }
+
+/// The number that the library in C++ goes by.
+const CPP_WRITER: u32 = 1;
+/// Its releases that hash whole numbers in a way of their own, as do those that do not say which they are.
+const OTHER_HASHES: [&str; 13] = [
+    "1.6.0", "1.6.1", "1.6.2", "1.6.3", "1.6.4", "1.6.5", "1.6.6", "1.6.7", "1.6.8", "1.6.9", "1.6.10",
+    "1.6.11", "1.7.0",
+];
 
 impl StripeStatistics {
     pub(super) fn new(metadata: Bytes, postscript: &PostScript, footer: &Footer) -> Self {
         let first_writer = footer.writer.unwrap_or_default() == 0;
         let since = |version| !first_writer || postscript.writer_version.unwrap_or_default() >= version;
-        let trust = Trust { timestamps: since(6), decimals: since(7) };
+        let release = footer.software_version.as_deref().map(|it| it.split('-').next().unwrap_or(it));
+        let hashes = footer.writer.unwrap_or_default() != CPP_WRITER
+            || release.is_some_and(|release| !OTHER_HASHES.contains(&release));
+        let trust =
+            Trust { bounds: since(1), timestamps: since(6), decimals: since(7), bloom_filters: hashes };
         let bytes = metadata.len();
-        let known = since(1).then(|| entries(&metadata).collect::<Option<Vec<_>>>()).flatten();
+        let known = trust.bounds.then(|| entries(&metadata).collect::<Option<Vec<_>>>()).flatten();
         let stripes = known.filter(|stripes| stripes.len() == footer.stripes.len()).unwrap_or_default();
         Self { stripes, bytes, trust }
     }
@@ -49,7 +64,7 @@ impl StripeStatistics {
 }
 
 /// The entries of a message that holds nothing else of interest; `None` in place of what cannot be read.
-fn entries(message: &Bytes) -> impl Iterator<Item = Option<Bytes>> {
+pub(super) fn entries(message: &Bytes) -> impl Iterator<Item = Option<Bytes>> {
     let mut rest = message.clone();
     std::iter::from_fn(move || {
         while !rest.is_empty() {

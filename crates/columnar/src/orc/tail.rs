@@ -42,6 +42,8 @@ pub(super) struct Tail {
     pub(super) columns: usize,
     pub(super) stripes: Vec<Stripe>,
     pub(super) statistics: StripeStatistics,
+    /// Rows of a row group within a stripe; 0 where there is no row index.
+    pub(super) stride: u64,
 }
 
 /// Where a stripe lies.
@@ -121,7 +123,8 @@ impl Tail {
             return Err(Fault::corrupt("the stripes have not as many rows as the footer says"));
         }
         let statistics = StripeStatistics::new(metadata, postscript, footer);
-        Ok(Self { codec, root, columns: footer.types.len(), stripes, statistics })
+        let stride = u64::from(footer.row_index_stride.unwrap_or_default());
+        Ok(Self { codec, root, columns: footer.types.len(), stripes, statistics, stride })
     }
 }
 

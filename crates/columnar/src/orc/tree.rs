@@ -162,10 +162,25 @@ impl Type {
         }
     }
 
-    fn clone_without_children(&self) -> Self {
+    /// The column without those in it.
+    pub(super) fn clone_without_children(&self) -> Self {
         let Self { id, name, path, kind, length, children: _ } = self;
         let (name, path) = (name.clone(), path.clone());
         Self { id: *id, name, path, kind: *kind, length: *length, children: Vec::new() }
+    }
+
+    /// The column of this name at the top or within structs, if there is only one.
+    pub(super) fn find(&self, name: &str) -> Option<&Self> {
+        let mut found = self.children.iter().filter_map(|child| {
+            let rest = name.strip_prefix(child.name.as_str())?;
+            match rest.strip_prefix('.') {
+                _ if rest.is_empty() => Some(child),
+                Some(rest) if child.kind == Kind::Struct => child.find(rest),
+                _ => None,
+            }
+        });
+        let first = found.next();
+        first.filter(|_| found.next().is_none())
     }
 
     /// Calls back with each column of the tree.

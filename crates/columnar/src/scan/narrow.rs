@@ -1,14 +1,19 @@
-//! Which rows of a row group a filter may pass, by page indexes and bloom filters: asked before its columns are read.
+//! Which rows of a row group or stripe a filter may pass, by page indexes, row indexes and bloom filters: asked before
+//! its columns are read.
 
-use std::{ops::Range, sync::Arc};
+use std::ops::Range;
 
 use stylobate_storage::Reservation;
 
-use super::plan::{Planned, PlannedFile, PlannedUnit};
+use super::{
+    plan::{Planned, PlannedFile, PlannedUnit},
+    workers::Workers,
+};
 use crate::{
     Result,
     chunk_cache::IndexKey,
-    parquet::{LeafIndex, PageStatistics, SelectedPages},
+    format::FileMetadata,
+    index::{Index, Selected},
     predicate::Bound,
     prune::{Verdict, columns_compared, prune},
     schema::Projected,
@@ -17,60 +22,81 @@ use crate::{
 
 /// Below so many bytes of columns all of them are read: what is decoded whole is found again.
 const WORTH_SELECTING: u64 = 1 << 20;
-/// Pages are read alone where they have at most one in so many of the bytes.
+/// Pages and strides are read alone where they have at most one in so many of the bytes.
 const ONE_IN: u64 = 4;
+/// Rows of a batch where no columns are held whole.
+pub(super) const STREAMED_ROWS: usize = 8192;
 
-/// What is known of a row group before its columns are read.
+/// What is known of a row group or stripe before its columns are read.
 pub(super) enum Narrowed {
     /// Nothing that helps.
     Whole,
     /// No row passes.
     Nothing,
-    /// Few pages hold all rows that may pass; these were read.
-    Few(SelectedPages, Reservation),
+    /// Few pages or strides hold all rows that may pass; these were read.
+    Few(Selected, Reservation),
 }
 
-/// What the indexes of the filter's columns say, and the few pages of `columns` that are left, if they are few.
+/// What the indexes of the filter's columns say, and the few pages or strides of `columns` that are left, if they are
+/// few.
 pub(super) async fn narrow(
     planned: &Planned,
+    workers: &Workers,
     unit: PlannedUnit,
     filter: &Bound,
     columns: &[Projected],
 ) -> Result<Narrowed> {
     let Some(file) = planned.files.get(unit.file) else { return Ok(Narrowed::Whole) };
-    let Some(paged) = file.metadata.paged() else { return Ok(Narrowed::Whole) };
     let filtered = file.metadata.indexed_leaves(unit.unit, columns_compared(filter).into_iter());
     if filtered.is_empty() {
         return Ok(Narrowed::Whole);
     }
     let leaves = indexes(planned, file, unit.unit, &filtered).await?;
-    let wanted = {
-        let pages = PageStatistics::new(paged, unit.unit, leaves);
-        let ranges: Vec<Range<u64>> = pages.ranges().collect();
-        let statistics = of_file(&planned.table, &file.located, &file.metadata, Box::new(pages));
-        joined(ranges.into_iter().zip(prune(filter, &statistics)))
+    let (wanted, ruled_out) = {
+        let Some((ranges, parts)) = file.metadata.parts(unit.unit, &leaves) else {
+            return Ok(Narrowed::Whole);
+        };
+        let statistics = of_file(&planned.table, &file.located, &file.metadata, parts);
+        let verdicts = prune(filter, &statistics);
+        let ruled_out = verdicts.iter().filter(|verdict| **verdict == Verdict::None).count();
+        (joined(ranges.into_iter().zip(verdicts)), ruled_out)
+    };
+    let count_strides = || {
+        if matches!(*file.metadata, FileMetadata::Orc(_)) {
+            planned.cache.chunks().count_pruned_strides(ruled_out);
+        }
     };
     let rows: u64 = wanted.iter().map(|range| range.end - range.start).sum();
     if rows == 0 {
+        count_strides();
         return Ok(Narrowed::Nothing);
     }
     let whole = file.metadata.estimated_bytes(unit.unit, columns);
     if rows.saturating_mul(ONE_IN) > unit.rows || whole < WORTH_SELECTING {
         return Ok(Narrowed::Whole);
     }
-    let leaves = paged.leaves_of(columns);
+    let leaves = file.metadata.leaves_of(columns);
     let all: Vec<(usize, bool)> = leaves.into_iter().map(|leaf| (leaf, false)).collect();
     let leaves = indexes(planned, file, unit.unit, &all).await?;
-    let Some(selected) = paged.select(unit.unit, columns, &wanted, leaves) else {
+    let Some(selected) = file.metadata.select(unit.unit, columns, &wanted, &leaves) else {
         return Ok(Narrowed::Whole);
     };
     if selected.bytes().saturating_mul(ONE_IN) > whole {
         return Ok(Narrowed::Whole);
     }
-    let Some(working) = planned.cache.working().try_reserve(selected.bytes()) else {
+    let Some(working) = planned.cache.working().try_reserve(selected.working_bytes()) else {
         return Ok(Narrowed::Whole);
     };
-    Ok(Narrowed::Few(paged.read_selected(&file.object, selected).await?, working))
+    let mut selected = file.metadata.read_selected(&file.object, selected).await?;
+    if matches!(selected, Selected::Strides(_)) {
+        let (metadata, rows) = (file.metadata.clone(), STREAMED_ROWS.min(planned.batch_rows));
+        match workers.run(move || metadata.decode_strides(selected, rows)).await? {
+            Some(decoded) => selected = decoded,
+            None => return Ok(Narrowed::Whole),
+        }
+    }
+    count_strides();
+    Ok(Narrowed::Few(selected, working))
 }
 
 /// Neighbours that are not ruled out become one.
@@ -91,23 +117,28 @@ async fn indexes(
     file: &PlannedFile,
     unit: usize,
     leaves: &[(usize, bool)],
-) -> Result<Vec<(usize, Arc<LeafIndex>)>> {
+) -> Result<Vec<(usize, Index)>> {
     let chunks = planned.cache.chunks();
     let key = |(leaf, bloom): (usize, bool)| {
         let object = file.object.version()?;
         Some(IndexKey { object, unit: unit as u32, leaf: leaf as u32, bloom })
     };
-    let known: Vec<Option<Arc<LeafIndex>>> = leaves.iter().map(|leaf| chunks.index(&key(*leaf)?)).collect();
+    // One with its bloom filter is also one without.
+    let known = |(leaf, bloom): (usize, bool)| {
+        let with = || chunks.index(&key((leaf, true))?);
+        if bloom { with() } else { chunks.index(&key((leaf, false))?).or_else(with) }
+    };
+    let known: Vec<Option<Index>> = leaves.iter().map(|leaf| known(*leaf)).collect();
     let missing: Vec<(usize, bool)> =
         leaves.iter().zip(&known).filter(|(_, known)| known.is_none()).map(|(leaf, _)| *leaf).collect();
-    let mut read = match file.metadata.paged() {
-        Some(paged) if !missing.is_empty() => paged.leaf_indexes(&file.object, unit, &missing).await?,
-        _ => Vec::new(),
+    let mut read = match missing.is_empty() {
+        true => Vec::new(),
+        false => file.metadata.indexes(&file.object, unit, &missing).await?,
     }
     .into_iter();
     let found = leaves.iter().zip(known).filter_map(|(leaf, known)| {
         let index = known.or_else(|| {
-            let index = Arc::new(read.next()?);
+            let index = read.next()?;
             if let Some(key) = key(*leaf) {
                 chunks.keep_index(key, index.clone());
             }

@@ -14,14 +14,14 @@ use tokio::sync::mpsc;
 use super::{
     batches,
     load::{Loaded, Wanted, are_cached, load},
-    narrow::{Narrowed, narrow},
+    narrow::{Narrowed, STREAMED_ROWS, narrow},
     plan::{Planned, PlannedFile, PlannedUnit},
     workers::Workers,
 };
 use crate::{
     Error, Result,
     chunk::{Representation, SEGMENT_ROWS},
-    parquet::SelectedPages,
+    index::Selected,
     predicate::{Bound, Evaluator},
     schema::Projected,
     table::{EXACT, FileColumn, Filtered, Output, value_type},
@@ -32,8 +32,6 @@ pub(super) type Batches = mpsc::Sender<Result<Vec<RecordBatch>>>;
 
 /// Bytes that are made before they are handed over: while they are near the processor, memory of those before is free.
 const BYTES_AT_ONCE: usize = 2 << 20;
-/// Rows of a batch where there is no memory for whole columns.
-const STREAMED_ROWS: usize = 8192;
 
 /// Reads a unit, and sends its batches; an error is the last that is sent.
 pub(super) async fn run(planned: Arc<Planned>, workers: Workers, unit: PlannedUnit, batches: Batches) {
@@ -51,15 +49,15 @@ async fn read(planned: Arc<Planned>, workers: Workers, unit: PlannedUnit, batche
         let wanted = wanted_by_filter(&planned, file, unit.unit);
         if !are_cached(&planned, unit.file, unit.unit, &wanted) {
             let columns = read_columns(file, Some(filter));
-            match narrow(&planned, unit, filter, &columns).await? {
+            match narrow(&planned, &workers, unit, filter, &columns).await? {
                 Narrowed::Whole => {}
                 Narrowed::Nothing => {
                     planned.cache.chunks().count_pruned(1);
                     return Ok(());
                 }
-                Narrowed::Few(pages, working) => {
+                Narrowed::Few(selected, working) => {
                     planned.cache.chunks().count_selected();
-                    return stream(planned, unit, Some((pages, working)), batches).await;
+                    return stream(planned, unit, Some((selected, working)), batches).await;
                 }
             }
         }
@@ -214,12 +212,12 @@ fn read_columns(file: &PlannedFile, filter: Option<&Bound>) -> Vec<Projected> {
     columns
 }
 
-/// Reads a unit batch by batch, holding no whole column: all of it, slower and in little memory, or pages that were
-/// selected.
+/// Reads a unit batch by batch, holding no whole column: all of it, slower and in little memory, or pages or strides that
+/// were selected.
 async fn stream(
     planned: Arc<Planned>,
     unit: PlannedUnit,
-    selected: Option<(SelectedPages, Reservation)>,
+    selected: Option<(Selected, Reservation)>,
     batches: &Batches,
 ) -> Result<()> {
     if selected.is_none() {
@@ -234,9 +232,10 @@ async fn stream(
         let mut evaluator = filter.map(Bound::evaluator);
         let columns = read_columns(file, filter);
         let rows = STREAMED_ROWS.min(planned.batch_rows);
-        let read = match (&selected, file.metadata.paged()) {
-            (Some((pages, _working)), Some(paged)) => Box::new(paged.selected_rows(pages, rows)?),
-            _ => file.metadata.stream(&file.object, unit.unit, &columns, rows, &runtime)?,
+        let (selected, _working) = selected.unzip();
+        let read = match selected {
+            Some(selected) => file.metadata.selected_rows(selected, rows)?,
+            None => file.metadata.stream(&file.object, unit.unit, &columns, rows, &runtime)?,
         };
         for read in read {
             let (read, count) = read?;

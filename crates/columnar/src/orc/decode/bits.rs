@@ -2,6 +2,7 @@
 
 use arrow::buffer::{BooleanBuffer, Buffer, MutableBuffer, NullBuffer};
 
+use super::reached::{Reached, skippable};
 use crate::orc::{bytes::Streams, fault::Fault, stream::Stream, stripe::StreamKind};
 
 /// Room made for values before there are any.
@@ -14,14 +15,27 @@ pub(super) struct ByteRuns {
     left: usize,
     /// The byte that the run repeats; `None` where its bytes follow one by one.
     repeated: Option<u8>,
+    /// How many bytes come before the first that is wanted.
+    before: u64,
 }
 
 impl ByteRuns {
-    pub(super) fn new(stream: Stream) -> Self {
-        Self { stream, left: 0, repeated: None }
+    pub(super) fn new(mut stream: Stream) -> Self {
+        let before = stream.take_before().values;
+        Self { stream, left: 0, repeated: None, before }
+    }
+
+    /// How far they have been read.
+    pub(super) fn reached(&mut self) -> Result<Reached, Fault> {
+        self.read(0)?;
+        Ok(Reached { place: self.stream.place(), run: self.left, bits: 0 })
     }
 
     pub(super) fn read(&mut self, len: usize) -> Result<Vec<u8>, Fault> {
+        if self.before > 0 {
+            let before = skippable(std::mem::take(&mut self.before))?;
+            self.read(before)?;
+        }
         let mut values = Vec::with_capacity(len.min(FIRST_ROOM));
         while values.len() < len {
             self.next_run()?;
@@ -63,14 +77,38 @@ pub(super) struct Bits {
     /// Bits that were read and not yet handed out: the lowest `have`.
     bits: u16,
     have: u32,
+    /// How many bits come before the first that is wanted, in the byte of that.
+    before: u64,
 }
 
 impl Bits {
-    pub(super) fn new(stream: Stream) -> Self {
-        Self { bytes: ByteRuns::new(stream), bits: 0, have: 0 }
+    pub(super) fn new(mut stream: Stream) -> Self {
+        let before = stream.take_before();
+        let mut bytes = ByteRuns::new(stream);
+        bytes.before = before.values;
+        Self { bytes, bits: 0, have: 0, before: before.bits }
+    }
+
+    /// How far they have been read.
+    pub(super) fn reached(&mut self) -> Result<Reached, Fault> {
+        self.begin()?;
+        Ok(Reached { bits: self.have, ..self.bytes.reached()? })
+    }
+
+    /// Goes to the first bit that is wanted.
+    fn begin(&mut self) -> Result<(), Fault> {
+        self.bytes.read(0)?;
+        if self.before > 0 {
+            let before = u32::try_from(std::mem::take(&mut self.before)).ok();
+            let left = before.and_then(|before| u8::BITS.checked_sub(before));
+            self.have = left.ok_or_else(|| Fault::corrupt("a position of more than 8 bits"))?;
+            self.bits = u16::from(self.bytes.byte()?);
+        }
+        Ok(())
     }
 
     pub(super) fn read(&mut self, len: usize) -> Result<BooleanBuffer, Fault> {
+        self.begin()?;
         let mut packed = Vec::with_capacity(len.div_ceil(8).min(FIRST_ROOM));
         let mut left = len;
         while left > 0 {
@@ -105,6 +143,11 @@ pub(super) struct Rows {
 impl Presence {
     pub(super) fn of(column: u32, streams: &Streams) -> Self {
         Self(streams.find(column, StreamKind::Present).map(Bits::new))
+    }
+
+    /// How far it has been read, if there is a stream of it.
+    pub(super) fn reached(&mut self) -> Result<Option<Reached>, Fault> {
+        self.0.as_mut().map(Bits::reached).transpose()
     }
 
     /// The next `len` rows. The stream says nothing of rows that the column's parent has not.

@@ -1,5 +1,6 @@
 //! Whole numbers in either version of run-length encoding.
 
+use super::reached::{Reached, skippable};
 use crate::orc::{
     fault::Fault,
     stream::Stream,
@@ -20,15 +21,28 @@ pub(in crate::orc) struct Ints {
     run: Vec<i64>,
     /// How many of the run have been handed out.
     used: usize,
+    /// How many numbers come before the first that is wanted.
+    before: u64,
 }
 
 impl Ints {
-    pub(in crate::orc) fn new(stream: Stream, signed: bool, second_version: bool) -> Self {
-        Self { stream, signed, second_version, run: Vec::with_capacity(MAX_RUN), used: 0 }
+    pub(in crate::orc) fn new(mut stream: Stream, signed: bool, second_version: bool) -> Self {
+        let before = stream.take_before().values;
+        Self { stream, signed, second_version, run: Vec::with_capacity(MAX_RUN), used: 0, before }
+    }
+
+    /// How far they have been read.
+    pub(super) fn reached(&mut self) -> Result<Reached, Fault> {
+        self.read(0)?;
+        Ok(Reached { place: self.stream.place(), run: self.run.len() - self.used, bits: 0 })
     }
 
     /// The next `len` numbers.
     pub(in crate::orc) fn read(&mut self, len: usize) -> Result<Vec<i64>, Fault> {
+        if self.before > 0 {
+            let before = skippable(std::mem::take(&mut self.before))?;
+            self.read(before)?;
+        }
         let mut values = Vec::with_capacity(len.min(FIRST_ROOM));
         while values.len() < len {
             if self.used == self.run.len() {

@@ -10,6 +10,7 @@ mod coded;
 mod ints;
 mod nested;
 mod numbers;
+mod reached;
 mod strings;
 mod timestamps;
 
@@ -28,7 +29,6 @@ use arrow::{
     },
 };
 
-pub(super) use self::coded::dictionary;
 #[cfg(test)]
 pub(super) use self::ints::Ints as DecodedInts;
 use self::{
@@ -36,9 +36,11 @@ use self::{
     ints::Ints,
     nested::{Lists, Maps, Structs},
     numbers::{Booleans, Bytes, Decimals, Floats, Integers, ShortDecimals},
+    reached::Reached,
     strings::{Dictionary, Direct, Values},
     timestamps::Timestamps,
 };
+pub(super) use self::{coded::dictionary, strings::Dictionaries};
 use super::{
     bytes::Streams,
     fault::Fault,
@@ -51,6 +53,9 @@ use crate::Result;
 trait Decode: Send {
     /// The next `len` rows; those that the parent has not are null, and the streams say nothing of them.
     fn next(&mut self, len: usize, parent: Option<&NullBuffer>) -> Result<ArrayRef, Fault>;
+
+    /// Appends how far each stream has been read.
+    fn reached(&mut self, reached: &mut Vec<Reached>) -> Result<(), Fault>;
 }
 
 /// A column on the way, and what it is called when something is wrong with it.
@@ -78,12 +83,13 @@ impl OrcBatches {
         rows: u64,
         batch_rows: usize,
         columns: &[Type],
-        streams: Streams,
+        streams: &Streams,
+        dictionaries: &mut Dictionaries,
     ) -> Result<Self, Fault> {
-        let columns =
-            columns.iter().map(|column| Column::new(column, &streams)).collect::<Result<Vec<_>, _>>()?;
+        let columns = columns.iter().map(|column| Column::new(column, streams, dictionaries));
+        let columns = columns.collect::<Result<Vec<_>, _>>()?;
         let rows_left = if columns.is_empty() { 0 } else { rows };
-        let root = Presence::of(0, &streams);
+        let root = Presence::of(0, streams);
         Ok(Self { object, stripe, rows_left, batch_rows: batch_rows.max(1), root, columns })
     }
 
@@ -94,6 +100,15 @@ impl OrcBatches {
         let arrays = arrays.collect::<Result<_, _>>()?;
         self.rows_left -= len as u64;
         Ok(arrays)
+    }
+
+    /// How far each stream has been read, always in the same order.
+    pub(super) fn reached(&mut self) -> Result<Vec<Reached>, Fault> {
+        let mut reached: Vec<Reached> = self.root.reached()?.into_iter().collect();
+        for column in &mut self.columns {
+            column.reached(&mut reached)?;
+        }
+        Ok(reached)
     }
 }
 
@@ -117,18 +132,27 @@ impl Iterator for OrcBatches {
 }
 
 impl Column {
-    fn new(column: &Type, streams: &Streams) -> Result<Self, Fault> {
+    fn new(column: &Type, streams: &Streams, dictionaries: &mut Dictionaries) -> Result<Self, Fault> {
         let offset = streams.offset(column.id);
-        let decoder = decoder(column, streams).map_err(|fault| fault.of_column(&column.path).at(offset))?;
+        let decoder = decoder(column, streams, dictionaries);
+        let decoder = decoder.map_err(|fault| fault.of_column(&column.path).at(offset))?;
         Ok(Self { path: column.path.clone(), offset, decoder })
     }
 
     fn next(&mut self, len: usize, parent: Option<&NullBuffer>) -> Result<ArrayRef, Fault> {
         self.decoder.next(len, parent).map_err(|fault| fault.of_column(&self.path).at(self.offset))
     }
+
+    fn reached(&mut self, reached: &mut Vec<Reached>) -> Result<(), Fault> {
+        self.decoder.reached(reached).map_err(|fault| fault.of_column(&self.path).at(self.offset))
+    }
 }
 
-fn decoder(column: &Type, streams: &Streams) -> Result<Box<dyn Decode>, Fault> {
+fn decoder(
+    column: &Type,
+    streams: &Streams,
+    dictionaries: &mut Dictionaries,
+) -> Result<Box<dyn Decode>, Fault> {
     let presence = Presence::of(column.id, streams);
     let get = |kind| streams.get(column.id, kind);
     let encoding = streams.encoding(column.id)?;
@@ -162,7 +186,9 @@ fn decoder(column: &Type, streams: &Streams) -> Result<Box<dyn Decode>, Fault> {
             Some(len) => Box::new(Dictionary::<Utf8Type> {
                 presence,
                 codes: ints(StreamKind::Data, false),
-                values: Values::read(len, ints(StreamKind::Length, false), get(StreamKind::DictionaryData))?,
+                values: dictionaries.get(column.id, || {
+                    Values::read(len, ints(StreamKind::Length, false), get(StreamKind::DictionaryData))
+                })?,
                 of: PhantomData,
             }),
             None => {
@@ -186,8 +212,8 @@ fn decoder(column: &Type, streams: &Streams) -> Result<Box<dyn Decode>, Fault> {
             }
         }
         Kind::Struct => {
-            let children =
-                column.children.iter().map(|child| Column::new(child, streams)).collect::<Result<_, _>>()?;
+            let children = column.children.iter().map(|child| Column::new(child, streams, dictionaries));
+            let children = children.collect::<Result<_, _>>()?;
             let fields = column.children.iter().map(Type::field).collect();
             Box::new(Structs { presence, fields, children })
         }
@@ -196,7 +222,8 @@ fn decoder(column: &Type, streams: &Streams) -> Result<Box<dyn Decode>, Fault> {
                 return Err(Fault::corrupt("a list without items"));
             };
             let lengths = ints(StreamKind::Length, false);
-            Box::new(Lists { presence, lengths, field: item.field(), item: Column::new(item, streams)? })
+            let (field, item) = (item.field(), Column::new(item, streams, dictionaries)?);
+            Box::new(Lists { presence, lengths, field, item })
         }
         Kind::Map => {
             let [key, value] = column.children.as_slice() else {
@@ -209,7 +236,8 @@ fn decoder(column: &Type, streams: &Streams) -> Result<Box<dyn Decode>, Fault> {
             let DataType::Struct(fields) = entries.data_type() else {
                 return Err(Fault::corrupt("a map without entries"));
             };
-            let (key, value) = (Column::new(key, streams)?, Column::new(value, streams)?);
+            let key = Column::new(key, streams, dictionaries)?;
+            let value = Column::new(value, streams, dictionaries)?;
             Box::new(Maps { presence, lengths, fields: fields.clone(), entries, key, value })
         }
         Kind::Union => return Err(Fault::unsupported("columns of unions cannot be read")),

@@ -12,6 +12,7 @@ use super::{
     Column, Decode,
     bits::Presence,
     ints::Ints,
+    reached::Reached,
     strings::{end, offsets},
 };
 use crate::orc::fault::Fault;
@@ -30,6 +31,14 @@ impl Decode for Structs {
         let array = StructArray::try_new_with_length(self.fields.clone(), children, rows.nulls, len);
         Ok(Arc::new(array.map_err(|error| Fault::corrupt(error.to_string()))?))
     }
+
+    fn reached(&mut self, reached: &mut Vec<Reached>) -> Result<(), Fault> {
+        reached.extend(self.presence.reached()?);
+        for child in &mut self.children {
+            child.reached(reached)?;
+        }
+        Ok(())
+    }
 }
 
 pub(super) struct Lists {
@@ -47,6 +56,13 @@ impl Decode for Lists {
         let items = self.item.next(end(&offsets), None)?;
         let array = ListArray::try_new(self.field.clone(), offsets, items, rows.nulls);
         Ok(Arc::new(array.map_err(|error| Fault::corrupt(error.to_string()))?))
+    }
+
+    fn reached(&mut self, reached: &mut Vec<Reached>) -> Result<(), Fault> {
+        reached.extend(self.presence.reached()?);
+        reached.push(self.lengths.reached()?);
+        self.item.reached(reached)?;
+        Ok(())
     }
 }
 
@@ -73,5 +89,13 @@ impl Decode for Maps {
         let entries = StructArray::try_new(self.fields.clone(), vec![keys, values], None).map_err(corrupt)?;
         let array = MapArray::try_new(self.entries.clone(), offsets, entries, rows.nulls, false);
         Ok(Arc::new(array.map_err(corrupt)?))
+    }
+
+    fn reached(&mut self, reached: &mut Vec<Reached>) -> Result<(), Fault> {
+        reached.extend(self.presence.reached()?);
+        reached.push(self.lengths.reached()?);
+        self.key.reached(reached)?;
+        self.value.reached(reached)?;
+        Ok(())
     }
 }

@@ -11,6 +11,7 @@ use super::{
     Decode,
     bits::{Bits, ByteRuns, Presence, Rows},
     ints::Ints,
+    reached::Reached,
 };
 use crate::orc::{fault::Fault, stream::Stream};
 
@@ -28,6 +29,12 @@ impl Decode for Booleans {
         let values = rows.spread_bits(self.bits.read(rows.values())?);
         Ok(Arc::new(BooleanArray::new(values, rows.nulls)))
     }
+
+    fn reached(&mut self, reached: &mut Vec<Reached>) -> Result<(), Fault> {
+        reached.extend(self.presence.reached()?);
+        reached.push(self.bits.reached()?);
+        Ok(())
+    }
 }
 
 pub(super) struct Bytes {
@@ -40,6 +47,12 @@ impl Decode for Bytes {
         let rows = self.presence.read(len, parent)?;
         let values = self.runs.read(rows.values())?.into_iter().map(|byte| byte as i8).collect();
         Ok(Arc::new(Int8Array::new(rows.spread(values).into(), rows.nulls)))
+    }
+
+    fn reached(&mut self, reached: &mut Vec<Reached>) -> Result<(), Fault> {
+        reached.extend(self.presence.reached()?);
+        reached.push(self.runs.reached()?);
+        Ok(())
     }
 }
 
@@ -63,6 +76,12 @@ where
         });
         let values = values.collect::<Result<Vec<_>, _>>()?;
         Ok(Arc::new(PrimitiveArray::<T>::new(rows.spread(values).into(), rows.nulls)))
+    }
+
+    fn reached(&mut self, reached: &mut Vec<Reached>) -> Result<(), Fault> {
+        reached.extend(self.presence.reached()?);
+        reached.push(self.ints.reached()?);
+        Ok(())
     }
 }
 
@@ -102,6 +121,12 @@ where
         let values = bytes.as_chunks::<SIZE>().0.iter().map(|bytes| T::Native::from_bytes(*bytes)).collect();
         Ok(Arc::new(PrimitiveArray::<T>::new(rows.spread(values).into(), rows.nulls)))
     }
+
+    fn reached(&mut self, reached: &mut Vec<Reached>) -> Result<(), Fault> {
+        reached.extend(self.presence.reached()?);
+        reached.push(Reached::of(&self.stream));
+        Ok(())
+    }
 }
 
 /// Decimals: the digits of each, and how many of them lie behind the point.
@@ -129,6 +154,13 @@ impl Decode for Decimals {
         }
         decimals(rows, values, self.precision, self.scale)
     }
+
+    fn reached(&mut self, reached: &mut Vec<Reached>) -> Result<(), Fault> {
+        reached.extend(self.presence.reached()?);
+        reached.push(Reached::of(&self.digits));
+        reached.push(self.scales.reached()?);
+        Ok(())
+    }
 }
 
 /// Decimals of up to 18 digits, all of the column's scale.
@@ -144,6 +176,12 @@ impl Decode for ShortDecimals {
         let rows = self.presence.read(len, parent)?;
         let values = self.ints.read(rows.values())?.into_iter().map(i128::from).collect();
         decimals(rows, values, self.precision, self.scale)
+    }
+
+    fn reached(&mut self, reached: &mut Vec<Reached>) -> Result<(), Fault> {
+        reached.extend(self.presence.reached()?);
+        reached.push(self.ints.reached()?);
+        Ok(())
     }
 }
 

@@ -1,6 +1,6 @@
 //! Columns of strings and bytes, whether their values lie one after another or in a dictionary.
 
-use std::{marker::PhantomData, sync::Arc};
+use std::{collections::HashMap, marker::PhantomData, sync::Arc};
 
 use arrow::{
     array::{ArrayRef, GenericByteArray},
@@ -12,6 +12,7 @@ use super::{
     Decode,
     bits::{Presence, Rows},
     ints::Ints,
+    reached::Reached,
 };
 use crate::orc::{fault::Fault, stream::Stream};
 
@@ -32,14 +33,40 @@ impl<T: ByteArrayType<Offset = i32>> Decode for Direct<T> {
         self.data.append_to(&mut data, end(&offsets))?;
         array::<T>(offsets, data, rows)
     }
+
+    fn reached(&mut self, reached: &mut Vec<Reached>) -> Result<(), Fault> {
+        reached.extend(self.presence.reached()?);
+        reached.push(self.lengths.reached()?);
+        reached.push(Reached::of(&self.data));
+        Ok(())
+    }
 }
 
 /// Numbers of values in a dictionary.
 pub(super) struct Dictionary<T> {
     pub(super) presence: Presence,
     pub(super) codes: Ints,
-    pub(super) values: Values,
+    pub(super) values: Arc<Values>,
     pub(super) of: PhantomData<fn() -> T>,
+}
+
+/// The dictionaries of a stripe that were decoded, by column: all of its row groups share them.
+#[derive(Default)]
+pub(in crate::orc) struct Dictionaries(HashMap<u32, Arc<Values>>);
+
+impl Dictionaries {
+    pub(super) fn get(
+        &mut self,
+        column: u32,
+        read: impl FnOnce() -> Result<Values, Fault>,
+    ) -> Result<Arc<Values>, Fault> {
+        if let Some(known) = self.0.get(&column) {
+            return Ok(known.clone());
+        }
+        let values = Arc::new(read()?);
+        self.0.insert(column, values.clone());
+        Ok(values)
+    }
 }
 
 /// The values of a dictionary.
@@ -92,6 +119,12 @@ impl<T: ByteArrayType<Offset = i32>> Decode for Dictionary<T> {
             data.extend_from_slice(value(code)?);
         }
         array::<T>(offsets, data, rows)
+    }
+
+    fn reached(&mut self, reached: &mut Vec<Reached>) -> Result<(), Fault> {
+        reached.extend(self.presence.reached()?);
+        reached.push(self.codes.reached()?);
+        Ok(())
     }
 }
 

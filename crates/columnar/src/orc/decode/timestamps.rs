@@ -9,7 +9,7 @@ use arrow::{
 };
 use chrono::{DateTime, Datelike, NaiveDate, NaiveDateTime, Offset, TimeZone};
 
-use super::{Decode, bits::Presence, ints::Ints};
+use super::{Decode, bits::Presence, ints::Ints, reached::Reached};
 use crate::orc::{fault::Fault, stripe::Zone};
 
 /// 2015-01-01T00:00:00 in UTC.
@@ -50,6 +50,13 @@ impl<T: ArrowTimestampType> Decode for Timestamps<T> {
         let values = values.collect::<Result<Vec<_>, _>>()?;
         let array = PrimitiveArray::<T>::new(rows.spread(values).into(), rows.nulls);
         Ok(Arc::new(array.with_timezone_opt(self.labelled.clone())))
+    }
+
+    fn reached(&mut self, reached: &mut Vec<Reached>) -> Result<(), Fault> {
+        reached.extend(self.presence.reached()?);
+        reached.push(self.seconds.reached()?);
+        reached.push(self.nanoseconds.reached()?);
+        Ok(())
     }
 }
 

@@ -3,6 +3,8 @@
 mod damage;
 mod graphar;
 mod kinds;
+mod row_group_statistics;
+mod row_groups;
 mod sample;
 mod stripes;
 
@@ -18,7 +20,12 @@ use arrow::{
     datatypes::{Schema, SchemaRef},
 };
 use bytes::Bytes;
+use object_store::path::Path;
 use orc_rust::{arrow_writer::ArrowWriterBuilder, compression::CompressionType};
+use stylobate_storage::{
+    ByteSize, CacheOptions, ConsistencyRules, OpenObject, Origin, PageCache, ReadOptions, ReadThrough,
+    RequestOptions,
+};
 
 use super::{
     OrcFile,
@@ -65,6 +72,17 @@ fn decode(
 
 fn all_fields(file: &OrcFile) -> Vec<Projected> {
     (0..file.schema().fields().len()).map(Projected::whole).collect()
+}
+
+/// The file in a folder, opened through a store; the folder goes when it is dropped.
+async fn object_of(file: &Bytes) -> (tempfile::TempDir, OpenObject) {
+    let folder = tempfile::tempdir().unwrap();
+    std::fs::write(folder.path().join("x.orc"), file).unwrap();
+    let cache = PageCache::open(CacheOptions::new(ByteSize::mib(16))).await.unwrap();
+    let origin = Origin::parse(folder.path().to_str().unwrap(), &[], &RequestOptions::default()).unwrap();
+    let store = ReadThrough::new(origin, cache, ConsistencyRules::default(), ReadOptions::default());
+    let object = store.open_object(&Path::from("x.orc")).await.unwrap();
+    (folder, object)
 }
 
 /// All columns and rows, as one batch.

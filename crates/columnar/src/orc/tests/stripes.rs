@@ -3,17 +3,13 @@
 use arrow::array::{Array, AsArray, BooleanArray, Float64Array, Int32Array, StringArray, UInt64Array};
 use arrow::datatypes::{Date32Type, Decimal128Type, TimestampNanosecondType};
 use bytes::Bytes;
-use object_store::path::Path;
 use orc_rust::proto::{
     BucketStatistics, ColumnStatistics, DateStatistics, DecimalStatistics, DoubleStatistics,
     IntegerStatistics, Metadata, StringStatistics, StripeStatistics, TimestampStatistics, r#type::Kind,
 };
-use stylobate_storage::{
-    ByteSize, CacheOptions, ConsistencyRules, Origin, PageCache, ReadOptions, ReadThrough, RequestOptions,
-};
 
 use super::{
-    OrcFile, all_fields, open, read_all,
+    OrcFile, all_fields, object_of, open, read_all,
     sample::{Sample, decimal, leaf, parent},
     simple_batch, write,
 };
@@ -188,12 +184,7 @@ fn a_writer_that_counts_nothing_says_nothing() {
 }
 
 async fn through_a_store(file: &Bytes) -> (usize, usize) {
-    let folder = tempfile::tempdir().unwrap();
-    std::fs::write(folder.path().join("x.orc"), file).unwrap();
-    let cache = PageCache::open(CacheOptions::new(ByteSize::mib(16))).await.unwrap();
-    let origin = Origin::parse(folder.path().to_str().unwrap(), &[], &RequestOptions::default()).unwrap();
-    let store = ReadThrough::new(origin, cache, ConsistencyRules::default(), ReadOptions::default());
-    let object = store.open_object(&Path::from("x.orc")).await.unwrap();
+    let (_folder, object) = object_of(file).await;
     let opened = OrcFile::open(&object).await.unwrap();
     let expected = read_all(file, 1000).unwrap();
     let mut rows = 0;

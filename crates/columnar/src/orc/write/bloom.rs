@@ -3,13 +3,13 @@
 use orc_rust::proto::BloomFilter;
 
 /// The hashes of a row group's values, and how often its filter may be wrong.
-pub(super) struct Bloom {
+pub(in crate::orc) struct Bloom {
     false_positives: f64,
     hashes: Vec<u64>,
 }
 
 impl Bloom {
-    pub(super) fn new(false_positives: f64) -> Self {
+    pub(in crate::orc) fn new(false_positives: f64) -> Self {
         Self { false_positives, hashes: Vec::new() }
     }
 
@@ -17,7 +17,7 @@ impl Bloom {
         self.hashes.push(murmur3(bytes));
     }
 
-    pub(super) fn add_whole(&mut self, value: i64) {
+    pub(in crate::orc) fn add_whole(&mut self, value: i64) {
         self.hashes.push(mixed(value));
     }
 
@@ -32,7 +32,7 @@ impl Bloom {
     }
 
     /// Ends the row group. The filter is as large as its distinct values need.
-    pub(super) fn end_group(&mut self) -> BloomFilter {
+    pub(in crate::orc) fn end_group(&mut self) -> BloomFilter {
         self.hashes.sort_unstable();
         self.hashes.dedup();
         let values = self.hashes.len().max(1) as f64;
@@ -43,11 +43,7 @@ impl Bloom {
         let functions = (f64::from(bits) / values * ln_2).round().clamp(1.0, 30.0) as u32;
         let mut set = vec![0_u8; words * 8];
         for hash in self.hashes.drain(..) {
-            let (first, second) = (hash as i32, (hash >> 32) as i32);
-            for function in 1..=functions as i32 {
-                let combined = first.wrapping_add(function.wrapping_mul(second));
-                let combined = if combined < 0 { !combined } else { combined };
-                let bit = combined as u32 % bits;
+            for bit in self::bits(hash, functions as i32, bits) {
                 // Words are little-endian: the bytes are in the order of their bits.
                 if let Some(byte) = set.get_mut(bit as usize / 8) {
                     *byte |= 1 << (bit % 8);
@@ -58,8 +54,18 @@ impl Bloom {
     }
 }
 
+/// The bits that a hash sets in a filter of so many bits.
+pub(in crate::orc) fn bits(hash: u64, functions: i32, bits: u32) -> impl Iterator<Item = u32> {
+    let (first, second) = (hash as i32, (hash >> 32) as i32);
+    (1..=functions).map(move |function| {
+        let combined = first.wrapping_add(function.wrapping_mul(second));
+        let combined = if combined < 0 { !combined } else { combined };
+        combined as u32 % bits
+    })
+}
+
 /// Thomas Wang's hash of a whole number, as the specification has it.
-fn mixed(value: i64) -> u64 {
+pub(in crate::orc) fn mixed(value: i64) -> u64 {
     let mut key = value;
     key = (!key).wrapping_add(key << 21);
     key ^= key >> 24;
@@ -71,7 +77,7 @@ fn mixed(value: i64) -> u64 {
 }
 
 /// The 64 bits of Murmur3 that the specification has, which are the first half of its 128 only for up to 8 bytes.
-fn murmur3(bytes: &[u8]) -> u64 {
+pub(in crate::orc) fn murmur3(bytes: &[u8]) -> u64 {
     const FACTORS: [u64; 2] = [0x87c3_7b91_1142_53d5, 0x4cf5_ad43_2745_937f];
     const SEED: u64 = 104_729;
     let scrambled = |word: u64| word.wrapping_mul(FACTORS[0]).rotate_left(31).wrapping_mul(FACTORS[1]);

@@ -13,7 +13,7 @@
 //!
 //! After the specification of [ORC v1](https://orc.apache.org/specification/ORCv1/).
 
-mod bloom;
+pub(super) mod bloom;
 mod bound;
 mod bytes;
 mod column;
@@ -24,11 +24,11 @@ mod options;
 mod packing;
 mod patches;
 mod plan;
-mod statistics;
+pub(super) mod statistics;
 mod stream;
 mod stripe;
 #[cfg(test)]
-mod tests;
+pub(super) mod tests;
 mod top_column;
 mod writer;
 

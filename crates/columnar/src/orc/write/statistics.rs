@@ -291,7 +291,7 @@ fn fits_decimal(value: i128) -> bool {
 }
 
 /// A decimal as text, without zeros that end its fraction.
-pub(super) fn decimal(value: i128, scale: u32) -> String {
+pub(in crate::orc) fn decimal(value: i128, scale: u32) -> String {
     let digits = value.unsigned_abs().to_string();
     let scale = scale as usize;
     let sign = if value < 0 { "-" } else { "" };

@@ -21,6 +21,7 @@ use orc_rust::proto;
 use prost::Message;
 use stylobate_storage::{ByteSize, Overwrite, SinkOptions, Sinks};
 
+pub(in crate::orc) use self::random::{array, data_type};
 use super::{OrcCompression, OrcOptions, OrcWriter, OrcWritten};
 use crate::{
     Result,
@@ -31,7 +32,7 @@ use crate::{
     },
 };
 
-const CODECS: [OrcCompression; 5] = [
+pub(in crate::orc) const CODECS: [OrcCompression; 5] = [
     OrcCompression::None,
     OrcCompression::Zlib(6),
     OrcCompression::Snappy,
@@ -39,7 +40,10 @@ const CODECS: [OrcCompression; 5] = [
     OrcCompression::Zstd(3),
 ];
 
-async fn write(batches: &[RecordBatch], options: OrcOptions) -> Result<(Bytes, OrcWritten)> {
+pub(in crate::orc) async fn write(
+    batches: &[RecordBatch],
+    options: OrcOptions,
+) -> Result<(Bytes, OrcWritten)> {
     let store = Arc::new(InMemory::new());
     let sink = Sinks::new(SinkOptions::default()).object(store.clone(), "x".into(), Overwrite::Replace);
     let schema = batches.first().unwrap().schema();

@@ -11,7 +11,7 @@ use rand::{Rng, rngs::StdRng};
 use super::*;
 
 /// A type of at most so many levels.
-pub(super) fn data_type(random: &mut StdRng, depth: usize) -> DataType {
+pub(in crate::orc) fn data_type(random: &mut StdRng, depth: usize) -> DataType {
     let field =
         |random: &mut StdRng, name: &str, depth| Arc::new(Field::new(name, data_type(random, depth), true));
     let kinds = if depth == 0 { 17 } else { 23 };
@@ -49,7 +49,7 @@ pub(super) fn data_type(random: &mut StdRng, depth: usize) -> DataType {
 }
 
 /// An array of so many rows. Whoever has nulls has them often or seldom.
-pub(super) fn array(random: &mut StdRng, data_type: &DataType, rows: usize) -> ArrayRef {
+pub(in crate::orc) fn array(random: &mut StdRng, data_type: &DataType, rows: usize) -> ArrayRef {
     let share = [0.0, 0.0, 0.02, 0.5, 1.0][random.random_range(0..5)];
     nullable(random, data_type, rows, share)
 }

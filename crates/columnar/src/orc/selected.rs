@@ -1,0 +1,286 @@
+//! Reads some row groups of a stripe: the bytes that hold them, and no other bytes of their columns.
+//!
+//! What a row index says of places is not believed: the rows that were decoded from one must end, in every stream, where
+//! the index has the next row group begin, or the stream itself ends. The last byte of a stream of bits does not tell
+//! which bit is its last: who reads to its end decodes the row group before too, and sees that it ends where the first
+//! that is wanted begins.
+
+use std::{collections::HashMap, ops::Range, sync::Arc};
+
+use ::bytes::Bytes;
+use stylobate_storage::OpenObject;
+
+use super::{
+    OrcFile, bytes,
+    bytes::Streams,
+    decode::{Dictionaries, OrcBatches},
+    fault::Fault,
+    positions,
+    positions::Shape,
+    row_groups::RowGroups,
+    row_index::ColumnIndex,
+    statistics::OrcStatistics,
+    stream::{Position, Stream},
+    stripe::{StreamKind, StripeFooter},
+    tree::Type,
+};
+use crate::{Result, chunk::Rows, schema::Projected};
+
+/// Row groups of a stripe that are to be read; and their bytes, once they were.
+pub(crate) struct SelectedGroups {
+    unit: usize,
+    columns: Vec<Projected>,
+    /// Ascending and apart.
+    groups: Vec<Range<usize>>,
+    /// Whether the first of the last range is there only to see where it ends.
+    leads: bool,
+    footer: Arc<StripeFooter>,
+    streams: Vec<SelectedStream>,
+    /// What is read of the object.
+    ranges: Vec<Range<u64>>,
+    read: Vec<Bytes>,
+}
+
+/// A stream of which some is read.
+struct SelectedStream {
+    column: u32,
+    kind: StreamKind,
+    /// Where it lies in the object.
+    at: Range<u64>,
+    /// Where row groups begin in it; `None` where all of them need all of it.
+    positions: Option<Vec<Position>>,
+    shape: Shape,
+}
+
+impl SelectedGroups {
+    /// Bytes that have to be read.
+    pub(crate) fn bytes(&self) -> u64 {
+        self.ranges.iter().map(|range| range.end - range.start).sum()
+    }
+}
+
+impl OrcFile {
+    /// The row groups of a stripe, as ranges of rows, and what the indexes of some columns say of them; `None` where they
+    /// say nothing.
+    pub(crate) fn row_groups(
+        &self,
+        unit: usize,
+        columns: Vec<(usize, Arc<ColumnIndex>)>,
+    ) -> Option<(Vec<Range<u64>>, OrcStatistics<'_>)> {
+        // There are as many row groups as an index has entries, so that these lists are no longer than it.
+        columns.iter().find(|(_, index)| !index.is_empty())?;
+        let footer = self.known_footer(unit)?;
+        let (rows, stride) = (self.unit_rows(unit), self.tail.stride);
+        let starts = (0..self.groups(unit)).map(|group| group * stride);
+        let ranges: Vec<Range<u64>> = starts.map(|start| start..(start + stride).min(rows)).collect();
+        let rows = ranges.iter().map(|range| range.end - range.start).collect();
+        Some((ranges, OrcStatistics::of_row_groups(&self.tail, RowGroups { rows, columns, footer })))
+    }
+
+    /// The bytes of `fields` that hold `rows`, which are row groups, ascending and apart; `None` if the index of a column
+    /// does not say where they are. `indexes` has the index of each of the columns.
+    pub(crate) fn select(
+        &self,
+        unit: usize,
+        fields: &[Projected],
+        rows: &[Range<u64>],
+        indexes: &[(usize, Arc<ColumnIndex>)],
+    ) -> Option<SelectedGroups> {
+        let footer = self.known_footer(unit)?;
+        let group = |row: u64| usize::try_from(row.div_ceil(self.tail.stride.max(1))).ok();
+        let groups = rows.iter().map(|rows| Some(group(rows.start)?..group(rows.end)?));
+        let mut groups: Vec<Range<usize>> = groups.collect::<Option<_>>()?;
+        let mut streams = Vec::new();
+        let root = self.tail.root.clone_without_children();
+        let columns = self.wanted_columns(fields).ok()?;
+        let mut found = Some(());
+        for column in [root].iter().chain(&columns) {
+            column.visit(&mut |column| {
+                let index = indexes.iter().find(|(id, _)| *id == column.id as usize);
+                let more = self.selected_streams(&footer, column, index.map(|(_, index)| index.as_ref()));
+                match more {
+                    Some(more) => streams.extend(more),
+                    None => found = None,
+                }
+            });
+        }
+        found?;
+        let total = self.groups(unit);
+        let leads = match groups.last_mut() {
+            Some(last)
+                if last.end as u64 == total && streams.iter().any(|stream| stream.shape == Shape::Bits) =>
+            {
+                let is_first = last.start == 0;
+                last.start = last.start.saturating_sub(1);
+                !is_first
+            }
+            _ => false,
+        };
+        let mut ranges: Vec<Range<u64>> = Vec::new();
+        for stream in &streams {
+            for groups in &groups {
+                ranges.push(stream.span(groups, self)?);
+            }
+        }
+        ranges.retain(|range| range.start < range.end);
+        ranges.sort_unstable_by_key(|range| range.start);
+        let ranges = bytes::merged(ranges);
+        Some(SelectedGroups {
+            unit,
+            columns: fields.to_vec(),
+            groups,
+            leads,
+            footer,
+            streams,
+            ranges,
+            read: Vec::new(),
+        })
+    }
+
+    /// Reads the bytes.
+    pub(crate) async fn read_selected(
+        &self,
+        object: &OpenObject,
+        mut selected: SelectedGroups,
+    ) -> Result<SelectedGroups> {
+        if !selected.ranges.is_empty() {
+            selected.read = object.read(&selected.ranges).await?;
+        }
+        Ok(selected)
+    }
+
+    /// Decodes the row groups that were read, on the calling thread: batches of up to `batch_rows` rows. An error may be
+    /// the row index's: then the stripe can still be read without it.
+    pub(crate) fn decode_selected(&self, selected: &SelectedGroups, batch_rows: usize) -> Result<Vec<Rows>> {
+        let error = |fault: Fault| fault.into_error(&self.name, Some(selected.unit));
+        let columns = self.wanted_columns(&selected.columns).map_err(error)?;
+        let mut dictionaries = Dictionaries::default();
+        let mut decoded = Vec::new();
+        for (at, groups) in selected.groups.iter().enumerate() {
+            let run = Run { file: self, selected, groups, columns: &columns, batch_rows };
+            let mut wanted = groups.clone();
+            if selected.leads && at + 1 == selected.groups.len() {
+                wanted.start += 1;
+                run.decode(groups.start..wanted.start, &mut dictionaries)?;
+            }
+            decoded.extend(run.decode(wanted, &mut dictionaries)?);
+        }
+        Ok(decoded)
+    }
+
+    /// The streams of one column, without those in it.
+    fn selected_streams(
+        &self,
+        footer: &StripeFooter,
+        column: &Type,
+        index: Option<&ColumnIndex>,
+    ) -> Option<Vec<SelectedStream>> {
+        let stream = |kind, shape, positions| {
+            let at = footer.stream(column.id, kind)?.clone();
+            Some(SelectedStream { column: column.id, kind, at, positions, shape })
+        };
+        if !footer.streams.iter().any(|stream| stream.column == column.id) {
+            return Some(Vec::new());
+        }
+        let encoding = (*footer.encodings.get(column.id as usize)?)?;
+        let has_presence = footer.stream(column.id, StreamKind::Present).is_some();
+        let (lists, codec) = (index?.positions()?, self.tail.codec);
+        let of_groups = positions::of_column(column, encoding, has_presence, codec.is_some(), &lists)?;
+        let whole = match encoding.dictionary {
+            Some(_) if column.is_text() => &[StreamKind::Length, StreamKind::DictionaryData][..],
+            _ => &[],
+        };
+        let of_groups =
+            of_groups.into_iter().filter_map(|(kind, shape, positions)| stream(kind, shape, Some(positions)));
+        Some(of_groups.chain(whole.iter().filter_map(|kind| stream(*kind, Shape::Bytes, None))).collect())
+    }
+
+    /// The footer of a stripe, if it was read.
+    pub(super) fn known_footer(&self, unit: usize) -> Option<Arc<StripeFooter>> {
+        self.footers.get(unit)?.get().cloned()
+    }
+}
+
+impl SelectedStream {
+    /// Which bytes of the object hold row groups.
+    fn span(&self, groups: &Range<usize>, file: &OrcFile) -> Option<Range<u64>> {
+        let Some(positions) = &self.positions else { return Some(self.at.clone()) };
+        let span =
+            positions::span(positions, groups, self.shape, file.tail.codec, self.at.end - self.at.start)?;
+        Some(self.at.start + span.start..self.at.start + span.end)
+    }
+}
+
+impl SelectedGroups {
+    /// The streams from one of the row groups on, or from the end of the last; their bytes are those of all of `groups`.
+    fn streams(&self, file: &OrcFile, groups: &Range<usize>, group: usize) -> Result<Streams, Fault> {
+        let codec = file.tail.codec;
+        let mut streams = HashMap::with_capacity(self.streams.len());
+        for selected in &self.streams {
+            let lost = || Fault::corrupt("fewer bytes were read than asked for");
+            let span = selected.span(groups, file).ok_or_else(lost)?;
+            let bytes = match span.start < span.end {
+                true => bytes::cut(&self.ranges, &self.read, &span).ok_or_else(lost)?,
+                false => Bytes::new(),
+            };
+            let stream = match &selected.positions {
+                None => Stream::new(bytes, codec),
+                Some(positions) => {
+                    let position = positions.get(group).ok_or_else(lost)?;
+                    let stream = Stream::at(&bytes, span.start - selected.at.start, codec, position)?;
+                    match selected.shape {
+                        Shape::Varints => stream.at_a_varint()?,
+                        _ => stream,
+                    }
+                }
+            };
+            streams.insert((selected.column, selected.kind), (selected.at.start, stream));
+        }
+        Ok(Streams::within(self.footer.clone(), streams))
+    }
+}
+
+/// Row groups that follow one another and were read.
+struct Run<'a> {
+    file: &'a OrcFile,
+    selected: &'a SelectedGroups,
+    groups: &'a Range<usize>,
+    columns: &'a [Type],
+    batch_rows: usize,
+}
+
+impl Run<'_> {
+    /// Decodes some of them, and sees that they end where they should.
+    fn decode(&self, groups: Range<usize>, dictionaries: &mut Dictionaries) -> Result<Vec<Rows>> {
+        let error = |fault: Fault| fault.into_error(&self.file.name, Some(self.selected.unit));
+        let total = self.file.unit_rows(self.selected.unit);
+        let first_row = |group: usize| (group as u64).saturating_mul(self.file.tail.stride).min(total);
+        let (start, end) = (first_row(groups.start), first_row(groups.end));
+        let mut batches =
+            self.batches(groups.start, end.saturating_sub(start), dictionaries).map_err(error)?;
+        let mut decoded = Vec::new();
+        for batch in batches.by_ref() {
+            let batch = batch?;
+            let rows = batch.first().map_or(0, |column| column.len());
+            decoded.push((batch, rows));
+        }
+        let reached = batches.reached().map_err(error)?;
+        let is_right = if end < total {
+            let next = self.batches(groups.end, 0, dictionaries).and_then(|mut next| next.reached());
+            next.map_err(error)? == reached
+        } else {
+            reached.iter().all(|stream| stream.is_end())
+        };
+        match is_right {
+            true => Ok(decoded),
+            false => Err(error(Fault::corrupt("a row index with places that are none"))),
+        }
+    }
+
+    /// Rows from the beginning of a row group on.
+    fn batches(&self, group: usize, rows: u64, dictionaries: &mut Dictionaries) -> Result<OrcBatches, Fault> {
+        let streams = self.selected.streams(self.file, self.groups, group)?;
+        let (name, unit) = (self.file.name.clone(), self.selected.unit);
+        OrcBatches::new(name, unit, rows, self.batch_rows, self.columns, &streams, dictionaries)
+    }
+}
