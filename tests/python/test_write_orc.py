@@ -177,6 +177,14 @@ def test_any_arrow_data_is_written(tmp_path: Path) -> None:
             assert found[name].cast(pa.string()).equals(made[name].cast(pa.string()).combine_chunks()), name
 
 
+def test_a_file_by_pyarrow_is_written_anew(tmp_path: Path) -> None:
+    given = pa.table({"text": ["a", None, "c"], "list": [["a"], [], None]})
+    pa.orc.write_table(given, tmp_path / "theirs.orc")
+    settle(tmp_path / "theirs.orc")
+    st.write_orc(st.scan(tmp_path / "theirs.orc"), tmp_path / "ours.orc")
+    assert pa.orc.read_table(tmp_path / "ours.orc").equals(given)
+
+
 def test_texts_have_the_length_that_metadata_says(tmp_path: Path) -> None:
     fields = [pa.field(name, pa.string(), metadata={"orc.type": name}) for name in ("char(4)", "varchar(4)")]
     given = pa.table([["ab", None, "æøåß"], ["ab", None, "æøåß"]], schema=pa.schema(fields))

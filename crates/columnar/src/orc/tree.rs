@@ -227,7 +227,9 @@ impl<F: Fn(u32) -> TimeUnit> Parser<'_, F> {
         let children = children
             .map(|(name, &child)| self.parse(child, name, &path, depth + 1))
             .collect::<Result<_, _>>()?;
-        Ok(Type { id, name, path, kind, length: ty.maximum_length, children })
+        // Some writers say 0 of a string of any length.
+        let length = ty.maximum_length.filter(|length| *length > 0);
+        Ok(Type { id, name, path, kind, length, children })
     }
 
     fn kind(&self, id: u32, ty: &proto::Type) -> Result<Kind, Fault> {
