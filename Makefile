@@ -53,11 +53,11 @@ bench-node: release ## A node against its peers
 	$(PYTHON) bench/node/run.py
 
 bench-columns: release $(CLIENTS) ## Scans beside pyarrow, the parquet crate, Polars and DuckDB
-	cargo build --release -p stylobate-bench-columns
+	cargo build --release --bin stylobate-bench-columns
 	$(VENV)/bin/python bench/columns/run.py
 
 bench-write: release $(CLIENTS) ## Writing beside pyarrow, the parquet crate and tpchgen-cli
-	cargo build --release -p stylobate-bench-write
+	cargo build --release --bin stylobate-bench-write
 	$(VENV)/bin/python bench/write/run.py
 
 bench-orc: installed ## ORC files, written and read, beside pyarrow
