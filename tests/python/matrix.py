@@ -191,7 +191,9 @@ def numbers(rng: random.Random, type_: pa.DataType, size: int) -> pa.Array:
         low, high = max(low, middle - rng.choice([3, 200, 70_000])), min(high, middle + 100)
         extremes = []
     else:
-        extremes = [low, high, max(low, 0), max(low, -1)]
+        # ORC has no fraction of the last second before 1970.
+        before = low // 9_000_000_000 if pa.types.is_timestamp(type_) else -1
+        extremes = [low, high, max(low, 0), max(low, before)]
     is_unsigned = pa.types.is_uint64(type_)
     native = np.uint64 if is_unsigned else np.int64
     values = numpy.integers(low, high, size, dtype=native, endpoint=True)

@@ -123,7 +123,10 @@ def failures(case: Case, path: Path) -> Iterator[str]:
         for field in case.table.schema:
             type_ = stored(field.type)
             difference = column_differs(found[field.name].cast(type_), case.table[field.name].cast(type_), type_)
-            if difference is not None:
+            # Who makes floats of others makes every NaN a quiet one; so does pyarrow when it reads.
+            is_cast = reader == "pyarrow" or "halffloat" in str(field.type)
+            is_quieted = is_cast and str(difference).endswith("nan, not nan")
+            if difference is not None and not is_quieted:
                 yield f"{reader}: column {field.name}: {difference}"
 
 
@@ -174,7 +177,8 @@ def test_any_arrow_data_is_written(tmp_path: Path) -> None:
         assert st.write_orc(data, tmp_path / "a.orc").rows == 3_000
         found = pa.orc.read_table(tmp_path / "a.orc")
         for name in made.column_names:
-            assert found[name].cast(pa.string()).equals(made[name].cast(pa.string()).combine_chunks()), name
+            type_ = stored(made[name].type)
+            assert column_differs(found[name].cast(type_), made[name].cast(type_), type_) is None, name
 
 
 def test_a_file_by_pyarrow_is_written_anew(tmp_path: Path) -> None:
@@ -198,13 +202,32 @@ def test_texts_have_the_length_that_metadata_says(tmp_path: Path) -> None:
     assert names(tmp_path) == ["a.orc"]
 
 
+def test_the_last_second_before_1970_has_no_fractions(tmp_path: Path) -> None:
+    for value in (-1_000, -1_001, 0):
+        st.write_orc(pa.table({"x": pa.array([value], pa.timestamp("ms"))}), tmp_path / "a.orc")
+        assert pa.orc.read_table(tmp_path / "a.orc")["x"].cast(pa.int64()).to_pylist() == [value * 1_000_000]
+    with pytest.raises(st.UnsupportedError, match="fraction of the last second"):
+        st.write_orc(pa.table({"x": pa.array([-1], pa.timestamp("ms"))}), tmp_path / "b.orc")
+    assert names(tmp_path) == ["a.orc"]
+
+
 # What goes wrong.
 
 
-def with_null_keys() -> pa.Array:
-    entries = pa.StructArray.from_arrays([pa.array(["a", None, "b"]), pa.array([1, 2, 3])], ["key", "value"])
-    offsets = pa.py_buffer(np.array([0, 2, 3], np.int32).tobytes())
-    return pa.Array.from_buffers(pa.map_(pa.string(), pa.int64()), 2, [None, offsets], children=[entries])
+class NullKeys:
+    """A batch whose map has a key that is null, which pyarrow does not make: the rows of a list, called a map."""
+
+    def __arrow_c_array__(self, requested_schema: object = None) -> tuple[object, object]:
+        entries = pa.StructArray.from_arrays([pa.array(["a", None, "b"]), pa.array([1, 2, 3])], ["key", "value"])
+        rows = pa.StructArray.from_arrays([pa.ListArray.from_arrays([0, 2, 3], entries)], ["x"])
+        schema = pa.struct([("x", pa.map_(pa.string(), pa.int64()))])
+        return schema.__arrow_c_schema__(), rows.__arrow_c_array__()[1]
+
+
+def test_a_null_key_of_a_map_is_an_error_and_no_file(tmp_path: Path) -> None:
+    with pytest.raises(st.StylobateError, match="null"):
+        st.write_orc(NullKeys(), tmp_path / "a.orc")
+    assert names(tmp_path) == []
 
 
 IMPOSSIBLE: list[tuple[pa.Array, str]] = [
@@ -214,8 +237,6 @@ IMPOSSIBLE: list[tuple[pa.Array, str]] = [
     (pa.array([1], pa.duration("s")), "no Duration"),
     (pa.UnionArray.from_sparse(pa.array([0], pa.int8()), [pa.array([1])]), "unions"),
     (pa.array([2**61], pa.timestamp("s")), "column x"),
-    (with_null_keys(), "null"),
-    (pa.StructArray.from_arrays([with_null_keys()], ["m"]), "x.m"),
 ]
 
 
@@ -234,7 +255,7 @@ WRONG: list[tuple[dict[str, Any], type[Exception], str]] = [
     ({"bloom_filter_columns": {"n": 3.0}}, st.UnsupportedError, "between 0 and 1"),
     ({"bloom_filter_columns": ["n"], "row_index_stride": 0}, st.UnsupportedError, "no row index"),
     ({"bloom_filter_columns": "n"}, TypeError, "list"),
-    ({"row_index_stride": -1}, OverflowError, ""),
+    ({"row_index_stride": -1}, OverflowError, "negative"),
     ({"stripe_bytes": 0}, st.ConfigError, "at least 1"),
     ({"stripe_bytes": "many"}, st.ConfigError, "stripe_bytes"),
     ({"sink": "sieve"}, st.ConfigError, "io_uring"),
