@@ -24,6 +24,7 @@ use parquet::{
 use super::{
     bounds::{ChunkBounds, PageBounds},
     chunk::EncodedChunk,
+    filling::Filling,
     hybrid,
     options::ColumnPlan,
     order::Order,
@@ -62,33 +63,6 @@ pub(super) struct Coded {
     /// Where pages are made.
     levels: Vec<u8>,
     body: Vec<u8>,
-}
-
-/// The page that is being filled.
-#[derive(Default)]
-struct Filling {
-    /// Of rows that have a value.
-    codes: Vec<u32>,
-    /// Which rows have one; empty as long as all have.
-    valid: Vec<bool>,
-    rows: usize,
-}
-
-impl Filling {
-    fn push_valid(&mut self, count: usize) {
-        if !self.valid.is_empty() {
-            self.valid.resize(self.rows + count, true);
-        }
-        self.rows += count;
-    }
-
-    fn push_nulls(&mut self, count: usize) {
-        if self.valid.is_empty() {
-            self.valid.resize(self.rows, true);
-        }
-        self.valid.resize(self.rows + count, false);
-        self.rows += count;
-    }
 }
 
 impl Coded {

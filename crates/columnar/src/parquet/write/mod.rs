@@ -16,6 +16,7 @@ mod column;
 mod column_options;
 mod compression;
 mod dataset;
+mod filling;
 mod footer;
 mod general;
 mod hybrid;
