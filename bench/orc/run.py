@@ -152,7 +152,8 @@ def read(arguments, folder: Path, dense: pa.Table, coded: pa.Table) -> list[dict
 
 def scanned(path: Path, dictionary: object) -> Callable[[str], object]:
     def run(_: str) -> None:
-        with st.Cache(memory=0) as cache:
+        # It begins empty each time; without any memory, columns would be decoded a few rows at a time.
+        with st.Cache(memory="2GiB") as cache:
             for _batch in st.scan(path, cache=cache, dictionary=dictionary).batches():
                 pass
 
