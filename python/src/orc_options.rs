@@ -5,7 +5,7 @@ use stylobate_columnar::{OrcColumnOptions, OrcCompression, OrcOptions};
 
 use crate::{
     errors::Class,
-    write_options::{Place, metadata, parsed, positive, size},
+    write_options::{Place, given, given_by_column, metadata, parsed, positive, size},
 };
 
 /// What `stylobate.write_orc` was asked for.
@@ -17,19 +17,14 @@ pub(crate) struct OrcFile {
 
 impl OrcFile {
     /// From names and values, which Python's side has put in order.
-    pub(crate) fn read(given: &Bound<'_, PyDict>) -> PyResult<Self> {
-        let mut file = Self::default();
-        for (name, value) in given.iter() {
-            let name: String = name.extract()?;
-            file = file.with(&name, &value)?;
-        }
-        Ok(file)
+    pub(crate) fn read(options: &Bound<'_, PyDict>) -> PyResult<Self> {
+        given(options, Self::with)
     }
 
     fn with(mut self, name: &str, value: &Bound<'_, PyAny>) -> PyResult<Self> {
         let options = self.options;
         self.options = match name {
-            "columns" => with_columns(options, value.cast()?)?,
+            "columns" => with_columns(options, value)?,
             "compression" => options.with_compression(parsed::<OrcCompression>(name, value)?),
             "compression_chunk_bytes" => options.with_chunk_size(size(name, value)?),
             "stripe_bytes" => options.with_stripe_size(size(name, value)?),
@@ -45,27 +40,22 @@ impl OrcFile {
     }
 }
 
-/// A dictionary of columns, and for each of the options that it has. The options of all columns are under None.
-fn with_columns(mut options: OrcOptions, columns: &Bound<'_, PyDict>) -> PyResult<OrcOptions> {
-    for (column, given) in columns.iter() {
-        let own = column_options(given.cast()?)?;
-        options = match column.extract::<Option<String>>()? {
-            Some(column) => options.with_column(column, own),
-            None => options.with_all_columns(own),
-        };
-    }
-    Ok(options)
+fn with_columns(options: OrcOptions, columns: &Bound<'_, PyAny>) -> PyResult<OrcOptions> {
+    let columns = given_by_column(columns, with_column_option)?.into_iter();
+    Ok(columns.fold(options, |options, (column, own)| match column {
+        Some(column) => options.with_column(column, own),
+        None => options.with_all_columns(own),
+    }))
 }
 
-fn column_options(given: &Bound<'_, PyDict>) -> PyResult<OrcColumnOptions> {
-    let mut options = OrcColumnOptions::default();
-    for (name, value) in given.iter() {
-        let name: String = name.extract()?;
-        options = match name.as_str() {
-            "dictionary_threshold" => options.with_dictionary_threshold(value.extract()?),
-            "bloom_filter" => options.with_bloom_filter(value.extract()?),
-            other => return Err(Class::Config.error(value.py(), format!("{other}: no such option"))),
-        };
-    }
-    Ok(options)
+fn with_column_option(
+    options: OrcColumnOptions,
+    name: &str,
+    value: &Bound<'_, PyAny>,
+) -> PyResult<OrcColumnOptions> {
+    Ok(match name {
+        "dictionary_threshold" => options.with_dictionary_threshold(value.extract()?),
+        "bloom_filter" => options.with_bloom_filter(value.extract()?),
+        other => return Err(Class::Config.error(value.py(), format!("{other}: no such option"))),
+    })
 }

@@ -8,7 +8,7 @@ use stylobate_columnar::{
 
 use crate::{
     errors::Class,
-    write_options::{Place, metadata, parsed, positive, size},
+    write_options::{Place, given, given_by_column, metadata, parsed, positive, size},
 };
 
 /// What `stylobate.write_parquet` was asked for.
@@ -22,13 +22,8 @@ pub(crate) struct ParquetFile {
 
 impl ParquetFile {
     /// From names and values, which Python's side has put in order.
-    pub(crate) fn read(given: &Bound<'_, PyDict>) -> PyResult<Self> {
-        let mut file = Self::default();
-        for (name, value) in given.iter() {
-            let name: String = name.extract()?;
-            file = file.with(&name, &value)?;
-        }
-        Ok(file)
+    pub(crate) fn read(options: &Bound<'_, PyDict>) -> PyResult<Self> {
+        given(options, Self::with)
     }
 
     fn with(mut self, name: &str, value: &Bound<'_, PyAny>) -> PyResult<Self> {
@@ -38,7 +33,14 @@ impl ParquetFile {
             "partition_by" => {
                 self.dataset = Some(dataset().with_partition_by(value.extract::<Vec<String>>()?))
             }
-            "columns" => return self.with_columns(value),
+            "columns" => {
+                for (column, options) in given_by_column(value, with_column_option)? {
+                    self.options = match column {
+                        Some(column) => self.options.with_column(column, options),
+                        None => self.options.with_all_columns(options),
+                    };
+                }
+            }
             "row_group_rows" => self.options = self.options.with_row_group_rows(positive(name, value)?),
             "row_group_bytes" => self.options = self.options.with_row_group_size(size(name, value)?),
             "data_page_version" => {
@@ -56,38 +58,25 @@ impl ParquetFile {
         }
         Ok(self)
     }
-
-    /// A dictionary of columns, and for each of the options that it has. The options of all columns are under None.
-    fn with_columns(mut self, columns: &Bound<'_, PyAny>) -> PyResult<Self> {
-        for (column, options) in columns.cast::<PyDict>()?.iter() {
-            let options = column_options(options.cast()?)?;
-            self.options = match column.extract::<Option<String>>()? {
-                Some(column) => self.options.with_column(column, options),
-                None => self.options.with_all_columns(options),
-            };
-        }
-        Ok(self)
-    }
 }
 
-fn column_options(given: &Bound<'_, PyDict>) -> PyResult<ColumnOptions> {
-    let mut options = ColumnOptions::default();
-    for (name, value) in given.iter() {
-        let name: String = name.extract()?;
-        options = match name.as_str() {
-            "compression" => options.with_compression(parsed::<Compression>(&name, &value)?),
-            "dictionary" => options.with_dictionary(match value.extract::<Option<bool>>()? {
-                None => DictionaryEncoding::Auto,
-                Some(true) => DictionaryEncoding::On,
-                Some(false) => DictionaryEncoding::Off,
-            }),
-            "encoding" => options.with_encoding(parsed::<Encoding>(&name, &value)?),
-            "statistics" => options.with_statistics(parsed::<StatisticsLevel>(&name, &value)?),
-            "bloom_filter" => options.with_bloom_filter(value.extract()?),
-            other => return Err(Class::Config.error(value.py(), format!("{other}: no such option"))),
-        };
-    }
-    Ok(options)
+fn with_column_option(
+    options: ColumnOptions,
+    name: &str,
+    value: &Bound<'_, PyAny>,
+) -> PyResult<ColumnOptions> {
+    Ok(match name {
+        "compression" => options.with_compression(parsed::<Compression>(name, value)?),
+        "dictionary" => options.with_dictionary(match value.extract::<Option<bool>>()? {
+            None => DictionaryEncoding::Auto,
+            Some(true) => DictionaryEncoding::On,
+            Some(false) => DictionaryEncoding::Off,
+        }),
+        "encoding" => options.with_encoding(parsed::<Encoding>(name, value)?),
+        "statistics" => options.with_statistics(parsed::<StatisticsLevel>(name, value)?),
+        "bloom_filter" => options.with_bloom_filter(value.extract()?),
+        other => return Err(Class::Config.error(value.py(), format!("{other}: no such option"))),
+    })
 }
 
 fn sorted_by(given: &Bound<'_, PyAny>) -> PyResult<Vec<SortedBy>> {

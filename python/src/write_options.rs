@@ -1,6 +1,6 @@
 //! What `write_parquet` and `write_orc` are both told: where a file goes, and values as Python says them.
 
-use pyo3::prelude::*;
+use pyo3::{prelude::*, types::PyDict};
 use stylobate_storage::{ByteSize, Durability, Overwrite, SinkKind, SinkOptions};
 
 use crate::{cache::byte_size, errors::Class};
@@ -24,6 +24,23 @@ impl Place {
         }
         Ok(self)
     }
+}
+
+/// What names and values make of the default, one after another.
+pub(crate) fn given<T: Default>(
+    options: &Bound<'_, PyDict>,
+    with: impl Fn(T, &str, &Bound<'_, PyAny>) -> PyResult<T>,
+) -> PyResult<T> {
+    options.iter().try_fold(T::default(), |made, (name, value)| with(made, &name.extract::<String>()?, &value))
+}
+
+/// The same of a dictionary of columns, in which the options of all columns are under None.
+pub(crate) fn given_by_column<T: Default>(
+    columns: &Bound<'_, PyAny>,
+    with: impl Fn(T, &str, &Bound<'_, PyAny>) -> PyResult<T> + Copy,
+) -> PyResult<Vec<(Option<String>, T)>> {
+    let columns = columns.cast::<PyDict>()?.iter();
+    columns.map(|(column, options)| Ok((column.extract()?, given(options.cast()?, with)?))).collect()
 }
 
 /// Pairs for the footer of a file.
