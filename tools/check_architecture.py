@@ -21,9 +21,10 @@ ARROWS = {
     "storage": set(),
     "columnar": {"storage"},
     "datagen": {"columnar", "storage"},
+    "graph": {"columnar", "storage"},
     "server": {"columnar", "storage"},
-    "cli": {"columnar", "datagen", "server", "storage"},
-    "python": {"columnar", "datagen", "server", "storage"},
+    "cli": {"columnar", "datagen", "graph", "server", "storage"},
+    "python": {"columnar", "datagen", "graph", "server", "storage"},
     "columns": {"columnar", "storage"},
     "write": {"columnar", "storage"},
 }

@@ -1,0 +1,115 @@
+//! What can go wrong between a graph and the files that it is in.
+
+/// The result of an operation of this crate.
+pub type Result<T, E = Error> = std::result::Result<T, E>;
+
+/// An error of this crate. Cheap to clone, since all who wait for one chunk get the error of the one decode.
+#[derive(Clone, Debug, thiserror::Error)]
+#[non_exhaustive]
+pub enum Error {
+    /// Bytes could not be had or kept. The source says whether to retry.
+    #[error(transparent)]
+    Storage(#[from] stylobate_storage::Error),
+
+    /// Columns could not be read or written. The source says what to do.
+    #[error(transparent)]
+    Columnar(#[from] stylobate_columnar::Error),
+
+    /// A file that describes the graph is wrong. Correct the key that is named.
+    #[error("{file}: {key}: {reason}")]
+    Info {
+        /// The file.
+        file: String,
+        /// The key within it, with dots and positions: `property_groups[1].file_type`.
+        key: String,
+        /// What is wrong with it.
+        reason: String,
+    },
+
+    /// A file of the graph is missing, or does not fit what is said of it. Write the graph again from its source.
+    #[error("{file}: {reason}")]
+    Data {
+        /// The file.
+        file: String,
+        /// What is wrong with it.
+        reason: String,
+    },
+
+    /// No vertices have this type. Correct its name.
+    #[error("there is no vertex type {name}: there are {available}")]
+    NoSuchVertexType {
+        /// The type asked for.
+        name: String,
+        /// The types there are, with commas.
+        available: String,
+    },
+
+    /// No edges have this type between these types of vertices. Correct the names.
+    #[error("there is no edge type {name}: there are {available}")]
+    NoSuchEdgeType {
+        /// The type asked for, with the types of its ends.
+        name: String,
+        /// The types there are, with commas.
+        available: String,
+    },
+
+    /// Vertices or edges have no such property. Correct its name.
+    #[error("{of} has no property {property}: there are {available}")]
+    NoSuchProperty {
+        /// The type of vertex or edge.
+        of: String,
+        /// The property asked for.
+        property: String,
+        /// The properties there are, with commas.
+        available: String,
+    },
+
+    /// Vertices have no such label. Correct its name.
+    #[error("{of} has no label {label}: there are {available}")]
+    NoSuchLabel {
+        /// The type of vertex.
+        of: String,
+        /// The label asked for.
+        label: String,
+        /// The labels there are, with commas.
+        available: String,
+    },
+
+    /// Edges are not kept in the order that the question needs. Ask from the other side, or write the graph with it.
+    #[error("{edge} has no list {wanted}: there are {available}")]
+    NoSuchAdjacency {
+        /// The type of edge.
+        edge: String,
+        /// The adjacency list that was needed.
+        wanted: String,
+        /// The adjacency lists there are, with commas.
+        available: String,
+    },
+
+    /// There is no vertex of this index, or no chunk of this number.
+    #[error("{of}: {index} is outside of 0..{count}")]
+    OutOfRange {
+        /// What was asked for one.
+        of: String,
+        /// The index or number.
+        index: i64,
+        /// How many there are.
+        count: u64,
+    },
+
+    /// Such a graph cannot be written. Change the data or the options; there is no graph.
+    #[error("{of}: {reason}")]
+    Unwritable {
+        /// The vertices, the edges or the file.
+        of: String,
+        /// What is wrong.
+        reason: String,
+    },
+
+    /// Work in the background was ended before it had an answer: the runtime is shutting down.
+    #[error("the work was ended: {reason}")]
+    Ended {
+        /// Why.
+        reason: String,
+    },
+}

@@ -1,0 +1,1 @@
+//! GraphAr: graphs as folders of chunk files.

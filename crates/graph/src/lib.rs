@@ -1,0 +1,6 @@
+//! Graphs in object storage.
+
+mod error;
+mod graphar;
+
+pub use error::{Error, Result};
