@@ -21,6 +21,10 @@ pub use self::{
     csr::Csr,
     edges::{EdgeChunk, Edges},
     graph::{Graph, GraphOptions},
+    info::{
+        Adjacency, AdjacencyOrder, Cardinality, EdgeInfo, FileType, GraphFile, GraphInfo, Property,
+        PropertyGroup, PropertyType, Side, Strictness, UnknownNameError, VertexInfo,
+    },
     neighbors::Direction,
     vertices::{LabelFilter, VertexChunk, Vertices},
 };
