@@ -290,7 +290,8 @@ impl Opening {
     }
 
     fn column(&self, root: usize, stored: Option<&DataType>, field: &FieldRef) -> Column {
-        let stored = stored.filter(|stored| !stored.equals_datatype(field.data_type())).cloned().map(Box::new);
+        let stored =
+            stored.filter(|stored| !stored.equals_datatype(field.data_type())).cloned().map(Box::new);
         let id = self.cache.chunks().column_id(field.name(), field.data_type());
         let key = |object: ObjectHash| ChunkKey {
             object,
@@ -359,11 +360,9 @@ pub(crate) fn as_type(array: &ArrayRef, data_type: &DataType) -> Result<ArrayRef
 
 fn named(error: Error, object: &str, column: &str) -> Error {
     match error {
-        Error::Arrow { source, .. } => Error::Schema {
-            object: object.to_owned(),
-            column: column.to_owned(),
-            reason: source.to_string(),
-        },
+        Error::Arrow { source, .. } => {
+            Error::Schema { object: object.to_owned(), column: column.to_owned(), reason: source.to_string() }
+        }
         other => other,
     }
 }

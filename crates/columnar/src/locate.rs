@@ -39,7 +39,8 @@ impl Source {
     pub fn literal(&self, cache: &Cache) -> Result<(ReadThrough, Path)> {
         let place = place(self, cache)?;
         let path = Path::parse(place.whole.trim_end_matches('/'));
-        let path = path.map_err(|error| Error::Pattern { pattern: place.given, reason: error.to_string() })?;
+        let path =
+            path.map_err(|error| Error::Pattern { pattern: place.given, reason: error.to_string() })?;
         Ok((place.store, path))
     }
 }

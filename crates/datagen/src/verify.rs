@@ -132,9 +132,7 @@ impl Reading<'_> {
         let schema = self.run.format.written(&self.table.schema(self.run.scale));
         match self.run.format {
             FileFormat::Parquet { .. } | FileFormat::Orc { .. } => self.scanned(&schema).await,
-            FileFormat::Csv => {
-                self.read(move |input, sums| csv_sums(input, &schema, sums)).await
-            }
+            FileFormat::Csv => self.read(move |input, sums| csv_sums(input, &schema, sums)).await,
             FileFormat::Arrow => {
                 self.read(move |input, sums| read_arrow(input, &schema, |batch| sums.add(batch))).await
             }

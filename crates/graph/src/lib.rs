@@ -8,7 +8,7 @@ mod graphar;
 
 pub use error::{Error, Result};
 pub use graphar::{
-    Adjacency, AdjacencyOrder, Cardinality, Csr, Direction, EdgeChunk, EdgeInfo, Edges, FileType, Graph, GraphFile,
-    GraphInfo, GraphOptions, LabelFilter, Property, PropertyGroup, PropertyType, Side, Strictness,
+    Adjacency, AdjacencyOrder, Cardinality, Csr, Direction, EdgeChunk, EdgeInfo, Edges, FileType, Graph,
+    GraphFile, GraphInfo, GraphOptions, LabelFilter, Property, PropertyGroup, PropertyType, Side, Strictness,
     UnknownNameError, VertexChunk, VertexInfo, Vertices,
 };

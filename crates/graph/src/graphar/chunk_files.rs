@@ -2,13 +2,14 @@
 
 use std::sync::Arc;
 
-use arrow::{
-    array::ArrayRef,
-    datatypes::FieldRef,
-};
+use arrow::{array::ArrayRef, datatypes::FieldRef};
 use stylobate_columnar::{Columns, FileColumns};
 
-use super::{info::FileType, place::Place, slots::{MOST, Slots}};
+use super::{
+    info::FileType,
+    place::Place,
+    slots::{MOST, Slots},
+};
 use crate::{Error, Result};
 
 /// Files with the same columns, numbered from 0.
@@ -47,7 +48,8 @@ impl ChunkFiles {
             Ok(Box::new(file))
         };
         let opened = Box::pin(self.files.get_or_try_make(number, open)).await;
-        let outside = || Error::OutOfRange { of: "chunk files".to_owned(), index: number as i64, count: MOST };
+        let outside =
+            || Error::OutOfRange { of: "chunk files".to_owned(), index: number as i64, count: MOST };
         opened.ok_or_else(outside)?.map(|file| &**file)
     }
 

@@ -9,11 +9,7 @@ use arrow::{
 use futures::{StreamExt, TryStreamExt};
 
 use super::{
-    chunk_files::Rows,
-    columns::gathering,
-    edge_list::EdgeColumn,
-    edges::Edges,
-    info::Side,
+    chunk_files::Rows, columns::gathering, edge_list::EdgeColumn, edges::Edges, info::Side,
     neighbors::Direction,
 };
 use crate::{Error, Result};

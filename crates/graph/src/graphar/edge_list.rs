@@ -30,7 +30,10 @@ pub(super) enum EdgeColumn {
     Source,
     Destination,
     /// Of a property group.
-    Property { group: usize, column: usize },
+    Property {
+        group: usize,
+        column: usize,
+    },
 }
 
 impl EdgeColumn {
@@ -145,7 +148,11 @@ impl EdgeList {
                 groups: groups.map(|(group, fields)| of(group.file_type, fields)).collect(),
             }))
         };
-        self.parts.get_or_try_make(part, make).await.unwrap_or_else(|| Err(self.no_part(part))).map(|part| &**part)
+        self.parts
+            .get_or_try_make(part, make)
+            .await
+            .unwrap_or_else(|| Err(self.no_part(part)))
+            .map(|part| &**part)
     }
 
     /// Columns of a chunk, if all of them are in the cache.

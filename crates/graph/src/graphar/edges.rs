@@ -210,7 +210,9 @@ impl Edges {
                     Ok(futures::stream::iter((0..chunks).map(move |chunk| Ok((part, chunk)))))
                 }
             };
-            Ok::<_, Error>(futures::stream::iter(0..parts).map(counted).buffered(COUNTS_AT_ONCE).try_flatten())
+            Ok::<_, Error>(
+                futures::stream::iter(0..parts).map(counted).buffered(COUNTS_AT_ONCE).try_flatten(),
+            )
         };
         futures::stream::once(parts).try_flatten()
     }

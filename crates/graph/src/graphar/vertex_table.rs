@@ -78,7 +78,13 @@ impl VertexTable {
         found.ok_or_else(|| Error::NoSuchProperty {
             of: format!("vertex type {}", self.info.vertex_type),
             property: name.to_owned(),
-            available: self.schema.fields().iter().map(|field| field.name().as_str()).collect::<Vec<_>>().join(", "),
+            available: self
+                .schema
+                .fields()
+                .iter()
+                .map(|field| field.name().as_str())
+                .collect::<Vec<_>>()
+                .join(", "),
         })
     }
 

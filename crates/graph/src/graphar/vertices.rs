@@ -203,7 +203,11 @@ impl Vertices {
         let rows = self.table.chunk_rows(chunk, self.table.count().await?)? as usize;
         let mut has = self.table.labels(chunk, &labels.places).await?.into_iter();
         let Some(first) = has.next() else {
-            return Ok(if labels.all { BooleanBuffer::new_set(rows) } else { BooleanBuffer::new_unset(rows) });
+            return Ok(if labels.all {
+                BooleanBuffer::new_set(rows)
+            } else {
+                BooleanBuffer::new_unset(rows)
+            });
         };
         Ok(has.fold(first, |one, other| if labels.all { &one & &other } else { &one | &other }))
     }
@@ -283,9 +287,7 @@ impl Vertices {
         }
         match taken.as_slice() {
             [one] => Ok(one.clone()),
-            several => {
-                arrow::compute::concat_batches(&self.schema(), several).map_err(gathering)
-            }
+            several => arrow::compute::concat_batches(&self.schema(), several).map_err(gathering),
         }
     }
 
