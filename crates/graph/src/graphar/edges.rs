@@ -207,7 +207,7 @@ impl Edges {
                 let view = view.clone();
                 async move {
                     let chunks = view.list.chunks(view.list.edge_count(part).await?);
-                    Ok(futures::stream::iter((0..chunks).map(move |chunk| Ok((part, chunk)))))
+                    Ok::<_, Error>(futures::stream::iter((0..chunks).map(move |chunk| Ok((part, chunk)))))
                 }
             };
             Ok::<_, Error>(

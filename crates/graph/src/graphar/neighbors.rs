@@ -303,7 +303,7 @@ fn rows_of(columns: &[&ArrayRef], runs: &[Run], rows: usize, data_type: &DataTyp
                 reason: format!("offsets lead to row {}, behind its end", run.rows.end),
             });
         }
-        made.extend(run.chunk, run.rows.start, run.rows.end);
+        made.try_extend(run.chunk, run.rows.start, run.rows.end).map_err(gathering)?;
     }
     Ok(make_array(made.freeze()))
 }

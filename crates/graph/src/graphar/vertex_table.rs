@@ -3,7 +3,7 @@
 use std::sync::Arc;
 
 use arrow::{
-    array::{ArrayRef, AsArray},
+    array::{Array, ArrayRef, AsArray},
     buffer::BooleanBuffer,
     datatypes::{DataType, Field, FieldRef, Schema, SchemaRef},
 };
@@ -49,7 +49,8 @@ impl VertexTable {
             groups.push(ChunkFiles::new(place.clone(), group.file_type, fields));
         }
         let labels = info.labels.iter().map(|label| Arc::new(Field::new(label, DataType::Boolean, true)));
-        let labels = ChunkFiles::new(place.clone(), FileType::Parquet, labels.collect());
+        let labels: Vec<FieldRef> = labels.collect();
+        let labels = ChunkFiles::new(place.clone(), FileType::Parquet, labels.into());
         let schema = Arc::new(Schema::new(properties));
         Self { place, info, count: OnceCell::new(), groups, labels, schema }
     }
@@ -64,8 +65,8 @@ impl VertexTable {
 
     /// How many vertices there are: read once.
     pub(super) async fn count(&self) -> Result<u64> {
-        let count = self.count.get_or_try_init(|| self.place.count(&self.info.count_path())).await?;
-        Ok(*count)
+        let read = || async { self.place.count(&self.info.count_path()).await };
+        Ok(*self.count.get_or_try_init(read).await?)
     }
 
     /// The count, if it was read already.
