@@ -35,11 +35,12 @@ TYPES: dict[str, pa.DataType] = {
 
 
 class Oracle:
-    """A graph on the local disk."""
+    """A graph on the local disk, each of whose lists is read once."""
 
     def __init__(self, path: Path) -> None:
         self.path = path
         self.info = yaml.safe_load(path.read_text())
+        self._lists: dict[tuple[EdgeType, str], pa.Table] = {}
         vertices = [self._described(name) for name in self.info.get("vertices") or []]
         edges = [self._described(name) for name in self.info.get("edges") or []]
         self.vertex_infos = {info["type"]: info for info in vertices}
@@ -92,6 +93,11 @@ class Oracle:
 
     def edges(self, edge: EdgeType, order: str) -> pa.Table:
         """Both indices and all properties, in the order of the list."""
+        if (edge, order) not in self._lists:
+            self._lists[edge, order] = self._read_edges(edge, order)
+        return self._lists[edge, order]
+
+    def _read_edges(self, edge: EdgeType, order: str) -> pa.Table:
         info, adjacency = self.edge_infos[edge], self.orders(edge)[order]
         folder = self._list_folder(edge, order)
         found = self._edge_columns(edge, order, folder / "adj_list", adjacency["file_type"], ENDS)

@@ -37,7 +37,7 @@ from graphar_random import FORMATS, LISTS, Made, made, rows
 from proxy import Proxy
 from servers import ORIGIN_KEY, ORIGIN_SECRET, REGION, Origin
 
-GRAPHS = 90
+GRAPHS = 60
 BLOCK = 30
 TOLD = 5
 OFFICIAL = Path(__file__).with_name("graphar_official.py")
