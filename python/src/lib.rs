@@ -13,6 +13,7 @@ mod exit;
 mod exported;
 mod expression;
 mod generate;
+mod graph;
 mod inspect;
 mod json;
 mod literal;

@@ -10,7 +10,9 @@ use arrow::{
     datatypes::{Float64Type, Int64Type},
 };
 use stylobate_columnar::col;
-use stylobate_graph::{AdjacencyOrder, Direction, Edges, Error, Graph, GraphOptions, LabelFilter, Strictness};
+use stylobate_graph::{
+    AdjacencyOrder, Direction, Edges, Error, Graph, GraphOptions, LabelFilter, Strictness,
+};
 use support::{cache, collect, ints, open_sample, positions, sample, strings};
 
 const LDBC: [&str; 3] = [
@@ -124,7 +126,9 @@ async fn all_lists_hold_the_same_edges_and_make_the_same_matrix() {
         let rows = |offsets: &[i64], ends: &[i64]| {
             let mut pairs = Vec::new();
             for (vertex, range) in offsets.windows(2).enumerate() {
-                pairs.extend(ends[range[0] as usize..range[1] as usize].iter().map(|end| (vertex as i64, *end)));
+                pairs.extend(
+                    ends[range[0] as usize..range[1] as usize].iter().map(|end| (vertex as i64, *end)),
+                );
             }
             pairs.sort_unstable();
             pairs
@@ -167,7 +171,8 @@ async fn selecting_and_filtering_are_views() {
         let Some(graph) = open_sample(file).await else { return };
         let persons = graph.vertices("person").unwrap();
         let raw = raw("ldbc_sample/person_0_0.csv", '|');
-        let women = persons.clone().select(["firstName"]).unwrap().filter(&col("gender").eq("female")).unwrap();
+        let women =
+            persons.clone().select(["firstName"]).unwrap().filter(&col("gender").eq("female")).unwrap();
         let found = collect(&women.schema(), women.stream()).await;
         let wanted: Vec<String> =
             raw.iter().filter(|row| row[3] == "female").map(|row| row[1].clone()).collect();
@@ -175,7 +180,8 @@ async fn selecting_and_filtering_are_views() {
         assert_eq!(found.num_columns(), 2, "what a filter looks at does not come out");
         let few = women.filter(&col("id").lt(5_000_000)).unwrap();
         let count = collect(&few.schema(), few.stream()).await.num_rows();
-        let wanted = raw.iter().filter(|row| row[3] == "female" && row[0].parse::<i64>().unwrap() < 5_000_000);
+        let wanted =
+            raw.iter().filter(|row| row[3] == "female" && row[0].parse::<i64>().unwrap() < 5_000_000);
         assert_eq!(count, wanted.count());
         let range = collect(&persons.schema(), persons.stream_range(95..205)).await;
         assert_eq!(ints(range.column(0)), (95..205).collect::<Vec<_>>());
@@ -190,7 +196,9 @@ async fn selecting_and_filtering_are_views() {
 
 #[tokio::test(flavor = "multi_thread")]
 async fn lists_dates_and_points_in_time_are_read() {
-    let Some(graph) = open_sample("ldbc_sample/parquet/ldbc_sample_with_feature.graph.yml").await else { return };
+    let Some(graph) = open_sample("ldbc_sample/parquet/ldbc_sample_with_feature.graph.yml").await else {
+        return;
+    };
     let persons = vertices(&graph, "person").await;
     let features = persons.column_by_name("feature").unwrap().as_list::<i32>().clone();
     assert_eq!(features.len(), 903);
