@@ -4,3 +4,7 @@ mod error;
 mod graphar;
 
 pub use error::{Error, Result};
+pub use graphar::{
+    Adjacency, AdjacencyOrder, Cardinality, EdgeInfo, FileType, GraphFile, GraphInfo, Property,
+    PropertyGroup, PropertyType, Side, Strictness, UnknownNameError, VertexInfo,
+};

@@ -1,0 +1,99 @@
+//! The lists that the edges of a type are kept in: by which end, and in which order.
+
+use std::{fmt, str::FromStr};
+
+use super::{property::FileType, unknown_name::UnknownNameError};
+
+/// An end of an edge.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
+pub enum Side {
+    /// Where the edge begins.
+    Source,
+    /// Where the edge ends.
+    Dest,
+}
+
+/// By which vertices a list of edges is cut into parts, and whether each part is sorted by them.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
+pub enum AdjacencyOrder {
+    /// Parts by source, edges in any order (COO).
+    UnorderedBySource,
+    /// Parts by destination, edges in any order (COO).
+    UnorderedByDest,
+    /// Parts by source, edges sorted by it, with offsets (CSR).
+    OrderedBySource,
+    /// Parts by destination, edges sorted by it, with offsets (CSC).
+    OrderedByDest,
+}
+
+impl AdjacencyOrder {
+    /// The order with these two traits.
+    pub fn new(ordered: bool, aligned_by: Side) -> Self {
+        match (ordered, aligned_by) {
+            (false, Side::Source) => Self::UnorderedBySource,
+            (false, Side::Dest) => Self::UnorderedByDest,
+            (true, Side::Source) => Self::OrderedBySource,
+            (true, Side::Dest) => Self::OrderedByDest,
+        }
+    }
+
+    /// Whether the edges of a part are sorted; if so, there are offsets of each vertex's edges.
+    pub fn is_ordered(self) -> bool {
+        matches!(self, Self::OrderedBySource | Self::OrderedByDest)
+    }
+
+    /// The end whose vertex chunk decides which part an edge is in.
+    pub fn aligned_by(self) -> Side {
+        match self {
+            Self::UnorderedBySource | Self::OrderedBySource => Side::Source,
+            Self::UnorderedByDest | Self::OrderedByDest => Side::Dest,
+        }
+    }
+}
+
+impl fmt::Display for AdjacencyOrder {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.write_str(match self {
+            Self::UnorderedBySource => "unordered_by_source",
+            Self::UnorderedByDest => "unordered_by_dest",
+            Self::OrderedBySource => "ordered_by_source",
+            Self::OrderedByDest => "ordered_by_dest",
+        })
+    }
+}
+
+impl FromStr for AdjacencyOrder {
+    type Err = UnknownNameError;
+
+    fn from_str(name: &str) -> Result<Self, Self::Err> {
+        match name {
+            "unordered_by_source" => Ok(Self::UnorderedBySource),
+            "unordered_by_dest" => Ok(Self::UnorderedByDest),
+            "ordered_by_source" => Ok(Self::OrderedBySource),
+            "ordered_by_dest" => Ok(Self::OrderedByDest),
+            _ => Err(UnknownNameError {
+                kind: "order of edges",
+                name: name.to_owned(),
+                known: "unordered_by_source, unordered_by_dest, ordered_by_source or ordered_by_dest",
+            }),
+        }
+    }
+}
+
+/// One list of all edges of a type.
+#[derive(Clone, Debug, PartialEq, Eq, Hash)]
+pub struct Adjacency {
+    /// How its edges are arranged.
+    pub order: AdjacencyOrder,
+    /// The format of its files.
+    pub file_type: FileType,
+    /// Where its files are within those of the edge type: empty, or with a slash at its end.
+    pub prefix: String,
+}
+
+impl Adjacency {
+    /// A list with the usual prefix, such as `ordered_by_source/`.
+    pub fn new(order: AdjacencyOrder, file_type: FileType) -> Self {
+        Self { order, file_type, prefix: format!("{order}/") }
+    }
+}

@@ -1,0 +1,134 @@
+//! What is known of the edges of one type, and the paths of their files.
+
+use super::{
+    adjacency::{Adjacency, AdjacencyOrder, Side},
+    flaw::Flaw,
+    prefix,
+    property::{self, Cardinality, Property, PropertyGroup},
+    strictness::Strictness,
+    vertex::{check_name, check_size},
+};
+
+/// The edges of one type between two types of vertices. Paths are relative to the graph's prefix.
+///
+/// Each list is cut into parts, one for each chunk of the vertices that it is aligned by, and each part into chunks
+/// of edges, counted from 0 in each part.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct EdgeInfo {
+    /// The type of the vertices where edges begin.
+    pub src_type: String,
+    /// The name of the edges' type.
+    pub edge_type: String,
+    /// The type of the vertices where edges end.
+    pub dst_type: String,
+    /// How many edges a chunk has; the last of a part has fewer. At least 1.
+    pub chunk_size: u64,
+    /// How many sources have their edges in one part of a list by source. At least 1.
+    pub src_chunk_size: u64,
+    /// How many destinations have their edges in one part of a list by destination. At least 1.
+    pub dst_chunk_size: u64,
+    /// Whether an edge from one vertex to another differs from one back.
+    pub directed: bool,
+    /// Where its files are: empty, or with a slash at its end.
+    pub prefix: String,
+    /// The lists that the edges are in: one at least, and one at most of each order.
+    pub adjacencies: Vec<Adjacency>,
+    /// Its properties by the files that hold them, which are there for each list.
+    pub groups: Vec<PropertyGroup>,
+}
+
+impl EdgeInfo {
+    /// The file of a chunk of a list: the positions of sources and destinations.
+    pub fn adjacency_path(&self, adjacency: &Adjacency, part: u64, chunk: u64) -> String {
+        format!("{}{}adj_list/part{part}/chunk{chunk}", self.prefix, adjacency.prefix)
+    }
+
+    /// The file with the offsets of a part's vertices: where the edges of each begin, counted within the part.
+    pub fn offset_path(&self, adjacency: &Adjacency, part: u64) -> String {
+        format!("{}{}offset/chunk{part}", self.prefix, adjacency.prefix)
+    }
+
+    /// The file of a chunk of `group`, with the edges in the order of `adjacency`.
+    pub fn property_path(
+        &self,
+        adjacency: &Adjacency,
+        group: &PropertyGroup,
+        part: u64,
+        chunk: u64,
+    ) -> String {
+        format!("{}{}{}part{part}/chunk{chunk}", self.prefix, adjacency.prefix, group.prefix)
+    }
+
+    /// The file with the number of vertices that a list is aligned by: 8 bytes, little-endian.
+    pub fn vertex_count_path(&self, adjacency: &Adjacency) -> String {
+        format!("{}{}vertex_count", self.prefix, adjacency.prefix)
+    }
+
+    /// The file with the number of edges of a part: 8 bytes, little-endian.
+    pub fn edge_count_path(&self, adjacency: &Adjacency, part: u64) -> String {
+        format!("{}{}edge_count{part}", self.prefix, adjacency.prefix)
+    }
+
+    /// How many vertices have their edges in one part of the list of this order.
+    pub fn part_size(&self, order: AdjacencyOrder) -> u64 {
+        match order.aligned_by() {
+            Side::Source => self.src_chunk_size,
+            Side::Dest => self.dst_chunk_size,
+        }
+    }
+
+    /// The position of the property's group, its own within the group, and the property.
+    pub fn property(&self, name: &str) -> Option<(usize, usize, &Property)> {
+        property::find(&self.groups, name)
+    }
+
+    /// The three names in one: `person_knows_person`.
+    pub fn name(&self) -> String {
+        format!("{}_{}_{}", self.src_type, self.edge_type, self.dst_type)
+    }
+
+    /// The list of this order.
+    pub fn adjacency(&self, order: AdjacencyOrder) -> Option<&Adjacency> {
+        self.adjacencies.iter().find(|adjacency| adjacency.order == order)
+    }
+
+    pub(super) fn check(&self, strictness: Strictness) -> Result<(), Flaw> {
+        check_name("src_type", &self.src_type)?;
+        check_name("edge_type", &self.edge_type)?;
+        check_name("dst_type", &self.dst_type)?;
+        check_size("chunk_size", self.chunk_size)?;
+        check_size("src_chunk_size", self.src_chunk_size)?;
+        check_size("dst_chunk_size", self.dst_chunk_size)?;
+        prefix::usable(&self.prefix).map_err(|reason| Flaw::new("prefix", reason))?;
+        self.check_adjacencies()?;
+        property::check_groups(&self.groups, strictness)?;
+        self.check_cardinalities()
+    }
+
+    fn check_adjacencies(&self) -> Result<(), Flaw> {
+        if self.adjacencies.is_empty() {
+            return Err(Flaw::new("adj_lists", "is empty"));
+        }
+        for (i, adjacency) in self.adjacencies.iter().enumerate() {
+            prefix::usable(&adjacency.prefix)
+                .map_err(|reason| Flaw::new(format!("adj_lists[{i}].prefix"), reason))?;
+            let first = self.adjacencies.iter().position(|other| other.order == adjacency.order).unwrap_or(i);
+            if first != i {
+                let reason = format!("adj_lists[{first}] is {} too", adjacency.order);
+                return Err(Flaw::new(format!("adj_lists[{i}]"), reason));
+            }
+        }
+        Ok(())
+    }
+
+    /// Only vertices have properties of several values by cardinality: those of an edge say so by their type.
+    fn check_cardinalities(&self) -> Result<(), Flaw> {
+        for (i, group) in self.groups.iter().enumerate() {
+            if let Some(j) = group.properties.iter().position(|it| it.cardinality != Cardinality::Single) {
+                let key = format!("property_groups[{i}].properties[{j}].cardinality");
+                return Err(Flaw::new(key, "properties of edges have one value"));
+            }
+        }
+        Ok(())
+    }
+}

@@ -1,0 +1,125 @@
+//! Writes YAML in the small part of it that every reader of GraphAr understands.
+//!
+//! The official reader is line by line. A `#` begins a comment unless it is the only one in double quotes. An entry of
+//! a list with a colon is a mapping, unless that is the only one in double quotes. Nothing is ever unescaped, and
+//! `""` is an error. So there are texts that cannot be written.
+
+use super::flaw::Flaw;
+
+/// Lines of YAML that are being written.
+#[derive(Debug, Default)]
+pub(super) struct Yaml {
+    text: String,
+}
+
+/// Where a scalar stands.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+enum Place {
+    Value,
+    Entry,
+}
+
+impl Yaml {
+    /// `key: value`, where the value is a number, a flag or a name of the format. `key` has its indentation, and the
+    /// dash of the list that it begins an entry of.
+    pub(super) fn plain(&mut self, key: &str, value: impl std::fmt::Display) {
+        self.text += &format!("{key}: {value}\n");
+    }
+
+    /// `key: value`, where the value is any text.
+    pub(super) fn value(&mut self, key: &str, value: &str) -> Result<(), Flaw> {
+        if value.is_empty() {
+            self.opens(key);
+            return Ok(());
+        }
+        let value = scalar(value, Place::Value)
+            .map_err(|reason| Flaw::new(key.trim_start_matches([' ', '-']), reason))?;
+        self.plain(key, value);
+        Ok(())
+    }
+
+    /// `key:`, and what follows is below it.
+    pub(super) fn opens(&mut self, key: &str) {
+        self.text += &format!("{key}:\n");
+    }
+
+    /// A list of texts below `key`; nothing where it is empty.
+    pub(super) fn list(&mut self, key: &str, entries: &[String]) -> Result<(), Flaw> {
+        if !entries.is_empty() {
+            self.opens(key);
+        }
+        for (i, entry) in entries.iter().enumerate() {
+            let entry =
+                scalar(entry, Place::Entry).map_err(|reason| Flaw::new(format!("{key}[{i}]"), reason))?;
+            self.text += &format!("  - {entry}\n");
+        }
+        Ok(())
+    }
+
+    pub(super) fn into_text(self) -> String {
+        self.text
+    }
+}
+
+/// `text` in quotes if need be.
+fn scalar(text: &str, place: Place) -> Result<String, String> {
+    if is_plain(text) {
+        return Ok(text.to_owned());
+    }
+    if text.chars().any(|c| {
+        c.is_control() || matches!(c, '\u{2028}' | '\u{2029}' | '\u{feff}' | '\u{fffe}' | '\u{ffff}')
+    }) {
+        return Err(format!("{text:?} has characters that YAML cannot hold as they are"));
+    }
+    let hashes = text.matches('#').count();
+    let colons = if place == Place::Entry { text.matches(':').count() } else { 0 };
+    if !text.contains(['"', '\\']) && hashes <= 1 && colons <= 1 {
+        return Ok(format!("\"{text}\""));
+    }
+    if !text.contains('\'') && !text.ends_with('\\') && hashes == 0 && colons == 0 {
+        return Ok(format!("'{text}'"));
+    }
+    Err(format!("{text:?} cannot be written so that the official readers read it"))
+}
+
+/// Whether it is a string without quotes, and nothing but a string, to readers of any version of YAML.
+fn is_plain(text: &str) -> bool {
+    const WORDS: [&str; 9] = ["true", "false", "yes", "no", "on", "off", "y", "n", "null"];
+    text.starts_with(|c: char| c.is_ascii_alphabetic() || c == '_')
+        && text.chars().all(|c| c.is_ascii_alphanumeric() || matches!(c, '_' | '-' | '.' | '/'))
+        && !WORDS.contains(&text.to_ascii_lowercase().as_str())
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn texts_are_quoted_as_little_as_possible() {
+        for (text, written) in [
+            ("person", "person"),
+            ("vertex/person_2/", "vertex/person_2/"),
+            ("knows-date", "knows-date"),
+            ("yes", "\"yes\""),
+            ("1.10", "\"1.10\""),
+            ("./", "\"./\""),
+            ("a b", "\"a b\""),
+            ("it's", "\"it's\""),
+            ("say \"a\"", "'say \"a\"'"),
+            ("a\\b", "'a\\b'"),
+            ("a#b", "\"a#b\""),
+            ("größe", "\"größe\""),
+        ] {
+            assert_eq!(scalar(text, Place::Entry).as_deref(), Ok(written), "{text}");
+        }
+        assert_eq!(scalar("s3://a:1/b", Place::Value).as_deref(), Ok("\"s3://a:1/b\""));
+        assert_eq!(scalar("{\"a\": 1}", Place::Value).as_deref(), Ok("'{\"a\": 1}'"));
+    }
+
+    #[test]
+    fn what_an_official_reader_would_take_for_something_else_is_not_written() {
+        for text in ["a\nb", "a#b#c", "\"'", "'\\", "\\", "\"#", "\u{feff}a", "a:b:c", "\":"] {
+            assert!(scalar(text, Place::Entry).is_err(), "{text:?}");
+        }
+    }
+}

@@ -1,0 +1,118 @@
+//! What is known of a graph: its types of vertices and edges.
+
+use std::collections::{HashMap, HashSet};
+
+use super::{
+    edge::EdgeInfo,
+    flaw::Flaw,
+    prefix,
+    strictness::Strictness,
+    vertex::{VertexInfo, check_distinct, check_name},
+};
+
+/// A graph: the types of its vertices and edges, and where their files are.
+#[derive(Clone, Debug, Default, PartialEq, Eq)]
+pub struct GraphInfo {
+    /// The name of the graph.
+    pub name: String,
+    /// Where the files of the graph are: empty for the folder of the graph's YAML file. It is relative to that folder,
+    /// or absolute as it was when the graph was written, which may have moved since.
+    pub prefix: String,
+    /// The types of vertices, each once.
+    pub vertices: Vec<VertexInfo>,
+    /// The types of edges, each once between two types of vertices.
+    pub edges: Vec<EdgeInfo>,
+    /// Labels of the graph itself.
+    pub labels: Vec<String>,
+    /// Whatever else is said of the graph, by keys.
+    pub extra: Vec<(String, String)>,
+}
+
+/// The part of a graph that a flaw is in.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(super) enum Part {
+    Graph,
+    Vertex(usize),
+    Edge(usize),
+}
+
+impl GraphInfo {
+    /// The vertices of this type.
+    pub fn vertex(&self, vertex_type: &str) -> Option<&VertexInfo> {
+        self.vertices.iter().find(|vertex| vertex.vertex_type == vertex_type)
+    }
+
+    /// The edges of this type between vertices of these types.
+    pub fn edge(&self, src_type: &str, edge_type: &str, dst_type: &str) -> Option<&EdgeInfo> {
+        self.edges.iter().find(|edge| names(edge) == (src_type, edge_type, dst_type))
+    }
+
+    /// Whether the prefix names a place of its own, such as `/data/` or `s3://bucket/`, rather than one relative to the
+    /// graph's YAML file. Often it is where the graph was written, not where it is now.
+    pub fn has_absolute_prefix(&self) -> bool {
+        prefix::is_absolute(&self.prefix)
+    }
+
+    /// The first flaw, with the part that it is in and the key in that part's file.
+    pub(super) fn check(&self, strictness: Strictness) -> Result<(), (Part, Flaw)> {
+        self.check_graph(strictness).map_err(|flaw| (Part::Graph, flaw))?;
+        let mut vertices: HashMap<&str, &VertexInfo> = HashMap::new();
+        for (i, vertex) in self.vertices.iter().enumerate() {
+            vertex.check(strictness).map_err(|flaw| (Part::Vertex(i), flaw))?;
+            if vertices.insert(&vertex.vertex_type, vertex).is_some() {
+                let reason = format!("there is a vertex type {:?} already", vertex.vertex_type);
+                return Err((Part::Vertex(i), Flaw::new("type", reason)));
+            }
+        }
+        let mut edges = HashSet::new();
+        for (i, edge) in self.edges.iter().enumerate() {
+            let wrong = |flaw| (Part::Edge(i), flaw);
+            edge.check(strictness).map_err(wrong)?;
+            check_end("src", &edge.src_type, edge.src_chunk_size, &vertices, strictness).map_err(wrong)?;
+            check_end("dst", &edge.dst_type, edge.dst_chunk_size, &vertices, strictness).map_err(wrong)?;
+            if !edges.insert(names(edge)) {
+                let (src, name, dst) = names(edge);
+                let reason = format!("there is an edge type {name:?} from {src:?} to {dst:?} already");
+                return Err(wrong(Flaw::new("edge_type", reason)));
+            }
+        }
+        Ok(())
+    }
+
+    fn check_graph(&self, strictness: Strictness) -> Result<(), Flaw> {
+        check_name("name", &self.name)?;
+        let usable = if self.has_absolute_prefix() { prefix::leads_up } else { prefix::usable };
+        usable(&self.prefix).map_err(|reason| Flaw::new("prefix", reason))?;
+        if strictness.is_strict() {
+            check_distinct("labels", self.labels.iter().map(String::as_str))?;
+            check_distinct("extra_info", self.extra.iter().map(|(key, _)| key.as_str()))?;
+        }
+        Ok(())
+    }
+}
+
+fn names(edge: &EdgeInfo) -> (&str, &str, &str) {
+    (&edge.src_type, &edge.edge_type, &edge.dst_type)
+}
+
+/// One end of the edges of a type: its vertices are there and, strictly, cut as the edges are.
+fn check_end(
+    end: &str,
+    vertex_type: &str,
+    chunk_size: u64,
+    vertices: &HashMap<&str, &VertexInfo>,
+    strictness: Strictness,
+) -> Result<(), Flaw> {
+    let Some(vertex) = vertices.get(vertex_type) else {
+        let mut types: Vec<&str> = vertices.keys().copied().collect();
+        types.sort_unstable();
+        let types = if types.is_empty() { "none".to_owned() } else { types.join(", ") };
+        let reason = format!("there is no vertex type {vertex_type:?}: there are {types}");
+        return Err(Flaw::new(format!("{end}_type"), reason));
+    };
+    if strictness.is_strict() && chunk_size != vertex.chunk_size {
+        let reason = format!("is {chunk_size}, but chunks of {vertex_type} have {}", vertex.chunk_size);
+        return Err(Flaw::new(format!("{end}_chunk_size"), reason));
+    }
+    Ok(())
+}

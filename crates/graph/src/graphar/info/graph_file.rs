@@ -1,0 +1,141 @@
+//! Reads the YAML files of a graph. Whoever calls fetches them.
+
+use super::{
+    flaw::Flaw,
+    graph::{GraphInfo, Part},
+    prefix,
+    read::{self, check_unknown, check_version, each, missing, required},
+    strictness::Strictness,
+    yaml::{self, GraphYaml},
+};
+use crate::Result;
+
+/// What a `*.graph.yml` says: which files say the rest.
+///
+/// ```
+/// use stylobate_graph::{GraphFile, Strictness};
+///
+/// let graph = "name: friends\nvertices:\n  - person.vertex.yml\nversion: gar/v1\n";
+/// let file = GraphFile::parse("friends.graph.yml", graph, Strictness::Tolerant)?;
+/// assert_eq!(file.vertex_files(), ["person.vertex.yml"]);
+///
+/// // Names are relative to the folder of the first file: fetch each.
+/// let person = "type: person\nchunk_size: 100\nversion: gar/v1\n";
+/// let info = file.with(vec![("person.vertex.yml".into(), person.into())], vec![])?;
+/// assert_eq!(info.vertex("person").map(|person| person.count_path()).as_deref(), Some("person/vertex_count"));
+/// # Ok::<(), stylobate_graph::Error>(())
+/// ```
+#[derive(Clone, Debug)]
+pub struct GraphFile {
+    file: String,
+    strictness: Strictness,
+    /// All but the types.
+    graph: GraphInfo,
+    vertices: Vec<String>,
+    edges: Vec<String>,
+}
+
+impl GraphFile {
+    /// Reads the graph's own file.
+    ///
+    /// # Errors
+    ///
+    /// [`Error::Info`](crate::Error::Info), with `file` as its file. Its key is the line and column where the text is
+    /// not YAML, or holds lists and text in each other's places.
+    pub fn parse(file: &str, text: &str, strictness: Strictness) -> Result<Self> {
+        let yaml: GraphYaml = yaml::read(file, text)?;
+        Self::make(file, yaml, strictness).map_err(|flaw| flaw.in_file(file))
+    }
+
+    /// The files of the types of vertices as they are written, relative to the folder of the graph's file.
+    pub fn vertex_files(&self) -> &[String] {
+        &self.vertices
+    }
+
+    /// The files of the types of edges as they are written, relative to the folder of the graph's file.
+    pub fn edge_files(&self) -> &[String] {
+        &self.edges
+    }
+
+    /// Where the graph's files are said to be: as [`GraphInfo::prefix`].
+    pub fn prefix(&self) -> &str {
+        &self.graph.prefix
+    }
+
+    /// The whole graph, once the files of its types are there: the name of each and its content.
+    ///
+    /// # Errors
+    ///
+    /// [`Error::Info`](crate::Error::Info) with the file of the first flaw and the key within it.
+    pub fn with(self, vertices: Vec<(String, String)>, edges: Vec<(String, String)>) -> Result<GraphInfo> {
+        let Self { file, strictness, graph: mut info, .. } = self;
+        for (file, text) in &vertices {
+            let vertex =
+                read::vertex(yaml::read(file, text)?, strictness).map_err(|flaw| flaw.in_file(file))?;
+            info.vertices.push(vertex);
+        }
+        for (file, text) in &edges {
+            let edge = read::edge(yaml::read(file, text)?, strictness).map_err(|flaw| flaw.in_file(file))?;
+            info.edges.push(edge);
+        }
+        info.check(strictness).map_err(|(part, flaw)| {
+            let of_type = match part {
+                Part::Graph => None,
+                Part::Vertex(i) => vertices.get(i),
+                Part::Edge(i) => edges.get(i),
+            };
+            flaw.in_file(of_type.map_or(&file, |(file, _)| file))
+        })?;
+        Ok(info)
+    }
+
+    fn make(file: &str, yaml: GraphYaml, strictness: Strictness) -> Result<Self, Flaw> {
+        check_unknown(&yaml.unknown, strictness)?;
+        check_version(yaml.version.as_deref(), strictness)?;
+        let extra = each("extra_info", yaml.extra_info.unwrap_or_default(), |entry| {
+            check_unknown(&entry.unknown, strictness)?;
+            Ok((required("key", entry.key)?, entry.value.unwrap_or_default()))
+        })?;
+        let name = match yaml.name.filter(|name| !name.is_empty()) {
+            Some(name) => name,
+            None if strictness.is_strict() => return Err(missing("name")),
+            None => "graph".to_owned(),
+        };
+        let graph = GraphInfo {
+            name,
+            prefix: graph_prefix(yaml.prefix.unwrap_or_default(), strictness)?,
+            labels: yaml.labels.unwrap_or_default(),
+            extra,
+            ..GraphInfo::default()
+        };
+        let vertices = files("vertices", yaml.vertices.unwrap_or_default())?;
+        let edges = files("edges", yaml.edges.unwrap_or_default())?;
+        Ok(Self { file: file.to_owned(), strictness, graph, vertices, edges })
+    }
+}
+
+/// An absolute prefix stays as it is but for the slash at its end.
+fn graph_prefix(written: String, strictness: Strictness) -> Result<String, Flaw> {
+    prefix::leads_up(&written).map_err(|reason| Flaw::new("prefix", format!("{written:?} {reason}")))?;
+    if written.is_empty() {
+        return Ok(written);
+    }
+    let relative = read::slashed(&written, strictness)?;
+    Ok(match prefix::is_absolute(&written) {
+        false => relative,
+        true if written.ends_with('/') => written,
+        true => written + "/",
+    })
+}
+
+/// Names of files that lie with the graph's own or below.
+fn files(key: &str, names: Vec<String>) -> Result<Vec<String>, Flaw> {
+    for (i, name) in names.iter().enumerate() {
+        let key = format!("{key}[{i}]");
+        if name.is_empty() {
+            return Err(Flaw::new(key, "is empty"));
+        }
+        prefix::leads_out(name).map_err(|reason| Flaw::new(key, format!("{name:?} {reason}")))?;
+    }
+    Ok(names)
+}

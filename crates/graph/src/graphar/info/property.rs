@@ -1,0 +1,226 @@
+//! Properties, and the groups of them that are stored in one file.
+
+use std::{collections::HashMap, fmt, str::FromStr, sync::Arc};
+
+use arrow::datatypes::{DataType, Field};
+
+use super::{
+    flaw::Flaw, prefix, property_type::PropertyType, strictness::Strictness, unknown_name::UnknownNameError,
+};
+
+/// How many values of a property a vertex has. Properties of edges have one.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Hash)]
+pub enum Cardinality {
+    /// One, or null.
+    #[default]
+    Single,
+    /// Any number, in an order.
+    List,
+    /// Any number, each once.
+    Set,
+}
+
+impl fmt::Display for Cardinality {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.write_str(match self {
+            Self::Single => "single",
+            Self::List => "list",
+            Self::Set => "set",
+        })
+    }
+}
+
+impl FromStr for Cardinality {
+    type Err = UnknownNameError;
+
+    fn from_str(name: &str) -> Result<Self, Self::Err> {
+        match name {
+            "single" => Ok(Self::Single),
+            "list" => Ok(Self::List),
+            "set" => Ok(Self::Set),
+            _ => Err(UnknownNameError {
+                kind: "cardinality",
+                name: name.to_owned(),
+                known: "single, list or set",
+            }),
+        }
+    }
+}
+
+/// The format of the files of a property group or an adjacency list.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
+pub enum FileType {
+    /// Apache Parquet.
+    Parquet,
+    /// Apache ORC.
+    Orc,
+    /// Comma-separated values with a header.
+    Csv,
+    /// One JSON object in each line.
+    Json,
+}
+
+impl fmt::Display for FileType {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.write_str(match self {
+            Self::Parquet => "parquet",
+            Self::Orc => "orc",
+            Self::Csv => "csv",
+            Self::Json => "json",
+        })
+    }
+}
+
+impl FromStr for FileType {
+    type Err = UnknownNameError;
+
+    fn from_str(name: &str) -> Result<Self, Self::Err> {
+        match name {
+            "parquet" => Ok(Self::Parquet),
+            "orc" => Ok(Self::Orc),
+            "csv" => Ok(Self::Csv),
+            "json" => Ok(Self::Json),
+            _ => Err(UnknownNameError {
+                kind: "file type",
+                name: name.to_owned(),
+                known: "parquet, orc, csv or json",
+            }),
+        }
+    }
+}
+
+/// A property of vertices or edges: one column of the files of its group.
+#[derive(Clone, Debug, PartialEq, Eq, Hash)]
+pub struct Property {
+    /// Its name, and its column's.
+    pub name: String,
+    /// The type of each value.
+    pub property_type: PropertyType,
+    /// Whether it tells the vertices of its type apart.
+    pub is_primary: bool,
+    /// Whether values may be missing.
+    pub is_nullable: bool,
+    /// How many values a vertex has.
+    pub cardinality: Cardinality,
+}
+
+impl Property {
+    /// A property of one value, which may be null and is not the primary key.
+    pub fn new(name: impl Into<String>, property_type: PropertyType) -> Self {
+        Self {
+            name: name.into(),
+            property_type,
+            is_primary: false,
+            is_nullable: true,
+            cardinality: Cardinality::Single,
+        }
+    }
+
+    /// The same property as the primary key, which is never null.
+    pub fn into_primary(self) -> Self {
+        Self { is_primary: true, is_nullable: false, ..self }
+    }
+
+    /// The type of its column: the values', or a list of them where there may be several.
+    pub fn arrow(&self) -> DataType {
+        match self.cardinality {
+            Cardinality::Single => self.property_type.arrow(),
+            Cardinality::List | Cardinality::Set => {
+                DataType::List(Arc::new(Field::new("item", self.property_type.arrow(), true)))
+            }
+        }
+    }
+
+    fn has_several_values(&self) -> bool {
+        self.property_type.is_list() || self.cardinality != Cardinality::Single
+    }
+
+    fn check(&self, file_type: FileType, strictness: Strictness) -> Result<(), Flaw> {
+        if self.name.is_empty() {
+            return Err(Flaw::new("name", "is empty"));
+        }
+        if let PropertyType::List(item) = &self.property_type {
+            if item.is_list() {
+                return Err(Flaw::new("data_type", "is a list of lists"));
+            }
+            if self.cardinality != Cardinality::Single {
+                return Err(Flaw::new(
+                    "cardinality",
+                    format!("makes a list of lists of a {}", self.property_type),
+                ));
+            }
+        }
+        if !strictness.is_strict() {
+            return Ok(());
+        }
+        if !self.property_type.is_official() {
+            return Err(Flaw::new(
+                "data_type",
+                format!("the official readers have no {}", self.property_type),
+            ));
+        }
+        if self.has_several_values() && file_type == FileType::Csv {
+            let key = if self.property_type.is_list() { "data_type" } else { "cardinality" };
+            return Err(Flaw::new(key, "CSV files hold one value of each property"));
+        }
+        if self.is_primary && self.is_nullable {
+            return Err(Flaw::new("is_nullable", "a primary key is never null"));
+        }
+        Ok(())
+    }
+}
+
+/// Properties that are stored together, in one file for each chunk.
+#[derive(Clone, Debug, PartialEq, Eq, Hash)]
+pub struct PropertyGroup {
+    /// Where its files are within those of its type: empty, or with a slash at its end.
+    pub prefix: String,
+    /// The format of its files.
+    pub file_type: FileType,
+    /// Its properties, one at least.
+    pub properties: Vec<Property>,
+}
+
+impl PropertyGroup {
+    /// A group with the usual prefix: the names of its properties, with `_` between them, and a slash.
+    pub fn new(file_type: FileType, properties: Vec<Property>) -> Self {
+        let names: Vec<&str> = properties.iter().map(|property| property.name.as_str()).collect();
+        Self { prefix: format!("{}/", names.join("_")), file_type, properties }
+    }
+}
+
+/// Finds a property: the position of its group, its own within the group, and the property.
+pub(super) fn find<'a>(groups: &'a [PropertyGroup], name: &str) -> Option<(usize, usize, &'a Property)> {
+    groups.iter().enumerate().find_map(|(at, group)| {
+        let (column, property) =
+            group.properties.iter().enumerate().find(|(_, property)| property.name == name)?;
+        Some((at, column, property))
+    })
+}
+
+/// What is wrong with the groups of one type, by their keys in its file.
+pub(super) fn check_groups(groups: &[PropertyGroup], strictness: Strictness) -> Result<(), Flaw> {
+    let mut keys: HashMap<&str, String> = HashMap::new();
+    let mut primary = false;
+    for (i, group) in groups.iter().enumerate() {
+        let at = format!("property_groups[{i}].");
+        prefix::usable(&group.prefix).map_err(|reason| Flaw::new("prefix", reason).within(&at))?;
+        if group.properties.is_empty() {
+            return Err(Flaw::new("properties", "is empty").within(&at));
+        }
+        for (j, property) in group.properties.iter().enumerate() {
+            let at = format!("{at}properties[{j}].");
+            property.check(group.file_type, strictness).map_err(|flaw| flaw.within(&at))?;
+            if strictness.is_strict() && property.is_primary && primary {
+                return Err(Flaw::new("is_primary", "there is a primary key already").within(&at));
+            }
+            primary |= property.is_primary;
+            if let Some(first) = keys.get(property.name.as_str()) {
+                let reason = format!("{:?} is the name of {first} too", property.name);
+                return Err(Flaw::new("name", reason).within(&at));
+            }
+            keys.insert(&property.name, format!("property_groups[{i}].properties[{j}]"));
+        }
+    }
+    Ok(())
+}

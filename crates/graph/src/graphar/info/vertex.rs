@@ -1,0 +1,104 @@
+//! What is known of the vertices of one type, and the paths of their files.
+
+use std::collections::HashSet;
+
+use super::{
+    flaw::Flaw,
+    prefix,
+    property::{self, Property, PropertyGroup},
+    strictness::Strictness,
+};
+
+/// The vertices of one type. Paths are relative to the graph's prefix.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct VertexInfo {
+    /// The name of the type.
+    pub vertex_type: String,
+    /// How many vertices a chunk has; the last has fewer. At least 1.
+    pub chunk_size: u64,
+    /// Where its files are: empty, or with a slash at its end.
+    pub prefix: String,
+    /// The labels that vertices may have.
+    pub labels: Vec<String>,
+    /// Its properties by the files that hold them.
+    pub groups: Vec<PropertyGroup>,
+}
+
+impl VertexInfo {
+    /// Vertices of the usual prefix, the type and a slash, without labels and properties so far.
+    pub fn new(vertex_type: impl Into<String>, chunk_size: u64) -> Self {
+        let vertex_type = vertex_type.into();
+        Self {
+            prefix: format!("{vertex_type}/"),
+            vertex_type,
+            chunk_size,
+            labels: Vec::new(),
+            groups: Vec::new(),
+        }
+    }
+
+    /// The file of a chunk of `group`.
+    pub fn chunk_path(&self, group: &PropertyGroup, chunk: u64) -> String {
+        format!("{}{}chunk{chunk}", self.prefix, group.prefix)
+    }
+
+    /// The file with the number of vertices: 8 bytes, little-endian.
+    pub fn count_path(&self) -> String {
+        format!("{}vertex_count", self.prefix)
+    }
+
+    /// The Parquet file with a chunk of the labels, one column of booleans for each.
+    pub fn label_path(&self, chunk: u64) -> String {
+        format!("{}labels/chunk{chunk}", self.prefix)
+    }
+
+    /// The position of the property's group, its own within the group, and the property.
+    pub fn property(&self, name: &str) -> Option<(usize, usize, &Property)> {
+        property::find(&self.groups, name)
+    }
+
+    /// The property that tells vertices apart; the first where several are said to.
+    pub fn primary(&self) -> Option<&Property> {
+        self.groups.iter().flat_map(|group| &group.properties).find(|property| property.is_primary)
+    }
+
+    /// How many chunks so many vertices fill.
+    pub fn chunks(&self, vertices: u64) -> u64 {
+        vertices.div_ceil(self.chunk_size.max(1))
+    }
+
+    pub(super) fn check(&self, strictness: Strictness) -> Result<(), Flaw> {
+        check_name("type", &self.vertex_type)?;
+        check_size("chunk_size", self.chunk_size)?;
+        prefix::usable(&self.prefix).map_err(|reason| Flaw::new("prefix", reason))?;
+        if strictness.is_strict() {
+            check_distinct("labels", self.labels.iter().map(String::as_str))?;
+        }
+        property::check_groups(&self.groups, strictness)
+    }
+}
+
+pub(super) fn check_name(key: &str, name: &str) -> Result<(), Flaw> {
+    if name.is_empty() { Err(Flaw::new(key, "is empty")) } else { Ok(()) }
+}
+
+/// Chunk sizes are counted in 63 bits by all readers.
+pub(super) fn check_size(key: &str, size: u64) -> Result<(), Flaw> {
+    match i64::try_from(size) {
+        Ok(0) => Err(Flaw::new(key, "must be at least 1, not 0")),
+        Ok(_) => Ok(()),
+        Err(_) => Err(Flaw::new(key, format!("must be at most {}, not {size}", i64::MAX))),
+    }
+}
+
+/// The position of each flaw is part of its key.
+pub(super) fn check_distinct<'a>(key: &str, names: impl Iterator<Item = &'a str>) -> Result<(), Flaw> {
+    let mut seen = HashSet::new();
+    for (i, name) in names.enumerate() {
+        check_name(&format!("{key}[{i}]"), name)?;
+        if !seen.insert(name) {
+            return Err(Flaw::new(format!("{key}[{i}]"), format!("{name:?} is there twice")));
+        }
+    }
+    Ok(())
+}

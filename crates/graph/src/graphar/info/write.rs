@@ -1,0 +1,245 @@
+//! What a graph of our own must fulfil, and the YAML files that describe it.
+
+use std::collections::HashMap;
+
+use super::{
+    adjacency::Side,
+    edge::EdgeInfo,
+    emit::Yaml,
+    flaw::Flaw,
+    graph::{GraphInfo, Part},
+    property::{Cardinality, Property, PropertyGroup},
+    strictness::Strictness,
+    vertex::VertexInfo,
+};
+use crate::{Error, Result};
+
+const VERSION: &str = "gar/v1";
+/// Columns of positions and offsets begin with this.
+const RESERVED: &str = "_graphAr";
+/// What file systems allow.
+const LONGEST_FILE_NAME: usize = 255;
+
+impl GraphInfo {
+    /// Whether a graph can be written as it is described: all that [`Strictness::Strict`] asks for, names that can be
+    /// names of files, paths that no two files share, names of properties that are not the format's own, and texts
+    /// that the official readers can read.
+    ///
+    /// # Errors
+    ///
+    /// [`Error::Unwritable`] with the first flaw.
+    pub fn validate(&self) -> Result<()> {
+        self.yaml_files().map(drop)
+    }
+
+    /// The YAML files of a graph that [is valid](Self::validate), name and content of each: those of the types of
+    /// vertices, then of edges, then the graph's own, which names the others.
+    ///
+    /// The official C++ reader, and what is made of it, takes ASCII without `~` only. Names beyond that are written
+    /// nevertheless, for other readers.
+    ///
+    /// # Errors
+    ///
+    /// [`Error::Unwritable`] with the first flaw.
+    pub fn yaml_files(&self) -> Result<Vec<(String, String)>> {
+        self.files().map_err(|(part, flaw)| flaw.unwritable(self.called(part)))
+    }
+
+    fn files(&self) -> Result<Vec<(String, String)>, (Part, Flaw)> {
+        self.check(Strictness::Strict)?;
+        let mut files: Vec<(String, String)> = Vec::new();
+        let mut taken = HashMap::new();
+        for (i, vertex) in self.vertices.iter().enumerate() {
+            let part = Part::Vertex(i);
+            let file = file_name("type", &vertex.vertex_type, "vertex").map_err(|flaw| (part, flaw))?;
+            check_reserved(&vertex.groups).map_err(|flaw| (part, flaw))?;
+            take(&mut taken, vertex_paths(vertex), &file).map_err(|flaw| (part, flaw))?;
+            files.push((file, vertex_yaml(vertex).map_err(|flaw| (part, flaw))?));
+        }
+        for (i, edge) in self.edges.iter().enumerate() {
+            let part = Part::Edge(i);
+            let file = file_name("edge_type", &edge.name(), "edge").map_err(|flaw| (part, flaw))?;
+            check_reserved(&edge.groups).map_err(|flaw| (part, flaw))?;
+            take(&mut taken, edge_paths(edge), &file).map_err(|flaw| (part, flaw))?;
+            files.push((file, edge_yaml(edge).map_err(|flaw| (part, flaw))?));
+        }
+        let file = file_name("name", &self.name, "graph").map_err(|flaw| (Part::Graph, flaw))?;
+        let text = graph_yaml(self, &files).map_err(|flaw| (Part::Graph, flaw))?;
+        files.push((file, text));
+        Ok(files)
+    }
+
+    fn called(&self, part: Part) -> String {
+        let name = match part {
+            Part::Graph => None,
+            Part::Vertex(i) => {
+                self.vertices.get(i).map(|vertex| format!("vertices of type {}", vertex.vertex_type))
+            }
+            Part::Edge(i) => self.edges.get(i).map(|edge| format!("edges of type {}", edge.name())),
+        };
+        name.unwrap_or_else(|| format!("graph {}", self.name))
+    }
+}
+
+fn file_name(key: &str, name: &str, kind: &str) -> Result<String, Flaw> {
+    let wrong =
+        |reason: &str| Err(Flaw::new(key, format!("{name:?} cannot be the name of a file: it {reason}")));
+    if matches!(name, "" | "." | "..") {
+        return wrong("is the name of a folder");
+    }
+    if name.contains(['/', '\\']) {
+        return wrong("has a slash");
+    }
+    if name.contains(char::is_control) {
+        return wrong("has control characters");
+    }
+    let file = format!("{name}.{kind}.yml");
+    if file.len() > LONGEST_FILE_NAME { wrong("is too long") } else { Ok(file) }
+}
+
+fn check_reserved(groups: &[PropertyGroup]) -> Result<(), Flaw> {
+    for (i, group) in groups.iter().enumerate() {
+        if let Some(j) = group.properties.iter().position(|property| property.name.starts_with(RESERVED)) {
+            let key = format!("property_groups[{i}].properties[{j}].name");
+            return Err(Flaw::new(key, format!("columns of the format itself begin with {RESERVED}")));
+        }
+    }
+    Ok(())
+}
+
+/// Notes which files `owner`, the YAML file of a type, describes. A second owner of a path would overwrite the first's.
+fn take(
+    taken: &mut HashMap<String, String>,
+    paths: impl Iterator<Item = (String, String)>,
+    owner: &str,
+) -> Result<(), Flaw> {
+    for (key, path) in paths {
+        let reason = format!("{path} would belong to {key} of {owner}");
+        if let Some(other) = taken.insert(path, format!("{key} of {owner}")) {
+            return Err(Flaw::new(key, format!("{reason} and to {other}")));
+        }
+    }
+    Ok(())
+}
+
+/// The key that says where a file is, and its path, for the first file of each kind.
+fn vertex_paths(vertex: &VertexInfo) -> impl Iterator<Item = (String, String)> {
+    let labels = (!vertex.labels.is_empty()).then(|| ("labels".to_owned(), vertex.label_path(0)));
+    let groups = vertex.groups.iter().enumerate();
+    let groups =
+        groups.map(|(i, group)| (format!("property_groups[{i}].prefix"), vertex.chunk_path(group, 0)));
+    std::iter::once(("prefix".to_owned(), vertex.count_path())).chain(labels).chain(groups)
+}
+
+fn edge_paths(edge: &EdgeInfo) -> impl Iterator<Item = (String, String)> {
+    edge.adjacencies.iter().enumerate().flat_map(|(i, list)| {
+        let key = format!("adj_lists[{i}].prefix");
+        let own = [edge.adjacency_path(list, 0, 0), edge.offset_path(list, 0), edge.vertex_count_path(list)];
+        let groups = edge.groups.iter().enumerate();
+        let groups = groups.map(|(i, group)| {
+            (format!("property_groups[{i}].prefix"), edge.property_path(list, group, 0, 0))
+        });
+        own.map(|path| (key.clone(), path)).into_iter().chain(groups)
+    })
+}
+
+fn vertex_yaml(vertex: &VertexInfo) -> Result<String, Flaw> {
+    let mut yaml = Yaml::default();
+    yaml.value("type", &vertex.vertex_type)?;
+    yaml.plain("chunk_size", vertex.chunk_size);
+    yaml.value("prefix", written(&vertex.prefix))?;
+    yaml.list("labels", &vertex.labels)?;
+    if !vertex.groups.is_empty() {
+        yaml.opens("property_groups");
+    }
+    for (i, group) in vertex.groups.iter().enumerate() {
+        let at = |flaw: Flaw| flaw.within(&format!("property_groups[{i}]."));
+        yaml.opens("  - properties");
+        properties(&mut yaml, &group.properties).map_err(at)?;
+        yaml.value("    prefix", written(&group.prefix)).map_err(at)?;
+        yaml.plain("    file_type", group.file_type);
+    }
+    yaml.plain("version", VERSION);
+    Ok(yaml.into_text())
+}
+
+fn edge_yaml(edge: &EdgeInfo) -> Result<String, Flaw> {
+    let mut yaml = Yaml::default();
+    yaml.value("src_type", &edge.src_type)?;
+    yaml.value("edge_type", &edge.edge_type)?;
+    yaml.value("dst_type", &edge.dst_type)?;
+    yaml.plain("chunk_size", edge.chunk_size);
+    yaml.plain("src_chunk_size", edge.src_chunk_size);
+    yaml.plain("dst_chunk_size", edge.dst_chunk_size);
+    yaml.plain("directed", edge.directed);
+    yaml.value("prefix", written(&edge.prefix))?;
+    yaml.opens("adj_lists");
+    for (i, list) in edge.adjacencies.iter().enumerate() {
+        yaml.plain("  - ordered", list.order.is_ordered());
+        yaml.plain(
+            "    aligned_by",
+            match list.order.aligned_by() {
+                Side::Source => "src",
+                Side::Dest => "dst",
+            },
+        );
+        yaml.value("    prefix", written(&list.prefix))
+            .map_err(|flaw| flaw.within(&format!("adj_lists[{i}].")))?;
+        yaml.plain("    file_type", list.file_type);
+    }
+    if !edge.groups.is_empty() {
+        yaml.opens("property_groups");
+    }
+    for (i, group) in edge.groups.iter().enumerate() {
+        let at = |flaw: Flaw| flaw.within(&format!("property_groups[{i}]."));
+        yaml.value("  - prefix", written(&group.prefix)).map_err(at)?;
+        yaml.plain("    file_type", group.file_type);
+        yaml.opens("    properties");
+        properties(&mut yaml, &group.properties).map_err(at)?;
+    }
+    yaml.plain("version", VERSION);
+    Ok(yaml.into_text())
+}
+
+fn properties(yaml: &mut Yaml, properties: &[Property]) -> Result<(), Flaw> {
+    for (j, property) in properties.iter().enumerate() {
+        let at = |flaw: Flaw| flaw.within(&format!("properties[{j}]."));
+        yaml.value("      - name", &property.name).map_err(at)?;
+        yaml.plain("        data_type", &property.property_type);
+        yaml.plain("        is_primary", property.is_primary);
+        yaml.plain("        is_nullable", property.is_nullable);
+        if property.cardinality != Cardinality::Single {
+            yaml.plain("        cardinality", property.cardinality);
+        }
+    }
+    Ok(())
+}
+
+/// `of_types` are the files of the types, those of vertices first.
+fn graph_yaml(graph: &GraphInfo, of_types: &[(String, String)]) -> Result<String, Flaw> {
+    let names: Vec<String> = of_types.iter().map(|(name, _)| name.clone()).collect();
+    let (vertices, edges) = names.split_at_checked(graph.vertices.len()).unwrap_or((&names, &[]));
+    let mut yaml = Yaml::default();
+    yaml.value("name", &graph.name)?;
+    if !graph.prefix.is_empty() {
+        yaml.value("prefix", &graph.prefix)?;
+    }
+    yaml.list("vertices", vertices)?;
+    yaml.list("edges", edges)?;
+    yaml.list("labels", &graph.labels)?;
+    yaml.plain("version", VERSION);
+    if !graph.extra.is_empty() {
+        yaml.opens("extra_info");
+    }
+    for (i, (key, value)) in graph.extra.iter().enumerate() {
+        let at = |flaw: Flaw| flaw.within(&format!("extra_info[{i}]."));
+        yaml.value("  - key", key).map_err(at)?;
+        yaml.value("    value", value).map_err(at)?;
+    }
+    Ok(yaml.into_text())
+}
+
+/// An empty prefix would be taken for none, and so for the usual one.
+fn written(prefix: &str) -> &str {
+    if prefix.is_empty() { "./" } else { prefix }
+}
