@@ -8,7 +8,8 @@ mod graphar;
 
 pub use error::{Error, Result};
 pub use graphar::{
-    Adjacency, AdjacencyOrder, Cardinality, Csr, Direction, EdgeChunk, EdgeInfo, Edges, FileType, Graph,
-    GraphFile, GraphInfo, GraphOptions, LabelFilter, Property, PropertyGroup, PropertyType, Side, Strictness,
-    UnknownNameError, VertexChunk, VertexInfo, Vertices,
+    Adjacency, AdjacencyOrder, Cardinality, Csr, Direction, EdgeChunk, EdgeInfo, EdgeWrite, Edges, FileType,
+    Graph, GraphFile, GraphInfo, GraphOptions, GraphWriteOptions, GraphWriter, LabelFilter, Property,
+    PropertyGroup, PropertyType, Side, Strictness, UnknownNameError, VertexChunk, VertexInfo, VertexWrite,
+    Vertices, WriteProgress, WrittenGraph,
 };

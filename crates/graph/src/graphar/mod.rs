@@ -16,6 +16,7 @@ mod place;
 mod slots;
 mod vertex_table;
 mod vertices;
+mod write;
 
 pub use self::{
     csr::Csr,
@@ -27,4 +28,5 @@ pub use self::{
     },
     neighbors::Direction,
     vertices::{LabelFilter, VertexChunk, Vertices},
+    write::{EdgeWrite, GraphWriteOptions, GraphWriter, VertexWrite, WriteProgress, WrittenGraph},
 };

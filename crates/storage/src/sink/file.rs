@@ -144,17 +144,21 @@ impl Sink for FileSink {
             .map_err(|_| Error::write(&self.target.path, io::Error::other("the thread ended early")))?;
         self.check()?;
         let (target, durable) = (self.target.clone(), self.durability == Durability::Fsync);
+        // What appears together with others is synced together with them.
+        let syncs = durable && self.staged.as_ref().is_some_and(Staged::is_alone);
         let settle = move || {
             if target.direct {
                 target.file.set_len(bytes)?;
             }
-            if durable { target.file.sync_all() } else { Ok(()) }
+            if syncs { target.file.sync_all() } else { Ok(()) }
         };
         let path = &self.target.path;
-        blocking(path, settle).await?.map_err(|error| Error::write(path, error))?;
+        if syncs || self.target.direct {
+            blocking(path, settle).await?.map_err(|error| Error::write(path, error))?;
+        }
         let gone = || Error::write(path, io::ErrorKind::NotFound.into());
         let staged = self.staged.take().ok_or_else(gone)?;
-        let lock = staged.is_locked_by_file().then(|| self.target.clone());
+        let lock = staged.is_alone().then(|| self.target.clone());
         Ok(Sealed::file(staged, lock, self.overwrite, durable, bytes))
     }
 }

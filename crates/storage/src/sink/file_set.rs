@@ -1,6 +1,6 @@
 //! Files or objects below one place that appear together, when all of them are whole.
 
-use std::{fs, io, path::Path as LocalPath, sync::Arc};
+use std::{collections::HashSet, fs, io, path::Path as LocalPath, sync::Arc};
 
 use futures::TryStreamExt;
 use object_store::ObjectStoreExt;
@@ -21,13 +21,15 @@ pub struct FileSet {
     /// Where local files are until they are published.
     folder: Option<Arc<StagedFolder>>,
     sealed: Vec<(String, Sealed)>,
+    /// Those that refer to the others.
+    last: Vec<(String, Sealed)>,
 }
 
 impl FileSet {
     /// Files below `base`. With [`Overwrite::Refuse`] there must be none yet: neither now, nor when they are
     /// published. Files and folders whose names begin with a dot or an underscore do not count.
     pub async fn create(sinks: Sinks, base: Destination, overwrite: Overwrite) -> Result<Self> {
-        let set = Self { sinks, base, overwrite, folder: None, sealed: Vec::new() };
+        let set = Self { sinks, base, overwrite, folder: None, sealed: Vec::new(), last: Vec::new() };
         set.check().await?;
         let folder = match &set.base {
             Destination::Object { .. } => None,
@@ -57,6 +59,12 @@ impl FileSet {
         self.sealed.push((name.into(), sealed));
     }
 
+    /// Takes a file that is whole and refers to others: it has its name when the others have theirs, and where files are
+    /// durable, when the others will be found after a loss of power.
+    pub fn add_last(&mut self, name: impl Into<String>, sealed: Sealed) {
+        self.last.push((name.into(), sealed));
+    }
+
     /// Gives all files their names. Then files of earlier writes are removed of which `is_replaced` says so; it is
     /// asked for names below the place, and not for those that were written now. Returns the names.
     ///
@@ -64,15 +72,19 @@ impl FileSet {
     /// replaced, each of them whole.
     pub async fn publish(mut self, is_replaced: fn(&str) -> bool) -> Result<Vec<String>> {
         self.check().await?;
-        let sealed = std::mem::take(&mut self.sealed);
-        let (names, sealed): (Vec<String>, Vec<Sealed>) = sealed.into_iter().unzip();
-        let published = Sealed::publish_all(sealed).await;
+        let (mut names, sealed): (Vec<String>, Vec<Sealed>) =
+            std::mem::take(&mut self.sealed).into_iter().unzip();
+        let (last_names, last): (Vec<String>, Vec<Sealed>) =
+            std::mem::take(&mut self.last).into_iter().unzip();
+        names.extend(last_names);
+        let published = Sealed::publish_all([sealed, last]).await;
         if !matches!(published, Ok(()) | Err(Error::Unsynced { .. })) {
             return published.map(|()| names);
         }
         if self.overwrite == Overwrite::Replace {
             let mut old = self.names().await?;
-            old.retain(|name| is_replaced(name) && !names.contains(name));
+            let written: HashSet<&str> = names.iter().map(String::as_str).collect();
+            old.retain(|name| is_replaced(name) && !written.contains(name.as_str()));
             self.remove(old).await?;
         }
         published.map(|()| names)

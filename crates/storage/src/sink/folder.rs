@@ -12,6 +12,7 @@ use std::{
     path::{Path, PathBuf},
 };
 
+use super::staged::folder_or_here;
 use crate::{Error, Result};
 
 const PREFIX: &str = ".stylobate.";
@@ -50,6 +51,15 @@ impl StagedFolder {
     /// Where a file will be.
     pub(super) fn place(&self, name: &str) -> PathBuf {
         self.path.join(name)
+    }
+
+    /// Folders in which names may change when a file is published in one of them: that one, and those around it as far
+    /// as they may be new.
+    pub(super) fn around(&self, folder: &Path) -> Vec<PathBuf> {
+        let within =
+            folder.ancestors().take_while(|above| above.starts_with(&self.path) && *above != self.path);
+        let made = self.made.iter().filter_map(|made| made.parent()).map(folder_or_here);
+        within.chain([self.path.as_path()]).chain(made).map(Path::to_owned).collect()
     }
 
     /// Where it is until then.

@@ -3,8 +3,8 @@
 //! ```text
 //! writer -> Sink::write -> slot -> engine's thread -> ring: positioned writes | io_uring     a local file
 //!                       -> part -> put_part, a few at a time                                 an object
-//!           Sink::seal  -> Sealed: all bytes are there, and durable
-//!           Sealed::publish -> the name
+//!           Sink::seal  -> Sealed: all bytes are there
+//!           Sealed::publish -> the name, and all of it durable
 //! ```
 //!
 //! A sink that fails says so at the next write and when it is finished. A sink that is dropped leaves nothing behind,
@@ -20,6 +20,7 @@ mod ring;
 mod sealed;
 mod slot;
 mod staged;
+mod sync;
 #[cfg(test)]
 mod tests;
 #[cfg(target_os = "linux")]

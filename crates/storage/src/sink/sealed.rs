@@ -1,10 +1,11 @@
 //! A file or an object of which nothing is missing but its name.
 
-use std::{fmt, path::PathBuf, sync::Arc};
+use std::{collections::BTreeSet, fmt, path::PathBuf, sync::Arc};
 
 use futures::{StreamExt, TryStreamExt};
+use parking_lot::Mutex;
 
-use super::{Overwrite, file::blocking, object::ObjectSink, ring::Target, staged::Staged};
+use super::{Overwrite, file::blocking, object::ObjectSink, ring::Target, staged::Staged, sync::sync_all};
 use crate::{Error, Result};
 
 /// Objects that are given their names at a time.
@@ -18,7 +19,8 @@ pub struct Sealed {
 
 enum Kind {
     File(Staging),
-    Object(Box<ObjectSink>),
+    /// An upload is of one thread at a time; a mutex that nobody locks lets others hold what has it.
+    Object(Mutex<Box<ObjectSink>>),
 }
 
 /// A local file under the name that it was written under.
@@ -28,14 +30,6 @@ pub(super) struct Staging {
     lock: Option<Arc<Target>>,
     overwrite: Overwrite,
     durable: bool,
-}
-
-impl Staging {
-    pub(super) fn publish(self) -> Result<()> {
-        let published = self.staged.publish(self.overwrite, self.durable);
-        drop(self.lock);
-        published
-    }
 }
 
 impl Sealed {
@@ -50,7 +44,7 @@ impl Sealed {
     }
 
     pub(super) fn object(sink: ObjectSink, bytes: u64) -> Self {
-        Self { kind: Kind::Object(Box::new(sink)), bytes }
+        Self { kind: Kind::Object(Mutex::new(Box::new(sink))), bytes }
     }
 
     /// Its size.
@@ -60,54 +54,67 @@ impl Sealed {
 
     /// Gives it its name, and returns its size in bytes.
     pub async fn publish(self) -> Result<u64> {
-        match self.kind {
-            Kind::Object(object) => object.complete().await?,
-            Kind::File(staging) => {
-                let path = staging.staged.path().to_owned();
-                blocking(&path, move || staging.publish()).await??;
-            }
-        }
-        Ok(self.bytes)
+        let bytes = self.bytes;
+        Self::publish_all([vec![self], Vec::new()]).await.map(|()| bytes)
     }
 
-    /// The same for many. The names of local files are given by a thread that does not stop between two of them.
-    pub(super) async fn publish_all(all: Vec<Self>) -> Result<()> {
-        let (mut files, mut objects) = (Vec::new(), Vec::new());
-        for sealed in all {
-            match sealed.kind {
-                Kind::File(staging) => files.push(staging),
-                Kind::Object(object) => objects.push(object.complete()),
+    /// The same for many, and then for those that refer to them. The names of local files are given by a thread that
+    /// does not stop between two of them.
+    pub(super) async fn publish_all(steps: [Vec<Self>; 2]) -> Result<()> {
+        let mut files = [Vec::new(), Vec::new()];
+        for (sealed, files) in steps.into_iter().zip(&mut files) {
+            let mut objects = Vec::new();
+            for sealed in sealed {
+                match sealed.kind {
+                    Kind::File(staging) => files.push(staging),
+                    Kind::Object(object) => objects.push(object.into_inner().complete()),
+                }
             }
+            let completed = futures::stream::iter(objects).buffer_unordered(OBJECTS);
+            completed.try_for_each(|()| async { Ok(()) }).await?;
         }
-        futures::stream::iter(objects).buffer_unordered(OBJECTS).try_for_each(|()| async { Ok(()) }).await?;
-        let Some(first) = files.first() else { return Ok(()) };
+        let Some(first) = files.iter().flatten().next() else { return Ok(()) };
         let path = first.staged.path().to_owned();
         blocking(&path, move || publish_files(files)).await?
     }
 }
 
 /// Where one cannot have its name, those that had none before give theirs back.
-fn publish_files(files: Vec<Staging>) -> Result<()> {
+fn publish_files(steps: [Vec<Staging>; 2]) -> Result<()> {
+    // Files on their own were synced when they were sealed.
+    let unsynced = steps.iter().flatten().filter(|file| file.durable && !file.staged.is_alone());
+    let unsynced = unsynced.map(|file| file.staged.staged_path().to_owned()).collect();
+    sync_all(unsynced).map_err(|(path, error)| Error::write(path, error))?;
     let mut fresh: Vec<PathBuf> = Vec::new();
-    let mut unsynced = None;
-    for staging in files {
-        let (path, is_fresh) = (staging.staged.path().to_owned(), staging.overwrite == Overwrite::Refuse);
-        match staging.publish() {
-            Ok(()) => {}
-            // It has its name, and so shall the others.
-            Err(error @ Error::Unsynced { .. }) => unsynced = Some(error),
-            Err(error) => {
-                for path in fresh {
-                    if let Err(error) = std::fs::remove_file(&path) {
-                        tracing::warn!(path = %path.display(), %error, "file of a failed write not removed");
-                    }
-                }
+    let mut published = Ok(());
+    for files in steps {
+        let mut folders = BTreeSet::new();
+        for Staging { staged, lock, overwrite, durable } in files {
+            let path = staged.path().to_owned();
+            if durable {
+                folders.extend(staged.folders());
+            }
+            if let Err(error) = staged.publish(overwrite) {
+                take_back(&fresh);
                 return Err(error);
             }
+            drop(lock);
+            fresh.extend((overwrite == Overwrite::Refuse).then_some(path));
         }
-        fresh.extend(is_fresh.then_some(path));
+        if let Err((path, error)) = sync_all(folders.into_iter().collect()) {
+            // They have their names, and so shall the others.
+            published = Err(Error::Unsynced { path, source: Arc::new(error) });
+        }
     }
-    unsynced.map_or(Ok(()), Err)
+    published
+}
+
+fn take_back(fresh: &[PathBuf]) {
+    for path in fresh {
+        if let Err(error) = std::fs::remove_file(path) {
+            tracing::warn!(path = %path.display(), %error, "file of a failed write not removed");
+        }
+    }
 }
 
 impl fmt::Debug for Sealed {

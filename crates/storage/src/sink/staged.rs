@@ -67,13 +67,27 @@ impl Staged {
         &self.path
     }
 
-    /// Whether it is locked for as long as its file is open, and only so long.
-    pub(super) fn is_locked_by_file(&self) -> bool {
+    /// What it is called until then.
+    pub(super) fn staged_path(&self) -> &Path {
+        &self.staged
+    }
+
+    /// Whether it is beside its path, and locked for as long as its file is open, and only so long.
+    pub(super) fn is_alone(&self) -> bool {
         self.folder.is_none()
     }
 
-    /// Gives the file its name, in place of one that had it unless that is refused.
-    pub(super) fn publish(mut self, overwrite: Overwrite, durable: bool) -> Result<()> {
+    /// Folders in which names change when it is published.
+    pub(super) fn folders(&self) -> Vec<PathBuf> {
+        let parent = folder_or_here(self.path.parent().unwrap_or(&self.path));
+        match &self.folder {
+            None => vec![parent.to_owned()],
+            Some(folder) => folder.around(parent),
+        }
+    }
+
+    /// Gives the file its name, in place of one that had it unless that is refused. The folder is to be synced then.
+    pub(super) fn publish(mut self, overwrite: Overwrite) -> Result<()> {
         let failed = |source: io::Error| match source.kind() {
             io::ErrorKind::AlreadyExists => Error::exists(&self.path),
             _ => Error::write(&self.path, source),
@@ -87,12 +101,7 @@ impl Staged {
             Overwrite::Refuse => rename_to_new(&self.staged, &self.path).map_err(failed)?,
         }
         self.is_published = true;
-        match durable {
-            true => File::open(parent)
-                .and_then(|folder| folder.sync_all())
-                .map_err(|source| Error::Unsynced { path: self.path.clone(), source: Arc::new(source) }),
-            false => Ok(()),
-        }
+        Ok(())
     }
 }
 
@@ -189,7 +198,7 @@ mod tests {
         let (first, _first_file) = Staged::create(&path, &options()).unwrap();
         let (second, _second_file) = Staged::create(&path, &options()).unwrap();
         assert!(!left.exists() && other.exists() && first.staged.exists());
-        first.publish(Overwrite::Replace, true).unwrap();
+        first.publish(Overwrite::Replace).unwrap();
         drop(second);
         let mut names: Vec<_> =
             std::fs::read_dir(folder.path()).unwrap().map(|entry| entry.unwrap().file_name()).collect();
@@ -203,7 +212,7 @@ mod tests {
         let path = folder.path().join("a/b/c.parquet");
         let (staged, _file) = Staged::create(&path, &options()).unwrap();
         assert!(!path.exists());
-        staged.publish(Overwrite::Refuse, false).unwrap();
+        staged.publish(Overwrite::Refuse).unwrap();
         assert!(path.exists());
         assert!(Staged::create(Path::new("/"), &options()).is_err());
     }
@@ -214,7 +223,7 @@ mod tests {
         let path = folder.path().join("a");
         let (staged, _file) = Staged::create(&path, &options()).unwrap();
         std::fs::write(&path, "another's").unwrap();
-        let refused = staged.publish(Overwrite::Refuse, true).unwrap_err();
+        let refused = staged.publish(Overwrite::Refuse).unwrap_err();
         assert!(matches!(refused, Error::Exists { .. }), "{refused}");
         assert_eq!(std::fs::read(&path).unwrap(), b"another's");
         let other = folder.path().join("b");

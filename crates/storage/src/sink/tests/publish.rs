@@ -137,6 +137,37 @@ async fn files_of_a_set_appear_together_or_not_at_all() {
     assert_eq!(fs::read(path.join("f")).unwrap(), noise(10_000, 1));
 }
 
+#[tokio::test(flavor = "multi_thread")]
+async fn a_file_that_refers_to_others_is_not_there_without_them() {
+    let folder = tempfile::tempdir().unwrap();
+    let base = Destination::File(folder.path().to_owned());
+    for is_taken in [true, false] {
+        let mut set =
+            FileSet::create(small(SinkKind::Thread), base.clone(), Overwrite::Refuse).await.unwrap();
+        for name in ["index", "a/0", ".a/1"] {
+            let mut sink = set.open(name).await.unwrap();
+            sink.write(name.as_bytes()).await.unwrap();
+            let sealed = sink.seal().await.unwrap();
+            match name {
+                "index" => set.add_last(name, sealed),
+                _ => set.add(name, sealed),
+            }
+        }
+        // A hidden one that came meanwhile is met only when it is this name's turn.
+        let taken = folder.path().join(".a/1");
+        if is_taken {
+            fs::create_dir_all(taken.parent().unwrap()).unwrap();
+            fs::write(&taken, "another's").unwrap();
+            assert!(matches!(set.publish(|_| true).await.unwrap_err(), Error::Exists { .. }));
+            assert!(!folder.path().join("index").exists() && !folder.path().join("a/0").exists());
+            fs::remove_file(&taken).unwrap();
+        } else {
+            assert_eq!(set.publish(|_| true).await.unwrap(), ["a/0", ".a/1", "index"]);
+            assert_eq!(fs::read(folder.path().join("index")).unwrap(), b"index");
+        }
+    }
+}
+
 /// An upload whose parts never arrive.
 #[derive(Debug)]
 struct StuckUpload;

@@ -1,0 +1,53 @@
+//! Brings many files and folders to disk at a time: a file system that is asked for one after the other commits its
+//! journal for each, and for all of them together where they are asked for at once.
+
+use std::{fs::File, io, path::PathBuf, thread};
+
+use parking_lot::Mutex;
+
+/// Threads that wait for the disk. More of them gained nothing when it was measured.
+const THREADS: usize = 16;
+
+/// Syncs all of them. After an error, some may not have been.
+pub(super) fn sync_all(paths: Vec<PathBuf>) -> Result<(), (PathBuf, io::Error)> {
+    let threads = THREADS.min(paths.len());
+    let left = Mutex::new(paths);
+    let failed = Mutex::new(None);
+    let work = || {
+        // Locked for as long as the next is taken, and not while it is synced.
+        while let Some(path) = { left.lock().pop() } {
+            if let Err(error) = File::open(&path).and_then(|file| file.sync_all()) {
+                left.lock().clear();
+                failed.lock().get_or_insert((path, error));
+                return;
+            }
+        }
+    };
+    thread::scope(|scope| {
+        for _ in 1..threads {
+            // Without further threads, this one does it all.
+            let _ = thread::Builder::new().name("stylobate-sync".to_owned()).spawn_scoped(scope, work);
+        }
+        work();
+    });
+    match failed.into_inner() {
+        None => Ok(()),
+        Some(failed) => Err(failed),
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn what_cannot_be_synced_is_named() {
+        let folder = tempfile::tempdir().unwrap();
+        let file = |number: usize| folder.path().join(number.to_string());
+        (0..100).for_each(|number| std::fs::write(file(number), "x").unwrap());
+        sync_all((0..100).map(file).chain([folder.path().to_owned()]).collect()).unwrap();
+        let (path, error) = sync_all((0..101).map(file).collect()).unwrap_err();
+        assert_eq!((path, error.kind()), (file(100), io::ErrorKind::NotFound));
+        sync_all(Vec::new()).unwrap();
+    }
+}
