@@ -64,6 +64,7 @@ bench-orc: installed ## ORC files, written and read, beside pyarrow
 	$(VENV)/bin/python bench/orc/run.py
 
 bench-graphar: installed ## Graphs in GraphAr beside the official Python package
+	cargo build --release --bin stylobate-bench-graphar
 	$(VENV)/bin/python bench/graphar/run.py
 
 soak: release $(CLIENTS) $(S3S_FS) ## Load for MINUTES (default 30), with every answer checked against a model; all of TPC-DS

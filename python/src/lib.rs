@@ -14,6 +14,7 @@ mod exported;
 mod expression;
 mod generate;
 mod graph;
+mod graph_write;
 mod inspect;
 mod json;
 mod literal;

@@ -14,6 +14,7 @@ mod _stylobate {
         expression::{PyColumn, PyExpr},
         generate::{PyGeneratedTable, generate},
         graph::{PyLocalEdges, PyLocalGraph, PyLocalVertices},
+        graph_write::write_graph,
         inspect::inspect,
         node::PyNode,
         objects::{PyObjectFile, PyObjectStoreReader},
