@@ -22,7 +22,7 @@ use crate::{
     parquet::Scratch,
     schema::Projected,
     table::EXACT,
-    text_file,
+    text_file::{self, TextKind},
 };
 
 /// What a file may be.
@@ -30,10 +30,8 @@ use crate::{
 pub enum FileKind {
     /// Parquet or ORC: its last bytes tell.
     Columnar,
-    /// Comma-separated values with a header.
-    Csv,
-    /// A JSON object in each line.
-    JsonLines,
+    /// A text: nothing in it tells which.
+    Text(TextKind),
 }
 
 /// Arrays of columns that were asked for together.
@@ -95,7 +93,7 @@ impl FileColumns {
         let opening = Opening { cache: cache.clone(), object, kind, fields: fields.clone() };
         match kind {
             FileKind::Columnar => opening.columnar().await,
-            FileKind::Csv | FileKind::JsonLines => opening.text().await,
+            FileKind::Text(kind) => opening.text(kind).await,
         }
     }
 
@@ -178,8 +176,8 @@ impl FileColumns {
         let columns: Vec<usize> = missing.iter().map(|missing| missing.at).collect();
         let (arrays, has_memory) = match self.kind {
             FileKind::Columnar => self.decode(&columns).await?,
-            FileKind::Csv | FileKind::JsonLines => {
-                (text_file::read(&self.object, self.kind, &self.fields_of(&columns)).await?.1, true)
+            FileKind::Text(kind) => {
+                (text_file::read(&self.object, kind, &self.fields_of(&columns)).await?.1, true)
             }
         };
         let mut made = Vec::with_capacity(arrays.len());
@@ -271,9 +269,9 @@ impl Opening {
     }
 
     /// A text has to be read to know how many rows it has: then all of it is kept.
-    async fn text(self) -> Result<FileColumns> {
+    async fn text(self, kind: TextKind) -> Result<FileColumns> {
         let fields: Vec<FieldRef> = self.fields.to_vec();
-        let (rows, arrays) = text_file::read(&self.object, self.kind, &fields).await?;
+        let (rows, arrays) = text_file::read(&self.object, kind, &fields).await?;
         let column = |(field, array): (&FieldRef, &Option<ArrayRef>)| {
             array.as_ref().map(|_| self.column(0, None, field))
         };

@@ -62,3 +62,4 @@ pub use predicate::{Column, CompareOp, Literal, Predicate, col};
 pub use row_filter::RowFilter;
 pub use scan::{Scan, ScanPart, ScanRequest, ScanStream};
 pub use table::Dictionaries;
+pub use text_file::TextKind;

@@ -11,7 +11,16 @@ use arrow::{
 use bytes::Bytes;
 use stylobate_storage::OpenObject;
 
-use crate::{CsvReader, Error, FileKind, Result};
+use crate::{CsvReader, Error, Result};
+
+/// What a text file may be.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum TextKind {
+    /// Comma-separated values with a header.
+    Csv,
+    /// A JSON object in each line.
+    JsonLines,
+}
 
 /// Rows that are parsed at a time.
 const ROWS_AT_ONCE: usize = 8192;
@@ -19,7 +28,7 @@ const ROWS_AT_ONCE: usize = 8192;
 /// How many rows a file has, and the columns of these names; none for one that the file does not have.
 pub(crate) async fn read(
     object: &OpenObject,
-    kind: FileKind,
+    kind: TextKind,
     fields: &[FieldRef],
 ) -> Result<(usize, Vec<Option<ArrayRef>>)> {
     let size = object.meta().size;
@@ -27,8 +36,8 @@ pub(crate) async fn read(
     let (fields, name) = (fields.to_vec(), object.name());
     let parse = move || {
         let parsed = match kind {
-            FileKind::JsonLines => json(&bytes, &fields),
-            FileKind::Csv | FileKind::Columnar => csv(&bytes, &fields),
+            TextKind::JsonLines => json(&bytes, &fields),
+            TextKind::Csv => csv(&bytes, &fields),
         };
         parsed.map_err(|reason| Error::Corrupt {
             object: name,

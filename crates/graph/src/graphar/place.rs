@@ -4,7 +4,7 @@ use std::sync::Arc;
 
 use arrow::datatypes::FieldRef;
 use object_store::path::Path;
-use stylobate_columnar::{Cache, FileColumns, FileKind};
+use stylobate_columnar::{Cache, FileColumns, FileKind, TextKind};
 use stylobate_storage::{Error as StorageError, ReadThrough};
 
 use super::info::{FileType, Strictness};
@@ -46,8 +46,8 @@ impl Place {
     ) -> Result<FileColumns> {
         let kind = match file_type {
             FileType::Parquet | FileType::Orc => FileKind::Columnar,
-            FileType::Csv => FileKind::Csv,
-            FileType::Json => FileKind::JsonLines,
+            FileType::Csv => FileKind::Text(TextKind::Csv),
+            FileType::Json => FileKind::Text(TextKind::JsonLines),
         };
         let opened = FileColumns::open(&self.cache, &self.store, &self.path(file)?, kind, fields).await;
         let columns = opened.map_err(|error| self.missing(file, error.into()))?;
