@@ -2,8 +2,6 @@
 
 use std::io::Read;
 
-use std::io::Read;
-
 use arrow::datatypes::SchemaRef;
 use futures::StreamExt;
 use serde::Serialize;
