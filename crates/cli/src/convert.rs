@@ -1,0 +1,221 @@
+//! `stylobate convert`: files of one format into a file of another.
+
+use std::{path::PathBuf, time::Instant};
+
+use anyhow::Result;
+use clap::{Args, ValueEnum};
+use stylobate_columnar::Dictionaries;
+use stylobate_storage::{Destination as Place, Durability, Overwrite as Existing, SinkKind, SinkOptions};
+
+use crate::{
+    failure::{is_closed_pipe, usage},
+    rows::{
+        Bound, ColumnFile, ColumnFormat, Destination, Format, Overwrite, Progress, RequestArgs, drain, grouped,
+        until_stopped,
+    },
+    table,
+};
+
+const EXAMPLES: &str = "\
+Examples:
+  A Parquet or ORC file as CSV:
+    stylobate convert lineitem.parquet lineitem.csv
+  A folder of files as one Arrow file, which other programs map into memory:
+    stylobate convert lake/events events.arrow --where \"day = '2026-01-01'\"
+  With dictionaries, as a stream of Arrow batches:
+    stylobate convert lineitem.orc lineitem.arrows --dictionary l_shipmode
+  As Parquet, smaller, and as ORC:
+    stylobate convert lineitem.orc lineitem.parquet --compression 'zstd(3)'
+    stylobate convert lineitem.parquet lineitem.orc
+  As Parquet, into a bucket:
+    stylobate convert lineitem.orc s3://lake/lineitem.parquet --option region=eu-west-1
+  Into a pipe:
+    stylobate convert events.parquet - --to json | gzip > events.jsonl.gz
+
+In CSV a null is an empty field and an empty string is \"\"; lists, maps and
+structs are JSON texts. In .arrow files strings are plain unless --dictionary asks
+otherwise, since few readers take dictionaries that grow. In Parquet, columns that
+the source stores as dictionaries are dictionaries again.
+
+Exit codes: 2 wrong command line, unknown column or filter; 1 anything else.";
+
+/// What the user asked of `stylobate convert`.
+#[derive(Args, Clone, Debug)]
+#[command(after_help = EXAMPLES)]
+pub(crate) struct ConvertArgs {
+    /// A Parquet or ORC file, a folder of them or a pattern, here or below s3://, gs://, az:// or http(s)://
+    #[arg(value_name = "SOURCE")]
+    source: String,
+
+    /// The file to write, which appears when it is whole; its extension says the format: .parquet, .orc, .csv, .jsonl, .ndjson
+    /// or .json (JSON lines), .arrow or .feather (Arrow IPC), .arrows (Arrow IPC, as a stream). Parquet and ORC may go to
+    /// a URL, too. `-` is standard output
+    #[arg(value_name = "DEST")]
+    destination: PathBuf,
+
+    /// The format, whatever the extension says
+    #[arg(long, value_name = "FORMAT")]
+    to: Option<ConvertFormat>,
+
+    /// Of Parquet: none, snappy, lz4, zstd(1 to 22), gzip(0 to 9) or brotli(0 to 11) [default: snappy]; of ORC: none,
+    /// snappy, lz4, zstd(1 to 22) or zlib(0 to 9) [default: zstd(3)]
+    #[arg(long, value_name = "CODEC")]
+    compression: Option<String>,
+
+    /// Of Parquet: rows of a row group at most
+    #[arg(long, value_name = "ROWS", default_value_t = 1 << 20, value_parser = row_group_rows)]
+    row_group_rows: usize,
+
+    /// Of Parquet and ORC: how the file is written: auto, thread, io_uring or io_uring_direct
+    #[arg(long, value_name = "SINK", default_value = "auto")]
+    sink: SinkKind,
+
+    /// Of Parquet and ORC: what a local file survives: fsync, a loss of power; none, the end of the process
+    #[arg(long, value_name = "DURABILITY", default_value = "fsync")]
+    durability: Durability,
+
+    /// Replace the file if it exists
+    #[arg(long)]
+    force: bool,
+
+    /// Do not say what was written
+    #[arg(long, short)]
+    quiet: bool,
+
+    #[command(flatten)]
+    request: RequestArgs,
+}
+
+#[derive(Clone, Copy, Debug, PartialEq, Eq, ValueEnum)]
+enum ConvertFormat {
+    Csv,
+    /// One object per line
+    Json,
+    /// Arrow IPC, the file
+    Arrow,
+    /// Arrow IPC, the stream
+    Arrows,
+    Parquet,
+    Orc,
+}
+
+/// What is made, and where.
+#[derive(Debug)]
+enum Output {
+    Rows(Format, Destination),
+    Columns(ColumnFormat, Place),
+}
+
+/// What is made.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+enum Target {
+    Rows(Format),
+    Columns(ColumnFormat),
+}
+
+fn row_group_rows(text: &str) -> Result<usize, String> {
+    text.parse().ok().filter(|rows| *rows > 0).ok_or_else(|| "a whole number from 1 on is needed".to_owned())
+}
+
+/// Converts, until told to stop.
+///
+/// # Errors
+///
+/// If the command line is wrong, or data or storage is; then there is no new file.
+pub(crate) async fn run(args: ConvertArgs) -> Result<()> {
+    match until_stopped(convert(&args)).await {
+        Err(error) if is_closed_pipe(&error) => Ok(()),
+        done => done,
+    }
+}
+
+async fn convert(args: &ConvertArgs) -> Result<()> {
+    let started = Instant::now();
+    let target = args.target()?;
+    let output = args.output(target)?;
+    let is_terminal = matches!(&output, Output::Rows(_, destination) if destination.is_terminal());
+    if is_terminal && matches!(target, Target::Rows(format) if format.is_binary()) {
+        return Err(usage("arrow is no text for a terminal: name a file, or write into a pipe"));
+    }
+    let dictionary = match target {
+        Target::Columns(_) => Dictionaries::Stored,
+        Target::Rows(Format::ArrowFile) => Dictionaries::None,
+        Target::Rows(_) => Dictionaries::Auto,
+    };
+    let request = args.request.request(std::slice::from_ref(&args.source), dictionary)?;
+    let cache = args.request.cache().await?;
+    let scan = request.plan(&cache).await?;
+    let progress = Progress::new(args.request.rows(&scan), is_terminal)?;
+    let is_file = matches!(output, Output::Rows(_, Destination::File { .. }) | Output::Columns(..));
+    let drained = match output {
+        Output::Rows(format, destination) => {
+            let schema = scan.schema().clone();
+            drain(schema, scan.stream(), format, Bound::default(), destination, &progress).await?
+        }
+        Output::Columns(format, place) => {
+            let schema = scan.schema().clone();
+            args.column_file(format, place).write(schema, scan.stream(), &progress).await?
+        }
+    };
+    progress.clear();
+    if is_file && !args.quiet {
+        let seconds = started.elapsed().as_secs_f64();
+        eprintln!(
+            "{}: {} rows, {}, in {seconds:.1} s ({} rows/s)",
+            args.destination.display(),
+            grouped(drained.rows),
+            table::bytes(drained.bytes),
+            grouped((drained.rows as f64 / seconds) as u64),
+        );
+    }
+    Ok(())
+}
+
+impl ConvertArgs {
+    fn target(&self) -> Result<Target> {
+        let is = |name: &str| self.destination.extension().is_some_and(|own| own.eq_ignore_ascii_case(name));
+        Ok(Target::Rows(match self.to {
+            Some(ConvertFormat::Csv) => Format::Csv,
+            Some(ConvertFormat::Json) => Format::Json,
+            Some(ConvertFormat::Arrow) => Format::ArrowFile,
+            Some(ConvertFormat::Arrows) => Format::ArrowStream,
+            Some(ConvertFormat::Parquet) => return Ok(Target::Columns(ColumnFormat::Parquet)),
+            Some(ConvertFormat::Orc) => return Ok(Target::Columns(ColumnFormat::Orc)),
+            None if self.destination.as_os_str() == "-" => {
+                return Err(usage("standard output has no extension: say --to csv, json, arrow or arrows"));
+            }
+            None if is("parquet") => return Ok(Target::Columns(ColumnFormat::Parquet)),
+            None if is("orc") => return Ok(Target::Columns(ColumnFormat::Orc)),
+            None => Format::of(&self.destination)?,
+        }))
+    }
+
+    /// Where it goes. A file that is there and must not be replaced is found out here, before any work is done.
+    fn output(&self, target: Target) -> Result<Output> {
+        let overwrite = if self.force { Overwrite::Replace } else { Overwrite::Refuse };
+        let format = match target {
+            Target::Rows(format) => format,
+            Target::Columns(format) => {
+                if let Some(url) = self.destination.to_str().filter(|path| path.contains("://")) {
+                    return Ok(Output::Columns(format, Place::parse(url, &self.request.option)?));
+                }
+                let Destination::File { path, .. } = Destination::at(&self.destination, overwrite)? else {
+                    return Err(usage("Parquet and ORC go into a file: name one"));
+                };
+                return Ok(Output::Columns(format, Place::File(path)));
+            }
+        };
+        Ok(Output::Rows(format, Destination::at(&self.destination, overwrite)?))
+    }
+
+    fn column_file(&self, format: ColumnFormat, place: Place) -> ColumnFile<'_> {
+        ColumnFile {
+            format,
+            place,
+            existing: if self.force { Existing::Replace } else { Existing::Refuse },
+            compression: self.compression.as_deref(),
+            row_group_rows: self.row_group_rows,
+            sinks: SinkOptions::default().with_kind(self.sink).with_durability(self.durability),
+        }
+    }
+}
