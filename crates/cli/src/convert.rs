@@ -10,8 +10,8 @@ use stylobate_storage::{Destination as Place, Durability, Overwrite as Existing,
 use crate::{
     failure::{is_closed_pipe, usage},
     rows::{
-        Bound, ColumnFile, ColumnFormat, Destination, Format, Overwrite, Progress, RequestArgs, drain, grouped,
-        until_stopped,
+        Bound, ColumnFile, ColumnFormat, Destination, Format, Overwrite, Progress, RequestArgs, drain,
+        grouped, until_stopped,
     },
     table,
 };
