@@ -1,0 +1,123 @@
+//! `stylobate graph info`.
+
+use serde_json::{Value, json};
+
+use super::{described, graph, graph_fails, known, raw, samples, temporary};
+
+const LDBC: &str = "ldbc_sample/parquet/ldbc_sample.graph.yml";
+
+#[test]
+fn a_picture_shows_types_properties_and_files() {
+    let Some(root) = samples() else { return };
+    let text = graph(&root, &["info", LDBC, "--degrees=never"]);
+    assert_eq!(text, "TODO");
+}
+
+#[test]
+fn degrees_are_drawn_by_powers_of_two() {
+    let Some(root) = samples() else { return };
+    let text = graph(&root, &["info", LDBC]);
+    assert!(text.contains("TODO"), "{text}");
+}
+
+#[test]
+fn pictures_fit_into_eighty_columns() {
+    let Some(root) = samples() else { return };
+    for file in [LDBC, "modern_graph", "neo4j", "ldbc_sample/parquet/ldbc_sample_with_feature.graph.yml"] {
+        let text = graph(&root, &["info", file]);
+        let widest = text.lines().map(|line| line.chars().count()).max();
+        assert!(widest <= Some(80), "{text}");
+        assert_eq!(graph(&root, &["info", file, "--degrees"]), text);
+    }
+    let text = graph(&root, &["info", "modern_graph"]);
+    for part in ["╭─ software ", "(person) -[created]-> (software)", "weight  double", "(person) -[knows]-> (person)"] {
+        assert!(text.contains(part), "{text}");
+    }
+    let undirected = graph(&root, &["info", "ldbc_sample/parquet/ldbc_sample_date.graph.yml"]);
+    assert!(undirected.contains("(person) -[knows-date]- (person)"), "{undirected}");
+}
+
+#[test]
+fn everything_is_there_for_machines() {
+    let Some(root) = samples() else { return };
+    let facts = described(&root, LDBC);
+    let person = &facts["vertices"][0];
+    assert_eq!((&facts["name"], &facts["file"]), (&"ldbc_sample".into(), &LDBC.into()));
+    assert_eq!((&person["type"], &person["count"], &person["chunks"]), (&"person".into(), &903.into(), &10.into()));
+    let id = json!({
+        "name": "id", "data_type": "int64", "is_primary": true, "is_nullable": false, "cardinality": "single"
+    });
+    let group = &person["property_groups"][0];
+    assert_eq!((&group["file_type"], &group["prefix"]), (&"parquet".into(), &"id/".into()));
+    let found = &group["properties"][0];
+    assert_eq!((&found["name"], &found["data_type"], &found["is_primary"]), (&id["name"], &id["data_type"], &id["is_primary"]));
+    let knows = &facts["edges"][0];
+    assert_eq!((&knows["src_type"], &knows["edge_type"], &knows["dst_type"]), (&"person".into(), &"knows".into(), &"person".into()));
+    assert_eq!((&knows["count"], &knows["parts"]), (&6626.into(), &json!([10, 10, 10])));
+    let orders: Vec<&Value> = knows["adj_lists"].as_array().unwrap().iter().map(|list| &list["order"]).collect();
+    assert_eq!(orders, ["unordered_by_source", "ordered_by_source", "ordered_by_dest"]);
+}
+
+#[test]
+fn degrees_are_those_of_the_raw_file() {
+    let Some(root) = samples() else { return };
+    let facts = described(&root, LDBC);
+    let persons = raw(&root, "person_0_0.csv");
+    let known = known(&root);
+    let out: Vec<u64> = persons.iter().map(|row| known.get(&row[0]).map_or(0, Vec::len) as u64).collect();
+    let entering = |id: &String| known.values().flatten().filter(|other| *other == id).count() as u64;
+    let into: Vec<u64> = persons.iter().map(|row| entering(&row[0])).collect();
+    for (found, direction, mut degrees) in
+        [(&facts["edges"][0]["degrees"][0], "out", out), (&facts["edges"][0]["degrees"][1], "in", into)]
+    {
+        degrees.sort_unstable();
+        let wanted = json!({
+            "direction": direction,
+            "vertices": 903,
+            "min": degrees[0],
+            "median": degrees[451],
+            "mean": 6626.0 / 903.0,
+            "p99": degrees[893],
+            "max": degrees[902],
+            "without_edges": degrees.iter().filter(|degree| **degree == 0).count(),
+        });
+        for (name, value) in wanted.as_object().unwrap() {
+            assert_eq!(&found[name], value, "{direction} {name}");
+        }
+        for bucket in found["histogram"].as_array().unwrap() {
+            let range = bucket["from"].as_u64().unwrap()..=bucket["to"].as_u64().unwrap();
+            let wanted = degrees.iter().filter(|degree| range.contains(degree)).count();
+            assert_eq!(bucket["vertices"].as_u64(), Some(wanted as u64), "{direction} {range:?}");
+        }
+    }
+    let never: Value =
+        serde_json::from_str(&graph(&root, &["info", LDBC, "--json", "--degrees=never"])).unwrap();
+    assert_eq!(never["edges"][0]["degrees"], Value::Null);
+}
+
+#[test]
+fn a_graph_may_be_named_by_its_folder_and_its_data_may_be_elsewhere() {
+    let Some(root) = samples() else { return };
+    let folder = temporary();
+    for file in ["modern_graph.graph.yml", "person.vertex.yml", "software.vertex.yml", "person_knows_person.edge.yml", "person_created_software.edge.yml"] {
+        std::fs::copy(root.join("modern_graph").join(file), folder.path().join(file)).unwrap();
+    }
+    let error = graph_fails(folder.path(), 1, &["info", "."]);
+    assert!(error.contains("vertex_count"), "{error}");
+    let data = root.join("modern_graph");
+    let text = graph(folder.path(), &["info", ".", "--prefix", data.to_str().unwrap()]);
+    assert!(text.contains("4 vertices"), "{text}");
+    let error = graph_fails(&root, 2, &["info", "ldbc_sample/parquet"]);
+    assert!(error.contains("name one of ldbc_sample.graph.yml, ldbc_sample_date.graph.yml"), "{error}");
+    let error = graph_fails(&root, 2, &["info", "ldbc_sample"]);
+    assert!(error.contains("ends in .graph.yml"), "{error}");
+}
+
+#[test]
+fn what_deviates_is_refused_when_asked_to_and_what_is_missing_is_named() {
+    let Some(root) = samples() else { return };
+    let error = graph_fails(&root, 1, &["info", "neo4j", "--strict"]);
+    assert!(error.contains(".edge.yml: directed"), "{error}");
+    let error = graph_fails(&root, 1, &["info", "none.graph.yml"]);
+    assert!(error.contains("none.graph.yml: there is no such file"), "{error}");
+}
