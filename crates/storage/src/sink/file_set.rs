@@ -72,8 +72,10 @@ impl FileSet {
     /// replaced, each of them whole.
     pub async fn publish(mut self, is_replaced: fn(&str) -> bool) -> Result<Vec<String>> {
         self.check().await?;
-        let (mut names, sealed): (Vec<String>, Vec<Sealed>) = std::mem::take(&mut self.sealed).into_iter().unzip();
-        let (last_names, last): (Vec<String>, Vec<Sealed>) = std::mem::take(&mut self.last).into_iter().unzip();
+        let (mut names, sealed): (Vec<String>, Vec<Sealed>) =
+            std::mem::take(&mut self.sealed).into_iter().unzip();
+        let (last_names, last): (Vec<String>, Vec<Sealed>) =
+            std::mem::take(&mut self.last).into_iter().unzip();
         names.extend(last_names);
         let published = Sealed::publish_all([sealed, last]).await;
         if !matches!(published, Ok(()) | Err(Error::Unsynced { .. })) {

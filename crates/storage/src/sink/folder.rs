@@ -56,7 +56,8 @@ impl StagedFolder {
     /// Folders in which names may change when a file is published in one of them: that one, and those around it as far
     /// as they may be new.
     pub(super) fn around(&self, folder: &Path) -> Vec<PathBuf> {
-        let within = folder.ancestors().take_while(|above| above.starts_with(&self.path) && *above != self.path);
+        let within =
+            folder.ancestors().take_while(|above| above.starts_with(&self.path) && *above != self.path);
         let made = self.made.iter().filter_map(|made| made.parent()).map(folder_or_here);
         within.chain([self.path.as_path()]).chain(made).map(Path::to_owned).collect()
     }

@@ -3,10 +3,9 @@
 use std::{collections::BTreeSet, fmt, path::PathBuf, sync::Arc};
 
 use futures::{StreamExt, TryStreamExt};
+use parking_lot::Mutex;
 
-use super::{
-    Overwrite, file::blocking, object::ObjectSink, ring::Target, staged::Staged, sync::sync_all,
-};
+use super::{Overwrite, file::blocking, object::ObjectSink, ring::Target, staged::Staged, sync::sync_all};
 use crate::{Error, Result};
 
 /// Objects that are given their names at a time.
@@ -20,7 +19,8 @@ pub struct Sealed {
 
 enum Kind {
     File(Staging),
-    Object(Box<ObjectSink>),
+    /// An upload is of one thread at a time; a mutex that nobody locks lets others hold what has it.
+    Object(Mutex<Box<ObjectSink>>),
 }
 
 /// A local file under the name that it was written under.
@@ -44,7 +44,7 @@ impl Sealed {
     }
 
     pub(super) fn object(sink: ObjectSink, bytes: u64) -> Self {
-        Self { kind: Kind::Object(Box::new(sink)), bytes }
+        Self { kind: Kind::Object(Mutex::new(Box::new(sink))), bytes }
     }
 
     /// Its size.
@@ -67,7 +67,7 @@ impl Sealed {
             for sealed in sealed {
                 match sealed.kind {
                     Kind::File(staging) => files.push(staging),
-                    Kind::Object(object) => objects.push(object.complete()),
+                    Kind::Object(object) => objects.push(object.into_inner().complete()),
                 }
             }
             let completed = futures::stream::iter(objects).buffer_unordered(OBJECTS);

@@ -142,7 +142,8 @@ async fn a_file_that_refers_to_others_is_not_there_without_them() {
     let folder = tempfile::tempdir().unwrap();
     let base = Destination::File(folder.path().to_owned());
     for is_taken in [true, false] {
-        let mut set = FileSet::create(small(SinkKind::Thread), base.clone(), Overwrite::Refuse).await.unwrap();
+        let mut set =
+            FileSet::create(small(SinkKind::Thread), base.clone(), Overwrite::Refuse).await.unwrap();
         for name in ["index", "a/0", ".a/1"] {
             let mut sink = set.open(name).await.unwrap();
             sink.write(name.as_bytes()).await.unwrap();

@@ -1,0 +1,26 @@
+//! Rows on their way in, a few at a time: with the number of the first of them.
+
+use arrow::array::RecordBatch;
+use futures::{Stream, TryStreamExt};
+
+use super::columns::ROWS_AT_ONCE;
+use crate::{Error, Result};
+
+/// Batches of so many rows at most, and the number of the first row of each among all.
+pub(super) fn numbered(
+    batches: impl Stream<Item = Result<RecordBatch>> + Send,
+) -> impl Stream<Item = Result<(u64, RecordBatch)>> + Send {
+    let pieces = batches.map_ok(|batch| {
+        let rows = batch.num_rows();
+        let starts = (0..rows).step_by(ROWS_AT_ONCE);
+        let pieces =
+            starts.map(move |start| Ok::<_, Error>(batch.slice(start, ROWS_AT_ONCE.min(rows - start))));
+        futures::stream::iter(pieces)
+    });
+    let mut next = 0;
+    pieces.try_flatten().map_ok(move |piece| {
+        let first = next;
+        next += piece.num_rows() as u64;
+        (first, piece)
+    })
+}

@@ -1,0 +1,141 @@
+//! Edges in memory, in the order in which they arrived.
+
+use std::sync::Arc;
+
+use arrow::{
+    array::{Array, ArrayRef, RecordBatch},
+    compute::{BatchCoalescer, interleave},
+    datatypes::{Schema, SchemaRef},
+};
+
+use super::{encoders::slice_bytes, indexes::Indexes, names::unwritable};
+use crate::{Error, Result};
+
+/// Rows of a block of properties: where a row is, is found by a shift.
+const BLOCK_BITS: u32 = 14;
+const BLOCK: usize = 1 << BLOCK_BITS;
+/// Bytes for each edge beside its own: its place in the order, and what it is sorted by.
+const OVERHEAD: usize = 24;
+/// Edges are numbered in 4 bytes.
+const MOST: usize = u32::MAX as usize;
+
+/// Edges that arrive.
+#[derive(Debug)]
+pub(super) struct Buffer {
+    edges: Edges,
+    /// Makes blocks of batches. Where edges have no properties there is nothing to make.
+    blocks: Option<BatchCoalescer>,
+    bytes: usize,
+}
+
+/// Edges that are not added to any more.
+#[derive(Debug)]
+pub(super) struct Edges {
+    /// Both ends, and properties.
+    schema: SchemaRef,
+    pub(super) source: Indexes,
+    pub(super) destination: Indexes,
+    /// All of [`BLOCK`] rows but the last.
+    properties: Vec<RecordBatch>,
+}
+
+impl Buffer {
+    /// Edges with both ends and properties, between vertices of these numbers.
+    pub(super) fn new(schema: SchemaRef, properties: &Schema, (from, to): (u64, u64)) -> Self {
+        let has_some = !properties.fields().is_empty();
+        let blocks = has_some.then(|| BatchCoalescer::new(Arc::new(properties.clone()), BLOCK));
+        let edges = Edges {
+            schema,
+            source: Indexes::below(from),
+            destination: Indexes::below(to),
+            properties: Vec::new(),
+        };
+        Self { edges, blocks, bytes: 0 }
+    }
+
+    pub(super) fn len(&self) -> usize {
+        self.edges.len()
+    }
+
+    /// Bytes that they take, with what they take while they are sorted.
+    pub(super) fn bytes(&self) -> usize {
+        self.bytes
+    }
+
+    /// Whether so many more would be too many to be numbered.
+    pub(super) fn is_full(&self, more: usize) -> bool {
+        self.len() + more > MOST
+    }
+
+    pub(super) fn push(
+        &mut self,
+        source: &[u64],
+        destination: &[u64],
+        properties: &RecordBatch,
+    ) -> Result<()> {
+        self.edges.source.extend(source);
+        self.edges.destination.extend(destination);
+        let ends = self.edges.source.width() + self.edges.destination.width();
+        self.bytes += source.len() * (ends + OVERHEAD) + slice_bytes(properties);
+        let Some(blocks) = &mut self.blocks else { return Ok(()) };
+        blocks.push_batch(properties.clone()).map_err(failed)?;
+        while let Some(block) = blocks.next_completed_batch() {
+            self.edges.properties.push(block);
+        }
+        Ok(())
+    }
+
+    /// What arrived, and a new buffer for what comes.
+    pub(super) fn take(&mut self) -> Result<Edges> {
+        if let Some(blocks) = &mut self.blocks {
+            blocks.finish_buffered_batch().map_err(failed)?;
+            while let Some(block) = blocks.next_completed_batch() {
+                self.edges.properties.push(block);
+            }
+        }
+        self.bytes = 0;
+        let fresh = self.edges.fresh();
+        Ok(std::mem::replace(&mut self.edges, fresh))
+    }
+}
+
+impl Edges {
+    pub(super) fn len(&self) -> usize {
+        self.source.len()
+    }
+
+    /// Bytes of a row, about.
+    pub(super) fn row_bytes(&self) -> usize {
+        let properties: usize = self.properties.iter().map(slice_bytes).sum();
+        properties / self.len().max(1) + 2 * size_of::<i64>()
+    }
+
+    /// Some edges, in this order.
+    pub(super) fn gather(&self, rows: &[u32]) -> Result<RecordBatch> {
+        let mut columns: Vec<ArrayRef> =
+            vec![Arc::new(self.source.take(rows)), Arc::new(self.destination.take(rows))];
+        let places: Vec<(usize, usize)> = match self.properties.is_empty() {
+            true => Vec::new(),
+            false => rows.iter().map(|row| ((row >> BLOCK_BITS) as usize, *row as usize % BLOCK)).collect(),
+        };
+        for column in 2..self.schema.fields().len() {
+            let blocks = self.properties.iter().filter_map(|block| block.columns().get(column - 2));
+            let blocks: Vec<&dyn Array> = blocks.map(AsRef::as_ref).collect();
+            columns.push(interleave(&blocks, &places).map_err(failed)?);
+        }
+        RecordBatch::try_new(self.schema.clone(), columns).map_err(failed)
+    }
+
+    fn fresh(&self) -> Self {
+        let like = |indexes: &Indexes| match indexes {
+            Indexes::Narrow(_) => Indexes::Narrow(Vec::new()),
+            Indexes::Wide(_) => Indexes::Wide(Vec::new()),
+        };
+        let (source, destination) = (like(&self.source), like(&self.destination));
+        Self { schema: self.schema.clone(), source, destination, properties: Vec::new() }
+    }
+}
+
+pub(super) fn failed(error: arrow::error::ArrowError) -> Error {
+    unwritable("edges", error.to_string())
+}

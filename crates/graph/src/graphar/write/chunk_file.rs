@@ -1,0 +1,145 @@
+//! The encoder of one file, whatever its format.
+
+use std::sync::Arc;
+
+use arrow::{array::RecordBatch, datatypes::SchemaRef};
+use async_trait::async_trait;
+use parking_lot::Mutex;
+use stylobate_columnar::{
+    ColumnOptions, Compression, DictionaryEncoding, OrcCompression, OrcOptions, OrcWriter, ParquetOptions,
+    ParquetWriter,
+};
+use stylobate_storage::{ByteSize, Result as StorageResult, Sealed, Sink};
+
+use super::{csv_file::CsvFile, names::check_file_type};
+use crate::{Error, FileType, Result};
+
+/// Rows below which columns of a file are not worth a thread each.
+const FEW_ROWS: u64 = 1 << 16;
+
+/// A file that is to be written.
+#[derive(Clone, Debug)]
+pub(super) struct FilePlan {
+    pub(super) file: String,
+    pub(super) file_type: FileType,
+    pub(super) schema: SchemaRef,
+    /// Columns whose values do not repeat, or only as neighbours: a try to find a dictionary would only cost time.
+    pub(super) distinct: usize,
+    /// Rows at most.
+    pub(super) rows: u64,
+}
+
+/// How files are encoded.
+#[derive(Clone, Copy, Debug)]
+pub(super) struct Encoding {
+    pub(super) compression: Compression,
+    pub(super) orc_compression: OrcCompression,
+    /// Of each file.
+    pub(super) memory: ByteSize,
+    pub(super) threads: usize,
+}
+
+/// Writes one file.
+pub(super) struct ChunkFile {
+    encoder: Encoder,
+    /// Where the sink is found again when the encoder is done with it.
+    done: Done,
+    name: String,
+}
+
+enum Encoder {
+    Parquet(Box<ParquetWriter>),
+    Orc(Box<OrcWriter>),
+    Csv(CsvFile),
+}
+
+type Done = Arc<Mutex<Option<Box<dyn Sink>>>>;
+
+impl ChunkFile {
+    /// `name` is what errors call the file.
+    pub(super) async fn new(
+        plan: &FilePlan,
+        encoding: Encoding,
+        name: String,
+        sink: Box<dyn Sink>,
+    ) -> Result<Self> {
+        check_file_type(&name, plan.file_type)?;
+        let done = Done::default();
+        let sink: Box<dyn Sink> = Box::new(HandedBack { sink, done: done.clone() });
+        let threads = if plan.rows < FEW_ROWS { 1 } else { encoding.threads };
+        let schema = plan.schema.clone();
+        let encoder = match plan.file_type {
+            FileType::Orc => {
+                let options = OrcOptions::default()
+                    .with_compression(encoding.orc_compression)
+                    .with_memory(encoding.memory)
+                    .with_threads(threads);
+                Encoder::Orc(Box::new(OrcWriter::new(sink, name.clone(), schema, options)?))
+            }
+            FileType::Csv => Encoder::Csv(CsvFile::new(sink, name.clone(), schema).await?),
+            FileType::Parquet | FileType::Json => {
+                let options = parquet(plan, encoding).with_threads(threads);
+                Encoder::Parquet(Box::new(ParquetWriter::new(sink, name.clone(), schema, options)?))
+            }
+        };
+        Ok(Self { encoder, done, name })
+    }
+
+    pub(super) async fn write(&mut self, rows: &RecordBatch) -> Result<()> {
+        match &mut self.encoder {
+            Encoder::Parquet(writer) => Ok(writer.write(rows).await?),
+            Encoder::Orc(writer) => Ok(writer.write(rows).await?),
+            Encoder::Csv(writer) => writer.write(rows).await,
+        }
+    }
+
+    /// Encodes what is left. The sink has all bytes then.
+    pub(super) async fn finish(self) -> Result<Box<dyn Sink>> {
+        match self.encoder {
+            Encoder::Parquet(writer) => drop(writer.finish().await?),
+            Encoder::Orc(writer) => drop(writer.finish().await?),
+            Encoder::Csv(writer) => writer.finish().await?,
+        }
+        let sink = self.done.lock().take();
+        sink.ok_or_else(|| Error::Ended { reason: format!("{} was not finished", self.name) })
+    }
+}
+
+fn parquet(plan: &FilePlan, encoding: Encoding) -> ParquetOptions {
+    let all = ColumnOptions::default().with_compression(encoding.compression);
+    let plain = all.clone().with_dictionary(DictionaryEncoding::Off);
+    let options = ParquetOptions::default().with_memory(encoding.memory).with_all_columns(all);
+    let distinct = plan.schema.fields().iter().take(plan.distinct);
+    distinct.fold(options, |options, field| options.with_column(field.name(), plain.clone()))
+}
+
+/// A sink that is not finished by who writes into it, but handed back.
+struct HandedBack {
+    sink: Box<dyn Sink>,
+    done: Done,
+}
+
+#[async_trait]
+impl Sink for HandedBack {
+    async fn write(&mut self, bytes: &[u8]) -> StorageResult<()> {
+        self.sink.write(bytes).await
+    }
+
+    fn position(&self) -> u64 {
+        self.sink.position()
+    }
+
+    fn memory(&self) -> usize {
+        self.sink.memory()
+    }
+
+    async fn seal(self: Box<Self>) -> StorageResult<Sealed> {
+        self.sink.seal().await
+    }
+
+    async fn finish(self: Box<Self>) -> StorageResult<u64> {
+        let bytes = self.sink.position();
+        *self.done.lock() = Some(self.sink);
+        Ok(bytes)
+    }
+}

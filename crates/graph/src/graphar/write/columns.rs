@@ -1,0 +1,134 @@
+//! Columns of what arrives, and what they become in files.
+
+use arrow::{
+    array::{Array, ArrayRef, RecordBatch},
+    datatypes::{DataType, Field, SchemaRef},
+};
+
+use super::{
+    exact::{Inexact, exact},
+    names::{no_property, unwritable},
+};
+use crate::{Property, PropertyType, Result};
+
+/// Rows that are cast at a time: enough that threads need not meet often.
+pub(super) const ROWS_AT_ONCE: usize = 1 << 16;
+
+/// What arrives.
+#[derive(Clone, Debug)]
+pub(super) struct Arriving {
+    /// Vertices or edges of this type, as errors call them.
+    of: String,
+    schema: SchemaRef,
+}
+
+/// A column, and what it becomes.
+#[derive(Clone, Debug)]
+pub(super) struct Column {
+    at: usize,
+    name: String,
+    from: DataType,
+    to: DataType,
+    is_nullable: bool,
+}
+
+impl Arriving {
+    pub(super) fn new(of: &str, schema: &SchemaRef) -> Self {
+        Self { of: of.to_owned(), schema: schema.clone() }
+    }
+
+    pub(super) fn of(&self) -> &str {
+        &self.of
+    }
+
+    pub(super) fn names(&self) -> Vec<String> {
+        self.schema.fields().iter().map(|field| field.name().clone()).collect()
+    }
+
+    pub(super) fn field(&self, name: &str) -> Result<(usize, &Field)> {
+        let found = self.schema.column_with_name(name);
+        found.ok_or_else(|| no_property(&self.of, name, &self.names()))
+    }
+
+    /// A column that is to have this type.
+    pub(super) fn column(&self, name: &str, to: DataType) -> Result<Column> {
+        let (at, field) = self.field(name)?;
+        let from = field.data_type().clone();
+        Ok(Column { at, name: name.to_owned(), from, to, is_nullable: field.is_nullable() })
+    }
+
+    /// The column of a property.
+    pub(super) fn column_of(&self, property: &Property) -> Result<Column> {
+        let column = self.column(&property.name, property.arrow())?;
+        Ok(Column { is_nullable: property.is_nullable, ..column })
+    }
+
+    /// A column of which whoever takes its values sees to nulls.
+    pub(super) fn nullable_column(&self, name: &str, to: DataType) -> Result<Column> {
+        Ok(Column { is_nullable: true, ..self.column(name, to)? })
+    }
+
+    /// What a column is as a property.
+    pub(super) fn property(&self, name: &str, is_primary: bool) -> Result<Property> {
+        let (_, field) = self.field(name)?;
+        let property_type = PropertyType::of_arrow(field.data_type()).ok_or_else(|| {
+            unwritable(&self.of, format!("column {name}: GraphAr has nothing for {}", field.data_type()))
+        })?;
+        let property = Property::new(name, property_type);
+        Ok(match is_primary {
+            true => property.into_primary(),
+            false => Property { is_nullable: field.is_nullable(), ..property },
+        })
+    }
+
+    /// Whether a batch is what was promised.
+    pub(super) fn check(&self, batch: &RecordBatch) -> Result<()> {
+        let (given, promised) = (batch.schema_ref().fields(), self.schema.fields());
+        if given.len() != promised.len() {
+            let reason = format!("a batch of {} columns where {} were promised", given.len(), promised.len());
+            return Err(unwritable(&self.of, reason));
+        }
+        for (given, promised) in given.iter().zip(promised) {
+            if (given.name(), given.data_type()) != (promised.name(), promised.data_type()) {
+                let reason = format!(
+                    "a column {} of {} where {} of {} was promised",
+                    given.name(),
+                    given.data_type(),
+                    promised.name(),
+                    promised.data_type()
+                );
+                return Err(unwritable(&self.of, reason));
+            }
+        }
+        Ok(())
+    }
+
+    /// The column's values in their new type. `first_row` is the number of the batch's first row, for errors.
+    pub(super) fn values(&self, column: &Column, batch: &RecordBatch, first_row: u64) -> Result<ArrayRef> {
+        let Column { at, name, from, to, is_nullable } = column;
+        let wrong = |reason: String| unwritable(&self.of, format!("column {name}: {reason}"));
+        let array = batch.columns().get(*at).ok_or_else(|| wrong("it is missing".to_owned()))?;
+        let row = |row: usize| first_row + row as u64;
+        if !is_nullable && let Some(null) = first_null(array.as_ref()) {
+            return Err(wrong(format!("a null in row {}, where none was promised", row(null))));
+        }
+        exact(array, to).map_err(|inexact| match inexact {
+            Inexact::Row(at) => {
+                wrong(format!("the value of row {} is {from}, and not exactly {to}", row(at)))
+            }
+            Inexact::Type(reason) => wrong(format!("{from} does not become {to}: {reason}")),
+        })
+    }
+}
+
+impl Column {
+    pub(super) fn name(&self) -> &str {
+        &self.name
+    }
+}
+
+/// The first row without a value.
+pub(super) fn first_null(array: &dyn Array) -> Option<usize> {
+    let nulls = array.logical_nulls().filter(|nulls| nulls.null_count() > 0)?;
+    (0..array.len()).find(|row| nulls.is_null(*row))
+}

@@ -1,0 +1,235 @@
+//! What is to be written as the edges of one type.
+
+use std::sync::Arc;
+
+use arrow::datatypes::{DataType, Field, Schema, SchemaRef};
+
+use super::{
+    chunk_file::FilePlan,
+    columns::{Arriving, Column},
+    names::{check_columns, check_file_type, groups, unwritable},
+    options::GraphWriteOptions,
+};
+use crate::{Adjacency, AdjacencyOrder, EdgeInfo, FileType, Result, VertexInfo};
+
+/// The columns of adjacency lists.
+const SOURCE: &str = "_graphArSrcIndex";
+const DESTINATION: &str = "_graphArDstIndex";
+/// The column of offsets.
+const OFFSET: &str = "_graphArOffset";
+
+/// The edges of one type: which columns they have, and how they are stored.
+#[derive(Clone, Debug)]
+pub struct EdgeWrite {
+    src_type: String,
+    edge_type: String,
+    dst_type: String,
+    schema: SchemaRef,
+    source: String,
+    destination: String,
+    pub(super) by_index: bool,
+    adjacencies: Vec<AdjacencyOrder>,
+    directed: bool,
+    chunk_size: Option<u64>,
+    file_type: Option<FileType>,
+    groups: Vec<Vec<String>>,
+}
+
+impl EdgeWrite {
+    /// Edges of a type from vertices of one type to vertices of another, which were written before. Columns of `schema`
+    /// that name no vertices are properties.
+    pub fn new(
+        src_type: impl Into<String>,
+        edge_type: impl Into<String>,
+        dst_type: impl Into<String>,
+        schema: SchemaRef,
+    ) -> Self {
+        Self {
+            src_type: src_type.into(),
+            edge_type: edge_type.into(),
+            dst_type: dst_type.into(),
+            schema,
+            source: "src".to_owned(),
+            destination: "dst".to_owned(),
+            by_index: false,
+            adjacencies: vec![AdjacencyOrder::OrderedBySource, AdjacencyOrder::OrderedByDest],
+            directed: true,
+            chunk_size: None,
+            file_type: None,
+            groups: Vec::new(),
+        }
+    }
+
+    /// The column with the key of the vertex where an edge begins. Default: `src`.
+    pub fn with_source(mut self, column: impl Into<String>) -> Self {
+        self.source = column.into();
+        self
+    }
+
+    /// The column with the key of the vertex where an edge ends. Default: `dst`.
+    pub fn with_destination(mut self, column: impl Into<String>) -> Self {
+        self.destination = column.into();
+        self
+    }
+
+    /// The columns have indexes of vertices, which are given in the order in which vertices arrived, from 0. Default:
+    /// they have keys.
+    pub fn by_index(mut self) -> Self {
+        self.by_index = true;
+        self
+    }
+
+    /// The lists that edges are stored in. Within a vertex of an ordered one they are in the order of their other ends,
+    /// and those of the same ends in the order in which they arrived, as all edges of a part of an unordered one are.
+    /// Default: ordered by source, and ordered by destination.
+    pub fn with_adjacencies(mut self, orders: impl IntoIterator<Item = AdjacencyOrder>) -> Self {
+        self.adjacencies = orders.into_iter().collect();
+        self
+    }
+
+    /// Whether an edge from one vertex to another differs from one back; it is stored as it is in both cases. Default:
+    /// yes.
+    pub fn with_directed(mut self, directed: bool) -> Self {
+        self.directed = directed;
+        self
+    }
+
+    /// Edges of a chunk, 1 or more. Default: as all types of the graph.
+    pub fn with_chunk_size(mut self, edges: u64) -> Self {
+        self.chunk_size = Some(edges);
+        self
+    }
+
+    /// The format of its files. Default: as all types of the graph.
+    pub fn with_file_type(mut self, file_type: FileType) -> Self {
+        self.file_type = Some(file_type);
+        self
+    }
+
+    /// Which properties are stored together, in a file of their own for each chunk. Those in no group are together in
+    /// another one. Default: all in one group.
+    pub fn with_groups<G, S>(mut self, groups: impl IntoIterator<Item = G>) -> Self
+    where
+        G: IntoIterator<Item = S>,
+        S: Into<String>,
+    {
+        self.groups = groups.into_iter().map(|group| group.into_iter().map(Into::into).collect()).collect();
+        self
+    }
+
+    /// The types of the vertices that edges begin and end at.
+    pub(super) fn vertex_types(&self) -> (&str, &str) {
+        (&self.src_type, &self.dst_type)
+    }
+
+    /// What becomes of it.
+    pub(super) fn plan(
+        self,
+        options: &GraphWriteOptions,
+        src: &VertexInfo,
+        dst: &VertexInfo,
+    ) -> Result<EdgePlan> {
+        let name = format!("{}_{}_{}", self.src_type, self.edge_type, self.dst_type);
+        let of = format!("edges of type {name}");
+        let arriving = Arriving::new(&of, &self.schema);
+        let names = arriving.names();
+        check_columns(&of, names.iter().map(String::as_str))?;
+        for end in [&self.source, &self.destination] {
+            arriving.field(end)?;
+        }
+        if self.adjacencies.is_empty() {
+            return Err(unwritable(&of, "edges are in one list at least"));
+        }
+        let file_type = self.file_type.unwrap_or(options.file_type);
+        check_file_type(&of, file_type)?;
+        let properties = names.iter().filter(|name| **name != self.source && **name != self.destination);
+        let properties = properties.map(|name| arriving.property(name, false)).collect::<Result<_>>()?;
+        let reserved = ["adj_list/", "offset/"];
+        let mut adjacencies: Vec<Adjacency> = Vec::new();
+        for order in self.adjacencies {
+            if adjacencies.iter().all(|known| known.order != order) {
+                adjacencies.push(Adjacency::new(order, file_type));
+            }
+        }
+        let info = EdgeInfo {
+            chunk_size: self.chunk_size.unwrap_or(options.edge_chunk_size),
+            src_chunk_size: src.chunk_size,
+            dst_chunk_size: dst.chunk_size,
+            directed: self.directed,
+            prefix: format!("edge/{name}/"),
+            adjacencies,
+            groups: groups(&of, properties, &self.groups, file_type, &reserved)?,
+            src_type: self.src_type,
+            edge_type: self.edge_type,
+            dst_type: self.dst_type,
+        };
+        let properties = info.groups.iter().flat_map(|group| &group.properties);
+        let columns = properties.map(|property| arriving.column_of(property)).collect::<Result<_>>()?;
+        let (source, destination) = (self.source, self.destination);
+        Ok(EdgePlan { arriving, info, columns, source, destination })
+    }
+}
+
+/// How edges of one type are written.
+#[derive(Debug)]
+pub(super) struct EdgePlan {
+    pub(super) arriving: Arriving,
+    pub(super) info: EdgeInfo,
+    /// Its properties, group by group.
+    pub(super) columns: Vec<Column>,
+    /// The columns of ends.
+    pub(super) source: String,
+    pub(super) destination: String,
+}
+
+impl EdgePlan {
+    /// The columns of all files together: both ends, and all properties group by group.
+    pub(super) fn schema(&self) -> SchemaRef {
+        let ends = [SOURCE, DESTINATION].map(|name| Field::new(name, DataType::Int64, false));
+        let properties = self.properties();
+        let fields = ends.into_iter().map(Arc::new).chain(properties.fields().iter().cloned());
+        Arc::new(Schema::new(fields.collect::<Vec<_>>()))
+    }
+
+    /// All properties group by group.
+    pub(super) fn properties(&self) -> Schema {
+        let properties = self.info.groups.iter().flat_map(|group| &group.properties);
+        let fields =
+            properties.map(|property| Field::new(&property.name, property.arrow(), property.is_nullable));
+        Schema::new(fields.collect::<Vec<_>>())
+    }
+}
+
+/// The files of a chunk of a part, and which of these columns each has.
+pub(super) fn edge_files(
+    info: &EdgeInfo,
+    list: &Adjacency,
+    schema: &SchemaRef,
+    part: u64,
+    chunk: u64,
+) -> Vec<(FilePlan, Vec<usize>)> {
+    let plan = |file: String, file_type: FileType, distinct: usize, columns: Vec<usize>| {
+        let fields = columns.iter().filter_map(|at| schema.fields().get(*at).cloned());
+        let schema = Arc::new(Schema::new(fields.collect::<Vec<_>>()));
+        (FilePlan { file, file_type, schema, distinct, rows: info.chunk_size }, columns)
+    };
+    let mut files = vec![plan(info.adjacency_path(list, part, chunk), list.file_type, 2, vec![0, 1])];
+    let mut next = 2;
+    for group in &info.groups {
+        let columns = (next..next + group.properties.len()).collect();
+        next += group.properties.len();
+        files.push(plan(info.property_path(list, group, part, chunk), group.file_type, 0, columns));
+    }
+    files
+}
+
+/// The file of a part's offsets.
+pub(super) fn offset_file(info: &EdgeInfo, list: &Adjacency, part: u64, rows: u64) -> FilePlan {
+    FilePlan {
+        file: info.offset_path(list, part),
+        file_type: list.file_type,
+        schema: Arc::new(Schema::new(vec![Field::new(OFFSET, DataType::Int64, false)])),
+        distinct: 1,
+        rows,
+    }
+}

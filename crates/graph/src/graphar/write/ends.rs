@@ -1,0 +1,151 @@
+//! Which vertices edges begin and end at.
+
+use std::sync::Arc;
+
+use arrow::{
+    array::{Array, AsArray, RecordBatch},
+    datatypes::{DataType, Int64Type},
+    util::display::{ArrayFormatter, FormatOptions},
+};
+
+use super::{
+    columns::{Arriving, Column, first_null},
+    keys::Keys,
+    names::unwritable,
+};
+use crate::{Error, Result};
+
+/// The vertices of a type, as edges name them.
+#[derive(Clone, Debug)]
+pub(super) struct Named {
+    pub(super) vertex_type: String,
+    pub(super) count: u64,
+    /// There are none where vertices have no keys.
+    pub(super) keys: Option<Arc<Keys>>,
+}
+
+/// Both columns of ends.
+#[derive(Debug)]
+pub(super) struct Ends {
+    source: End,
+    destination: End,
+}
+
+#[derive(Debug)]
+struct End {
+    column: Column,
+    vertices: Named,
+    by_index: bool,
+}
+
+/// The first row of a batch that names no vertex.
+struct Unknown {
+    row: usize,
+    error: Error,
+}
+
+impl Ends {
+    pub(super) fn new(
+        arriving: &Arriving,
+        (source, destination): (&str, &str),
+        (from, to): (Named, Named),
+        by_index: bool,
+    ) -> Result<Self> {
+        let source = End::new(arriving, source, from, by_index)?;
+        let destination = End::new(arriving, destination, to, by_index)?;
+        Ok(Self { source, destination })
+    }
+
+    /// The indexes of both ends of all edges of a batch. `first_row` is the number of its first row, for errors.
+    pub(super) fn find(
+        &self,
+        arriving: &Arriving,
+        batch: &RecordBatch,
+        first_row: u64,
+    ) -> Result<(Vec<u64>, Vec<u64>)> {
+        let source = self.source.find(arriving, batch, first_row)?;
+        let destination = self.destination.find(arriving, batch, first_row)?;
+        match (source, destination) {
+            (Ok(source), Ok(destination)) => Ok((source, destination)),
+            (Err(source), Err(destination)) if destination.row < source.row => Err(destination.error),
+            (Err(unknown), _) | (Ok(_), Err(unknown)) => Err(unknown.error),
+        }
+    }
+}
+
+impl End {
+    fn new(arriving: &Arriving, column: &str, vertices: Named, by_index: bool) -> Result<Self> {
+        let from = arriving.field(column)?.1.data_type();
+        let wrong = |reason: String| unwritable(arriving.of(), format!("column {column}: {reason}"));
+        let to = match &vertices.keys {
+            _ if by_index && is_whole(from) => DataType::Int64,
+            _ if by_index => return Err(wrong(format!("indexes are whole numbers, not {from}"))),
+            Some(keys) if keys.can_be(from) => keys.arrow(),
+            Some(keys) => {
+                let (to, of) = (keys.arrow(), &vertices.vertex_type);
+                return Err(wrong(format!("the keys of {of} are of {to}, and these are {from}")));
+            }
+            None => {
+                let reason = format!("{} has no keys: give edges by index", vertices.vertex_type);
+                return Err(wrong(reason));
+            }
+        };
+        Ok(Self { column: arriving.nullable_column(column, to)?, vertices, by_index })
+    }
+
+    fn find(
+        &self,
+        arriving: &Arriving,
+        batch: &RecordBatch,
+        first_row: u64,
+    ) -> Result<Result<Vec<u64>, Unknown>> {
+        let values = arriving.values(&self.column, batch, first_row)?;
+        let found = match &self.vertices.keys {
+            Some(keys) if !self.by_index => keys.find(&values),
+            _ => indexes(values.as_ref(), self.vertices.count),
+        };
+        let found =
+            found.map_err(|row| Unknown { row, error: self.unknown(arriving, &values, row, first_row) });
+        Ok(found)
+    }
+
+    fn unknown(&self, arriving: &Arriving, values: &dyn Array, row: usize, first_row: u64) -> Error {
+        let (of, column, number) = (arriving.of(), self.column.name(), first_row + row as u64);
+        if values.is_null(row) {
+            return unwritable(of, format!("column {column}: a null in row {number}"));
+        }
+        let vertex_type = &self.vertices.vertex_type;
+        match values.as_primitive_opt::<Int64Type>() {
+            Some(indexes) if self.by_index => Error::OutOfRange {
+                of: format!("{of}: column {column}, row {number}, an index of {vertex_type}"),
+                index: indexes.value(row),
+                count: self.vertices.count,
+            },
+            _ => {
+                let shown = ArrayFormatter::try_new(values, &FormatOptions::default());
+                let shown = shown.map_or_else(|_| String::new(), |shown| shown.value(row).to_string());
+                unwritable(
+                    of,
+                    format!("column {column}: no {vertex_type} has the key {shown} of row {number}"),
+                )
+            }
+        }
+    }
+}
+
+fn is_whole(from: &DataType) -> bool {
+    match from {
+        DataType::Dictionary(_, values) => is_whole(values),
+        from => from.is_integer(),
+    }
+}
+
+/// The values, or the first row whose value is no index.
+fn indexes(values: &dyn Array, count: u64) -> std::result::Result<Vec<u64>, usize> {
+    let null = first_null(values).unwrap_or(values.len());
+    let numbers = values.as_primitive::<Int64Type>().values();
+    let index = |(row, value): (usize, &i64)| {
+        u64::try_from(*value).ok().filter(|index| *index < count && row < null).ok_or(row)
+    };
+    numbers.iter().enumerate().map(index).collect()
+}

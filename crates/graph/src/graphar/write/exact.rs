@@ -1,0 +1,181 @@
+//! Casts that lose nothing.
+
+use std::sync::Arc;
+
+use arrow::{
+    array::{Array, ArrayRef, AsArray, ListArray, TimestampMillisecondArray},
+    buffer::OffsetBuffer,
+    compute::{CastOptions, cast, cast_with_options, kernels::cmp::distinct},
+    datatypes::{DataType, Field, FieldRef, Int64Type, TimeUnit},
+};
+
+/// Why an array cannot be cast.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub(super) enum Inexact {
+    /// The value in this row would be another one.
+    Row(usize),
+    /// There is no such cast.
+    Type(String),
+}
+
+/// The same values in another type.
+pub(super) fn exact(array: &ArrayRef, to: &DataType) -> Result<ArrayRef, Inexact> {
+    use DataType::{Dictionary, FixedSizeList, LargeList, LargeListView, List, ListView, Timestamp};
+    let from = array.data_type();
+    if from == to {
+        return Ok(array.clone());
+    }
+    match (from, to) {
+        (Dictionary(_, values), _) => exact(&cast(array, values).map_err(no_cast)?, to),
+        (Timestamp(unit, _), Timestamp(TimeUnit::Millisecond, None)) => milliseconds(array, *unit),
+        (List(inner), List(wanted)) => list(array.as_list(), inner, wanted),
+        (
+            LargeList(inner) | FixedSizeList(inner, _) | ListView(inner) | LargeListView(inner),
+            List(wanted),
+        ) => {
+            let plain = cast(array, &List(inner.clone())).map_err(no_cast)?;
+            list(plain.as_list(), inner, wanted)
+        }
+        _ => value(array, to),
+    }
+}
+
+fn no_cast(error: arrow::error::ArrowError) -> Inexact {
+    Inexact::Type(error.to_string())
+}
+
+/// What a cast leaves out becomes null, and what it changes is not the same when it is cast back.
+fn value(array: &ArrayRef, to: &DataType) -> Result<ArrayRef, Inexact> {
+    let done = cast_with_options(array, to, &CastOptions { safe: true, ..CastOptions::default() });
+    let done = done.map_err(no_cast)?;
+    if done.null_count() > array.logical_null_count() {
+        let nulls = array.logical_nulls();
+        let was_valid = |row: usize| nulls.as_ref().is_none_or(|nulls| nulls.is_valid(row));
+        let lost = (0..array.len()).find(|row| done.is_null(*row) && was_valid(*row));
+        return Err(Inexact::Row(lost.unwrap_or_default()));
+    }
+    let is_widened = array.data_type().is_integer() && to.is_integer();
+    if is_widened || matches!(to, DataType::Utf8) {
+        return Ok(done);
+    }
+    let back = cast(&done, array.data_type()).map_err(no_cast)?;
+    let changed = distinct(&back, array).map_err(no_cast)?;
+    match changed.values().set_indices().next() {
+        None => Ok(done),
+        Some(row) => Err(Inexact::Row(row)),
+    }
+}
+
+/// Points in time stay what they are: a zone says only how they are shown.
+fn milliseconds(array: &ArrayRef, unit: TimeUnit) -> Result<ArrayRef, Inexact> {
+    let divided = |value: i64, by: i64| (value % by == 0).then_some(value / by);
+    let scaled = |value: i64| match unit {
+        TimeUnit::Second => value.checked_mul(1000),
+        TimeUnit::Millisecond => Some(value),
+        TimeUnit::Microsecond => divided(value, 1000),
+        TimeUnit::Nanosecond => divided(value, 1_000_000),
+    };
+    let numbers = cast(array, &DataType::Int64).map_err(no_cast)?;
+    let numbers = numbers.as_primitive::<Int64Type>();
+    let wrong =
+        (0..numbers.len()).find(|row| numbers.is_valid(*row) && scaled(numbers.value(*row)).is_none());
+    if let Some(row) = wrong {
+        return Err(Inexact::Row(row));
+    }
+    let times: TimestampMillisecondArray = numbers.unary(|value| scaled(value).unwrap_or_default());
+    Ok(Arc::new(times))
+}
+
+fn list(lists: &ListArray, inner: &FieldRef, wanted: &FieldRef) -> Result<ArrayRef, Inexact> {
+    let offsets = lists.value_offsets();
+    let (start, end) = (offsets.first().copied().unwrap_or(0), offsets.last().copied().unwrap_or(0));
+    // What a slice leaves out must not be an error.
+    let values = lists.values().slice(start as usize, (end - start) as usize);
+    let field = Arc::new(Field::clone(wanted).with_nullable(wanted.is_nullable() || inner.is_nullable()));
+    let values = exact(&values, field.data_type()).map_err(|inexact| match inexact {
+        Inexact::Row(at) => {
+            let at = start as usize + at;
+            Inexact::Row(offsets.partition_point(|offset| *offset as usize <= at).saturating_sub(1))
+        }
+        other => other,
+    })?;
+    let offsets = OffsetBuffer::from_lengths(lists.offsets().lengths());
+    let lists = ListArray::try_new(field, offsets, values, lists.nulls().cloned()).map_err(no_cast)?;
+    Ok(Arc::new(lists))
+}
+
+#[cfg(test)]
+mod tests {
+    use arrow::{
+        array::{
+            Date64Array, DictionaryArray, Float16Array, Int8Array, Int64Array, LargeStringArray, StringArray,
+            StringViewArray, TimestampMicrosecondArray, TimestampSecondArray, UInt32Array,
+        },
+        datatypes::{Int8Type, Int32Type, TimestampMillisecondType},
+    };
+
+    use super::*;
+
+    const MILLISECONDS: DataType = DataType::Timestamp(TimeUnit::Millisecond, None);
+
+    fn same(from: impl Array + 'static, to: impl Array + 'static) {
+        let from: ArrayRef = Arc::new(from);
+        let to: ArrayRef = Arc::new(to);
+        assert_eq!(&exact(&from, to.data_type()).unwrap(), &to);
+    }
+
+    #[test]
+    fn what_is_only_another_form_is_the_same() {
+        let texts = StringArray::from(vec![Some("a"), None, Some("")]);
+        same(LargeStringArray::from(vec![Some("a"), None, Some("")]), texts.clone());
+        same(StringViewArray::from(vec![Some("a"), None, Some("")]), texts.clone());
+        let codes: DictionaryArray<Int8Type> = vec![Some("a"), None, Some("")].into_iter().collect();
+        same(codes, texts);
+        same(Int8Array::from(vec![Some(-1), None]), Int64Array::from(vec![Some(-1), None]));
+        same(UInt32Array::from(vec![u32::MAX]), Int64Array::from(vec![i64::from(u32::MAX)]));
+        same(Date64Array::from(vec![86_400_000]), arrow::array::Date32Array::from(vec![1]));
+        let halves = Float16Array::from_iter_values([half(1.5), half(f32::NAN)]);
+        let floats: ArrayRef = exact(&(Arc::new(halves) as ArrayRef), &DataType::Float32).unwrap();
+        assert_eq!(floats.as_primitive::<arrow::datatypes::Float32Type>().value(0), 1.5);
+    }
+
+    fn half(value: f32) -> <arrow::datatypes::Float16Type as arrow::datatypes::ArrowPrimitiveType>::Native {
+        let array: ArrayRef = Arc::new(arrow::array::Float32Array::from(vec![value]));
+        cast(&array, &DataType::Float16).unwrap().as_primitive::<arrow::datatypes::Float16Type>().value(0)
+    }
+
+    #[test]
+    fn times_that_lie_between_milliseconds_are_found() {
+        let times = TimestampMicrosecondArray::from(vec![Some(-2000), None, Some(5)]).with_timezone("+03:00");
+        let whole: ArrayRef = Arc::new(times.slice(0, 2));
+        let done = exact(&whole, &MILLISECONDS).unwrap();
+        assert_eq!(done.as_primitive::<TimestampMillisecondType>().value(0), -2);
+        let times: ArrayRef = Arc::new(times);
+        assert_eq!(exact(&times, &MILLISECONDS).unwrap_err(), Inexact::Row(2));
+        let far: ArrayRef = Arc::new(TimestampSecondArray::from(vec![0, i64::MAX]));
+        assert_eq!(exact(&far, &MILLISECONDS).unwrap_err(), Inexact::Row(1));
+        let day: ArrayRef = Arc::new(Date64Array::from(vec![0, 1]));
+        assert_eq!(exact(&day, &DataType::Date32).unwrap_err(), Inexact::Row(1));
+    }
+
+    #[test]
+    fn lists_are_cast_by_their_values_and_only_those_that_they_have() {
+        let lists =
+            vec![Some(vec![Some(300)]), None, Some(vec![]), Some(vec![Some(1), None]), Some(vec![Some(400)])];
+        let lists = ListArray::from_iter_primitive::<Int32Type, _, _>(lists);
+        let to = |inner| DataType::List(Arc::new(Field::new_list_field(inner, true)));
+        let whole: ArrayRef = Arc::new(lists.clone());
+        assert_eq!(exact(&whole, &to(DataType::Int8)).unwrap_err(), Inexact::Row(0));
+        let rest: ArrayRef = Arc::new(lists.slice(1, 4));
+        assert_eq!(exact(&rest, &to(DataType::Int8)).unwrap_err(), Inexact::Row(3));
+        let some: ArrayRef = Arc::new(lists.slice(1, 3));
+        let large = cast(&some, &DataType::LargeList(Arc::new(Field::new_list_field(DataType::Int32, true))))
+            .unwrap();
+        for some in [some, large] {
+            let done = exact(&some, &to(DataType::Int64)).unwrap();
+            let wanted = vec![None, Some(vec![]), Some(vec![Some(1), None])];
+            let wanted: ArrayRef = Arc::new(ListArray::from_iter_primitive::<Int64Type, _, _>(wanted));
+            assert_eq!(&done, &wanted);
+        }
+    }
+}

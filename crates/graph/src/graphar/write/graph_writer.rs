@@ -1,0 +1,278 @@
+//! Writes a graph: first its vertices, then the edges between them, and at last the file that makes a graph of them.
+
+use std::sync::Arc;
+
+use arrow::array::RecordBatch;
+use futures::Stream;
+use stylobate_storage::Destination;
+
+use super::{
+    edge_write::EdgeWrite,
+    edges::{EdgeWriter, arrangements},
+    encoders::Encoders,
+    ends::{Ends, Named},
+    keys::Keys,
+    names::unwritable,
+    options::GraphWriteOptions,
+    output::Output,
+    progress::Progress,
+    shares::Shares,
+    sort::SortPlan,
+    vertex_write::VertexWrite,
+    vertices::{VertexWriter, WrittenVertices},
+};
+use crate::{EdgeInfo, Error, GraphInfo, Result};
+
+/// Writes a graph as GraphAr.
+///
+/// Nothing of it is a graph before [`GraphWriter::finish`]. Dropped before, it removes what it wrote; after an error it
+/// has done so already, and is of no further use. Must be used within a tokio runtime.
+#[derive(Debug)]
+pub struct GraphWriter {
+    name: String,
+    options: GraphWriteOptions,
+    /// Gone when something went wrong.
+    parts: Option<Parts>,
+    progress: Progress,
+    vertices: Vec<WrittenVertices>,
+    edges: Vec<(EdgeInfo, u64)>,
+    /// Something went wrong, or was dropped before its end.
+    is_broken: bool,
+}
+
+/// What there is for as long as nothing went wrong. Encoders come first, so that they are dropped first.
+#[derive(Debug)]
+struct Parts {
+    encoders: Encoders,
+    output: Arc<Output>,
+}
+
+/// A graph that was written.
+#[derive(Clone, Debug, PartialEq, Eq)]
+#[non_exhaustive]
+pub struct WrittenGraph {
+    /// What its files say of it.
+    pub info: GraphInfo,
+    /// The name of its own file.
+    pub file: String,
+    /// Its vertices, of all types.
+    pub vertices: u64,
+    /// Its edges, of all types.
+    pub edges: u64,
+    /// Bytes of all its files.
+    pub bytes: u64,
+    /// How many files it has.
+    pub files: u64,
+}
+
+impl GraphWriter {
+    /// A graph of this name below a folder or a prefix of an object store.
+    ///
+    /// # Errors
+    ///
+    /// [`Error::Storage`] where something is there that must not be replaced; [`Error::Unwritable`] where a graph
+    /// cannot have this name.
+    pub async fn create(
+        destination: Destination,
+        name: impl Into<String>,
+        options: GraphWriteOptions,
+    ) -> Result<Self> {
+        let name = name.into();
+        GraphInfo { name: name.clone(), extra: options.extra.clone(), ..GraphInfo::default() }.validate()?;
+        let output = Output::create(destination, options.overwrite, options.durability).await?;
+        let output = Arc::new(output);
+        let progress = Progress::new(options.listener.clone());
+        let encoders = Encoders::new(output.clone(), &options, progress.clone());
+        let parts = Some(Parts { encoders, output });
+        Ok(Self { name, options, parts, progress, vertices: Vec::new(), edges: Vec::new(), is_broken: false })
+    }
+
+    /// Writes the vertices of a type, which have indexes from 0 in the order in which they arrive. Returns how many
+    /// there are.
+    ///
+    /// # Errors
+    ///
+    /// [`Error::Unwritable`] with the column and the number of the row, counted from 0 over all batches, where a value
+    /// is none that GraphAr has, or a key is missing or there twice; and where all keys do not fit into memory.
+    pub async fn vertices(
+        &mut self,
+        vertices: VertexWrite,
+        batches: impl Stream<Item = Result<RecordBatch>> + Send,
+    ) -> Result<u64> {
+        self.begin()?;
+        match self.write_vertices(vertices, batches).await {
+            Ok(count) => {
+                self.is_broken = false;
+                Ok(count)
+            }
+            Err(error) => Err(self.give_up(error).await),
+        }
+    }
+
+    /// Writes the edges of a type between vertices that were written. Returns how many there are.
+    ///
+    /// # Errors
+    ///
+    /// [`Error::Unwritable`] with the column and the number of the row, counted from 0 over all batches, where a value
+    /// is none that GraphAr has, or no vertex has the key; [`Error::OutOfRange`] where no vertex has the index;
+    /// [`Error::NoSuchVertexType`] where the vertices were not written.
+    pub async fn edges(
+        &mut self,
+        edges: EdgeWrite,
+        batches: impl Stream<Item = Result<RecordBatch>> + Send,
+    ) -> Result<u64> {
+        self.begin()?;
+        match self.write_edges(edges, batches).await {
+            Ok(count) => {
+                self.is_broken = false;
+                Ok(count)
+            }
+            Err(error) => Err(self.give_up(error).await),
+        }
+    }
+
+    /// Gives all files their names, the graph's own at last.
+    pub async fn finish(mut self) -> Result<WrittenGraph> {
+        self.begin()?;
+        let info = self.info();
+        let texts = match info.yaml_files() {
+            Ok(texts) => texts,
+            Err(error) => return Err(self.give_up(error).await),
+        };
+        let ended = || Error::Ended { reason: "files are still being written".to_owned() };
+        let Parts { encoders, output } = self.parts.take().ok_or_else(ended)?;
+        let sealed = encoders.into_sealed();
+        let output = Arc::into_inner(output).ok_or_else(ended)?;
+        let files = self.progress.so_far().files + texts.len() as u64;
+        let file = texts.last().map(|(file, _)| file.clone()).unwrap_or_default();
+        let bytes = self.progress.so_far().bytes + output.publish(sealed, texts).await?;
+        let vertices = self.vertices.iter().map(|vertices| vertices.count).sum();
+        let edges = self.edges.iter().map(|(_, count)| count).sum();
+        Ok(WrittenGraph { info, file, vertices, edges, bytes, files })
+    }
+
+    /// What is known of the graph so far.
+    fn info(&self) -> GraphInfo {
+        let vertices: Vec<_> = self.vertices.iter().map(|vertices| vertices.info.clone()).collect();
+        let mut labels: Vec<String> = Vec::new();
+        for label in vertices.iter().flat_map(|vertices| &vertices.labels) {
+            if !labels.contains(label) {
+                labels.push(label.clone());
+            }
+        }
+        GraphInfo {
+            name: self.name.clone(),
+            vertices,
+            edges: self.edges.iter().map(|(info, _)| info.clone()).collect(),
+            labels,
+            extra: self.options.extra.clone(),
+            ..GraphInfo::default()
+        }
+    }
+
+    fn begin(&mut self) -> Result<()> {
+        if self.is_broken {
+            return Err(unwritable(&self.name, "an earlier write failed or was given up"));
+        }
+        self.is_broken = true;
+        Ok(())
+    }
+
+    /// Removes what was written.
+    async fn give_up(&mut self, error: Error) -> Error {
+        if let Some(Parts { mut encoders, output }) = self.parts.take() {
+            encoders.give_up().await;
+            drop(encoders);
+            if let Some(output) = Arc::into_inner(output) {
+                output.remove().await;
+            }
+        }
+        error
+    }
+
+    fn keys_memory(&self) -> usize {
+        self.vertices.iter().filter_map(|vertices| vertices.keys.as_deref()).map(Keys::memory).sum()
+    }
+
+    async fn write_vertices(
+        &mut self,
+        vertices: VertexWrite,
+        batches: impl Stream<Item = Result<RecordBatch>> + Send,
+    ) -> Result<u64> {
+        let plan = vertices.plan(&self.options)?;
+        let mut with = self.info();
+        with.vertices.push(plan.info.clone());
+        with.validate()?;
+        let (memory, threads) = (self.options.memory, self.options.threads);
+        let used = self.keys_memory();
+        let shares = Shares::new(memory, used);
+        let progress = self.progress.clone();
+        let encoders = self.encoders()?;
+        let groups = plan.info.groups.len();
+        encoders.share(shares.encoders, plan.info.chunk_size, plan.columns.len() + groups, groups);
+        let keys_share = shares.keys.saturating_sub(used);
+        let mut writer = VertexWriter { encoders, progress, memory, keys_share, threads };
+        let written = writer.write(plan, batches).await?;
+        let count = written.count;
+        self.vertices.push(written);
+        Ok(count)
+    }
+
+    async fn write_edges(
+        &mut self,
+        edges: EdgeWrite,
+        batches: impl Stream<Item = Result<RecordBatch>> + Send,
+    ) -> Result<u64> {
+        let by_index = edges.by_index;
+        let (from, to) = edges.vertex_types();
+        let (from, to) = (self.written(from)?, self.written(to)?);
+        let counts = (from.count, to.count);
+        let plan = edges.plan(&self.options, &from.info, &to.info)?;
+        let mut with = self.info();
+        with.edges.push(plan.info.clone());
+        with.validate()?;
+        let columns = (plan.source.as_str(), plan.destination.as_str());
+        let ends = Ends::new(&plan.arriving, columns, (named(from), named(to)), by_index)?;
+        let shares = Shares::new(self.options.memory, self.keys_memory());
+        let threads = self.options.threads;
+        let sort = SortPlan {
+            schema: plan.schema(),
+            properties: plan.properties(),
+            arrangements: arrangements(&plan, counts),
+            vertices: counts,
+            memory: shares.sort,
+            threads,
+            folder: self.options.temporary_folder.clone().unwrap_or_else(std::env::temp_dir),
+        };
+        let progress = self.progress.clone();
+        let encoders = self.encoders()?;
+        let files = plan.info.groups.len() + 1;
+        encoders.share(shares.encoders, plan.info.chunk_size, plan.columns.len() + 2, files);
+        let mut writer = EdgeWriter { encoders, progress, threads };
+        let count = writer.write(&plan, ends, sort, batches).await?;
+        self.edges.push((plan.info, count));
+        Ok(count)
+    }
+
+    fn encoders(&mut self) -> Result<&mut Encoders> {
+        let ended = || unwritable("the graph", "an earlier write failed or was given up");
+        self.parts.as_mut().map(|parts| &mut parts.encoders).ok_or_else(ended)
+    }
+
+    fn written(&self, vertex_type: &str) -> Result<&WrittenVertices> {
+        let found = self.vertices.iter().find(|vertices| vertices.info.vertex_type == vertex_type);
+        found.ok_or_else(|| {
+            let available: Vec<&str> =
+                self.vertices.iter().map(|vertices| vertices.info.vertex_type.as_str()).collect();
+            Error::NoSuchVertexType { name: vertex_type.to_owned(), available: available.join(", ") }
+        })
+    }
+}
+
+fn named(vertices: &WrittenVertices) -> Named {
+    Named {
+        vertex_type: vertices.info.vertex_type.clone(),
+        count: vertices.count,
+        keys: vertices.keys.clone(),
+    }
+}

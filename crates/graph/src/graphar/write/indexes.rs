@@ -1,0 +1,87 @@
+//! Indexes of vertices, in half the bytes where there are not too many vertices.
+
+use arrow::array::Int64Array;
+
+/// Numbers below a bound that is known beforehand.
+#[derive(Debug)]
+pub(super) enum Indexes {
+    Narrow(Vec<u32>),
+    Wide(Vec<u64>),
+}
+
+impl Indexes {
+    /// Numbers below `bound`.
+    pub(super) fn below(bound: u64) -> Self {
+        match bound <= 1 << 32 {
+            true => Self::Narrow(Vec::new()),
+            false => Self::Wide(Vec::new()),
+        }
+    }
+
+    /// Bytes of each.
+    pub(super) fn width(&self) -> usize {
+        match self {
+            Self::Narrow(_) => size_of::<u32>(),
+            Self::Wide(_) => size_of::<u64>(),
+        }
+    }
+
+    pub(super) fn len(&self) -> usize {
+        match self {
+            Self::Narrow(all) => all.len(),
+            Self::Wide(all) => all.len(),
+        }
+    }
+
+    /// Appends numbers that are below the bound.
+    pub(super) fn extend(&mut self, more: &[u64]) {
+        match self {
+            Self::Narrow(all) => {
+                make_room(all, more.len());
+                all.extend(more.iter().map(|index| *index as u32));
+            }
+            Self::Wide(all) => {
+                make_room(all, more.len());
+                all.extend_from_slice(more);
+            }
+        }
+    }
+
+    /// The number at a place, which is one of those that were appended.
+    pub(super) fn get(&self, at: u32) -> u64 {
+        let found = match self {
+            Self::Narrow(all) => all.get(at as usize).copied().map(u64::from),
+            Self::Wide(all) => all.get(at as usize).copied(),
+        };
+        found.unwrap_or_default()
+    }
+
+    /// Those at some places.
+    pub(super) fn take(&self, places: &[u32]) -> Int64Array {
+        places.iter().map(|at| self.get(*at) as i64).collect::<Vec<i64>>().into()
+    }
+}
+
+/// Grows by an eighth at least: doubling would take as much again of what may be most of the memory.
+pub(super) fn make_room<T>(all: &mut Vec<T>, more: usize) {
+    if all.capacity() - all.len() < more {
+        all.reserve_exact(more.max(all.len() / 8));
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn numbers_come_back_whatever_their_width() {
+        for bound in [10, 1 << 32, 1 << 40] {
+            let mut indexes = Indexes::below(bound);
+            indexes.extend(&[0, bound - 1]);
+            indexes.extend(&[5]);
+            assert_eq!((indexes.len(), indexes.get(1), indexes.get(2)), (3, bound - 1, 5));
+            assert_eq!(indexes.take(&[2, 1]).values().as_ref(), [5, (bound - 1) as i64]);
+        }
+        assert_eq!((Indexes::below(9).width(), Indexes::below(u64::MAX).width()), (4, 8));
+    }
+}

@@ -1,0 +1,107 @@
+//! Keys that are texts: their bytes one after the other, and a hash table of where they are.
+
+use std::hash::BuildHasher;
+
+use arrow::array::{Array, StringArray};
+use hashbrown::{DefaultHashBuilder, HashTable, hash_table::Entry};
+
+use super::{
+    indexes::make_room,
+    keys::{Refused, table_bytes, text_bytes},
+};
+
+/// Keys in the order in which they came.
+#[derive(Debug, Default)]
+pub(super) struct KeyTexts {
+    /// Of all texts, one after the other.
+    bytes: Vec<u8>,
+    /// Where each text ends.
+    ends: Vec<u64>,
+    table: HashTable<Slot>,
+    hasher: DefaultHashBuilder,
+}
+
+/// With half the hash beside it, few other texts are looked at, and none when the table grows.
+#[derive(Clone, Copy, Debug)]
+struct Slot {
+    hash: u32,
+    index: u32,
+}
+
+/// A table's indexes are numbers of 4 bytes.
+const MOST: u64 = 1 << 32;
+
+impl Slot {
+    fn new(hash: u64, index: usize) -> Self {
+        Self { hash: (hash >> 32) as u32, index: index as u32 }
+    }
+
+    /// Spread over all bits: tables look at the lowest and at the highest.
+    fn spread(&self) -> u64 {
+        u64::from(self.hash).wrapping_mul(0x9E37_79B9_7F4A_7C15).rotate_left(20)
+    }
+}
+
+impl KeyTexts {
+    pub(super) fn insert(&mut self, keys: &StringArray, limit: usize) -> Result<(), Refused> {
+        self.make_room(keys, limit)?;
+        for row in 0..keys.len() {
+            let key = keys.value(row).as_bytes();
+            let slot = Slot::new(self.hasher.hash_one(key), self.ends.len());
+            let Self { bytes, ends, table, .. } = self;
+            let is_same = |other: &Slot| other.hash == slot.hash && text(bytes, ends, other.index) == key;
+            match table.entry(slot.spread(), is_same, Slot::spread) {
+                Entry::Occupied(earlier) => {
+                    return Err(Refused::Repeated { row, earlier: u64::from(earlier.get().index) });
+                }
+                Entry::Vacant(place) => place.insert(slot),
+            };
+            bytes.extend_from_slice(key);
+            ends.push(bytes.len() as u64);
+        }
+        Ok(())
+    }
+
+    fn make_room(&mut self, keys: &StringArray, limit: usize) -> Result<(), Refused> {
+        let more = keys.len();
+        let more_bytes = text_bytes(keys) as usize;
+        let count = (self.ends.len() + more) as u64;
+        let grows = count > self.table.capacity() as u64;
+        let grown = if grows { table_bytes(count, size_of::<Slot>()) } else { 0 };
+        let texts = (more + self.ends.len() / 8) * size_of::<u64>() + more_bytes + self.bytes.len() / 8;
+        if count > MOST || grown + (texts + self.memory()) as u64 > limit as u64 {
+            return Err(Refused::TooLarge);
+        }
+        make_room(&mut self.bytes, more_bytes);
+        make_room(&mut self.ends, more);
+        self.table.reserve(more, Slot::spread);
+        Ok(())
+    }
+
+    pub(super) fn find(&self, keys: &StringArray) -> Result<Vec<u64>, usize> {
+        let find = |row: usize| {
+            let key = keys.value(row).as_bytes();
+            let asked = Slot::new(self.hasher.hash_one(key), 0);
+            let is_same =
+                |slot: &Slot| slot.hash == asked.hash && text(&self.bytes, &self.ends, slot.index) == key;
+            self.table.find(asked.spread(), is_same).map(|slot| u64::from(slot.index)).ok_or(row)
+        };
+        (0..keys.len()).map(find).collect()
+    }
+
+    pub(super) fn memory(&self) -> usize {
+        self.bytes.capacity() + self.ends.capacity() * size_of::<u64>() + self.table.allocation_size()
+    }
+
+    pub(super) fn needed(count: u64, text_bytes: u64) -> u64 {
+        text_bytes + count * size_of::<u64>() as u64 + table_bytes(count, size_of::<Slot>())
+    }
+}
+
+/// The text of an index that was given out.
+fn text<'a>(bytes: &'a [u8], ends: &[u64], index: u32) -> &'a [u8] {
+    let index = index as usize;
+    let end = ends.get(index).copied().unwrap_or_default();
+    let start = index.checked_sub(1).and_then(|before| ends.get(before)).copied().unwrap_or_default();
+    bytes.get(start as usize..end as usize).unwrap_or_default()
+}

@@ -1,0 +1,200 @@
+//! Which index the vertex of a key has.
+
+use arrow::{
+    array::{Array, ArrayRef, AsArray},
+    datatypes::{DataType, Int64Type},
+};
+
+use super::{columns::first_null, key_numbers::KeyNumbers, key_texts::KeyTexts};
+use crate::PropertyType;
+
+/// The keys of all vertices of a type, in the order of their indexes.
+#[derive(Debug)]
+pub(super) enum Keys {
+    Numbers(KeyNumbers),
+    Texts(KeyTexts),
+}
+
+/// Why keys were not taken.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(super) enum Refused {
+    /// This row of the batch has none.
+    Null { row: usize },
+    /// This row of the batch has the key of an earlier vertex.
+    Repeated { row: usize, earlier: u64 },
+    /// They would take more memory than they may.
+    TooLarge,
+}
+
+impl Keys {
+    /// No keys yet, of values of this type; `None` where these cannot be keys.
+    pub(super) fn of(property_type: &PropertyType) -> Option<Self> {
+        match property_type {
+            PropertyType::Int32 | PropertyType::Int64 => Some(Self::Numbers(KeyNumbers::default())),
+            PropertyType::String => Some(Self::Texts(KeyTexts::default())),
+            _ => None,
+        }
+    }
+
+    /// What keys are to be cast to, to be inserted or found.
+    pub(super) fn arrow(&self) -> DataType {
+        match self {
+            Self::Numbers(_) => DataType::Int64,
+            Self::Texts(_) => DataType::Utf8,
+        }
+    }
+
+    /// Whether a column of this type can have such keys.
+    pub(super) fn can_be(&self, from: &DataType) -> bool {
+        match (self, from) {
+            (_, DataType::Dictionary(_, values)) => self.can_be(values),
+            (Self::Numbers(_), from) => from.is_integer(),
+            (Self::Texts(_), from) => {
+                matches!(from, DataType::Utf8 | DataType::LargeUtf8 | DataType::Utf8View)
+            }
+        }
+    }
+
+    /// Adds the keys of the next vertices, all of them or, where one is refused, some. They take `limit` bytes at
+    /// most, also while they grow.
+    pub(super) fn insert(&mut self, keys: &ArrayRef, limit: usize) -> Result<(), Refused> {
+        let null = first_null(keys.as_ref());
+        let whole = keys.slice(0, null.unwrap_or(keys.len()));
+        match self {
+            Self::Numbers(numbers) => numbers.insert(whole.as_primitive::<Int64Type>().values(), limit)?,
+            Self::Texts(texts) => texts.insert(whole.as_string::<i32>(), limit)?,
+        }
+        null.map_or(Ok(()), |row| Err(Refused::Null { row }))
+    }
+
+    /// The indexes that keys have, or the first row whose key no vertex has, or which has none.
+    pub(super) fn find(&self, keys: &ArrayRef) -> Result<Vec<u64>, usize> {
+        let null = first_null(keys.as_ref());
+        let whole = keys.slice(0, null.unwrap_or(keys.len()));
+        let found = match self {
+            Self::Numbers(numbers) => numbers.find(whole.as_primitive::<Int64Type>().values())?,
+            Self::Texts(texts) => texts.find(whole.as_string::<i32>())?,
+        };
+        null.map_or(Ok(found), Err)
+    }
+
+    /// Bytes that they take.
+    pub(super) fn memory(&self) -> usize {
+        match self {
+            Self::Numbers(numbers) => numbers.memory(),
+            Self::Texts(texts) => texts.memory(),
+        }
+    }
+
+    /// Bytes that so many would take, with texts of so many bytes.
+    pub(super) fn needed(&self, count: u64, text_bytes: u64) -> u64 {
+        match self {
+            Self::Numbers(_) => KeyNumbers::needed(count),
+            Self::Texts(_) => KeyTexts::needed(count, text_bytes),
+        }
+    }
+}
+
+/// Bytes of a hash table's room for `count` entries, which doubles when it is full.
+pub(super) fn table_bytes(count: u64, entry: usize) -> u64 {
+    let buckets = (count.saturating_mul(8) / 7 + 1).next_power_of_two().max(4);
+    buckets.saturating_mul(entry as u64 + 1) + 16
+}
+
+/// Bytes of texts, which keys are made of.
+pub(super) fn text_bytes(keys: &dyn Array) -> u64 {
+    match keys.as_string_opt::<i32>() {
+        Some(texts) => {
+            let offsets = texts.value_offsets();
+            offsets.last().zip(offsets.first()).map_or(0, |(end, start)| (end - start) as u64)
+        }
+        None => 0,
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use std::{collections::HashMap, sync::Arc};
+
+    use arrow::array::{Int64Array, StringArray};
+    use rand::{Rng, SeedableRng, rngs::StdRng};
+
+    use super::*;
+
+    fn numbers(keys: &[Option<i64>]) -> ArrayRef {
+        Arc::new(Int64Array::from(keys.to_vec()))
+    }
+
+    fn texts(keys: &[Option<i64>]) -> ArrayRef {
+        let text = |key: &Option<i64>| {
+            key.map(|key| if key == 0 { String::new() } else { "é".repeat(3) + &key.to_string() })
+        };
+        Arc::new(keys.iter().map(text).collect::<StringArray>())
+    }
+
+    type MakeKeys = fn(&[Option<i64>]) -> ArrayRef;
+
+    fn kinds() -> [(Keys, MakeKeys); 2] {
+        [
+            (Keys::of(&PropertyType::Int64).unwrap(), numbers),
+            (Keys::of(&PropertyType::String).unwrap(), texts),
+        ]
+    }
+
+    #[test]
+    fn every_key_is_found_and_no_other() {
+        for (mut keys, array) in kinds() {
+            let mut random = StdRng::seed_from_u64(3);
+            let mut known = HashMap::new();
+            for round in 0..40 {
+                let mut batch = Vec::new();
+                for _ in 0..random.random_range(0..200) {
+                    // First a range, then whatever comes.
+                    let key =
+                        if round < 3 { known.len() as i64 - 7 } else { random.random_range(-9999..9999) };
+                    let next = known.len() as u64;
+                    if let std::collections::hash_map::Entry::Vacant(entry) = known.entry(key) {
+                        entry.insert(next);
+                        batch.push(Some(key));
+                    }
+                }
+                keys.insert(&array(&batch), usize::MAX).unwrap();
+                let asked: Vec<Option<i64>> = known.keys().map(|key| Some(*key)).collect();
+                let wanted: Vec<u64> = known.values().copied().collect();
+                assert_eq!(keys.find(&array(&asked)), Ok(wanted));
+                let missing = (-9999..9999).find(|key| !known.contains_key(key)).unwrap();
+                assert_eq!(keys.find(&array(&[asked[0], Some(missing), None])), Err(1));
+                assert_eq!(keys.find(&array(&[asked[0], None, Some(missing)])), Err(1));
+            }
+            assert!(keys.memory() > 0 && keys.needed(100, 100) > 100);
+        }
+    }
+
+    #[test]
+    fn the_first_row_that_is_wrong_is_named() {
+        for (mut keys, array) in kinds() {
+            keys.insert(&array(&[Some(1), Some(2), Some(3)]), usize::MAX).unwrap();
+            let insert =
+                |keys: &mut Keys, batch: &[Option<i64>]| keys.insert(&array(batch), usize::MAX).unwrap_err();
+            assert_eq!(
+                insert(&mut keys, &[Some(4), Some(2), None]),
+                Refused::Repeated { row: 1, earlier: 1 }
+            );
+            assert_eq!(insert(&mut keys, &[Some(9), None, Some(9)]), Refused::Null { row: 1 });
+            assert_eq!(insert(&mut keys, &[Some(7), Some(7)]), Refused::Repeated { row: 1, earlier: 5 });
+        }
+    }
+
+    #[test]
+    fn keys_that_do_not_fit_are_refused_before_they_take_memory() {
+        for (mut keys, array) in kinds() {
+            let batch: Vec<Option<i64>> = (0..1000).map(|key| Some(key * 3)).collect();
+            assert_eq!(keys.insert(&array(&batch), 1000), Err(Refused::TooLarge));
+            assert!(keys.memory() <= 1000, "{}", keys.memory());
+        }
+        let mut range = Keys::of(&PropertyType::Int32).unwrap();
+        let batch: Vec<Option<i64>> = (500..9000).map(Some).collect();
+        range.insert(&numbers(&batch), 100).unwrap();
+        assert_eq!(range.find(&numbers(&[Some(8999), Some(500)])), Ok(vec![8499, 0]));
+    }
+}

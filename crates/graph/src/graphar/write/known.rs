@@ -1,0 +1,95 @@
+//! What is kept of vertices that arrived: their keys, until edges have named them, and their labels.
+
+use arrow::{
+    array::{Array, ArrayRef, RecordBatch},
+    util::display::{ArrayFormatter, FormatOptions},
+};
+use stylobate_storage::ByteSize;
+
+use super::{
+    columns::Arriving,
+    keys::{Refused, text_bytes},
+    labels::Labels,
+    names::unwritable,
+    vertex_write::KeyColumn,
+};
+use crate::{Error, Result};
+
+/// Keys and labels of the vertices of one type.
+#[derive(Debug)]
+pub(super) struct Known {
+    pub(super) key: Option<KeyColumn>,
+    pub(super) labels: Option<Labels>,
+    /// Bytes that both may take.
+    pub(super) share: usize,
+    /// Keys that arrived, and bytes of their texts.
+    count: u64,
+    text_bytes: u64,
+}
+
+impl Known {
+    pub(super) fn new(key: Option<KeyColumn>, labels: Option<Labels>, share: usize) -> Self {
+        Self { key, labels, share, count: 0, text_bytes: 0 }
+    }
+
+    /// Takes in some vertices, whose keys were cast to what they are kept as. Returns whether they fit.
+    pub(super) fn take_in(
+        &mut self,
+        arriving: &Arriving,
+        batch: &RecordBatch,
+        keys: Option<&ArrayRef>,
+        first_row: u64,
+    ) -> Result<bool> {
+        let labels_bytes = match &mut self.labels {
+            Some(labels) => {
+                labels.push(arriving, batch, first_row)?;
+                labels.memory()
+            }
+            None => 0,
+        };
+        if labels_bytes > self.share {
+            let reason = format!(
+                "the labels take {}: are they labels? If so, raise the memory",
+                ByteSize::bytes(labels_bytes as u64)
+            );
+            return Err(unwritable(arriving.of(), reason));
+        }
+        self.count(keys);
+        let Some((key, keys)) = self.key.as_mut().zip(keys) else { return Ok(true) };
+        match key.keys.insert(keys, self.share - labels_bytes) {
+            Ok(()) => Ok(true),
+            Err(Refused::TooLarge) => Ok(false),
+            Err(Refused::Null { row }) => {
+                let (column, row) = (key.column.name(), first_row + row as u64);
+                Err(unwritable(arriving.of(), format!("column {column}: the key of row {row} is null")))
+            }
+            Err(Refused::Repeated { row, earlier }) => {
+                let shown = ArrayFormatter::try_new(keys.as_ref(), &FormatOptions::default());
+                let shown = shown.map_or_else(|_| String::new(), |shown| shown.value(row).to_string());
+                let (column, row) = (key.column.name(), first_row + row as u64);
+                let reason =
+                    format!("column {column}: the key {shown} of row {row} is that of row {earlier} too");
+                Err(unwritable(arriving.of(), reason))
+            }
+        }
+    }
+
+    /// Counts keys, also those that did not fit.
+    pub(super) fn count(&mut self, keys: Option<&ArrayRef>) {
+        self.count += keys.map_or(0, |keys| keys.len() as u64);
+        self.text_bytes += keys.map_or(0, |keys| text_bytes(keys.as_ref()));
+    }
+
+    /// What there is to say when all were counted that did not fit.
+    pub(super) fn too_large(&self, arriving: &Arriving, memory: ByteSize) -> Error {
+        let needed = |key: &KeyColumn| key.keys.needed(self.count, self.text_bytes);
+        // The table that holds them is made anew when it grows.
+        let needed = self.key.as_ref().map_or(0, needed).saturating_mul(2);
+        let (count, needed) = (self.count, ByteSize::mib(needed.div_ceil(1 << 20)));
+        let reason = format!(
+            "its {count} keys need {needed} in memory, and all keys may take three quarters of {memory}: raise the \
+             memory, or say that the column is primary only and give edges by index"
+        );
+        unwritable(arriving.of(), reason)
+    }
+}

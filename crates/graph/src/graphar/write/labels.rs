@@ -1,0 +1,163 @@
+//! The labels of vertices, a column of bits for each.
+
+use std::{collections::HashMap, sync::Arc};
+
+use arrow::{
+    array::{Array, ArrayRef, AsArray, BooleanArray, BooleanBufferBuilder, RecordBatch},
+    buffer::BooleanBuffer,
+    datatypes::{DataType, Field, Schema, SchemaRef},
+};
+
+use super::{
+    columns::{Arriving, Column},
+    names::unwritable,
+};
+use crate::Result;
+
+/// The labels of all vertices of a type, as far as they arrived.
+#[derive(Debug)]
+pub(super) struct Labels {
+    of: String,
+    /// Where they stand; without, every vertex has all of them.
+    column: Option<Column>,
+    /// Whether there can be no others.
+    is_closed: bool,
+    names: Vec<String>,
+    places: HashMap<String, usize>,
+    bits: Vec<BooleanBufferBuilder>,
+    rows: usize,
+}
+
+impl Labels {
+    /// Those of a column, or the given ones; of both where the column has no others. `None` without either.
+    pub(super) fn new(arriving: &Arriving, column: Option<&str>, names: &[String]) -> Result<Option<Self>> {
+        if column.is_none() && names.is_empty() {
+            return Ok(None);
+        }
+        let column = column.map(|name| {
+            let to = label_type(arriving.field(name)?.1.data_type());
+            let to = to.ok_or_else(|| {
+                unwritable(arriving.of(), format!("column {name}: labels are texts or lists of texts"))
+            })?;
+            arriving.column(name, to)
+        });
+        let mut labels = Self {
+            of: arriving.of().to_owned(),
+            column: column.transpose()?,
+            is_closed: !names.is_empty(),
+            names: Vec::new(),
+            places: HashMap::new(),
+            bits: Vec::new(),
+            rows: 0,
+        };
+        for name in names {
+            labels.add(name)?;
+        }
+        Ok(Some(labels))
+    }
+
+    pub(super) fn names(&self) -> &[String] {
+        &self.names
+    }
+
+    /// Bytes that they take.
+    pub(super) fn memory(&self) -> usize {
+        self.bits.iter().map(|bits| bits.capacity() / 8).sum()
+    }
+
+    /// Takes in the labels of the next vertices. `first_row` is the number of the batch's first row, for errors.
+    pub(super) fn push(&mut self, arriving: &Arriving, batch: &RecordBatch, first_row: u64) -> Result<()> {
+        let start = self.rows;
+        self.rows += batch.num_rows();
+        let Some(column) = self.column.clone() else {
+            self.bits.iter_mut().for_each(|bits| bits.append_n(batch.num_rows(), true));
+            return Ok(());
+        };
+        self.bits.iter_mut().for_each(|bits| bits.append_n(batch.num_rows(), false));
+        let labels = arriving.values(&column, batch, first_row)?;
+        let row_labels = |row: usize| match labels.as_list_opt::<i32>() {
+            Some(lists) => lists.value(row),
+            None => labels.slice(row, 1),
+        };
+        for row in (0..labels.len()).filter(|row| labels.is_valid(*row)) {
+            for label in row_labels(row).as_string::<i32>().iter().flatten() {
+                let place = self.place(label, column.name(), first_row + row as u64)?;
+                if let Some(bits) = self.bits.get_mut(place) {
+                    bits.set_bit(start + row, true);
+                }
+            }
+        }
+        Ok(())
+    }
+
+    fn place(&mut self, label: &str, column: &str, row: u64) -> Result<usize> {
+        if let Some(place) = self.places.get(label) {
+            return Ok(*place);
+        }
+        if self.is_closed {
+            let known = self.names.join(", ");
+            let reason = format!("column {column}: label {label:?} of row {row} is none of {known}");
+            return Err(unwritable(&self.of, reason));
+        }
+        self.add(label)
+    }
+
+    fn add(&mut self, label: &str) -> Result<usize> {
+        if label.is_empty() {
+            return Err(unwritable(&self.of, "a label is an empty text"));
+        }
+        let place = self.names.len();
+        if self.places.insert(label.to_owned(), place).is_some() {
+            return Err(unwritable(&self.of, format!("label {label} is there twice")));
+        }
+        self.names.push(label.to_owned());
+        let mut bits = BooleanBufferBuilder::new(self.rows);
+        bits.append_n(self.rows, false);
+        self.bits.push(bits);
+        Ok(place)
+    }
+
+    /// The columns of all vertices.
+    pub(super) fn finish(mut self) -> LabelColumns {
+        let fields = self.names.iter().map(|name| Field::new(name, DataType::Boolean, false));
+        let schema = Arc::new(Schema::new(fields.collect::<Vec<_>>()));
+        let columns = self.bits.iter_mut().map(BooleanBufferBuilder::finish).collect();
+        LabelColumns { schema, columns }
+    }
+}
+
+/// A column of bits for each label.
+#[derive(Debug)]
+pub(super) struct LabelColumns {
+    pub(super) schema: SchemaRef,
+    columns: Vec<BooleanBuffer>,
+}
+
+impl LabelColumns {
+    /// The labels of some vertices.
+    pub(super) fn rows(&self, start: usize, count: usize) -> Result<RecordBatch> {
+        let columns = self
+            .columns
+            .iter()
+            .map(|bits| Arc::new(BooleanArray::new(bits.slice(start, count), None)) as ArrayRef);
+        let batch = RecordBatch::try_new(self.schema.clone(), columns.collect());
+        batch.map_err(|error| unwritable("labels", error.to_string()))
+    }
+}
+
+/// What a column of labels is cast to.
+fn label_type(from: &DataType) -> Option<DataType> {
+    let is_text = |from: &DataType| matches!(from, DataType::Utf8 | DataType::LargeUtf8 | DataType::Utf8View);
+    match from {
+        DataType::List(item)
+        | DataType::LargeList(item)
+        | DataType::ListView(item)
+        | DataType::LargeListView(item)
+        | DataType::FixedSizeList(item, _) => match label_type(item.data_type()) {
+            Some(DataType::Utf8) => Some(DataType::List(Arc::new(Field::new("item", DataType::Utf8, true)))),
+            _ => None,
+        },
+        DataType::Dictionary(_, values) => label_type(values),
+        from => is_text(from).then_some(DataType::Utf8),
+    }
+}

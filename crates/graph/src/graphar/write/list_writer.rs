@@ -1,0 +1,183 @@
+//! Writes an adjacency list: parts, their chunks and offsets, and how many edges each has.
+
+use std::sync::Arc;
+
+use arrow::{
+    array::{ArrayRef, AsArray, Int64Array, RecordBatch},
+    datatypes::{Int64Type, SchemaRef},
+};
+
+use super::{
+    edge_write::{edge_files, offset_file},
+    encoders::{Encoders, OpenChunk},
+    names::unwritable,
+    order::Arrangement,
+};
+use crate::{Adjacency, EdgeInfo, Result, Side};
+
+/// Takes edges in the order of the list.
+#[derive(Debug)]
+pub(super) struct ListWriter<'a> {
+    encoders: &'a mut Encoders,
+    info: &'a EdgeInfo,
+    list: &'a Adjacency,
+    schema: &'a SchemaRef,
+    arrangement: Arrangement,
+    /// The part that is being filled.
+    part: u64,
+    part_edges: u64,
+    /// Edges of each vertex of the part; none where the list is not ordered.
+    degrees: Vec<i64>,
+    chunk: Option<OpenChunk>,
+    chunks: u64,
+    edges: u64,
+}
+
+impl<'a> ListWriter<'a> {
+    pub(super) fn new(
+        encoders: &'a mut Encoders,
+        info: &'a EdgeInfo,
+        list: &'a Adjacency,
+        schema: &'a SchemaRef,
+        arrangement: Arrangement,
+    ) -> Self {
+        let mut writer = Self {
+            encoders,
+            info,
+            list,
+            schema,
+            arrangement,
+            part: 0,
+            part_edges: 0,
+            degrees: Vec::new(),
+            chunk: None,
+            chunks: 0,
+            edges: 0,
+        };
+        writer.begin_part();
+        writer
+    }
+
+    /// Adds edges: both ends, and properties.
+    pub(super) async fn write(&mut self, edges: &RecordBatch) -> Result<()> {
+        let mut start = 0;
+        while start < edges.num_rows() {
+            let (part, end) = self.stretch(edges, start)?;
+            while self.part < part {
+                self.end_part().await?;
+            }
+            self.count(edges, start, end)?;
+            while start < end {
+                start += self.write_to_chunk(&edges.slice(start, end - start)).await?;
+            }
+        }
+        Ok(())
+    }
+
+    /// Ends the last part. Returns how many edges there are.
+    pub(super) async fn finish(mut self) -> Result<u64> {
+        while self.part < self.arrangement.parts() {
+            self.end_part().await?;
+        }
+        let count = self.arrangement.vertices.to_le_bytes().to_vec();
+        self.encoders.file(self.info.vertex_count_path(self.list), count).await?;
+        Ok(self.edges)
+    }
+
+    /// The part of an edge, and where the edges end that are in the same part.
+    fn stretch(&self, edges: &RecordBatch, start: usize) -> Result<(u64, usize)> {
+        let aligned = self.aligned(edges)?.get(start..).unwrap_or_default();
+        let part = |vertex: &i64| self.arrangement.part(*vertex as u64);
+        let first = aligned.first().map(part).unwrap_or_default();
+        let length = aligned.partition_point(|vertex| part(vertex) == first);
+        Ok((first, start + length.max(1)))
+    }
+
+    /// The vertices that the list is aligned by.
+    fn aligned<'b>(&self, edges: &'b RecordBatch) -> Result<&'b [i64]> {
+        let column = match self.list.order.aligned_by() {
+            Side::Source => 0,
+            Side::Dest => 1,
+        };
+        let ends = edges.columns().get(column).and_then(|ends| ends.as_primitive_opt::<Int64Type>());
+        let ends = ends.ok_or_else(|| unwritable(self.info.name(), "a batch without ends"))?;
+        Ok(ends.values())
+    }
+
+    fn count(&mut self, edges: &RecordBatch, start: usize, end: usize) -> Result<()> {
+        let count = (end - start) as u64;
+        self.part_edges += count;
+        self.edges += count;
+        if !self.list.order.is_ordered() {
+            return Ok(());
+        }
+        let first = self.part * self.arrangement.part_size;
+        for vertex in self.aligned(edges)?.get(start..end).unwrap_or_default() {
+            if let Some(degree) = self.degrees.get_mut((*vertex as u64 - first) as usize) {
+                *degree += 1;
+            }
+        }
+        Ok(())
+    }
+
+    /// Adds edges of the part to its chunk, as many as there is room for. Returns how many.
+    async fn write_to_chunk(&mut self, edges: &RecordBatch) -> Result<usize> {
+        let mut chunk = match self.chunk.take() {
+            Some(chunk) => chunk,
+            None => {
+                let files = edge_files(self.info, self.list, self.schema, self.part, self.chunks);
+                self.chunks += 1;
+                self.encoders.open(files).await?
+            }
+        };
+        let room = self.info.chunk_size.saturating_sub(chunk.rows);
+        let taken = edges.num_rows().min(usize::try_from(room).unwrap_or(usize::MAX));
+        self.encoders.write(&mut chunk, &edges.slice(0, taken)).await?;
+        match chunk.rows >= self.info.chunk_size {
+            true => self.encoders.end(chunk),
+            false => self.chunk = Some(chunk),
+        }
+        Ok(taken)
+    }
+
+    fn begin_part(&mut self) {
+        (self.part_edges, self.chunks) = (0, 0);
+        self.degrees.clear();
+        if self.list.order.is_ordered() {
+            let Arrangement { part_size, vertices, .. } = self.arrangement;
+            let vertices = vertices.saturating_sub(self.part.saturating_mul(part_size)).min(part_size);
+            self.degrees.resize(usize::try_from(vertices).unwrap_or(usize::MAX), 0);
+        }
+    }
+
+    async fn end_part(&mut self) -> Result<()> {
+        if let Some(chunk) = self.chunk.take() {
+            self.encoders.end(chunk);
+        }
+        let path = self.info.edge_count_path(self.list, self.part);
+        self.encoders.file(path, self.part_edges.to_le_bytes().to_vec()).await?;
+        if self.list.order.is_ordered() {
+            self.write_offsets().await?;
+        }
+        self.part += 1;
+        self.begin_part();
+        Ok(())
+    }
+
+    /// Where the edges of each vertex of the part begin, and where those of the last end.
+    async fn write_offsets(&mut self) -> Result<()> {
+        let mut end = 0;
+        let ends = self.degrees.iter().map(|degree| {
+            end += degree;
+            end
+        });
+        let offsets: Int64Array = std::iter::once(0).chain(ends).collect::<Vec<i64>>().into();
+        let plan = offset_file(self.info, self.list, self.part, offsets.values().len() as u64);
+        let batch = RecordBatch::try_new(plan.schema.clone(), vec![Arc::new(offsets) as ArrayRef]);
+        let batch = batch.map_err(|error| unwritable(&plan.file, error.to_string()))?;
+        let mut chunk = self.encoders.open(vec![(plan, vec![0])]).await?;
+        self.encoders.write(&mut chunk, &batch).await?;
+        self.encoders.end(chunk);
+        Ok(())
+    }
+}

@@ -1,0 +1,147 @@
+//! Sorted runs become one: the next edge is the least of those that are first in each run, and of equal ones that of the
+//! earliest run.
+
+use std::{cmp::Reverse, collections::BinaryHeap};
+
+use arrow::{
+    array::{Array, ArrayRef, AsArray, RecordBatch},
+    compute::interleave,
+    datatypes::{Int64Type, SchemaRef},
+};
+
+use super::{
+    buffer::failed,
+    order::Arrangement,
+    runs::{Run, RunReader, unread},
+};
+use crate::Result;
+
+/// What an edge is sorted by: its key, and the number of its run.
+type Place = (u64, u64, usize);
+
+/// The edges of some runs, in batches that are about as long as those of the runs.
+pub(super) struct Merge {
+    arrangement: Arrangement,
+    schema: SchemaRef,
+    most_rows: usize,
+    runs: Vec<Cursor>,
+    /// The first edge of each run that has some left.
+    next: BinaryHeap<Reverse<Place>>,
+    /// Edges of the batch that is being put together: their run, and where they are in its batch.
+    taken: Vec<(usize, usize)>,
+    is_broken: bool,
+}
+
+struct Cursor {
+    reader: RunReader,
+    batch: RecordBatch,
+    at: usize,
+}
+
+impl Merge {
+    /// Runs in the order in which their edges arrived.
+    pub(super) fn new(
+        runs: Vec<Run>,
+        arrangement: Arrangement,
+        schema: &SchemaRef,
+        most_rows: usize,
+    ) -> Result<Self> {
+        let empty = RecordBatch::new_empty(schema.clone());
+        let cursor = |run: Run| Ok(Cursor { reader: run.read()?, batch: empty.clone(), at: 0 });
+        let mut merge = Self {
+            arrangement,
+            schema: schema.clone(),
+            most_rows: most_rows.max(1),
+            runs: runs.into_iter().map(cursor).collect::<Result<_>>()?,
+            next: BinaryHeap::new(),
+            taken: Vec::new(),
+            is_broken: false,
+        };
+        for run in 0..merge.runs.len() {
+            merge.read(run)?;
+        }
+        Ok(merge)
+    }
+
+    /// Puts the next batch of a run in place of the one that was used up.
+    fn read(&mut self, run: usize) -> Result<()> {
+        let Some(cursor) = self.runs.get_mut(run) else { return Ok(()) };
+        // A run has no empty batches.
+        if let Some(batch) = cursor.reader.next() {
+            (cursor.batch, cursor.at) = (batch.map_err(unread)?, 0);
+            self.next.extend(cursor.place(&self.arrangement, run).map(Reverse));
+        }
+        Ok(())
+    }
+
+    /// Takes edges until a batch is full, or that of a run is used up.
+    fn fill(&mut self) -> Result<Option<RecordBatch>> {
+        let mut used_up = None;
+        while let Some(Reverse((_, _, run))) = self.next.pop() {
+            let Some(cursor) = self.runs.get_mut(run) else { continue };
+            let limit = self.next.peek().map(|Reverse(limit)| *limit);
+            let mut next;
+            // Those of one run that follow each other need not go through the heap.
+            loop {
+                self.taken.push((run, cursor.at));
+                cursor.at += 1;
+                next = cursor.place(&self.arrangement, run);
+                let is_next = next.is_some_and(|next| limit.is_none_or(|limit| next < limit));
+                if !is_next || self.taken.len() >= self.most_rows {
+                    break;
+                }
+            }
+            self.next.extend(next.map(Reverse));
+            if next.is_none() {
+                used_up = Some(run);
+            }
+            if used_up.is_some() || self.taken.len() >= self.most_rows {
+                break;
+            }
+        }
+        if self.taken.is_empty() {
+            return Ok(None);
+        }
+        let batch = self.put_together()?;
+        if let Some(run) = used_up {
+            self.read(run)?;
+        }
+        Ok(Some(batch))
+    }
+
+    fn put_together(&mut self) -> Result<RecordBatch> {
+        let columns = (0..self.schema.fields().len()).map(|column| {
+            let arrays = self.runs.iter().filter_map(|run| run.batch.columns().get(column));
+            let arrays: Vec<&dyn Array> = arrays.map(AsRef::as_ref).collect();
+            interleave(&arrays, &self.taken).map_err(failed)
+        });
+        let columns: Vec<ArrayRef> = columns.collect::<Result<_>>()?;
+        self.taken.clear();
+        RecordBatch::try_new(self.schema.clone(), columns).map_err(failed)
+    }
+}
+
+impl Cursor {
+    /// The place of its next edge; `None` where its batch is used up.
+    fn place(&self, arrangement: &Arrangement, run: usize) -> Option<Place> {
+        let end = |column: usize| {
+            let ends = self.batch.columns().get(column)?.as_primitive_opt::<Int64Type>()?;
+            ends.values().get(self.at).map(|index| *index as u64)
+        };
+        let (major, minor) = arrangement.key(end(0)?, end(1)?);
+        Some((major, minor, run))
+    }
+}
+
+impl Iterator for Merge {
+    type Item = Result<RecordBatch>;
+
+    fn next(&mut self) -> Option<Self::Item> {
+        if self.is_broken {
+            return None;
+        }
+        let batch = self.fill();
+        self.is_broken = batch.is_err();
+        batch.transpose()
+    }
+}

@@ -1,0 +1,243 @@
+//! The order of edges in an adjacency list.
+//!
+//! Edges are first spread over the parts of the list, which keeps the order in which they arrived. Then stretches of
+//! parts are sorted side by side, as numbers that hold both ends and the place of an edge in a few bits each: so nothing
+//! but numbers is compared, and edges of the same ends stay in their order.
+
+use std::{ops::Range, thread};
+
+use parking_lot::Mutex;
+
+use super::buffer::Edges;
+use crate::{AdjacencyOrder, Side};
+
+/// Edges that are sorted by one thread at least.
+const STRETCH: usize = 1 << 16;
+
+/// How a list arranges edges.
+#[derive(Clone, Copy, Debug)]
+pub(super) struct Arrangement {
+    pub(super) order: AdjacencyOrder,
+    /// Vertices of a part.
+    pub(super) part_size: u64,
+    /// Vertices that it is aligned by.
+    pub(super) vertices: u64,
+}
+
+impl Arrangement {
+    /// The vertex by which an edge has its part, and the other.
+    pub(super) fn aligned(&self, source: u64, destination: u64) -> (u64, u64) {
+        match self.order.aligned_by() {
+            Side::Source => (source, destination),
+            Side::Dest => (destination, source),
+        }
+    }
+
+    /// What edges are sorted by; equal ones stay in their order.
+    pub(super) fn key(&self, source: u64, destination: u64) -> (u64, u64) {
+        let (major, minor) = self.aligned(source, destination);
+        match self.order.is_ordered() {
+            true => (major, minor),
+            false => (self.part(major), 0),
+        }
+    }
+
+    /// The part of a vertex's edges.
+    pub(super) fn part(&self, vertex: u64) -> u64 {
+        if self.part_size >= self.vertices { 0 } else { vertex / self.part_size.max(1) }
+    }
+
+    pub(super) fn parts(&self) -> u64 {
+        self.vertices.div_ceil(self.part_size.max(1))
+    }
+
+    /// The places of all edges, in the order of the list.
+    pub(super) fn sort(&self, edges: &Edges, threads: usize) -> Vec<u32> {
+        let (mut rows, ends) = self.spread(edges);
+        if !self.order.is_ordered() {
+            return rows;
+        }
+        let mut left = rows.as_mut_slice();
+        let mut stretches = Vec::new();
+        for range in stretches_of(&ends) {
+            let (stretch, rest) = left.split_at_mut(range.len().min(left.len()));
+            stretches.push(stretch);
+            left = rest;
+        }
+        // The largest last, where it is taken first.
+        stretches.sort_by_key(|stretch| stretch.len());
+        let threads = threads.min(stretches.len());
+        let stretches = Mutex::new(stretches);
+        let work = || {
+            while let Some(stretch) = { stretches.lock().pop() } {
+                self.sort_stretch(edges, stretch);
+            }
+        };
+        thread::scope(|scope| {
+            for _ in 1..threads {
+                // Without further threads, this one does it all.
+                let _ = thread::Builder::new().name("stylobate-sort".to_owned()).spawn_scoped(scope, work);
+            }
+            work();
+        });
+        rows
+    }
+
+    /// The places of edges part by part, and where each part ends.
+    fn spread(&self, edges: &Edges) -> (Vec<u32>, Vec<u32>) {
+        let count = edges.len() as u32;
+        let parts = usize::try_from(self.parts()).unwrap_or(usize::MAX);
+        if parts <= 1 {
+            return ((0..count).collect(), vec![count]);
+        }
+        let part = |row: u32| self.part(self.aligned(edges.source.get(row), edges.destination.get(row)).0);
+        let mut next = vec![0_u32; parts];
+        for row in 0..count {
+            if let Some(edges) = next.get_mut(part(row) as usize) {
+                *edges += 1;
+            }
+        }
+        let mut start = 0;
+        for place in &mut next {
+            start += std::mem::replace(place, start);
+        }
+        let mut rows = vec![0_u32; edges.len()];
+        for row in 0..count {
+            let Some(place) = next.get_mut(part(row) as usize) else { continue };
+            if let Some(slot) = rows.get_mut(*place as usize) {
+                *slot = row;
+            }
+            *place += 1;
+        }
+        (rows, next)
+    }
+
+    fn sort_stretch(&self, edges: &Edges, rows: &mut [u32]) {
+        let key = |row: u32| self.aligned(edges.source.get(row), edges.destination.get(row));
+        let keys = || rows.iter().map(|row| key(*row));
+        let (least, most) =
+            keys().fold((u64::MAX, 0), |(least, most), (major, _)| (least.min(major), most.max(major)));
+        let minor_bits = bits(keys().map(|(_, minor)| minor).max().unwrap_or(0));
+        let place_bits = bits(rows.len() as u64);
+        let all_bits = bits(most.saturating_sub(least)) + minor_bits + place_bits;
+        let places = (1_u64 << place_bits) - 1;
+        if all_bits <= u64::BITS {
+            let pack = |place: usize, row: u32| {
+                let (major, minor) = key(row);
+                // A shift by all bits would be none: there is nothing to be shifted then.
+                let major = (major - least).checked_shl(minor_bits).unwrap_or(0);
+                ((major | minor) << place_bits) | place as u64
+            };
+            sort_packed(rows, pack, |packed| (packed & places) as usize);
+        } else if all_bits <= u128::BITS {
+            let pack = |place: usize, row: u32| {
+                let (major, minor) = key(row);
+                ((u128::from(major - least) << minor_bits | u128::from(minor)) << place_bits) | place as u128
+            };
+            sort_packed(rows, pack, |packed| (packed & u128::from(places)) as usize);
+        } else {
+            rows.sort_by_key(|row| key(*row));
+        }
+    }
+}
+
+fn sort_packed<K: Ord + Copy>(rows: &mut [u32], pack: impl Fn(usize, u32) -> K, place: impl Fn(K) -> usize) {
+    let before = rows.to_vec();
+    let mut packed: Vec<K> = before.iter().enumerate().map(|(place, row)| pack(place, *row)).collect();
+    packed.sort_unstable();
+    for (row, packed) in rows.iter_mut().zip(packed) {
+        *row = before.get(place(packed)).copied().unwrap_or_default();
+    }
+}
+
+/// Bits that numbers up to this one need.
+fn bits(most: u64) -> u32 {
+    u64::BITS - most.leading_zeros()
+}
+
+/// Whole parts, as many as are worth a thread's while.
+fn stretches_of(ends: &[u32]) -> Vec<Range<usize>> {
+    let mut stretches = Vec::new();
+    let mut start = 0;
+    for (number, end) in ends.iter().enumerate() {
+        let end = *end as usize;
+        let is_last = number + 1 == ends.len();
+        if end > start && (end - start >= STRETCH || is_last) {
+            stretches.push(start..end);
+            start = end;
+        }
+    }
+    stretches
+}
+
+#[cfg(test)]
+mod tests {
+    use std::sync::Arc;
+
+    use arrow::{
+        array::RecordBatch,
+        datatypes::{DataType, Field, Schema},
+    };
+    use rand::{Rng, SeedableRng, rngs::StdRng};
+
+    use super::*;
+    use crate::graphar::write::buffer::Buffer;
+
+    fn edges(ends: &[(u64, u64)], vertices: u64) -> Edges {
+        let field = |name| Field::new(name, DataType::Int64, false);
+        let none = Schema::empty();
+        let schema = Arc::new(Schema::new(vec![field("src"), field("dst")]));
+        let mut buffer = Buffer::new(schema, &none, (vertices, vertices));
+        let (source, destination): (Vec<u64>, Vec<u64>) = ends.iter().copied().unzip();
+        buffer.push(&source, &destination, &RecordBatch::new_empty(Arc::new(none))).unwrap();
+        buffer.take().unwrap()
+    }
+
+    #[test]
+    fn edges_are_in_the_order_of_a_stable_sort() {
+        let mut random = StdRng::seed_from_u64(1);
+        for (count, vertices, part_size) in [
+            (0, 5, 2),
+            (1, 1, 1),
+            (1000, 10, 3),
+            (1000, 1, 4),
+            (200_000, 5_000, 7),
+            (300_000, 1 << 45, 1 << 43),
+        ] {
+            let ends: Vec<(u64, u64)> = (0..count)
+                .map(|_| (random.random_range(0..vertices), random.random_range(0..vertices)))
+                .collect();
+            let all = edges(&ends, vertices);
+            for order in [
+                AdjacencyOrder::OrderedBySource,
+                AdjacencyOrder::OrderedByDest,
+                AdjacencyOrder::UnorderedBySource,
+                AdjacencyOrder::UnorderedByDest,
+            ] {
+                let arrangement = Arrangement { order, part_size, vertices };
+                let mut wanted: Vec<u32> = (0..count as u32).collect();
+                wanted.sort_by_key(|row| {
+                    let (source, destination) = ends[*row as usize];
+                    arrangement.key(source, destination)
+                });
+                for threads in [1, 4] {
+                    assert!(
+                        arrangement.sort(&all, threads) == wanted,
+                        "{order} {count} {vertices} {part_size}"
+                    );
+                }
+            }
+        }
+    }
+
+    #[test]
+    fn ends_of_any_width_are_sorted() {
+        let most = i64::MAX as u64;
+        let ends = [(most, most), (0, most), (most, 0), (0, most), (0, 0)];
+        let arrangement =
+            Arrangement { order: AdjacencyOrder::OrderedBySource, part_size: most, vertices: most };
+        assert_eq!(arrangement.sort(&edges(&ends, u64::MAX), 2), [4, 1, 3, 2, 0]);
+        let ends = [(0, 1 << 62), (1, 3)];
+        assert_eq!(arrangement.sort(&edges(&ends, u64::MAX), 2), [0, 1]);
+    }
+}

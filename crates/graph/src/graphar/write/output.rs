@@ -1,0 +1,302 @@
+//! Where the files of a graph go: a folder in which they appear together, or an object store in which only the graph's
+//! own file makes a graph of them.
+//!
+//! Chunks are objects under their final names at once: to hold thousands of uploads open until the end would hold as
+//! many parts in memory. They are removed again where the write fails.
+
+use std::{collections::HashSet, sync::Arc};
+
+use futures::{StreamExt, TryStreamExt};
+use object_store::{ObjectStore, ObjectStoreExt, path::Path};
+use parking_lot::Mutex;
+use stylobate_storage::{
+    Destination, Durability, Error as StorageError, FileSet, Overwrite, Sealed, Sink, SinkOptions, Sinks,
+};
+
+use super::{blocking::blocking, names::unwritable};
+use crate::Result;
+
+/// Requests to an object store that are under way at a time.
+const REQUESTS: usize = 16;
+
+/// Takes files. Dropped before it is published, it leaves none behind.
+#[derive(Debug)]
+pub(super) struct Output {
+    base: Destination,
+    overwrite: Overwrite,
+    place: Place,
+}
+
+#[derive(Debug)]
+enum Place {
+    Folder(FileSet),
+    Store { sinks: Sinks, put: Put },
+}
+
+/// Objects that were put, or may have been.
+#[derive(Debug)]
+struct Put {
+    store: Arc<dyn ObjectStore>,
+    paths: Mutex<Vec<Path>>,
+}
+
+/// A file that is whole.
+#[derive(Debug)]
+pub(super) struct Ended {
+    pub(super) bytes: u64,
+    /// What is left to be published: nothing of an object.
+    pub(super) sealed: Option<Sealed>,
+}
+
+impl Output {
+    /// Files below `base`. Fails with [`StorageError::Exists`] where there are some that must not be replaced.
+    pub(super) async fn create(
+        base: Destination,
+        overwrite: Overwrite,
+        durability: Durability,
+    ) -> Result<Self> {
+        let sinks = Sinks::new(SinkOptions::default().with_durability(durability));
+        let set = FileSet::create(sinks.clone(), base.clone(), overwrite).await?;
+        let place = match &base {
+            Destination::File(_) => Place::Folder(set),
+            Destination::Object { origin, .. } => {
+                let put = Put { store: origin.store().clone(), paths: Mutex::default() };
+                Place::Store { sinks, put }
+            }
+        };
+        if overwrite == Overwrite::Replace && matches!(place, Place::Store { .. }) {
+            // Its chunks are replaced one by one from now on.
+            remove_graphs(&base).await?;
+        }
+        Ok(Self { base, overwrite, place })
+    }
+
+    /// What errors call a file.
+    pub(super) fn name_of(&self, file: &str) -> String {
+        let named = self.base.join(file).map(|place| place.to_string());
+        named.unwrap_or_else(|_| file.to_owned())
+    }
+
+    /// A file of this name.
+    pub(super) async fn open(&self, file: &str) -> Result<Box<dyn Sink>> {
+        match &self.place {
+            Place::Folder(set) => Ok(set.open(file).await?),
+            Place::Store { sinks, put } => {
+                let path = self.path(file)?;
+                put.paths.lock().push(path.clone());
+                Ok(sinks.object(put.store.clone(), path, self.overwrite))
+            }
+        }
+    }
+
+    /// Takes a file with all that was written to it.
+    pub(super) async fn end(&self, file: &str, sink: Box<dyn Sink>) -> Result<Ended> {
+        match &self.place {
+            Place::Folder(_) => {
+                let sealed = sink.seal().await?;
+                Ok(Ended { bytes: sealed.bytes(), sealed: Some(sealed) })
+            }
+            Place::Store { put, .. } => match sink.finish().await {
+                Ok(bytes) => Ok(Ended { bytes, sealed: None }),
+                Err(error) => {
+                    if matches!(error, StorageError::Exists { .. }) {
+                        // It is another's.
+                        let path = self.path(file)?;
+                        put.paths.lock().retain(|known| *known != path);
+                    }
+                    Err(error.into())
+                }
+            },
+        }
+    }
+
+    /// Gives all files their names, and then the last of the texts its own, which says that the others are a graph.
+    /// Returns the bytes of the texts.
+    pub(super) async fn publish(
+        self,
+        files: Vec<(String, Sealed)>,
+        texts: Vec<(String, String)>,
+    ) -> Result<u64> {
+        let (bytes, mut written) = match self.write(texts).await {
+            Ok(written) => written,
+            Err(error) => {
+                drop(files);
+                self.remove().await;
+                return Err(error);
+            }
+        };
+        let Self { base, overwrite, place } = self;
+        match place {
+            Place::Folder(mut set) => {
+                if overwrite == Overwrite::Replace {
+                    remove_graphs(&base).await?;
+                }
+                if let Some((file, sealed)) = written.pop() {
+                    set.add_last(file, sealed);
+                }
+                for (file, sealed) in files.into_iter().chain(written) {
+                    set.add(file, sealed);
+                }
+                set.publish(is_of_graph).await?;
+            }
+            Place::Store { put, .. } => {
+                // There is a graph by now, whatever happens.
+                let kept = std::mem::take(&mut *put.paths.lock());
+                if overwrite == Overwrite::Replace {
+                    remove_others(&base, &kept).await?;
+                }
+            }
+        }
+        Ok(bytes)
+    }
+
+    /// Writes texts, one after the other. Returns their bytes, and what is left to be published.
+    async fn write(&self, texts: Vec<(String, String)>) -> Result<(u64, Vec<(String, Sealed)>)> {
+        let (mut bytes, mut sealed) = (0, Vec::new());
+        for (file, text) in texts {
+            let mut sink = self.open(&file).await?;
+            sink.write(text.as_bytes()).await?;
+            let ended = self.end(&file, sink).await?;
+            bytes += ended.bytes;
+            sealed.extend(ended.sealed.map(|ended| (file, ended)));
+        }
+        Ok((bytes, sealed))
+    }
+
+    /// Removes all that was written, and waits until it is gone.
+    pub(super) async fn remove(self) {
+        match self.place {
+            Place::Folder(set) => {
+                if let Err(error) = tokio::task::spawn_blocking(move || drop(set)).await {
+                    tracing::warn!(%error, "unfinished files not removed");
+                }
+            }
+            Place::Store { put, .. } => {
+                let paths = std::mem::take(&mut *put.paths.lock());
+                delete(put.store.clone(), paths).await;
+            }
+        }
+    }
+
+    fn path(&self, file: &str) -> Result<Path> {
+        match self.base.join(file)? {
+            Destination::Object { path, .. } => Ok(path),
+            Destination::File(path) => Err(unwritable(path.display().to_string(), "not in an object store")),
+        }
+    }
+}
+
+/// Takes away what makes graphs of files that are there.
+async fn remove_graphs(base: &Destination) -> Result<()> {
+    match base {
+        Destination::File(folder) => {
+            let folder = folder.clone();
+            let remove = move || {
+                for entry in std::fs::read_dir(&folder)? {
+                    let entry = entry?;
+                    if entry.file_name().to_str().is_some_and(is_graph) {
+                        std::fs::remove_file(entry.path())?;
+                    }
+                }
+                Ok(())
+            };
+            let shown = base.to_string();
+            let failed = |error: std::io::Error| unwritable(shown, format!("the graph there stays: {error}"));
+            blocking(move || remove().map_err(failed)).await
+        }
+        Destination::Object { origin, path } => {
+            let failed = |error| StorageError::from_origin(path.as_ref(), error);
+            let there = origin.store().list_with_delimiter(Some(path)).await.map_err(failed)?;
+            let names = there.objects.into_iter().map(|object| object.location);
+            for graph in names.filter(|path| path.filename().is_some_and(is_graph)) {
+                origin.store().delete(&graph).await.map_err(failed)?;
+            }
+            Ok(())
+        }
+    }
+}
+
+/// Removes objects of earlier graphs.
+async fn remove_others(base: &Destination, kept: &[Path]) -> Result<()> {
+    let Destination::Object { origin, path } = base else { return Ok(()) };
+    let failed = |error| StorageError::from_origin(path.as_ref(), error);
+    let kept: HashSet<&Path> = kept.iter().collect();
+    let is_old = |location: &Path| {
+        let below: Option<Vec<_>> = location.prefix_match(path).map(Iterator::collect);
+        let name = below.map(|parts| parts.iter().map(AsRef::as_ref).collect::<Vec<&str>>().join("/"));
+        name.is_some_and(|name| is_of_graph(&name)) && !kept.contains(location)
+    };
+    let found = origin.store().list(Some(path)).map_ok(|object| object.location);
+    let found = found.try_filter(|location| futures::future::ready(is_old(location)));
+    let found: Vec<Path> = found.try_collect().await.map_err(failed)?;
+    delete(origin.store().clone(), found).await;
+    Ok(())
+}
+
+/// As well as it can be done.
+async fn delete(store: Arc<dyn ObjectStore>, paths: Vec<Path>) {
+    let deleted = futures::stream::iter(paths).map(|path| {
+        let store = store.clone();
+        async move { (store.delete(&path).await, path) }
+    });
+    let mut deleted = deleted.buffer_unordered(REQUESTS);
+    while let Some((result, path)) = deleted.next().await {
+        match result {
+            Ok(()) | Err(object_store::Error::NotFound { .. }) => {}
+            Err(error) => tracing::warn!(%path, %error, "object of a failed write not removed"),
+        }
+    }
+}
+
+impl Drop for Put {
+    fn drop(&mut self) {
+        let paths = std::mem::take(&mut *self.paths.lock());
+        if paths.is_empty() {
+            return;
+        }
+        match tokio::runtime::Handle::try_current() {
+            Ok(runtime) => drop(runtime.spawn(delete(self.store.clone(), paths))),
+            Err(_) => tracing::warn!("objects of a write that was given up not removed: no runtime is left"),
+        }
+    }
+}
+
+/// Whether a file makes a graph of others.
+fn is_graph(name: &str) -> bool {
+    name.ends_with(".graph.yml") || name.ends_with(".graph.yaml")
+}
+
+/// Whether a file has a name that files of graphs have: what it holds is replaced by the next graph.
+fn is_of_graph(name: &str) -> bool {
+    let (folder, file) = name.rsplit_once('/').unwrap_or(("", name));
+    let is_numbered = |kind: &str| {
+        let digits = file.strip_prefix(kind).filter(|digits| !digits.is_empty());
+        digits.is_some_and(|digits| digits.bytes().all(|byte| byte.is_ascii_digit()))
+    };
+    let is_description = [".graph.yml", ".vertex.yml", ".edge.yml"].iter().any(|end| file.ends_with(end));
+    match folder.is_empty() {
+        true => is_description,
+        false => file == "vertex_count" || is_numbered("edge_count") || is_numbered("chunk"),
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn only_files_of_graphs_are_replaced() {
+        for name in [
+            "a.graph.yml",
+            "person.vertex.yml",
+            "vertex/person/id/chunk12",
+            "e/l/edge_count0",
+            "x/vertex_count",
+        ] {
+            assert!(is_of_graph(name), "{name}");
+        }
+        for name in ["README.md", "chunk0", "raw/chunk", "raw/chunk0.csv", "x/a.graph.yml", "vertex_count"] {
+            assert!(!is_of_graph(name), "{name}");
+        }
+    }
+}

@@ -1,0 +1,62 @@
+//! How far a write is, and who wants to know.
+
+use std::{fmt, sync::Arc};
+
+use parking_lot::Mutex;
+
+/// How far a write is: all that was done since it began.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+pub struct WriteProgress {
+    /// Vertices and edges that were taken in.
+    pub rows: u64,
+    /// Bytes of files that are whole.
+    pub bytes: u64,
+    /// Files that are whole.
+    pub files: u64,
+}
+
+/// Hears how far a write is.
+pub(super) type Listener = Arc<dyn Fn(WriteProgress) + Send + Sync>;
+
+/// Counts. Cheap to clone: all clones count together.
+#[derive(Clone, Default)]
+pub(super) struct Progress {
+    listener: Option<Listener>,
+    so_far: Arc<Mutex<WriteProgress>>,
+}
+
+impl Progress {
+    pub(super) fn new(listener: Option<Listener>) -> Self {
+        Self { listener, so_far: Arc::default() }
+    }
+
+    pub(super) fn add_rows(&self, rows: u64) {
+        self.add(|so_far| so_far.rows += rows);
+    }
+
+    pub(super) fn add_file(&self, bytes: u64) {
+        self.add(|so_far| {
+            so_far.bytes += bytes;
+            so_far.files += 1;
+        });
+    }
+
+    pub(super) fn so_far(&self) -> WriteProgress {
+        *self.so_far.lock()
+    }
+
+    fn add(&self, add: impl FnOnce(&mut WriteProgress)) {
+        // Told while it is locked, so that numbers never go back.
+        let mut so_far = self.so_far.lock();
+        add(&mut so_far);
+        if let Some(listener) = &self.listener {
+            listener(*so_far);
+        }
+    }
+}
+
+impl fmt::Debug for Progress {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        self.so_far().fmt(f)
+    }
+}

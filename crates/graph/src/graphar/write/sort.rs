@@ -1,0 +1,253 @@
+//! Edges in the orders of their lists: in memory where they fit, otherwise over sorted runs on disk.
+//!
+//! ```text
+//! edges -> Buffer -> full: sorted once for each list -> Run, Run, …  -> FAN_IN of a level: one of the next
+//!                 -> fits: sorted when a list is written
+//! ```
+
+use std::{
+    path::{Path, PathBuf},
+    sync::Arc,
+};
+
+use arrow::{
+    array::RecordBatch,
+    datatypes::{Schema, SchemaRef},
+};
+use futures::{Stream, StreamExt, stream::BoxStream};
+use tokio::sync::mpsc;
+
+use super::{
+    blocking::blocking,
+    buffer::{Buffer, Edges},
+    merge::Merge,
+    order::Arrangement,
+    runs::Run,
+};
+use crate::Result;
+
+/// Runs that are merged at a time.
+const FAN_IN: usize = 64;
+/// Rows of a batch at most.
+const ROWS: usize = 1 << 16;
+/// Bytes of a batch at most.
+const BATCH: usize = 4 << 20;
+/// Batches that are put together ahead of who takes them.
+const AHEAD: usize = 2;
+
+/// Takes edges in the order in which they arrive.
+#[derive(Debug)]
+pub(super) struct Sorter {
+    buffer: Buffer,
+    schema: SchemaRef,
+    lists: Vec<List>,
+    /// Bytes that edges may take in memory.
+    share: usize,
+    /// Rows of a batch of a run.
+    rows: usize,
+    threads: usize,
+    folder: PathBuf,
+}
+
+/// What was sorted of a list so far.
+#[derive(Debug)]
+struct List {
+    arrangement: Arrangement,
+    /// Runs of each level, in the order in which their edges arrived; those of higher levels before all others.
+    levels: Vec<Vec<Run>>,
+}
+
+/// All edges, which can be had in the order of each list.
+#[derive(Debug)]
+pub(super) struct Sorted {
+    held: Option<Arc<Edges>>,
+    lists: Vec<List>,
+    schema: SchemaRef,
+    share: usize,
+    rows: usize,
+    threads: usize,
+}
+
+/// How the edges of a type are sorted.
+#[derive(Debug)]
+pub(super) struct SortPlan {
+    /// The columns of edges: both ends, and properties.
+    pub(super) schema: SchemaRef,
+    pub(super) properties: Schema,
+    pub(super) arrangements: Vec<Arrangement>,
+    /// How many vertices edges begin and end at.
+    pub(super) vertices: (u64, u64),
+    pub(super) memory: usize,
+    pub(super) threads: usize,
+    /// Where edges are sorted that do not fit.
+    pub(super) folder: PathBuf,
+}
+
+impl Sorter {
+    pub(super) fn new(plan: SortPlan) -> Self {
+        let SortPlan { schema, properties, arrangements, vertices, memory, threads, folder } = plan;
+        let buffer = Buffer::new(schema.clone(), &properties, vertices);
+        let list = |arrangement| List { arrangement, levels: Vec::new() };
+        let lists = arrangements.into_iter().map(list).collect();
+        Self { buffer, schema, lists, share: memory, rows: ROWS, threads, folder }
+    }
+
+    /// Takes in edges: their ends, and their properties group by group.
+    pub(super) fn push(
+        &mut self,
+        source: &[u64],
+        destination: &[u64],
+        properties: &RecordBatch,
+    ) -> Result<()> {
+        if self.buffer.is_full(source.len()) {
+            self.spill()?;
+        }
+        self.buffer.push(source, destination, properties)?;
+        if self.buffer.bytes() > self.share { self.spill() } else { Ok(()) }
+    }
+
+    /// Writes the edges that are in memory to runs of all lists.
+    fn spill(&mut self) -> Result<()> {
+        if self.buffer.len() == 0 {
+            return Ok(());
+        }
+        let edges = self.buffer.take()?;
+        self.rows = self.rows.min(batch_rows(self.share, edges.row_bytes()));
+        let rows = self.rows;
+        for list in &mut self.lists {
+            let order = list.arrangement.sort(&edges, self.threads);
+            let batches = order.chunks(rows).map(|rows| edges.gather(rows));
+            let run = Run::write(&self.folder, &self.schema, batches)?;
+            list.add(run, 0);
+            list.merge_full(&self.folder, &self.schema, rows)?;
+        }
+        tracing::debug!(edges = edges.len(), "sorted on disk");
+        Ok(())
+    }
+
+    /// There are no more edges.
+    pub(super) fn finish(mut self) -> Result<Sorted> {
+        let has_runs = self.lists.iter().any(|list| !list.levels.is_empty());
+        let held = match has_runs {
+            true => {
+                self.spill()?;
+                None
+            }
+            false => Some(Arc::new(self.buffer.take()?)),
+        };
+        let Self { schema, mut lists, share, rows, threads, folder, .. } = self;
+        for list in &mut lists {
+            list.merge_to(FAN_IN, &folder, &schema, rows)?;
+        }
+        Ok(Sorted { held, lists, schema, share, rows, threads })
+    }
+}
+
+impl List {
+    fn add(&mut self, run: Run, level: usize) {
+        while self.levels.len() <= level {
+            self.levels.push(Vec::new());
+        }
+        if let Some(runs) = self.levels.get_mut(level) {
+            runs.push(run);
+        }
+    }
+
+    /// Merges levels that have as many runs as can be merged.
+    fn merge_full(&mut self, folder: &Path, schema: &SchemaRef, rows: usize) -> Result<()> {
+        let mut level = 0;
+        while let Some(runs) = self.levels.get_mut(level).filter(|runs| runs.len() >= FAN_IN) {
+            let merge = Merge::new(std::mem::take(runs), self.arrangement, schema, rows)?;
+            let run = Run::write(folder, schema, merge)?;
+            level += 1;
+            self.add(run, level);
+        }
+        Ok(())
+    }
+
+    /// Merges until there are at most so many runs.
+    fn merge_to(&mut self, most: usize, folder: &Path, schema: &SchemaRef, rows: usize) -> Result<()> {
+        let mut level = 0;
+        while self.levels.iter().map(Vec::len).sum::<usize>() > most {
+            let Some(runs) = self.levels.get_mut(level) else { break };
+            let runs = std::mem::take(runs);
+            level += 1;
+            if !runs.is_empty() {
+                let merge = Merge::new(runs, self.arrangement, schema, rows)?;
+                self.add(Run::write(folder, schema, merge)?, level);
+            }
+        }
+        Ok(())
+    }
+}
+
+impl Sorted {
+    /// The edges in the order of a list, which can be asked for once. Batches are not empty.
+    pub(super) async fn take(&mut self, list: usize) -> Result<BoxStream<'static, Result<RecordBatch>>> {
+        let Some(list) = self.lists.get_mut(list) else { return Ok(futures::stream::empty().boxed()) };
+        let (arrangement, levels) = (list.arrangement, std::mem::take(&mut list.levels));
+        let threads = self.threads;
+        if let Some(edges) = self.held.clone() {
+            let (edges, order) = blocking(move || {
+                let order = arrangement.sort(&edges, threads);
+                Ok((edges, order))
+            })
+            .await?;
+            let rows = batch_rows(self.share, edges.row_bytes());
+            return Ok(gathered(edges, order, rows, threads).boxed());
+        }
+        let runs: Vec<Run> = levels.into_iter().rev().flatten().collect();
+        Ok(merged(runs, arrangement, self.schema.clone(), self.rows).boxed())
+    }
+}
+
+/// Edges that are in memory, put together by several threads and taken in order.
+fn gathered(
+    edges: Arc<Edges>,
+    order: Vec<u32>,
+    rows: usize,
+    threads: usize,
+) -> impl Stream<Item = Result<RecordBatch>> + Send {
+    let order = Arc::new(order);
+    let starts = (0..order.len()).step_by(rows);
+    let batches = starts.map(move |start| {
+        let (edges, order) = (edges.clone(), order.clone());
+        blocking(move || {
+            let end = order.len().min(start + rows);
+            edges.gather(order.get(start..end).unwrap_or_default())
+        })
+    });
+    futures::stream::iter(batches).buffered(threads.max(AHEAD))
+}
+
+/// Edges of runs, merged by a thread of their own.
+fn merged(
+    runs: Vec<Run>,
+    arrangement: Arrangement,
+    schema: SchemaRef,
+    rows: usize,
+) -> impl Stream<Item = Result<RecordBatch>> + Send {
+    let (sender, receiver) = mpsc::channel(AHEAD);
+    tokio::task::spawn_blocking(move || {
+        let merge = match Merge::new(runs, arrangement, &schema, rows) {
+            Ok(merge) => merge,
+            // Who is gone needs no error.
+            Err(error) => return drop(sender.blocking_send(Err(error))),
+        };
+        for batch in merge {
+            if sender.blocking_send(batch).is_err() {
+                return;
+            }
+        }
+    });
+    futures::stream::unfold(receiver, |mut receiver| async move {
+        let batch = receiver.recv().await?;
+        Some((batch, receiver))
+    })
+}
+
+/// Rows of a batch of which [`FAN_IN`] fit into half of the memory.
+fn batch_rows(share: usize, row_bytes: usize) -> usize {
+    let bytes = (share / 2 / FAN_IN).min(BATCH);
+    (bytes / row_bytes.max(1)).clamp(1, ROWS)
+}

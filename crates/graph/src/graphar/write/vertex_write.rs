@@ -1,0 +1,199 @@
+//! What is to be written as the vertices of one type.
+
+use std::sync::Arc;
+
+use arrow::datatypes::{DataType, Field, Schema, SchemaRef};
+
+use super::{
+    chunk_file::FilePlan,
+    columns::{Arriving, Column},
+    keys::Keys,
+    labels::Labels,
+    names::{check_columns, check_file_type, groups, no_property, unwritable},
+    options::GraphWriteOptions,
+};
+use crate::{FileType, PropertyType, Result, VertexInfo};
+
+/// The first column of all files of vertices.
+const INDEX: &str = "_graphArVertexIndex";
+
+/// The vertices of one type: which columns they have, and how they are stored.
+#[derive(Clone, Debug)]
+pub struct VertexWrite {
+    vertex_type: String,
+    schema: SchemaRef,
+    key: Option<String>,
+    has_map: bool,
+    chunk_size: Option<u64>,
+    file_type: Option<FileType>,
+    groups: Vec<Vec<String>>,
+    labels_column: Option<String>,
+    labels: Vec<String>,
+}
+
+impl VertexWrite {
+    /// Vertices of a type, with the columns of `schema` as properties. Dictionaries, views and narrow numbers become
+    /// what GraphAr has for them: see [`PropertyType::of_arrow`].
+    pub fn new(vertex_type: impl Into<String>, schema: SchemaRef) -> Self {
+        Self {
+            vertex_type: vertex_type.into(),
+            schema,
+            key: None,
+            has_map: false,
+            chunk_size: None,
+            file_type: None,
+            groups: Vec::new(),
+            labels_column: None,
+            labels: Vec::new(),
+        }
+    }
+
+    /// The column that tells vertices apart: whole numbers or texts, each once and none missing. Edges name vertices by
+    /// it. Until the graph is finished all keys are in memory: about 30 bytes for each number, unless each is one more
+    /// than the one before, and about 25 bytes and its own for each text. Default: none.
+    pub fn with_key(mut self, column: impl Into<String>) -> Self {
+        (self.key, self.has_map) = (Some(column.into()), true);
+        self
+    }
+
+    /// A column that is said to tell vertices apart, which is not looked at: nothing is kept in memory, and edges name
+    /// vertices by their index. Default: none.
+    pub fn with_primary(mut self, column: impl Into<String>) -> Self {
+        (self.key, self.has_map) = (Some(column.into()), false);
+        self
+    }
+
+    /// Vertices of a chunk, 1 or more. Default: as all types of the graph.
+    pub fn with_chunk_size(mut self, vertices: u64) -> Self {
+        self.chunk_size = Some(vertices);
+        self
+    }
+
+    /// The format of its files. Default: as all types of the graph.
+    pub fn with_file_type(mut self, file_type: FileType) -> Self {
+        self.file_type = Some(file_type);
+        self
+    }
+
+    /// Which properties are stored together, in a file of their own for each chunk. Those in no group are together in
+    /// another one. Default: the key in one group, all others in another.
+    pub fn with_groups<G, S>(mut self, groups: impl IntoIterator<Item = G>) -> Self
+    where
+        G: IntoIterator<Item = S>,
+        S: Into<String>,
+    {
+        self.groups = groups.into_iter().map(|group| group.into_iter().map(Into::into).collect()).collect();
+        self
+    }
+
+    /// A column with the labels of each vertex, as a list of texts or as one text; it is no property. Default: none.
+    pub fn with_labels_column(mut self, column: impl Into<String>) -> Self {
+        self.labels_column = Some(column.into());
+        self
+    }
+
+    /// The labels that there are, in this order; without a column of labels, every vertex has all of them. Default:
+    /// those of the column, in the order in which they first occur.
+    pub fn with_labels<S: Into<String>>(mut self, labels: impl IntoIterator<Item = S>) -> Self {
+        self.labels = labels.into_iter().map(Into::into).collect();
+        self
+    }
+
+    /// What becomes of it.
+    pub(super) fn plan(self, options: &GraphWriteOptions) -> Result<VertexPlan> {
+        let of = format!("vertices of type {}", self.vertex_type);
+        let arriving = Arriving::new(&of, &self.schema);
+        let names = arriving.names();
+        check_columns(&of, names.iter().map(String::as_str))?;
+        let labels = Labels::new(&arriving, self.labels_column.as_deref(), &self.labels)?;
+        if let Some(key) = self.key.as_ref().filter(|key| !names.contains(key)) {
+            return Err(no_property(&of, key, &names));
+        }
+        let is_property = |name: &&String| Some(*name) != self.labels_column.as_ref();
+        let is_key = |name: &String| Some(name) == self.key.as_ref();
+        let properties = names.iter().filter(is_property).map(|name| arriving.property(name, is_key(name)));
+        let file_type = self.file_type.unwrap_or(options.file_type);
+        check_file_type(&of, file_type)?;
+        let mut wanted = self.groups;
+        if wanted.is_empty() {
+            wanted.extend(self.key.clone().map(|key| vec![key]));
+        }
+        let chunk_size = self.chunk_size.unwrap_or(options.vertex_chunk_size);
+        let mut info = VertexInfo::new(&self.vertex_type, chunk_size);
+        info.prefix = format!("vertex/{}/", self.vertex_type);
+        info.groups = groups(&of, properties.collect::<Result<_>>()?, &wanted, file_type, &["labels/"])?;
+        info.labels = self.labels;
+        let properties = info.groups.iter().flat_map(|group| &group.properties);
+        let columns = properties.map(|property| match property.is_primary && self.has_map {
+            // Nulls are found among the keys.
+            true => arriving.nullable_column(&property.name, property.arrow()),
+            false => arriving.column_of(property),
+        });
+        let columns = columns.collect::<Result<_>>()?;
+        let key = self.key.as_ref().filter(|_| self.has_map);
+        let key = key.map(|key| KeyColumn::new(&arriving, key)).transpose()?;
+        Ok(VertexPlan { columns, arriving, info, key, labels })
+    }
+}
+
+/// How vertices of one type are written.
+#[derive(Debug)]
+pub(super) struct VertexPlan {
+    pub(super) arriving: Arriving,
+    /// Its labels are complete when all vertices arrived.
+    pub(super) info: VertexInfo,
+    /// Its properties, group by group.
+    pub(super) columns: Vec<Column>,
+    pub(super) key: Option<KeyColumn>,
+    pub(super) labels: Option<Labels>,
+}
+
+/// The column of keys, and those that arrived.
+#[derive(Debug)]
+pub(super) struct KeyColumn {
+    pub(super) column: Column,
+    pub(super) keys: Keys,
+}
+
+impl KeyColumn {
+    fn new(arriving: &Arriving, name: &str) -> Result<Self> {
+        let (_, field) = arriving.field(name)?;
+        let keys = PropertyType::of_arrow(field.data_type()).and_then(|of| Keys::of(&of));
+        let keys = keys.ok_or_else(|| {
+            let reason =
+                format!("column {name}: {} is no key: whole numbers and texts are", field.data_type());
+            unwritable(arriving.of(), reason)
+        })?;
+        Ok(Self { column: arriving.nullable_column(name, keys.arrow())?, keys })
+    }
+}
+
+impl VertexPlan {
+    /// The columns of all files together: the index, and all properties group by group.
+    pub(super) fn schema(&self) -> SchemaRef {
+        let index = Field::new(INDEX, DataType::Int64, false);
+        let properties = self.info.groups.iter().flat_map(|group| &group.properties);
+        let fields =
+            properties.map(|property| Field::new(&property.name, property.arrow(), property.is_nullable));
+        Arc::new(Schema::new(std::iter::once(index).chain(fields).collect::<Vec<_>>()))
+    }
+
+    /// The files of a chunk, and which of these columns each has.
+    pub(super) fn files(&self, schema: &SchemaRef, chunk: u64) -> Vec<(FilePlan, Vec<usize>)> {
+        let mut next = 1;
+        let files = self.info.groups.iter().map(|group| {
+            let columns: Vec<usize> = std::iter::once(0).chain(next..next + group.properties.len()).collect();
+            next += group.properties.len();
+            let fields = columns.iter().filter_map(|at| schema.fields().get(*at).cloned());
+            let plan = FilePlan {
+                file: self.info.chunk_path(group, chunk),
+                file_type: group.file_type,
+                schema: Arc::new(Schema::new(fields.collect::<Vec<_>>())),
+                distinct: 1,
+                rows: self.info.chunk_size,
+            };
+            (plan, columns)
+        });
+        files.collect()
+    }
+}
