@@ -9,7 +9,7 @@
 use std::sync::Arc;
 
 use arrow::{
-    array::{Array, AsArray, Int64Array},
+    array::{Array, ArrayRef, AsArray, Int64Array},
     datatypes::{DataType, Field, FieldRef, Int64Type},
 };
 use stylobate_columnar::Columns;
@@ -130,6 +130,11 @@ impl EdgeList {
         edges.div_ceil(self.info.chunk_size.max(1))
     }
 
+    /// What errors call the file of a chunk.
+    pub(super) fn chunk_name(&self, part: u64, chunk: u64) -> String {
+        self.place.name(&self.info.adjacency_path(&self.adjacency, part, chunk))
+    }
+
     fn no_part(&self, part: u64) -> Error {
         Error::OutOfRange { of: format!("parts of {}", self.info.name()), index: part as i64, count: MOST }
     }
@@ -162,8 +167,8 @@ impl EdgeList {
         let mut found = Columns::new();
         for column in columns {
             found.push(match column {
-                EdgeColumn::Source => part.ends.cached(chunk, 0)?,
-                EdgeColumn::Destination => part.ends.cached(chunk, 1)?,
+                EdgeColumn::Source => part.ends.cached(chunk, 0).filter(has_no_nulls)?,
+                EdgeColumn::Destination => part.ends.cached(chunk, 1).filter(has_no_nulls)?,
                 EdgeColumn::Property { group, column } => part.groups.get(*group)?.cached(chunk, *column)?,
             });
         }
@@ -201,7 +206,12 @@ impl EdgeList {
         });
         if !ends.is_empty() {
             let path = || self.info.adjacency_path(&self.adjacency, number, chunk);
-            take(at, part.ends.get(chunk, path, rows, &ends).await?);
+            let arrays = part.ends.get(chunk, path, rows, &ends).await?;
+            if !arrays.iter().all(has_no_nulls) {
+                let reason = "an edge without an end".to_owned();
+                return Err(Error::Data { file: self.place.name(&path()), reason });
+            }
+            take(at, arrays);
         }
         for (index, (files, group)) in part.groups.iter().zip(&self.info.groups).enumerate() {
             let (wanted, at) = positions(columns, |column| match column {
@@ -220,7 +230,10 @@ impl EdgeList {
     pub(super) async fn offsets(&self, part: u64) -> Result<Offsets> {
         let path = || self.info.offset_path(&self.adjacency, part);
         if let Some(array) = self.offsets.cached(part, 0) {
-            return Ok(Offsets { array: Some(array.as_primitive::<Int64Type>().clone()), file: path() });
+            return Ok(Offsets {
+                array: Some(array.as_primitive::<Int64Type>().clone()),
+                file: self.place.name(&path()),
+            });
         }
         let vertices = self.vertex_count().await?.saturating_sub(part.saturating_mul(self.part_size()));
         let least = vertices.min(self.part_size()) + 1;
@@ -238,7 +251,7 @@ impl EdgeList {
             Err(Error::Missing { .. })
                 if self.place.strictness == Strictness::Tolerant && self.edge_count(part).await? == 0 =>
             {
-                Ok(Offsets { array: None, file: path() })
+                Ok(Offsets { array: None, file: self.place.name(&path()) })
             }
             Err(error) => Err(error),
         }
@@ -246,6 +259,12 @@ impl EdgeList {
 }
 
 impl Offsets {
+    /// That the edges of the part are not as many as its offsets say.
+    pub(super) fn disagree(&self, offsets: u64, edges: u64) -> Error {
+        let reason = format!("offsets of {offsets} edges, where the part has {edges}");
+        Error::Data { file: self.file.clone(), reason }
+    }
+
     /// The rows, within the part, of the edges of a vertex, which is counted from the first of the part.
     #[inline]
     pub(super) fn of(&self, vertex: u64) -> Result<std::ops::Range<u64>> {
@@ -261,6 +280,10 @@ impl Offsets {
             }),
         }
     }
+}
+
+fn has_no_nulls(array: &ArrayRef) -> bool {
+    array.null_count() == 0
 }
 
 /// What a choice makes of columns, and where those are of which it makes anything.

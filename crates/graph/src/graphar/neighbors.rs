@@ -151,7 +151,8 @@ impl Edges {
                 }
                 runs.sort_by_key(|run| run.position);
                 if !runs.is_empty() {
-                    found.push(gather(schema, &[arrays.iter().cloned().collect()], &runs)?);
+                    let name = |_| self.list.chunk_name(part, chunk);
+                    found.push(gather(schema, &[arrays.iter().cloned().collect()], &runs, &name)?);
                 }
             }
         }
@@ -221,7 +222,11 @@ impl Ordered<'_> {
             }
             None => Vec::new(),
         };
-        gather(self.schema, &loaded, runs)
+        let name = |chunk: usize| match chunks.get(chunk) {
+            Some((part, chunk)) => self.list.chunk_name(*part, *chunk),
+            None => String::new(),
+        };
+        gather(self.schema, &loaded, runs, &name)
     }
 }
 
@@ -260,8 +265,13 @@ impl EdgeList {
     }
 }
 
-/// Rows of chunks, whose first column is the neighbour.
-fn gather(schema: &SchemaRef, chunks: &[Columns], runs: &[Run]) -> Result<RecordBatch> {
+/// Rows of chunks, whose first column is the neighbour. Chunks have names, for errors.
+fn gather(
+    schema: &SchemaRef,
+    chunks: &[Columns],
+    runs: &[Run],
+    name: &dyn Fn(usize) -> String,
+) -> Result<RecordBatch> {
     let rows: usize = runs.iter().map(|run| run.rows.len()).sum();
     let mut positions: Vec<u32> = Vec::with_capacity(rows);
     let mut neighbors: Vec<i64> = Vec::with_capacity(rows);
@@ -272,10 +282,7 @@ fn gather(schema: &SchemaRef, chunks: &[Columns], runs: &[Run]) -> Result<Record
         .collect();
     for run in runs {
         let found = ends.get(run.chunk).and_then(|values| values.get(run.rows.clone()));
-        let found = found.ok_or_else(|| Error::Data {
-            file: "an adjacency list".to_owned(),
-            reason: format!("offsets lead to row {}, behind its end", run.rows.end),
-        })?;
+        let found = found.ok_or_else(|| behind(run, name))?;
         neighbors.extend_from_slice(found);
         positions.resize(positions.len() + found.len(), run.position);
     }
@@ -283,13 +290,19 @@ fn gather(schema: &SchemaRef, chunks: &[Columns], runs: &[Run]) -> Result<Record
         vec![Arc::new(UInt32Array::from(positions)), Arc::new(Int64Array::from(neighbors))];
     for (at, field) in schema.fields().iter().enumerate().skip(2) {
         let columns: Vec<&ArrayRef> = chunks.iter().filter_map(|columns| columns.get(at - 1)).collect();
-        arrays.push(rows_of(&columns, runs, rows, field.data_type())?);
+        arrays.push(rows_of(&columns, runs, rows, field.data_type(), name)?);
     }
     let options = RecordBatchOptions::new().with_row_count(Some(rows));
     RecordBatch::try_new_with_options(schema.clone(), arrays, &options).map_err(gathering)
 }
 
-fn rows_of(columns: &[&ArrayRef], runs: &[Run], rows: usize, data_type: &DataType) -> Result<ArrayRef> {
+fn rows_of(
+    columns: &[&ArrayRef],
+    runs: &[Run],
+    rows: usize,
+    data_type: &DataType,
+    name: &dyn Fn(usize) -> String,
+) -> Result<ArrayRef> {
     if columns.is_empty() || rows == 0 {
         return Ok(arrow::array::new_empty_array(data_type));
     }
@@ -298,12 +311,14 @@ fn rows_of(columns: &[&ArrayRef], runs: &[Run], rows: usize, data_type: &DataTyp
     for run in runs {
         let is_there = data.get(run.chunk).is_some_and(|data| run.rows.end <= data.len());
         if !is_there {
-            return Err(Error::Data {
-                file: "properties of edges".to_owned(),
-                reason: format!("offsets lead to row {}, behind its end", run.rows.end),
-            });
+            return Err(behind(run, name));
         }
         made.try_extend(run.chunk, run.rows.start, run.rows.end).map_err(gathering)?;
     }
     Ok(make_array(made.freeze()))
+}
+
+fn behind(run: &Run, name: &dyn Fn(usize) -> String) -> Error {
+    let reason = format!("offsets lead to row {}, behind its end", run.rows.end);
+    Error::Data { file: name(run.chunk), reason }
 }
