@@ -71,10 +71,11 @@ struct Fields {
 }
 
 /// Where the edges of the vertices of a part begin and end.
-pub(super) struct Offsets {
+pub(super) struct Offsets<'a> {
+    list: &'a EdgeList,
+    part: u64,
     /// `None` where no vertex has an edge.
     array: Option<Int64Array>,
-    file: String,
 }
 
 impl EdgeList {
@@ -227,13 +228,10 @@ impl EdgeList {
     }
 
     /// Where the edges of the vertices of a part are; of ordered lists only.
-    pub(super) async fn offsets(&self, part: u64) -> Result<Offsets> {
+    pub(super) async fn offsets(&self, part: u64) -> Result<Offsets<'_>> {
         let path = || self.info.offset_path(&self.adjacency, part);
         if let Some(array) = self.offsets.cached(part, 0) {
-            return Ok(Offsets {
-                array: Some(array.as_primitive::<Int64Type>().clone()),
-                file: self.place.name(&path()),
-            });
+            return Ok(Offsets { list: self, part, array: Some(array.as_primitive::<Int64Type>().clone()) });
         }
         let vertices = self.vertex_count().await?.saturating_sub(part.saturating_mul(self.part_size()));
         let least = vertices.min(self.part_size()) + 1;
@@ -245,24 +243,28 @@ impl EdgeList {
         match self.offsets.get(part, path, rows, &[0]).await {
             Ok(columns) => {
                 let array = columns.first().and_then(|array| array.as_primitive_opt::<Int64Type>()).cloned();
-                Ok(Offsets { array, file: self.place.name(&path()) })
+                Ok(Offsets { list: self, part, array })
             }
             // A part without edges need not have any files.
             Err(Error::Missing { .. })
                 if self.place.strictness == Strictness::Tolerant && self.edge_count(part).await? == 0 =>
             {
-                Ok(Offsets { array: None, file: self.place.name(&path()) })
+                Ok(Offsets { list: self, part, array: None })
             }
             Err(error) => Err(error),
         }
     }
 }
 
-impl Offsets {
+impl Offsets<'_> {
+    fn file(&self) -> String {
+        self.list.place.name(&self.list.info.offset_path(&self.list.adjacency, self.part))
+    }
+
     /// That the edges of the part are not as many as its offsets say.
     pub(super) fn disagree(&self, offsets: u64, edges: u64) -> Error {
         let reason = format!("offsets of {offsets} edges, where the part has {edges}");
-        Error::Data { file: self.file.clone(), reason }
+        Error::Data { file: self.file(), reason }
     }
 
     /// The rows, within the part, of the edges of a vertex, which is counted from the first of the part.
@@ -275,7 +277,7 @@ impl Offsets {
                 Ok(*start as u64..*end as u64)
             }
             _ => Err(Error::Data {
-                file: self.file.clone(),
+                file: self.file(),
                 reason: format!("the offsets of vertex {vertex} of the chunk do not ascend"),
             }),
         }

@@ -246,7 +246,7 @@ impl EdgeList {
         let places = self.places(vertices).await?;
         let mut parts: Distinct<u64> = Distinct::default();
         let part_of: Vec<usize> = places.iter().map(|(part, _)| parts.place(*part)).collect();
-        let offsets: Vec<Offsets> = match parts.values() {
+        let offsets: Vec<Offsets<'_>> = match parts.values() {
             [one] => vec![self.offsets(*one).await?],
             several => {
                 let mut all = Vec::with_capacity(several.len());
