@@ -9,7 +9,7 @@ use serde::{
     Deserialize,
     de::{DeserializeOwned, IgnoredAny},
 };
-use serde_saphyr::{DefaultMessageFormatter, MessageFormatter};
+use serde_saphyr::{MessageFormatter, UserMessageFormatter};
 
 use crate::{Error, Result};
 
@@ -123,7 +123,7 @@ pub(super) fn read<T: DeserializeOwned>(file: &str, text: &str) -> Result<T> {
         Error::Info {
             file: file.to_owned(),
             key: format!("line {line}, column {column}"),
-            reason: DefaultMessageFormatter.format_message(&error).into_owned(),
+            reason: UserMessageFormatter.format_message(&error).into_owned(),
         }
     })
 }
