@@ -54,6 +54,8 @@ pub(super) struct EdgeList {
     vertex_count: OnceCell<u64>,
     edge_counts: Slots<u64>,
     offsets: ChunkFiles,
+    /// Parts whose offsets were found to be in order.
+    in_order: Slots<()>,
     parts: Slots<Box<Part>>,
     fields: Arc<Fields>,
 }
@@ -91,6 +93,7 @@ impl EdgeList {
             vertex_count: OnceCell::new(),
             edge_counts: Slots::default(),
             offsets,
+            in_order: Slots::default(),
             parts: Slots::default(),
             fields: Arc::new(fields),
         }
@@ -229,10 +232,16 @@ impl EdgeList {
 
     /// Where the edges of the vertices of a part are; of ordered lists only.
     pub(super) async fn offsets(&self, part: u64) -> Result<Offsets<'_>> {
-        let path = || self.info.offset_path(&self.adjacency, part);
-        if let Some(array) = self.offsets.cached(part, 0) {
-            return Ok(Offsets { list: self, part, array: Some(array.as_primitive::<Int64Type>().clone()) });
+        match self.offsets.cached(part, 0).filter(|_| self.in_order.get(part).is_some()) {
+            Some(array) => {
+                Ok(Offsets { list: self, part, array: Some(array.as_primitive::<Int64Type>().clone()) })
+            }
+            None => Box::pin(self.load_offsets(part)).await,
         }
+    }
+
+    async fn load_offsets(&self, part: u64) -> Result<Offsets<'_>> {
+        let path = || self.info.offset_path(&self.adjacency, part);
         let vertices = self.vertex_count().await?.saturating_sub(part.saturating_mul(self.part_size()));
         let least = vertices.min(self.part_size()) + 1;
         // The last may be filled up to the size of the others.
@@ -243,7 +252,13 @@ impl EdgeList {
         match self.offsets.get(part, path, rows, &[0]).await {
             Ok(columns) => {
                 let array = columns.first().and_then(|array| array.as_primitive_opt::<Int64Type>()).cloned();
-                Ok(Offsets { list: self, part, array })
+                let offsets = Offsets { list: self, part, array };
+                let check = async { offsets.check() };
+                self.in_order
+                    .get_or_try_make(part, check)
+                    .await
+                    .unwrap_or_else(|| Err(self.no_part(part)))?;
+                Ok(offsets)
             }
             // A part without edges need not have any files.
             Err(Error::Missing { .. })
@@ -253,6 +268,16 @@ impl EdgeList {
             }
             Err(error) => Err(error),
         }
+    }
+
+    /// What is wrong where offsets lead to rows that are not there: the offsets, if the part has fewer edges.
+    pub(super) async fn blamed(&self, part: u64, error: Error) -> Error {
+        let (Ok(edges), Ok(offsets)) = (self.edge_count(part).await, self.offsets(part).await) else {
+            return error;
+        };
+        let last =
+            offsets.array.as_ref().and_then(|array| array.values().last()).map_or(0, |last| *last as u64);
+        if last == edges { error } else { offsets.disagree(last, edges) }
     }
 }
 
@@ -267,18 +292,28 @@ impl Offsets<'_> {
         Error::Data { file: self.file(), reason }
     }
 
+    /// That they ascend from 0.
+    fn check(&self) -> Result<()> {
+        let Some(array) = &self.array else { return Ok(()) };
+        let wrong = |reason: &str| Err(Error::Data { file: self.file(), reason: reason.to_owned() });
+        match array.values().first() {
+            _ if array.null_count() > 0 => wrong("an offset is null"),
+            Some(0) if array.values().is_sorted() => Ok(()),
+            Some(0) => wrong("the offsets do not ascend"),
+            _ => wrong("the offsets do not begin with 0"),
+        }
+    }
+
     /// The rows, within the part, of the edges of a vertex, which is counted from the first of the part.
     #[inline]
     pub(super) fn of(&self, vertex: u64) -> Result<std::ops::Range<u64>> {
         let Some(array) = &self.array else { return Ok(0..0) };
         let (values, at) = (array.values(), vertex as usize);
         match (values.get(at), values.get(at + 1)) {
-            (Some(start), Some(end)) if 0 <= *start && start <= end && array.null_count() == 0 => {
-                Ok(*start as u64..*end as u64)
-            }
+            (Some(start), Some(end)) if 0 <= *start && start <= end => Ok(*start as u64..*end as u64),
             _ => Err(Error::Data {
                 file: self.file(),
-                reason: format!("the offsets of vertex {vertex} of the chunk do not ascend"),
+                reason: format!("there are no offsets of vertex {vertex} of the chunk"),
             }),
         }
     }

@@ -4,7 +4,7 @@
 //! are copied. Edges that are kept in no order are looked for in all chunks of their part.
 
 use std::{
-    collections::{BTreeMap, HashMap},
+    collections::{BTreeMap, BTreeSet, HashMap},
     ops::Range,
     sync::Arc,
 };
@@ -214,19 +214,34 @@ impl Ordered<'_> {
             self.list.get(*part, *chunk, Rows::Between(least, self.size), self.columns)
         });
         let mut loads: Vec<_> = loads.collect();
-        let loaded: Vec<Columns> = match loads.pop() {
-            Some(only) if loads.is_empty() => vec![only.await?],
+        let loaded = match loads.pop() {
+            Some(only) if loads.is_empty() => only.await.map(|columns| vec![columns]),
             Some(last) => {
                 loads.push(last);
-                futures::future::try_join_all(loads).await?
+                futures::future::try_join_all(loads).await
             }
-            None => Vec::new(),
+            None => Ok(Vec::new()),
         };
         let name = |chunk: usize| match chunks.get(chunk) {
             Some((part, chunk)) => self.list.chunk_name(*part, *chunk),
             None => String::new(),
         };
-        gather(self.schema, &loaded, runs, &name)
+        let gathered = loaded.and_then(|loaded| gather(self.schema, &loaded, runs, &name));
+        match gathered {
+            Err(error @ (Error::Missing { .. } | Error::Data { .. })) => {
+                Err(self.blamed(chunks, error).await)
+            }
+            gathered => gathered,
+        }
+    }
+
+    /// Where rows are not there that offsets lead to, the offsets may be wrong.
+    async fn blamed(&self, chunks: &[(u64, u64)], mut error: Error) -> Error {
+        let parts: BTreeSet<u64> = chunks.iter().map(|(part, _)| *part).collect();
+        for part in parts {
+            error = self.list.blamed(part, error).await;
+        }
+        error
     }
 }
 
