@@ -27,6 +27,7 @@ impl StdError for Usage {}
 pub(crate) fn exit_code(error: &Error) -> u8 {
     use stylobate_columnar::Error as Columnar;
     use stylobate_datagen::Error as Datagen;
+    use stylobate_graph::Error as Graph;
 
     if let Some(error) = error.downcast_ref::<ServerError>() {
         return error.exit_code();
@@ -46,12 +47,27 @@ pub(crate) fn exit_code(error: &Error) -> u8 {
                     | Datagen::Occupied { .. }
             )
         );
+    let mistyped = mistyped
+        || matches!(
+            error.downcast_ref(),
+            Some(
+                Graph::NoSuchVertexType { .. }
+                    | Graph::NoSuchEdgeType { .. }
+                    | Graph::NoSuchProperty { .. }
+                    | Graph::NoSuchLabel { .. }
+                    | Graph::NoSuchAdjacency { .. }
+                    | Graph::Columnar(Columnar::NoSuchColumn { .. } | Columnar::Pattern { .. })
+            )
+        );
     if mistyped || error.is::<Usage>() { 2 } else { 1 }
 }
 
 /// The error and what caused it. A cause that its effect quotes already is left out.
 pub(crate) fn in_one_line(error: &Error) -> String {
     if let Some(line) = error.downcast_ref().and_then(unknown_column) {
+        return line;
+    }
+    if let Some(line) = error.downcast_ref().and_then(unknown_in_graph) {
         return line;
     }
     let mut line = String::new();
@@ -94,6 +110,22 @@ fn unknown_column(error: &stylobate_columnar::Error) -> Option<String> {
         }
         None => format!("no column {column}: there are {available}"),
     })
+}
+
+/// Names the type or property of a graph that was probably meant.
+fn unknown_in_graph(error: &stylobate_graph::Error) -> Option<String> {
+    use stylobate_graph::Error::{NoSuchEdgeType, NoSuchProperty, NoSuchVertexType};
+
+    let (asked, unknown, available) = match error {
+        NoSuchVertexType { name, available } => (name, format!("there is no vertex type {name}"), available),
+        NoSuchEdgeType { name, available } => (name, format!("there is no edge type {name}"), available),
+        NoSuchProperty { of, property, available } => {
+            (property, format!("{of} has no property {property}"), available)
+        }
+        _ => return None,
+    };
+    let meant = nearest(asked, &available.split(", ").collect::<Vec<_>>())?;
+    Some(format!("{unknown}; did you mean {meant}?"))
 }
 
 /// The name that differs least, if it differs little: in case, in a letter of three, or in the struct that it is in.
@@ -152,6 +184,17 @@ mod tests {
         assert_eq!(no("zebra", "a, b"), "no column zebra: there are a, b");
         let many: Vec<_> = (0..40).map(|n| format!("column{n:03}")).collect();
         assert!(no("zebra", &many.join(", ")).ends_with("column029 and 10 more"));
+    }
+
+    #[test]
+    fn what_a_graph_does_not_have_is_named_with_what_was_probably_meant() {
+        let (name, available) = ("persn".to_owned(), "person, movie".to_owned());
+        let error = Error::new(stylobate_graph::Error::NoSuchVertexType { name, available });
+        assert_eq!(in_one_line(&error), "there is no vertex type persn; did you mean person?");
+        assert_eq!(exit_code(&error), 2);
+        let (of, property, available) = ("vertex type x".to_owned(), "zebra".to_owned(), "a, b".to_owned());
+        let error = Error::new(stylobate_graph::Error::NoSuchProperty { of, property, available });
+        assert_eq!(in_one_line(&error), "vertex type x has no property zebra: there are a, b");
     }
 
     #[test]

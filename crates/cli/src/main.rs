@@ -4,6 +4,7 @@ mod convert;
 mod demo;
 mod failure;
 mod generate;
+mod graph;
 mod inspect;
 mod logging;
 mod replay;
@@ -45,6 +46,8 @@ enum Verb {
     Inspect(inspect::InspectArgs),
     /// TPC-H and TPC-DS data as Parquet, CSV or Arrow IPC, and whether it is still what was made
     Generate(Box<generate::GenerateArgs>),
+    /// Graphs in the GraphAr format: what is in them, neighbours of vertices, import and export
+    Graph(Box<graph::GraphArgs>),
     /// The main job on embedded defaults, with a table of what it measured
     Demo(demo::DemoArgs),
     /// Plays a request trace against a node, and reports latencies
@@ -70,6 +73,7 @@ fn run(verb: Verb) -> anyhow::Result<()> {
             Verb::Convert(args) => convert::run(*args).await,
             Verb::Inspect(args) => inspect::run(args).await,
             Verb::Generate(args) => generate::run(*args).await,
+            Verb::Graph(args) => graph::run(*args).await,
             Verb::Demo(args) => demo::run(args).await,
             Verb::Replay(args) => replay::run(*args).await,
         }

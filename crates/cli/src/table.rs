@@ -65,6 +65,13 @@ pub(crate) fn percent(share: f64) -> String {
     format!("{:.1}%", 100.0 * share)
 }
 
+/// A bar as long as the part is of the whole, `longest` letters at most, in eighths of letters.
+pub(crate) fn bar(part: u64, whole: u64, longest: usize) -> String {
+    const EIGHTHS: [&str; 8] = ["", "▏", "▎", "▍", "▌", "▋", "▊", "▉"];
+    let eighths = (part as f64 / (whole as f64).max(1.0) * (longest * 8) as f64).round() as usize;
+    "█".repeat(eighths / 8) + EIGHTHS.get(eighths % 8).copied().unwrap_or_default()
+}
+
 /// A count and its noun: `1 request`, `2 requests`.
 pub(crate) fn count(number: usize, noun: &str) -> String {
     let plural = if number == 1 { "" } else { "s" };
@@ -80,6 +87,16 @@ mod tests {
         let rows = [vec!["policy".into(), "hits".into()], vec!["lru".into(), "12".into()]];
         assert_eq!(align(&rows), "policy  hits\nlru       12\n");
         assert_eq!(align(&[]), "");
+    }
+
+    #[test]
+    fn bars_have_the_length_of_their_share() {
+        assert_eq!(bar(100, 100, 12), "█".repeat(12));
+        assert_eq!(bar(50, 100, 12), "█".repeat(6));
+        assert_eq!(
+            (bar(1, 100, 12), bar(0, 100, 12), bar(0, 0, 12)),
+            ("▏".to_owned(), String::new(), String::new())
+        );
     }
 
     #[test]

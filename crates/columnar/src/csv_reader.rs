@@ -34,11 +34,19 @@ pub struct CsvReader<R> {
 impl<R: Read> CsvReader<R> {
     /// Reads the header. Until [`Self::select`], there are no columns.
     pub fn new(input: R, batch_rows: usize) -> Result<Self, String> {
+        Self::with_delimiter(input, b',', batch_rows)
+    }
+
+    /// The same where another byte stands between fields: neither a quote nor the end of a line.
+    pub fn with_delimiter(input: R, delimiter: u8, batch_rows: usize) -> Result<Self, String> {
+        if matches!(delimiter, b'"' | b'\n' | b'\r') {
+            return Err("a delimiter that is a quote or the end of a line".to_owned());
+        }
         let mut reader = Self {
             input,
             buffer: vec![0; READ_AT_ONCE],
             unread: 0..0,
-            record: Record::default(),
+            record: Record { delimiter, bytes: Vec::new(), ends: Vec::new(), state: State::Start },
             header: Vec::new(),
             schema: Arc::new(Schema::empty()),
             targets: Vec::new(),
@@ -137,8 +145,10 @@ impl<R: Read> CsvReader<R> {
 }
 
 /// The fields of one record, as their bytes come in.
-#[derive(Debug, Default)]
+#[derive(Debug)]
 struct Record {
+    /// What stands between fields.
+    delimiter: u8,
     bytes: Vec<u8>,
     /// Where each field ends, and whether it is there: not if it is empty and without quotes.
     ends: Vec<(usize, bool)>,
@@ -180,6 +190,7 @@ impl Record {
     /// Takes bytes up to the end of the record: how many, and whether it ends there.
     fn push(&mut self, bytes: &[u8]) -> Result<(usize, bool), String> {
         let mut at = 0;
+        let delimiter = self.delimiter;
         while let Some(byte) = bytes.get(at).copied() {
             let rest = bytes.get(at..).unwrap_or_default();
             at += 1;
@@ -194,13 +205,13 @@ impl Record {
                     State::Quoted
                 }
                 (State::Start, b'"') => State::Quoted,
-                (_, b',') if self.state != State::Return => self.end_field(),
+                (_, byte) if byte == delimiter && self.state != State::Return => self.end_field(),
                 (_, b'\n') => {
                     self.end_field();
                     return Ok((at, true));
                 }
                 (State::Start | State::Bare, _) => {
-                    at += self.take_while(rest, |byte| byte != b',' && byte != b'\n') - 1;
+                    at += self.take_while(rest, |byte| byte != delimiter && byte != b'\n') - 1;
                     State::Bare
                 }
                 (State::Quote, b'\r') => State::Return,
@@ -311,6 +322,20 @@ mod tests {
             assert_eq!(batch, wanted.unwrap(), "{size} bytes at a time");
             assert!(reader.next_batch().unwrap().is_none());
         }
+    }
+
+    #[test]
+    fn another_byte_may_stand_between_fields() {
+        let schema = Arc::new(Schema::new(vec![
+            Field::new("a", DataType::Int64, true),
+            Field::new("b", DataType::Utf8, true),
+        ]));
+        let mut reader = CsvReader::with_delimiter(&b"b|a\nx,y|1\n\"p|q\"|2\n"[..], b'|', 9).unwrap();
+        reader.select(&schema).unwrap();
+        let batch = reader.next_batch().unwrap().unwrap();
+        assert_eq!(batch.column(0).as_ref(), &Int64Array::from(vec![1, 2]));
+        assert_eq!(batch.column(1).as_ref(), &StringArray::from(vec!["x,y", "p|q"]));
+        assert!(CsvReader::with_delimiter(&b"a"[..], b'"', 9).is_err());
     }
 
     #[test]

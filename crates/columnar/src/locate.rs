@@ -43,6 +43,17 @@ impl Source {
             path.map_err(|error| Error::Pattern { pattern: place.given, reason: error.to_string() })?;
         Ok((place.store, path))
     }
+
+    /// The files that this names, in the order of their paths, each with its store: for readers of other formats than
+    /// those of scans. Beside Parquet and ORC files in a folder, others do not count.
+    ///
+    /// # Errors
+    ///
+    /// [`Error::NoFiles`] if there are none, and as [`Self::literal`].
+    pub async fn files(&self, cache: &Cache) -> Result<Vec<(ReadThrough, Path)>> {
+        let files = locate(self, cache, None).await?;
+        Ok(files.into_iter().map(|file| (file.store, file.path)).collect())
+    }
 }
 
 impl<U: Into<String>> From<U> for Source {

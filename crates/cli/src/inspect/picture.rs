@@ -100,7 +100,7 @@ impl Picture<'_> {
                 row.push(column.uncompressed_size.map_or_else(|| UNKNOWN.to_owned(), table::bytes));
                 row.push(ratio(column.uncompressed_size, column.compressed_size));
             }
-            row.extend([table::percent(share), bar(column.compressed_size, largest)]);
+            row.extend([table::percent(share), table::bar(column.compressed_size, largest, BAR)]);
             rows.push(row);
         }
         table::align_by(&rows, &sides)
@@ -254,13 +254,6 @@ fn ratio(raw: Option<u64>, size: u64) -> String {
     }
 }
 
-/// A bar in eighths of letters.
-fn bar(part: u64, whole: u64) -> String {
-    const EIGHTHS: [&str; 8] = ["", "▏", "▎", "▍", "▌", "▋", "▊", "▉"];
-    let eighths = (part as f64 / (whole as f64).max(1.0) * (BAR * 8) as f64).round() as usize;
-    "█".repeat(eighths / 8) + EIGHTHS.get(eighths % 8).copied().unwrap_or_default()
-}
-
 fn bound(value: Option<&BoundValue>) -> String {
     value.map_or_else(|| UNKNOWN.to_owned(), |value| cut(&printable(&value.to_string()), LONGEST_BOUND))
 }
@@ -304,13 +297,6 @@ mod tests {
             "└─ c           int64",
         ];
         assert_eq!(tree(&fields).lines().collect::<Vec<_>>(), expected);
-    }
-
-    #[test]
-    fn bars_have_the_length_of_their_share() {
-        assert_eq!(bar(100, 100), "█".repeat(BAR));
-        assert_eq!(bar(50, 100), "█".repeat(BAR / 2));
-        assert_eq!((bar(1, 100), bar(0, 100), bar(0, 0)), ("▏".to_owned(), String::new(), String::new()));
     }
 
     #[test]

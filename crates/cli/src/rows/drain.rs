@@ -1,4 +1,4 @@
-//! Takes the batches of a scan as they come, and writes them on a thread of its own: an output may stand still, as a
+//! Takes batches as they come, and writes them on a thread of its own: an output may stand still, as a
 //! pipe does that nobody reads, and must not keep the process from ending.
 
 use std::{
@@ -6,7 +6,7 @@ use std::{
     io::{self, BufWriter, Write},
 };
 
-use anyhow::{Context, Result};
+use anyhow::{Context, Error, Result};
 use arrow::{array::RecordBatch, datatypes::SchemaRef};
 use futures::{Stream, StreamExt};
 use tokio::sync::mpsc;
@@ -32,19 +32,21 @@ enum Message {
 
 /// Writes all batches of `schema` to the destination. A file is under its name only if this succeeds; dropped or
 /// failed, nothing is left of it.
-pub(crate) async fn drain(
+pub(crate) async fn drain<E: Into<Error>>(
     schema: SchemaRef,
-    mut batches: impl Stream<Item = stylobate_columnar::Result<RecordBatch>> + Unpin,
+    mut batches: impl Stream<Item = Result<RecordBatch, E>> + Unpin,
     format: Format,
     bound: Bound,
     destination: Destination,
     progress: &Progress,
 ) -> Result<Drained> {
     // Nothing is created before there is something to write.
-    let mut next = batches.next().await.transpose()?;
+    let mut next = batches.next().await.transpose().map_err(Into::into)?;
+    let is_terminal = destination.is_terminal();
     let (file, unfinished) = destination.open()?;
     let (to_writer, waiting) = mpsc::channel(WAITING);
     let bytes = progress.byte_count();
+    let before = bytes.get();
     let counted = Counted { file, bytes: bytes.clone() };
     let writer = tokio::task::spawn_blocking(move || write(&schema, format, &bound, counted, waiting));
     let mut rows = 0;
@@ -64,7 +66,9 @@ pub(crate) async fn drain(
             }
         };
     }
-    progress.clear();
+    if is_terminal {
+        progress.clear();
+    }
     if failed.is_none() {
         // Where the writer has ended already, it says why.
         let _ = to_writer.send(Message::End).await;
@@ -76,7 +80,7 @@ pub(crate) async fn drain(
     }
     written?;
     unfinished.finish()?;
-    Ok(Drained { rows, bytes: bytes.get() })
+    Ok(Drained { rows, bytes: bytes.get() - before })
 }
 
 fn write(

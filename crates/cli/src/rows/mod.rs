@@ -1,5 +1,6 @@
 //! Rows on their way from files to an output: what is asked for, in which format it comes out, and where it goes.
 
+mod column_file;
 mod destination;
 mod dictionaries;
 mod drain;
@@ -7,16 +8,19 @@ mod encode;
 mod encoders;
 mod format;
 mod grid;
+mod output;
 mod portable;
 mod progress;
 mod request;
 mod stop;
 
 pub(crate) use self::{
+    column_file::{ColumnFile, ColumnFormat},
     destination::{Destination, Overwrite, exists},
     drain::{Drained, drain},
     format::Format,
     grid::{Bound, grouped, printable},
+    output::OutputArgs,
     progress::Progress,
     request::{RequestArgs, open_cache, option},
     stop::until_stopped,

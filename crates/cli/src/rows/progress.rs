@@ -44,15 +44,24 @@ impl Progress {
     /// Shows the progress towards so many rows, or towards an unknown number. `hidden`: the terminal is needed for
     /// something else.
     pub(crate) fn new(rows: Option<u64>, hidden: bool) -> Result<Self> {
-        let bar = ProgressBar::with_draw_target(rows, ProgressDrawTarget::hidden());
-        let template = match rows {
-            Some(_) => "{bar:40} {human_pos} of {human_len} rows, {per_sec}, {msg}, {eta} left",
-            None => "{spinner} {human_pos} rows, {per_sec}, {msg}",
+        Self::of("rows", rows, hidden)
+    }
+
+    /// The same of things that are no rows.
+    pub(crate) fn of(noun: &'static str, count: Option<u64>, hidden: bool) -> Result<Self> {
+        let bar = ProgressBar::with_draw_target(count, ProgressDrawTarget::hidden());
+        let template = match count {
+            Some(_) => "{bar:40} {human_pos} of {human_len} {noun}, {per_sec}{msg}, {eta} left",
+            None => "{spinner} {human_pos} {noun}, {per_sec}{msg}",
         };
-        let rate = |state: &indicatif::ProgressState, out: &mut dyn std::fmt::Write| {
-            let _ = write!(out, "{:.0} rows/s", state.per_sec());
+        let rate = move |state: &indicatif::ProgressState, out: &mut dyn std::fmt::Write| {
+            let _ = write!(out, "{:.0} {noun}/s", state.per_sec());
         };
-        bar.set_style(ProgressStyle::with_template(template)?.with_key("per_sec", rate));
+        let noun = move |_: &indicatif::ProgressState, out: &mut dyn std::fmt::Write| {
+            let _ = out.write_str(noun);
+        };
+        let style = ProgressStyle::with_template(template)?.with_key("per_sec", rate).with_key("noun", noun);
+        bar.set_style(style);
         let bytes = Arc::<AtomicU64>::default();
         let shown = (bar.clone(), bytes.clone());
         let shown = tokio::spawn(async move {
@@ -65,7 +74,9 @@ impl Progress {
             loop {
                 let bytes = bytes.load(Ordering::Relaxed);
                 let each_second = (bytes as f64 / bar.elapsed().as_secs_f64().max(0.001)) as u64;
-                bar.set_message(format!("{}, {}/s", table::bytes(bytes), table::bytes(each_second)));
+                if bytes > 0 {
+                    bar.set_message(format!(", {}, {}/s", table::bytes(bytes), table::bytes(each_second)));
+                }
                 bar.tick();
                 tokio::time::sleep(REDRAWN_EACH).await;
             }
@@ -76,6 +87,15 @@ impl Progress {
     /// So many more rows are done.
     pub(crate) fn add_rows(&self, rows: usize) {
         self.bar.inc(rows as u64);
+    }
+
+    /// Sets how many rows and bytes are done, from any thread.
+    pub(crate) fn setter(&self) -> impl Fn(u64, u64) + Send + Sync + 'static + use<> {
+        let (bar, done) = (self.bar.clone(), self.bytes.clone());
+        move |rows, bytes| {
+            bar.set_position(rows);
+            done.store(bytes, Ordering::Relaxed);
+        }
     }
 
     /// Where bytes that are done are counted.

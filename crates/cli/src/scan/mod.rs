@@ -2,17 +2,15 @@
 
 mod stats;
 
-use std::path::PathBuf;
-
 use anyhow::{Context, Result};
-use clap::{Args, ValueEnum};
+use clap::Args;
 use futures::StreamExt;
 use stylobate_columnar::{Cache, Dictionaries, ScanRequest};
 
 use self::stats::Stats;
 use crate::{
-    failure::{is_closed_pipe, usage},
-    rows::{Bound, Destination, Format, Overwrite, Progress, RequestArgs, drain, until_stopped},
+    failure::is_closed_pipe,
+    rows::{Bound, Destination, Format, OutputArgs, Progress, RequestArgs, drain, until_stopped},
 };
 
 /// Rows of a table where nobody said how many.
@@ -52,17 +50,8 @@ pub(crate) struct ScanArgs {
     #[command(flatten)]
     request: RequestArgs,
 
-    /// How rows are written; arrow is Arrow IPC, as a stream [default: what the output file's name says, else table]
-    #[arg(long, value_name = "FORMAT")]
-    format: Option<ScanFormat>,
-
-    /// Write into a file, which appears when it is whole; the name may end in .csv, .jsonl, .arrow or .arrows
-    #[arg(long, value_name = "FILE")]
-    output: Option<PathBuf>,
-
-    /// Replace the output file if it exists
-    #[arg(long, requires = "output")]
-    force: bool,
+    #[command(flatten)]
+    output: OutputArgs,
 
     /// Print how many rows there are, and nothing else
     #[arg(long, conflicts_with_all = ["format", "output"])]
@@ -71,14 +60,6 @@ pub(crate) struct ScanArgs {
     /// Print on standard error what was read for it
     #[arg(long)]
     stats: bool,
-}
-
-#[derive(Clone, Copy, Debug, PartialEq, Eq, ValueEnum)]
-enum ScanFormat {
-    Table,
-    Csv,
-    Json,
-    Arrow,
 }
 
 /// Scans, until told to stop.
@@ -94,13 +75,7 @@ pub(crate) async fn run(args: ScanArgs) -> Result<()> {
 }
 
 async fn scan(args: &ScanArgs) -> Result<()> {
-    let destination = args.destination()?;
-    let format = args.format(&destination)?;
-    if format.is_binary() && destination.is_terminal() {
-        return Err(usage(
-            "arrow is no text for a terminal: write it into a file with --output, or into a pipe",
-        ));
-    }
+    let (destination, format) = args.output.chosen()?;
     // In an Arrow file a column can have one dictionary only.
     let dictionary = if format == Format::ArrowFile { Dictionaries::None } else { Dictionaries::Auto };
     let request = args.request.request(&args.paths, dictionary)?;
@@ -162,31 +137,4 @@ async fn count(args: &ScanArgs, request: ScanRequest, cache: &Cache) -> Result<u
 fn print_line(line: &str) -> Result<()> {
     use std::io::Write;
     writeln!(std::io::stdout(), "{line}").context("printing")
-}
-
-impl ScanArgs {
-    fn destination(&self) -> Result<Destination> {
-        let overwrite = if self.force { Overwrite::Replace } else { Overwrite::Refuse };
-        match &self.output {
-            Some(path) => Destination::at(path, overwrite),
-            None => Ok(Destination::Stdout),
-        }
-    }
-
-    fn format(&self, destination: &Destination) -> Result<Format> {
-        let named = match (&self.output, destination) {
-            (Some(path), Destination::File { .. }) => Some(Format::of(path)),
-            _ => None,
-        };
-        match self.format {
-            Some(ScanFormat::Table) => Ok(Format::Table),
-            Some(ScanFormat::Csv) => Ok(Format::Csv),
-            Some(ScanFormat::Json) => Ok(Format::Json),
-            Some(ScanFormat::Arrow) => Ok(match named {
-                Some(Ok(Format::ArrowFile)) => Format::ArrowFile,
-                _ => Format::ArrowStream,
-            }),
-            None => named.unwrap_or(Ok(Format::Table)),
-        }
-    }
 }

@@ -1,38 +1,36 @@
-//! The rows of a scan into one Parquet or ORC file.
+//! Rows into one Parquet or ORC file.
 
 use std::{fmt::Display, str::FromStr};
 
-use anyhow::Result;
-use arrow::array::RecordBatch;
-use futures::StreamExt;
+use anyhow::{Error, Result};
+use arrow::{array::RecordBatch, datatypes::SchemaRef};
+use futures::{Stream, StreamExt};
 use stylobate_columnar::{
-    ColumnOptions, Error as ColumnarError, OrcOptions, OrcWriter, ParquetOptions, ParquetWriter, Scan,
+    ColumnOptions, Error as ColumnarError, OrcOptions, OrcWriter, ParquetOptions, ParquetWriter,
 };
 use stylobate_storage::{
     Destination as Place, Error as StorageError, Overwrite as Existing, Sink, SinkOptions, Sinks,
 };
 
-use crate::{
-    failure::usage,
-    rows::{Drained, Progress, exists},
-};
+use super::{Drained, Progress, exists};
+use crate::failure::usage;
 
 /// What has columns.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub(super) enum ColumnFormat {
+pub(crate) enum ColumnFormat {
     Parquet,
     Orc,
 }
 
 /// How the file is written.
 #[derive(Debug)]
-pub(super) struct ColumnFile<'a> {
-    pub(super) format: ColumnFormat,
-    pub(super) place: Place,
-    pub(super) existing: Existing,
-    pub(super) compression: Option<&'a str>,
-    pub(super) row_group_rows: usize,
-    pub(super) sinks: SinkOptions,
+pub(crate) struct ColumnFile<'a> {
+    pub(crate) format: ColumnFormat,
+    pub(crate) place: Place,
+    pub(crate) existing: Existing,
+    pub(crate) compression: Option<&'a str>,
+    pub(crate) row_group_rows: usize,
+    pub(crate) sinks: SinkOptions,
 }
 
 enum Writer {
@@ -42,15 +40,19 @@ enum Writer {
 
 impl ColumnFile<'_> {
     /// Writes all rows. The file has its name when it is whole.
-    pub(super) async fn write(self, scan: &Scan, progress: &Progress) -> Result<Drained> {
+    pub(crate) async fn write<E: Into<Error>>(
+        self,
+        schema: SchemaRef,
+        mut batches: impl Stream<Item = Result<RecordBatch, E>> + Unpin,
+        progress: &Progress,
+    ) -> Result<Drained> {
         let refused = |error: StorageError| match error {
             StorageError::Exists { path } => exists(path),
             error => error.into(),
         };
         let sink = Sinks::new(self.sinks.clone()).open(&self.place, self.existing).await.map_err(refused)?;
-        let mut writer = self.writer(sink, scan)?;
-        let mut batches = scan.stream();
-        while let Some(batch) = batches.next().await.transpose()? {
+        let mut writer = self.writer(sink, schema)?;
+        while let Some(batch) = batches.next().await.transpose().map_err(Into::into)? {
             writer.write(&batch).await?;
             progress.add_rows(batch.num_rows());
         }
@@ -58,12 +60,11 @@ impl ColumnFile<'_> {
             ColumnarError::Storage(error) => refused(error),
             error => error.into(),
         })?;
-        progress.clear();
         Ok(written)
     }
 
-    fn writer(&self, sink: Box<dyn Sink>, scan: &Scan) -> Result<Writer> {
-        let (name, schema) = (self.place.to_string(), scan.schema().clone());
+    fn writer(&self, sink: Box<dyn Sink>, schema: SchemaRef) -> Result<Writer> {
+        let name = self.place.to_string();
         let compression = self.compression;
         Ok(match self.format {
             ColumnFormat::Parquet => {

@@ -1,7 +1,5 @@
 //! `stylobate convert`: files of one format into a file of another.
 
-mod columns;
-
 use std::{path::PathBuf, time::Instant};
 
 use anyhow::Result;
@@ -9,10 +7,12 @@ use clap::{Args, ValueEnum};
 use stylobate_columnar::Dictionaries;
 use stylobate_storage::{Destination as Place, Durability, Overwrite as Existing, SinkKind, SinkOptions};
 
-use self::columns::{ColumnFile, ColumnFormat};
 use crate::{
     failure::{is_closed_pipe, usage},
-    rows::{Bound, Destination, Format, Overwrite, Progress, RequestArgs, drain, grouped, until_stopped},
+    rows::{
+        Bound, ColumnFile, ColumnFormat, Destination, Format, Overwrite, Progress, RequestArgs, drain,
+        grouped, until_stopped,
+    },
     table,
 };
 
@@ -152,8 +152,12 @@ async fn convert(args: &ConvertArgs) -> Result<()> {
             let schema = scan.schema().clone();
             drain(schema, scan.stream(), format, Bound::default(), destination, &progress).await?
         }
-        Output::Columns(format, place) => args.column_file(format, place).write(&scan, &progress).await?,
+        Output::Columns(format, place) => {
+            let schema = scan.schema().clone();
+            args.column_file(format, place).write(schema, scan.stream(), &progress).await?
+        }
     };
+    progress.clear();
     if is_file && !args.quiet {
         let seconds = started.elapsed().as_secs_f64();
         eprintln!(

@@ -1,0 +1,134 @@
+//! A folder whose files appear when all of them are whole.
+
+use std::{
+    fs::{self, File, Permissions},
+    os::unix::fs::PermissionsExt,
+    path::{Path, PathBuf},
+};
+
+use anyhow::{Context, Result};
+use tempfile::{Builder, TempDir};
+
+use crate::failure::usage;
+
+/// Files on their way into a folder. Dropped, they are removed.
+#[derive(Debug)]
+pub(super) struct NewFolder {
+    target: PathBuf,
+    /// Beside the folder where there is none yet, and in it otherwise: it may be the top of another file system.
+    temporary: TempDir,
+    is_new: bool,
+}
+
+impl NewFolder {
+    /// Files for a folder that is missing, empty, or with `replace` anything.
+    pub(super) fn create(target: &Path, replace: bool) -> Result<Self> {
+        let shown = target.display();
+        if target.to_string_lossy().contains("://") {
+            return Err(usage(format!("{shown}: tables are written into a local folder")));
+        }
+        let is_new = match fs::read_dir(target).map(|mut entries| entries.next().is_none()) {
+            Ok(is_empty) if replace || is_empty => false,
+            Ok(_) => {
+                return Err(usage(format!(
+                    "{shown} is not empty: give another folder, or --force to replace files there"
+                )));
+            }
+            Err(_) if fs::symlink_metadata(target).is_ok() => {
+                return Err(usage(format!("{shown} is no folder that can be read")));
+            }
+            Err(_) => true,
+        };
+        // Without a slash at its end, which would be the name of nothing.
+        let target: PathBuf = target.components().collect();
+        let beside = match target.parent() {
+            Some(parent) if !parent.as_os_str().is_empty() => parent,
+            _ => Path::new("."),
+        };
+        let within = if is_new { beside } else { &target };
+        if !within.is_dir() {
+            return Err(usage(format!("{shown}: there is no folder {}", within.display())));
+        }
+        let mut builder = Builder::new();
+        builder.prefix(".export.").suffix(".unfinished").permissions(Permissions::from_mode(0o777));
+        let temporary = builder.tempdir_in(within).with_context(|| format!("creating {shown}"))?;
+        Ok(Self { target, temporary, is_new })
+    }
+
+    /// Where files are written.
+    pub(super) fn path(&self) -> &Path {
+        self.temporary.path()
+    }
+
+    /// Gives files their names: at once in a new folder, and one after the other in one that is there.
+    pub(super) fn publish(self, names: &[String]) -> Result<()> {
+        let Self { target, temporary, is_new } = self;
+        let naming = || format!("naming {}", target.display());
+        let changed = if is_new {
+            fs::rename(temporary.path(), &target).with_context(naming)?;
+            // It is there no more.
+            let _ = temporary.keep();
+            target
+                .parent()
+                .filter(|parent| !parent.as_os_str().is_empty())
+                .unwrap_or(Path::new("."))
+                .to_owned()
+        } else {
+            for name in names {
+                fs::rename(temporary.path().join(name), target.join(name)).with_context(naming)?;
+            }
+            temporary.close().with_context(naming)?;
+            target.clone()
+        };
+        File::open(&changed).and_then(|folder| folder.sync_all()).with_context(naming)
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn names(folder: &Path) -> Vec<String> {
+        let entries = fs::read_dir(folder).unwrap();
+        let mut names: Vec<_> =
+            entries.map(|entry| entry.unwrap().file_name().into_string().unwrap()).collect();
+        names.sort();
+        names
+    }
+
+    #[test]
+    fn a_folder_appears_when_its_files_are_whole() {
+        let here = tempfile::tempdir().unwrap();
+        let target = here.path().join("out/");
+        let folder = NewFolder::create(&target, false).unwrap();
+        fs::write(folder.path().join("a"), "x").unwrap();
+        assert!(!target.exists());
+        folder.publish(&["a".to_owned()]).unwrap();
+        assert_eq!((names(here.path()), names(&target)), (vec!["out".to_owned()], vec!["a".to_owned()]));
+        assert_eq!(fs::metadata(&target).unwrap().permissions().mode() & 0o700, 0o700);
+    }
+
+    #[test]
+    fn what_is_given_up_leaves_nothing() {
+        let here = tempfile::tempdir().unwrap();
+        drop(NewFolder::create(&here.path().join("out"), false).unwrap());
+        drop(NewFolder::create(here.path(), false).unwrap());
+        assert!(names(here.path()).is_empty());
+    }
+
+    #[test]
+    fn other_files_stay_and_are_not_disturbed_unasked() {
+        let here = tempfile::tempdir().unwrap();
+        fs::write(here.path().join("other"), "x").unwrap();
+        fs::write(here.path().join("a"), "old").unwrap();
+        let error = NewFolder::create(here.path(), false).unwrap_err();
+        assert!(error.to_string().contains("--force"), "{error}");
+        let folder = NewFolder::create(here.path(), true).unwrap();
+        fs::write(folder.path().join("a"), "new").unwrap();
+        folder.publish(&["a".to_owned()]).unwrap();
+        assert_eq!(names(here.path()), ["a", "other"]);
+        assert_eq!(fs::read_to_string(here.path().join("a")).unwrap(), "new");
+        assert!(NewFolder::create(&here.path().join("other"), true).is_err());
+        assert!(NewFolder::create(&here.path().join("no/such"), true).is_err());
+    }
+}

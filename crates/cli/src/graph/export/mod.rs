@@ -1,0 +1,202 @@
+//! `stylobate graph export`: tables of a graph.
+
+mod folder;
+mod tables;
+
+use std::{collections::HashSet, path::PathBuf, time::Instant};
+
+use anyhow::Result;
+use clap::{Args, ValueEnum};
+use futures::StreamExt;
+use stylobate_graph::Graph;
+use stylobate_storage::{Destination as Place, Durability, Overwrite as Existing, SinkOptions};
+
+use self::{
+    folder::NewFolder,
+    tables::{Table, tables},
+};
+use super::place::PlaceArgs;
+use crate::{
+    failure::usage,
+    rows::{
+        Bound, ColumnFile, ColumnFormat, Destination, Drained, Format, Overwrite, Progress, drain, grouped,
+        until_stopped,
+    },
+    table,
+};
+
+/// Rows of a row group of Parquet, at most.
+const ROW_GROUP_ROWS: usize = 1 << 20;
+/// Letters of a file's name without its extension, at most.
+const LONGEST_NAME: usize = 200;
+
+const EXAMPLES: &str = "\
+Examples:
+  A Parquet file for each type of vertices and of edges:
+    stylobate graph export social.graph.yml tables
+  As CSV, with the keys of vertices where edges would have their indexes:
+    stylobate graph export s3://lake/ldbc.graph.yml tables --format csv --keys
+  And back:
+    stylobate graph import --name social --vertices person=tables/person.csv:id \\
+      --edges person_knows_person=tables/person_knows_person.csv --output social2
+
+Files are person.parquet, person_knows_person.parquet and so on. Vertices are in the
+order of their indexes, from 0; columns of edges are src, dst and their properties.
+Nothing is under its name before all of it is written.
+
+Exit codes: 2 wrong command line, or something is there already; 1 anything else.";
+
+/// What the user asked of `stylobate graph export`.
+#[derive(Args, Clone, Debug)]
+#[command(after_help = EXAMPLES)]
+pub(super) struct ExportArgs {
+    #[command(flatten)]
+    place: PlaceArgs,
+
+    /// The folder to write into, which is made if it is missing
+    #[arg(value_name = "DIR")]
+    folder: PathBuf,
+
+    /// What the files are; json is one object in each line, arrow an Arrow IPC file
+    #[arg(long, value_name = "FORMAT", default_value = "parquet")]
+    format: TableFormat,
+
+    /// Edges name vertices by their primary keys, not by their indexes
+    #[arg(long)]
+    keys: bool,
+
+    /// With the labels of each vertex, in a column of lists: labels
+    #[arg(long)]
+    labels: bool,
+
+    /// Of Parquet: none, snappy, lz4, zstd(1 to 22), gzip(0 to 9) or brotli(0 to 11) [default: snappy]; of ORC: none,
+    /// snappy, lz4, zstd(1 to 22) or zlib(0 to 9) [default: zstd(3)]
+    #[arg(long, value_name = "CODEC")]
+    compression: Option<String>,
+
+    /// Write into a folder that is not empty, and replace files that are there
+    #[arg(long)]
+    force: bool,
+
+    /// Do not say what was written, and show no progress
+    #[arg(long, short)]
+    quiet: bool,
+}
+
+#[derive(Clone, Copy, Debug, PartialEq, Eq, ValueEnum)]
+enum TableFormat {
+    Parquet,
+    Orc,
+    Csv,
+    Json,
+    Arrow,
+}
+
+pub(super) async fn run(args: ExportArgs) -> Result<()> {
+    until_stopped(export(&args)).await
+}
+
+async fn export(args: &ExportArgs) -> Result<()> {
+    let started = Instant::now();
+    if args.compression.is_some() && !matches!(args.format, TableFormat::Parquet | TableFormat::Orc) {
+        return Err(usage("--compression is for --format parquet and orc"));
+    }
+    let graph = args.place.open().await?;
+    let tables = tables(&graph, args.keys, args.labels)?;
+    let rows = rows(&graph).await?;
+    let progress = Progress::new(Some(rows), args.quiet)?;
+    let folder = NewFolder::create(&args.folder, args.force)?;
+    let (mut names, mut taken) = (Vec::new(), HashSet::new());
+    let mut written = Drained::default();
+    for table in tables {
+        let name = args.file_name(&table.name, &mut taken);
+        let done = args.write(table, folder.path().join(&name), &progress).await?;
+        written.rows += done.rows;
+        written.bytes += done.bytes;
+        names.push(name);
+    }
+    folder.publish(&names)?;
+    progress.clear();
+    if !args.quiet {
+        let seconds = started.elapsed().as_secs_f64();
+        eprintln!(
+            "{}: {}, {} rows, {}, in {seconds:.1} s ({} rows/s)",
+            args.folder.display(),
+            table::count(names.len(), "file"),
+            grouped(written.rows),
+            table::bytes(written.bytes),
+            grouped((written.rows as f64 / seconds) as u64),
+        );
+    }
+    Ok(())
+}
+
+/// All vertices and edges.
+async fn rows(graph: &Graph) -> Result<u64> {
+    let mut rows = 0;
+    for info in &graph.info().vertices {
+        rows += graph.vertices(&info.vertex_type)?.count().await?;
+    }
+    for info in &graph.info().edges {
+        rows += graph.edges(&info.src_type, &info.edge_type, &info.dst_type)?.count().await?;
+    }
+    Ok(rows)
+}
+
+impl ExportArgs {
+    async fn write(&self, table: Table, path: PathBuf, progress: &Progress) -> Result<Drained> {
+        let Table { schema, batches, .. } = table;
+        let batches = batches.boxed();
+        let format = match self.format {
+            TableFormat::Parquet => {
+                return self.columns(ColumnFormat::Parquet, path).write(schema, batches, progress).await;
+            }
+            TableFormat::Orc => {
+                return self.columns(ColumnFormat::Orc, path).write(schema, batches, progress).await;
+            }
+            TableFormat::Csv => Format::Csv,
+            TableFormat::Json => Format::Json,
+            TableFormat::Arrow => Format::ArrowFile,
+        };
+        let destination = Destination::at(&path, Overwrite::Refuse)?;
+        drain(schema, batches, format, Bound::default(), destination, progress).await
+    }
+
+    fn columns(&self, format: ColumnFormat, path: PathBuf) -> ColumnFile<'_> {
+        ColumnFile {
+            format,
+            place: Place::File(path),
+            existing: Existing::Refuse,
+            compression: self.compression.as_deref(),
+            row_group_rows: ROW_GROUP_ROWS,
+            sinks: SinkOptions::default().with_durability(Durability::Fsync),
+        }
+    }
+
+    /// The name of a type's file. Types may be called what files cannot.
+    fn file_name(&self, name: &str, taken: &mut HashSet<String>) -> String {
+        let extension = match self.format {
+            TableFormat::Parquet => "parquet",
+            TableFormat::Orc => "orc",
+            TableFormat::Csv => "csv",
+            TableFormat::Json => "jsonl",
+            TableFormat::Arrow => "arrow",
+        };
+        let plain = |letter: char| if letter == '/' || letter.is_control() { '_' } else { letter };
+        let mut stem: String = name.chars().map(plain).collect();
+        while stem.len() > LONGEST_NAME {
+            stem.pop();
+        }
+        if stem.starts_with('.') {
+            stem.insert(0, '_');
+        }
+        let mut free = stem.clone();
+        for number in 2.. {
+            if taken.insert(free.clone()) {
+                break;
+            }
+            free = format!("{stem}-{number}");
+        }
+        format!("{free}.{extension}")
+    }
+}

@@ -1,0 +1,369 @@
+//! `stylobate graph import`: a graph made of tables.
+
+mod csv;
+mod guess;
+mod json;
+mod objects;
+mod plan;
+mod shape;
+mod source;
+mod spec;
+mod typed;
+mod yaml;
+
+use std::{num::NonZeroUsize, path::PathBuf, str::FromStr, time::Instant};
+
+use anyhow::{Context, Error, Result};
+use clap::{Args, ValueEnum};
+use stylobate_columnar::Cache;
+use stylobate_graph::{
+    AdjacencyOrder, EdgeWrite, Error as GraphError, FileType, GraphWriteOptions, GraphWriter, VertexWrite,
+    WrittenGraph,
+};
+use stylobate_server::config::available_memory;
+use stylobate_storage::{
+    ByteSize, CacheOptions, Destination as Place, Error as StorageError, Overwrite as Existing,
+};
+
+use self::{
+    plan::{EdgePlan, Plan, VertexPlan},
+    source::{Opened, Reading},
+};
+use crate::{
+    failure::usage,
+    rows::{Progress, grouped, option, until_stopped},
+    table,
+};
+
+/// Memory where nobody said how much, unless that is more than half of what the process may use.
+const MEMORY: ByteSize = ByteSize::gib(1);
+/// What is read of sources is read once: pages and decoded columns need little.
+const MOST_FOR_SOURCES: ByteSize = ByteSize::mib(256);
+
+const EXAMPLES: &str = "\
+Examples:
+  Persons with a key, and edges whose columns src and dst name persons by it:
+    stylobate graph import --name social --output social \\
+      --vertices person=people.parquet:id --edges person_knows_person=knows.csv
+  Columns of other names, fields between bars:
+    stylobate graph import --name social --output s3://lake/social --delimiter '|' \\
+      --vertices person=person_0_0.csv:id \\
+      --edges person_knows_person=person_knows_person_0_0.csv:Person1Id,Person2Id
+  As the official importer is told:
+    stylobate graph import import.yml --output movies
+
+A SOURCE is Parquet or ORC (a file, a folder or a pattern, here or at a URL), CSV
+with a header (.csv, .tsv) or JSON lines (.json, .jsonl, .ndjson). All values of a
+CSV file are looked at before it is read for good, so as to find the types of its
+columns: int64, double, bool, date, timestamp (in UTC), else string. A number with
+zeros before it or too many digits is a string.
+
+In a SPEC, paths are relative to the current folder or else to the SPEC; prefix,
+validate_level and version are not looked at.
+
+The graph appears when all of it is written; Ctrl-C leaves nothing.
+Exit codes: 2 wrong command line or SPEC, or something is there already; 1 anything
+else, such as an edge between vertices that there are not.";
+
+/// What the user asked of `stylobate graph import`.
+#[derive(Args, Clone, Debug)]
+#[command(after_help = EXAMPLES)]
+pub(super) struct ImportArgs {
+    /// A YAML file that says what is imported, as GraphAr's own importer takes it
+    #[arg(value_name = "SPEC", required_unless_present = "vertices", conflicts_with_all = ["vertices", "edges"])]
+    spec: Option<PathBuf>,
+
+    /// The name of the graph
+    #[arg(long, value_name = "NAME", required_unless_present = "spec")]
+    name: Option<String>,
+
+    /// Vertices of a type: where they are, and the column that tells them apart; may be repeated
+    #[arg(long, value_name = "TYPE=SOURCE[:KEY]")]
+    vertices: Vec<String>,
+
+    /// Edges of a type: where they are, and the columns that name their ends (by default src and dst); may be repeated.
+    /// TYPE is SOURCETYPE_EDGE_DESTINATIONTYPE, or the three with slashes between them
+    #[arg(long, value_name = "TYPE=SOURCE[:SRC,DST]")]
+    edges: Vec<String>,
+
+    /// The column with the labels of the vertices of a type, as texts or lists of texts; may be repeated
+    #[arg(long, value_name = "TYPE=COLUMN", conflicts_with = "spec")]
+    labels: Vec<String>,
+
+    /// The folder or URL of the graph
+    #[arg(long, short, value_name = "DIR|URL", required_unless_present = "spec")]
+    output: Option<String>,
+
+    /// What its files are [default: parquet]
+    #[arg(long, value_name = "FORMAT")]
+    format: Option<GraphFormat>,
+
+    /// Vertices of a chunk [default: 262144]
+    #[arg(long, value_name = "COUNT", value_parser = clap::value_parser!(u64).range(1..))]
+    vertex_chunk_size: Option<u64>,
+
+    /// Edges of a chunk [default: 4194304]
+    #[arg(long, value_name = "COUNT", value_parser = clap::value_parser!(u64).range(1..))]
+    edge_chunk_size: Option<u64>,
+
+    /// The lists that edges are kept in: ordered_by_source, ordered_by_dest, unordered_by_source, unordered_by_dest
+    /// [default: ordered_by_source,ordered_by_dest]
+    #[arg(long, value_name = "LISTS", value_delimiter = ',', value_parser = AdjacencyOrder::from_str)]
+    lists: Option<Vec<AdjacencyOrder>>,
+
+    /// Edges name vertices by index, from 0 in the order of the vertices' rows
+    #[arg(long, conflicts_with = "spec")]
+    by_index: bool,
+
+    /// What stands between the fields of CSV files: one character, or tab [default: a comma, and a tab in .tsv files]
+    #[arg(long, value_name = "CHARACTER", value_parser = delimiter, conflicts_with = "spec")]
+    delimiter: Option<u8>,
+
+    /// Memory for keys, sorting and encoding; edges that do not fit are sorted on disk, below TMPDIR [default: 1GiB, or
+    /// half of what the process may use]
+    #[arg(long, value_name = "SIZE", value_parser = ByteSize::from_str)]
+    memory: Option<ByteSize>,
+
+    /// Threads that read, sort and encode [default: one for each core]
+    #[arg(long, value_name = "COUNT")]
+    threads: Option<NonZeroUsize>,
+
+    /// Replace the graph that is there; files that are no graph's stay
+    #[arg(long, visible_alias = "force")]
+    overwrite: bool,
+
+    /// An option of the stores, such as region=eu-west-1 or endpoint=http://127.0.0.1:9000; may be repeated
+    #[arg(long, value_name = "KEY=VALUE", value_parser = option)]
+    option: Vec<(String, String)>,
+
+    /// Print what was written as JSON
+    #[arg(long)]
+    json: bool,
+
+    /// Do not say what was written, and show no progress
+    #[arg(long, short)]
+    quiet: bool,
+}
+
+#[derive(Clone, Copy, Debug, PartialEq, Eq, ValueEnum)]
+enum GraphFormat {
+    Parquet,
+    Orc,
+    Csv,
+}
+
+/// A delimiter as it is typed.
+fn delimiter(text: &str) -> Result<u8, &'static str> {
+    match text.as_bytes() {
+        _ if text == "tab" || text == r"\t" => Ok(b'\t'),
+        [b'"' | b'\n' | b'\r'] => Err("quotes and ends of lines stand for themselves"),
+        [byte] if byte.is_ascii() => Ok(*byte),
+        _ => Err("one ASCII character is needed, or the word tab"),
+    }
+}
+
+pub(super) async fn run(args: ImportArgs) -> Result<()> {
+    until_stopped(import(&args)).await
+}
+
+async fn import(args: &ImportArgs) -> Result<()> {
+    let started = Instant::now();
+    let plan = match &args.spec {
+        Some(path) => spec::plan(path)?,
+        None => typed::plan(args)?,
+    };
+    let output = args.output.as_ref().or(plan.output.as_ref());
+    let output = output.ok_or_else(|| usage("--output is missing, and the SPEC has no graphar.path"))?;
+    let place = Place::parse(output, &args.option)?;
+    let name = args.name.as_ref().or(plan.name.as_ref());
+    let name = name.ok_or_else(|| usage("--name is missing, and the SPEC has no graphar.name"))?;
+    let memory = args.memory();
+    let for_sources = ByteSize::bytes((memory.as_u64() / 4).min(MOST_FOR_SOURCES.as_u64()));
+    let cache = Cache::open(CacheOptions::new(for_sources)).await?;
+    let reading = Reading { cache: &cache, options: &args.option, threads: args.threads };
+    let sources = Sources::open(&plan, &reading).await?;
+    let progress = Progress::new(sources.rows(), args.quiet)?;
+    let done = progress.setter();
+    let rest = ByteSize::bytes(memory.as_u64() - for_sources.as_u64());
+    let options =
+        args.write_options(&plan, rest).with_progress(move |so_far| done(so_far.rows, so_far.bytes));
+    let writer = GraphWriter::create(place, name, options).await.map_err(in_words)?;
+    let written = sources.write(writer, &plan, args).await.map_err(in_words)?;
+    progress.clear();
+    Summary { written: &written, output, seconds: started.elapsed().as_secs_f64() }.print(args)
+}
+
+/// All sources, found to be there and to have the columns that are asked of them.
+struct Sources {
+    vertices: Vec<Opened>,
+    edges: Vec<Opened>,
+}
+
+impl Sources {
+    async fn open(plan: &Plan, reading: &Reading<'_>) -> Result<Self> {
+        let (mut vertices, mut edges) = (Vec::new(), Vec::new());
+        for of_type in &plan.vertices {
+            vertices.push(reading.open(&of_type.source).await?);
+        }
+        for of_type in &plan.edges {
+            edges.push(reading.open(&of_type.source).await?);
+        }
+        Ok(Self { vertices, edges })
+    }
+
+    /// All rows, where that is known.
+    fn rows(&self) -> Option<u64> {
+        self.vertices.iter().chain(&self.edges).map(Opened::rows).sum()
+    }
+
+    async fn write(
+        self,
+        mut writer: GraphWriter,
+        plan: &Plan,
+        args: &ImportArgs,
+    ) -> Result<Written, GraphError> {
+        let (mut vertices, mut edges) = (Vec::new(), Vec::new());
+        for (of_type, source) in plan.vertices.iter().zip(self.vertices) {
+            let count = writer.vertices(of_type.write(&source), source.stream()).await?;
+            vertices.push((of_type.vertex_type.clone(), count));
+        }
+        for (of_type, source) in plan.edges.iter().zip(self.edges) {
+            let count = writer.edges(of_type.write(&source, plan, args), source.stream()).await?;
+            edges.push((of_type.name(), count));
+        }
+        Ok(Written { vertices, edges, graph: writer.finish().await? })
+    }
+}
+
+impl VertexPlan {
+    fn write(&self, source: &Opened) -> VertexWrite {
+        let mut write = VertexWrite::new(&self.vertex_type, source.schema());
+        if let Some(key) = &self.key {
+            write = write.with_key(key);
+        }
+        if let Some(column) = &self.labels_column {
+            write = write.with_labels_column(column);
+        }
+        if !self.labels.is_empty() {
+            write = write.with_labels(&self.labels);
+        }
+        if let Some(size) = self.chunk_size {
+            write = write.with_chunk_size(size);
+        }
+        if let Some(file_type) = self.file_type {
+            write = write.with_file_type(file_type);
+        }
+        if self.groups.is_empty() { write } else { write.with_groups(self.groups.clone()) }
+    }
+}
+
+impl EdgePlan {
+    fn write(&self, source: &Opened, plan: &Plan, args: &ImportArgs) -> EdgeWrite {
+        let mut write = EdgeWrite::new(&self.src_type, &self.edge_type, &self.dst_type, source.schema())
+            .with_source(&self.source_column)
+            .with_destination(&self.destination_column)
+            .with_directed(self.directed);
+        if self.by_index {
+            write = write.by_index();
+        }
+        if let Some(lists) = args.lists.as_ref().or(self.lists.as_ref()).or(plan.lists.as_ref()) {
+            write = write.with_adjacencies(lists.iter().copied());
+        }
+        if let Some(size) = self.chunk_size {
+            write = write.with_chunk_size(size);
+        }
+        if let Some(file_type) = self.file_type {
+            write = write.with_file_type(file_type);
+        }
+        if self.groups.is_empty() { write } else { write.with_groups(self.groups.clone()) }
+    }
+}
+
+impl ImportArgs {
+    fn memory(&self) -> ByteSize {
+        let half = available_memory().as_u64() / 2;
+        self.memory.unwrap_or_else(|| ByteSize::bytes(MEMORY.as_u64().min(half)))
+    }
+
+    /// What the command line says comes before what the plan says.
+    fn write_options(&self, plan: &Plan, memory: ByteSize) -> GraphWriteOptions {
+        let mut options = GraphWriteOptions::default().with_memory(memory);
+        let typed = self.format.map(|format| match format {
+            GraphFormat::Parquet => FileType::Parquet,
+            GraphFormat::Orc => FileType::Orc,
+            GraphFormat::Csv => FileType::Csv,
+        });
+        if let Some(file_type) = typed.or(plan.file_type) {
+            options = options.with_file_type(file_type);
+        }
+        if let Some(size) = self.vertex_chunk_size.or(plan.vertex_chunk_size) {
+            options = options.with_vertex_chunk_size(size);
+        }
+        if let Some(size) = self.edge_chunk_size.or(plan.edge_chunk_size) {
+            options = options.with_edge_chunk_size(size);
+        }
+        if let Some(threads) = self.threads {
+            options = options.with_threads(threads.get());
+        }
+        if self.overwrite { options.with_overwrite(Existing::Replace) } else { options }
+    }
+}
+
+/// What to type instead, where that can be said.
+fn in_words(error: GraphError) -> Error {
+    match error {
+        GraphError::Storage(StorageError::Exists { path }) => usage(format!(
+            "{path} exists already: give another place, or --overwrite to replace a graph there"
+        )),
+        error => error.into(),
+    }
+}
+
+/// The graph, and how much there is of each type.
+struct Written {
+    vertices: Vec<(String, u64)>,
+    edges: Vec<(String, u64)>,
+    graph: WrittenGraph,
+}
+
+/// What is told at the end.
+struct Summary<'a> {
+    written: &'a Written,
+    output: &'a str,
+    seconds: f64,
+}
+
+impl Summary<'_> {
+    fn print(&self, args: &ImportArgs) -> Result<()> {
+        let Written { vertices, edges, graph } = self.written;
+        let rate = (graph.vertices + graph.edges) as f64 / self.seconds.max(1e-9);
+        let output = stylobate_storage::without_credentials(self.output);
+        if args.json {
+            let counts = |counts: &[(String, u64)]| -> serde_json::Map<_, _> {
+                counts.iter().map(|(name, count)| (name.clone(), (*count).into())).collect()
+            };
+            let answer = serde_json::json!({
+                "name": graph.info.name,
+                "graph": format!("{}/{}", output.trim_end_matches('/'), graph.file),
+                "vertices": counts(vertices),
+                "edges": counts(edges),
+                "files": graph.files,
+                "bytes": graph.bytes,
+                "seconds": self.seconds,
+                "rows_per_second": rate,
+            });
+            println!("{}", serde_json::to_string_pretty(&answer).context("printing")?);
+        } else if !args.quiet {
+            eprintln!(
+                "{output}: {} vertices, {} edges, {} files, {}, in {:.1} s ({} rows/s)",
+                grouped(graph.vertices),
+                grouped(graph.edges),
+                grouped(graph.files),
+                table::bytes(graph.bytes),
+                self.seconds,
+                grouped(rate as u64),
+            );
+        }
+        Ok(())
+    }
+}

@@ -1,0 +1,171 @@
+//! What a SPEC holds, key by key. Scalars are text here: a property may be called `1.10` or `yes`.
+
+use std::fmt;
+
+use anyhow::Result;
+use serde::{
+    Deserialize, Deserializer,
+    de::{IgnoredAny, MapAccess, Visitor},
+};
+use serde_saphyr::{DefaultMessageFormatter, MessageFormatter};
+
+use crate::failure::usage;
+
+/// The whole file.
+#[derive(Clone, Debug, Deserialize)]
+#[serde(deny_unknown_fields)]
+pub(super) struct SpecYaml {
+    pub(super) graphar: GraphYaml,
+    pub(super) import_schema: SchemaYaml,
+}
+
+/// What holds of the whole graph.
+#[derive(Clone, Debug, Deserialize)]
+#[serde(deny_unknown_fields)]
+pub(super) struct GraphYaml {
+    pub(super) path: Option<String>,
+    pub(super) name: Option<String>,
+    pub(super) vertex_chunk_size: Option<String>,
+    pub(super) edge_chunk_size: Option<String>,
+    pub(super) file_type: Option<String>,
+    pub(super) adj_list_type: Option<String>,
+    #[serde(rename = "validate_level")]
+    pub(super) _validate_level: Option<IgnoredAny>,
+    #[serde(rename = "version")]
+    pub(super) _version: Option<IgnoredAny>,
+    #[serde(rename = "source_file_type")]
+    pub(super) _source_file_type: Option<IgnoredAny>,
+}
+
+/// The types.
+#[derive(Clone, Debug, Deserialize)]
+#[serde(deny_unknown_fields)]
+pub(super) struct SchemaYaml {
+    pub(super) vertices: Vec<VertexYaml>,
+    #[serde(default)]
+    pub(super) edges: Vec<EdgeYaml>,
+}
+
+/// One entry of `vertices`.
+#[derive(Clone, Debug, Deserialize)]
+#[serde(deny_unknown_fields)]
+pub(super) struct VertexYaml {
+    #[serde(rename = "type")]
+    pub(super) vertex_type: String,
+    #[serde(default)]
+    pub(super) labels: Vec<String>,
+    pub(super) chunk_size: Option<String>,
+    #[serde(rename = "validate_level")]
+    pub(super) _validate_level: Option<IgnoredAny>,
+    #[serde(rename = "prefix")]
+    pub(super) _prefix: Option<IgnoredAny>,
+    #[serde(default)]
+    pub(super) property_groups: Vec<GroupYaml>,
+    pub(super) sources: Vec<SourceYaml>,
+}
+
+/// One entry of `edges`.
+#[derive(Clone, Debug, Deserialize)]
+#[serde(deny_unknown_fields)]
+pub(super) struct EdgeYaml {
+    pub(super) edge_type: String,
+    pub(super) src_type: String,
+    pub(super) src_prop: Option<String>,
+    pub(super) dst_type: String,
+    pub(super) dst_prop: Option<String>,
+    /// Edges have none.
+    #[serde(rename = "labels")]
+    pub(super) _labels: Option<IgnoredAny>,
+    pub(super) directed: Option<String>,
+    pub(super) chunk_size: Option<String>,
+    #[serde(rename = "validate_level")]
+    pub(super) _validate_level: Option<IgnoredAny>,
+    #[serde(rename = "prefix")]
+    pub(super) _prefix: Option<IgnoredAny>,
+    #[serde(default)]
+    pub(super) adj_lists: Vec<ListYaml>,
+    #[serde(default)]
+    pub(super) property_groups: Vec<GroupYaml>,
+    pub(super) sources: Vec<SourceYaml>,
+}
+
+/// One entry of `adj_lists`.
+#[derive(Clone, Debug, Deserialize)]
+#[serde(deny_unknown_fields)]
+pub(super) struct ListYaml {
+    pub(super) ordered: Option<String>,
+    pub(super) aligned_by: Option<String>,
+    pub(super) file_type: Option<String>,
+    #[serde(rename = "prefix")]
+    pub(super) _prefix: Option<IgnoredAny>,
+}
+
+/// One entry of `property_groups`.
+#[derive(Clone, Debug, Deserialize)]
+#[serde(deny_unknown_fields)]
+pub(super) struct GroupYaml {
+    pub(super) file_type: Option<String>,
+    #[serde(rename = "prefix")]
+    pub(super) _prefix: Option<IgnoredAny>,
+    pub(super) properties: Vec<PropertyYaml>,
+}
+
+/// One entry of `properties`.
+#[derive(Clone, Debug, Deserialize)]
+#[serde(deny_unknown_fields)]
+pub(super) struct PropertyYaml {
+    pub(super) name: String,
+    pub(super) data_type: String,
+    pub(super) is_primary: Option<String>,
+    #[serde(alias = "is_nullable")]
+    pub(super) nullable: Option<String>,
+}
+
+/// One entry of `sources`.
+#[derive(Clone, Debug, Deserialize)]
+#[serde(deny_unknown_fields)]
+pub(super) struct SourceYaml {
+    pub(super) file_type: Option<String>,
+    pub(super) path: Option<String>,
+    pub(super) delimiter: Option<String>,
+    #[serde(default)]
+    pub(super) columns: Pairs,
+}
+
+/// Keys and their values in the order in which they stand.
+#[derive(Clone, Debug, Default, PartialEq, Eq)]
+pub(super) struct Pairs(pub(super) Vec<(String, String)>);
+
+impl<'de> Deserialize<'de> for Pairs {
+    fn deserialize<D: Deserializer<'de>>(deserializer: D) -> Result<Self, D::Error> {
+        struct InOrder;
+        impl<'de> Visitor<'de> for InOrder {
+            type Value = Pairs;
+
+            fn expecting(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+                f.write_str("columns and the properties that they become")
+            }
+
+            fn visit_map<A: MapAccess<'de>>(self, mut map: A) -> Result<Pairs, A::Error> {
+                let mut pairs = Vec::new();
+                while let Some(pair) = map.next_entry()? {
+                    pairs.push(pair);
+                }
+                Ok(Pairs(pairs))
+            }
+        }
+        deserializer.deserialize_map(InOrder)
+    }
+}
+
+/// What the text of a file holds. Errors name the line and column.
+pub(super) fn read(file: &str, text: &str) -> Result<SpecYaml> {
+    let options = serde_saphyr::options! { with_snippet: false };
+    serde_saphyr::from_str_with_options(text, options).map_err(|error| {
+        let (line, column) = error.location().map_or((1, 1), |place| (place.line(), place.column()));
+        usage(format!(
+            "{file}: line {line}, column {column}: {}",
+            DefaultMessageFormatter.format_message(&error)
+        ))
+    })
+}

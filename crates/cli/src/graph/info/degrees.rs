@@ -1,0 +1,167 @@
+//! How edges are spread over vertices: what is told of their degrees, which come from offsets alone.
+
+use std::collections::BTreeMap;
+
+use anyhow::Result;
+use futures::{StreamExt, TryStreamExt};
+use serde::Serialize;
+use stylobate_graph::{AdjacencyOrder, Direction, Edges};
+
+use crate::rows::Progress;
+
+/// Vertices that are asked about at a time, and such questions that are under way.
+const AT_ONCE: u64 = 1 << 18;
+const UNDER_WAY: usize = 4;
+
+/// The degrees of all vertices on one side of the edges of a type.
+#[derive(Clone, Debug, PartialEq, Serialize)]
+pub(super) struct Degrees {
+    /// `out`: edges that leave a vertex; `in`: those that enter it.
+    pub(super) direction: &'static str,
+    pub(super) vertices: u64,
+    pub(super) min: u64,
+    pub(super) median: u64,
+    pub(super) mean: f64,
+    pub(super) p99: u64,
+    pub(super) max: u64,
+    pub(super) without_edges: u64,
+    /// By powers of two; those that no vertex is in are left out.
+    pub(super) histogram: Vec<Bucket>,
+}
+
+/// Vertices with a degree from one number to another.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize)]
+pub(super) struct Bucket {
+    pub(super) from: u64,
+    pub(super) to: u64,
+    pub(super) vertices: u64,
+}
+
+/// The directions that an ordered list tells degrees of.
+pub(super) fn directions(edges: &Edges) -> Vec<Direction> {
+    let has = |order| edges.info().adjacency(order).is_some();
+    let mut directions = Vec::new();
+    if has(AdjacencyOrder::OrderedBySource) {
+        directions.push(Direction::Out);
+    }
+    if has(AdjacencyOrder::OrderedByDest) {
+        directions.push(Direction::In);
+    }
+    directions
+}
+
+/// How many vertices the list is about that tells degrees in a direction.
+pub(super) async fn vertices(edges: &Edges, direction: Direction) -> Result<u64> {
+    let order = match direction {
+        Direction::Out => AdjacencyOrder::OrderedBySource,
+        Direction::In => AdjacencyOrder::OrderedByDest,
+    };
+    Ok(edges.clone().by(order)?.vertex_count().await?)
+}
+
+impl Degrees {
+    /// Of all vertices. No edge is read. What is kept is how many vertices have each degree: few numbers, since many
+    /// different degrees take many more edges.
+    pub(super) async fn count(edges: &Edges, direction: Direction, progress: &Progress) -> Result<Self> {
+        let vertices = vertices(edges, direction).await?;
+        let starts = (0..vertices.div_ceil(AT_ONCE)).map(|batch| batch * AT_ONCE);
+        let batches = starts.map(|start| async move {
+            let indexes: Vec<i64> =
+                (start..vertices.min(start + AT_ONCE)).map(|index| index as i64).collect();
+            edges.degrees(&indexes, direction).await
+        });
+        let mut batches = futures::stream::iter(batches).buffered(UNDER_WAY);
+        let mut counts: BTreeMap<u64, u64> = BTreeMap::new();
+        while let Some(degrees) = batches.try_next().await? {
+            for degree in degrees.values() {
+                *counts.entry(u64::try_from(*degree).unwrap_or_default()).or_default() += 1;
+            }
+            progress.add_rows(degrees.values().len());
+        }
+        Ok(Self::of(direction, &counts))
+    }
+
+    fn of(direction: Direction, counts: &BTreeMap<u64, u64>) -> Self {
+        let vertices: u64 = counts.values().sum();
+        let edges: u128 = counts.iter().map(|(degree, count)| u128::from(*degree) * u128::from(*count)).sum();
+        let mut histogram: Vec<Bucket> = Vec::new();
+        for (degree, count) in counts {
+            let Bucket { from, to, .. } = Bucket::of(*degree);
+            match histogram.last_mut().filter(|last| last.from == from) {
+                Some(last) => last.vertices += count,
+                None => histogram.push(Bucket { from, to, vertices: *count }),
+            }
+        }
+        Self {
+            direction: match direction {
+                Direction::Out => "out",
+                Direction::In => "in",
+            },
+            vertices,
+            min: counts.keys().next().copied().unwrap_or_default(),
+            median: quantile(counts, vertices, 50),
+            mean: edges as f64 / (vertices as f64).max(1.0),
+            p99: quantile(counts, vertices, 99),
+            max: counts.keys().next_back().copied().unwrap_or_default(),
+            without_edges: counts.get(&0).copied().unwrap_or_default(),
+            histogram,
+        }
+    }
+}
+
+impl Bucket {
+    /// The one that a degree is in: 0, 1, 2 to 3, 4 to 7 and so on.
+    fn of(degree: u64) -> Self {
+        let from = degree.checked_ilog2().map_or(0, |power| 1 << power);
+        Self { from, to: from + from.saturating_sub(1), vertices: 0 }
+    }
+}
+
+/// The least degree that so many percent of the vertices do not exceed.
+fn quantile(counts: &BTreeMap<u64, u64>, vertices: u64, percent: u64) -> u64 {
+    let rank = (u128::from(vertices) * u128::from(percent)).div_ceil(100);
+    let mut passed = 0_u128;
+    for (degree, count) in counts {
+        passed += u128::from(*count);
+        if passed >= rank {
+            return *degree;
+        }
+    }
+    0
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn of(degrees: &[u64]) -> Degrees {
+        let mut counts = BTreeMap::new();
+        for degree in degrees {
+            *counts.entry(*degree).or_default() += 1;
+        }
+        Degrees::of(Direction::Out, &counts)
+    }
+
+    #[test]
+    fn quantiles_are_degrees_that_vertices_have() {
+        let degrees = of(&[0, 0, 3, 1, 100]);
+        assert_eq!((degrees.min, degrees.median, degrees.p99, degrees.max), (0, 1, 100, 100));
+        assert_eq!((degrees.vertices, degrees.without_edges, degrees.mean), (5, 2, 20.8));
+        let hundred: Vec<u64> = (1..=100).collect();
+        assert_eq!((of(&hundred).median, of(&hundred).p99), (50, 99));
+        let none = of(&[]);
+        assert_eq!((none.vertices, none.median, none.mean, none.histogram.len()), (0, 0, 0.0, 0));
+    }
+
+    #[test]
+    fn a_histogram_goes_by_powers_of_two() {
+        let buckets: Vec<_> = of(&[0, 1, 2, 3, 4, 7, 8, 1 << 40])
+            .histogram
+            .iter()
+            .map(|bucket| (bucket.from, bucket.to, bucket.vertices))
+            .collect();
+        let last = (1 << 40, (1 << 41) - 1, 1);
+        assert_eq!(buckets, [(0, 0, 1), (1, 1, 1), (2, 3, 2), (4, 7, 2), (8, 15, 1), last]);
+        assert_eq!(Bucket::of(u64::MAX).to, u64::MAX);
+    }
+}

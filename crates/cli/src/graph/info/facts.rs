@@ -1,0 +1,115 @@
+//! All that is known of a graph without reading its vertices and edges.
+
+use anyhow::Result;
+use serde::Serialize;
+use stylobate_graph::{Direction, EdgeInfo, Edges, Graph, VertexInfo};
+
+use super::degrees::{self, Degrees};
+use crate::rows::Progress;
+
+/// Vertices and edges whose degrees are counted unasked: it takes a moment.
+const FEW: u64 = 5_000_000;
+
+/// A graph, for people and for programs.
+#[derive(Clone, Debug, Serialize)]
+pub(super) struct Facts {
+    pub(super) name: String,
+    pub(super) file: String,
+    pub(super) prefix: String,
+    pub(super) labels: Vec<String>,
+    pub(super) extra_info: Vec<(String, String)>,
+    pub(super) vertices: Vec<VertexFacts>,
+    pub(super) edges: Vec<EdgeFacts>,
+}
+
+/// Vertices of a type.
+#[derive(Clone, Debug, Serialize)]
+pub(super) struct VertexFacts {
+    #[serde(flatten)]
+    pub(super) info: VertexInfo,
+    pub(super) count: u64,
+    pub(super) chunks: u64,
+}
+
+/// Edges of a type.
+#[derive(Clone, Debug, Serialize)]
+pub(super) struct EdgeFacts {
+    #[serde(flatten)]
+    pub(super) info: EdgeInfo,
+    pub(super) count: u64,
+    /// For each list, in the order of the description, how many parts it has.
+    pub(super) parts: Vec<u64>,
+    /// `None` where they were not counted.
+    pub(super) degrees: Option<Vec<Degrees>>,
+}
+
+impl Facts {
+    /// Reads counts.
+    pub(super) async fn gather(graph: &Graph, file: String) -> Result<Self> {
+        let info = graph.info();
+        let mut vertices = Vec::with_capacity(info.vertices.len());
+        for info in &info.vertices {
+            let count = graph.vertices(&info.vertex_type)?.count().await?;
+            vertices.push(VertexFacts { info: info.clone(), count, chunks: info.chunks(count) });
+        }
+        let mut edges = Vec::with_capacity(info.edges.len());
+        for info in &info.edges {
+            let of_type = edges_of(graph, info)?;
+            let mut parts = Vec::with_capacity(info.adjacencies.len());
+            for list in &info.adjacencies {
+                parts.push(of_type.clone().by(list.order)?.parts().await?);
+            }
+            let count = of_type.count().await?;
+            edges.push(EdgeFacts { info: info.clone(), count, parts, degrees: None });
+        }
+        Ok(Self {
+            name: info.name.clone(),
+            file,
+            prefix: info.prefix.clone(),
+            labels: info.labels.clone(),
+            extra_info: info.extra.clone(),
+            vertices,
+            edges,
+        })
+    }
+
+    pub(super) fn vertex_count(&self) -> u64 {
+        self.vertices.iter().map(|vertices| vertices.count).sum()
+    }
+
+    pub(super) fn edge_count(&self) -> u64 {
+        self.edges.iter().map(|edges| edges.count).sum()
+    }
+
+    /// Whether degrees are counted unasked.
+    pub(super) fn is_small(&self) -> bool {
+        self.vertex_count() <= FEW && self.edge_count() <= FEW
+    }
+
+    /// Counts the edges of each vertex, by all lists that tell.
+    pub(super) async fn count_degrees(&mut self, graph: &Graph) -> Result<()> {
+        let mut questions: Vec<(Edges, Vec<Direction>)> = Vec::with_capacity(self.edges.len());
+        let mut vertices = 0;
+        for edges in &self.edges {
+            let of_type = edges_of(graph, &edges.info)?;
+            let directions = degrees::directions(&of_type);
+            for direction in &directions {
+                vertices += degrees::vertices(&of_type, *direction).await?;
+            }
+            questions.push((of_type, directions));
+        }
+        let progress = Progress::of("vertices", Some(vertices), false)?;
+        for (edges, (of_type, directions)) in self.edges.iter_mut().zip(questions) {
+            let mut counted = Vec::with_capacity(directions.len());
+            for direction in directions {
+                counted.push(Degrees::count(&of_type, direction, &progress).await?);
+            }
+            edges.degrees = Some(counted);
+        }
+        Ok(())
+    }
+}
+
+fn edges_of(graph: &Graph, info: &EdgeInfo) -> Result<Edges> {
+    Ok(graph.edges(&info.src_type, &info.edge_type, &info.dst_type)?)
+}

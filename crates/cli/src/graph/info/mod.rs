@@ -1,0 +1,81 @@
+//! `stylobate graph info`: what is in a graph, as a picture and for programs.
+
+mod degrees;
+mod facts;
+mod picture;
+
+use std::io::Write;
+
+use anyhow::Result;
+use clap::{Args, ValueEnum};
+
+use self::facts::Facts;
+use super::place::PlaceArgs;
+use crate::{failure::is_closed_pipe, rows::until_stopped};
+
+const EXAMPLES: &str = "\
+Examples:
+  A picture of a graph, and how edges are spread over vertices:
+    stylobate graph info social/social.graph.yml
+  In a bucket, with degrees however large it is:
+    stylobate graph info s3://lake/ldbc/ldbc.graph.yml --degrees --option region=eu-west-1
+  Edges by type, for a program:
+    stylobate graph info social --json | jq '.edges[] | {edge_type, count}'
+
+Degrees come from the offsets of ordered lists: no edges are read. Without --degrees
+they are shown of a graph with at most 5 million edges, and as many vertices.
+
+Exit codes: 2 wrong command line; 1 anything else, such as a file that is missing.";
+
+/// What the user asked of `stylobate graph info`.
+#[derive(Args, Clone, Debug)]
+#[command(after_help = EXAMPLES)]
+pub(super) struct InfoArgs {
+    #[command(flatten)]
+    place: PlaceArgs,
+
+    /// Count the edges of each vertex: auto (of graphs that are not large), always or never
+    #[arg(long, value_name = "WHEN", num_args = 0..=1, require_equals = true, default_value = "auto",
+          default_missing_value = "always", hide_possible_values = true)]
+    degrees: When,
+
+    /// Print all that is known as JSON
+    #[arg(long)]
+    json: bool,
+}
+
+/// Whether degrees are counted.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, ValueEnum)]
+enum When {
+    Auto,
+    Always,
+    Never,
+}
+
+pub(super) async fn run(args: InfoArgs) -> Result<()> {
+    match until_stopped(info(&args)).await {
+        Err(error) if is_closed_pipe(&error) => Ok(()),
+        done => done,
+    }
+}
+
+async fn info(args: &InfoArgs) -> Result<()> {
+    let graph = args.place.open().await?;
+    let mut facts = Facts::gather(&graph, args.place.file()?).await?;
+    let is_wanted = match args.degrees {
+        When::Auto => facts.is_small(),
+        When::Always => true,
+        When::Never => false,
+    };
+    if is_wanted {
+        facts.count_degrees(&graph).await?;
+    }
+    let mut out = std::io::stdout().lock();
+    if args.json {
+        serde_json::to_writer_pretty(&mut out, &facts)?;
+        writeln!(out)?;
+    } else {
+        write!(out, "{}", picture::text(&facts))?;
+    }
+    Ok(out.flush()?)
+}

@@ -1,0 +1,246 @@
+//! A graph, as people read it: a box for each type of vertices, an arrow for each type of edges.
+
+use console::{measure_text_width, truncate_str};
+use stylobate_graph::{Cardinality, EdgeInfo, Property};
+
+use super::{
+    degrees::Degrees,
+    facts::{EdgeFacts, Facts, VertexFacts},
+};
+use crate::{
+    rows::{grouped, printable},
+    table::{self, Side},
+};
+
+/// Letters of a line, at least and at most.
+const NARROWEST: usize = 56;
+const WIDEST: usize = 80;
+/// Letters of the longest bar.
+const BAR: usize = 16;
+
+/// The whole picture.
+pub(super) fn text(facts: &Facts) -> String {
+    let boxes: Vec<Sections> = facts.vertices.iter().map(sections).collect();
+    let arrows: Vec<(String, String, Vec<String>)> = facts.edges.iter().map(arrow).collect();
+    let widths = boxes.iter().flat_map(Sections::widths);
+    let of_arrows = arrows.iter().flat_map(|(name, count, lines)| {
+        let head = width(name) + 2 + width(count);
+        lines.iter().map(|line| width(line)).chain([head])
+    });
+    let room = widths.chain(of_arrows).max().unwrap_or(0).clamp(NARROWEST, WIDEST);
+    let mut blocks = vec![head(facts)];
+    blocks.extend(boxes.iter().map(|sections| sections.boxed(room)));
+    for ((name, count, lines), facts) in arrows.iter().zip(&facts.edges) {
+        let mut block = apart(name, count, room) + "\n";
+        for line in lines {
+            block += &cut(line, room);
+            block.push('\n');
+        }
+        if let Some(degrees) = facts.degrees.as_ref().filter(|degrees| !degrees.is_empty()) {
+            block += &format!("\n{}", spread(degrees));
+        }
+        blocks.push(block);
+    }
+    if facts.edges.iter().any(|edges| edges.degrees.is_none()) {
+        blocks.push("degrees were not counted: --degrees does\n".to_owned());
+    }
+    blocks.join("\n")
+}
+
+fn head(facts: &Facts) -> String {
+    let mut lines = vec![
+        vec!["file".to_owned(), printable(&facts.file)],
+        vec!["vertices".to_owned(), of_types(facts.vertex_count(), facts.vertices.len())],
+        vec!["edges".to_owned(), of_types(facts.edge_count(), facts.edges.len())],
+    ];
+    if !facts.prefix.is_empty() {
+        lines.push(vec!["prefix".to_owned(), printable(&facts.prefix)]);
+    }
+    if !facts.labels.is_empty() {
+        lines.push(vec!["labels".to_owned(), printable(&facts.labels.join(", "))]);
+    }
+    for (key, value) in &facts.extra_info {
+        lines.push(vec![printable(key), printable(value)]);
+    }
+    let lines = table::align_by(&lines, &[Side::Left, Side::Left]);
+    let lines: String = lines.lines().map(|line| format!("  {line}\n")).collect();
+    format!("{}\n{lines}", printable(&facts.name))
+}
+
+fn of_types(count: u64, types: usize) -> String {
+    match types {
+        0 => "none".to_owned(),
+        types => format!("{} of {}", grouped(count), table::count(types, "type")),
+    }
+}
+
+/// What is in a box: a title on either side of its upper edge, and lines with a title above some.
+struct Sections {
+    name: String,
+    count: String,
+    lines: Vec<(Option<String>, Vec<String>)>,
+}
+
+fn sections(facts: &VertexFacts) -> Sections {
+    let info = &facts.info;
+    let mut about =
+        vec![format!("{} of {}", table::count(facts.chunks as usize, "chunk"), grouped(info.chunk_size))];
+    if !info.labels.is_empty() {
+        about.push(format!("labels {}", printable(&info.labels.join(", "))));
+    }
+    let mut lines = vec![(None, about)];
+    let all = info.groups.iter().flat_map(|group| &group.properties);
+    let described = table::align_by(&all.map(describe).collect::<Vec<_>>(), &[Side::Left; 3]);
+    let mut described = described.lines().map(str::to_owned);
+    for group in &info.groups {
+        let title = format!("{} in {}", group.file_type, printable(&group.prefix));
+        lines.push((Some(title), described.by_ref().take(group.properties.len()).collect()));
+    }
+    Sections { name: printable(&info.vertex_type), count: counted(facts.count, "vertex", "vertices"), lines }
+}
+
+impl Sections {
+    /// Letters that lines take with their frame.
+    fn widths(&self) -> impl Iterator<Item = usize> {
+        let titles =
+            self.lines.iter().filter_map(|(title, _)| title.as_deref()).map(|title| width(title) + 8);
+        let lines = self.lines.iter().flat_map(|(_, lines)| lines).map(|line| width(line) + 4);
+        titles.chain(lines).chain([width(&self.name) + width(&self.count) + 12])
+    }
+
+    fn boxed(&self, room: usize) -> String {
+        let edge = |left: &str, title: &str, end: &str, right: &str| {
+            let title = cut(title, room.saturating_sub(width(end) + 10));
+            let title = if title.is_empty() { String::new() } else { format!("─ {title} ") };
+            let end = if end.is_empty() { String::new() } else { format!(" {end} ─") };
+            let rule = "─".repeat(room.saturating_sub(2 + width(&title) + width(&end)));
+            format!("{left}{title}{rule}{end}{right}\n")
+        };
+        let mut text = edge("╭", &self.name, &self.count, "╮");
+        for (title, lines) in &self.lines {
+            if let Some(title) = title {
+                text += &edge("├", title, "", "┤");
+            }
+            for line in lines {
+                let line = cut(line, room.saturating_sub(4));
+                let space = " ".repeat(room.saturating_sub(4 + width(&line)));
+                text += &format!("│ {line}{space} │\n");
+            }
+        }
+        text + &edge("╰", "", "", "╯")
+    }
+}
+
+/// The name of a type of edges as an arrow, their count, and what is told below.
+fn arrow(facts: &EdgeFacts) -> (String, String, Vec<String>) {
+    let info = &facts.info;
+    let mut lines: Vec<Vec<String>> = Vec::new();
+    for (list, parts) in info.adjacencies.iter().zip(&facts.parts) {
+        let title = if lines.is_empty() { "lists" } else { "" };
+        let part =
+            format!("{} of {}", table::count(*parts as usize, "part"), grouped(info.part_size(list.order)));
+        lines.push(vec![title.to_owned(), list.order.to_string(), list.file_type.to_string(), part]);
+    }
+    let lists = lines.len();
+    for group in &info.groups {
+        for property in &group.properties {
+            let title = if lines.len() == lists { "properties" } else { "" };
+            let mut described = vec![title.to_owned()];
+            described.extend(describe(property));
+            described.insert(2, group.file_type.to_string());
+            lines.push(described);
+        }
+    }
+    let aligned = table::align_by(&lines, &[Side::Left; 5]);
+    let mut aligned: Vec<String> = aligned.lines().map(|line| format!("  {line}")).collect();
+    aligned.insert(0, format!("  chunks of {} edges", grouped(info.chunk_size)));
+    (name_of(info), counted(facts.count, "edge", "edges"), aligned)
+}
+
+/// `(person) -[knows]-> (person)`, without a head where there and back are the same.
+pub(super) fn name_of(info: &EdgeInfo) -> String {
+    let head = if info.directed { "->" } else { "-" };
+    let [source, edge, destination] =
+        [&info.src_type, &info.edge_type, &info.dst_type].map(|name| printable(name));
+    format!("({source}) -[{edge}]{head} ({destination})")
+}
+
+/// Name, type, and what else there is to say of it.
+fn describe(property: &Property) -> Vec<String> {
+    let mut words = Vec::new();
+    if property.is_primary {
+        words.push("key");
+    } else if !property.is_nullable {
+        words.push("not null");
+    }
+    match property.cardinality {
+        Cardinality::Single => {}
+        Cardinality::List => words.push("several"),
+        Cardinality::Set => words.push("several, each once"),
+    }
+    vec![printable(&property.name), property.property_type.to_string(), words.join(", ")]
+}
+
+/// Degrees in numbers, and as bars.
+fn spread(degrees: &[Degrees]) -> String {
+    let head = ["", "min", "median", "mean", "p99", "max", "without edges"];
+    let mut rows = vec![head.map(str::to_owned).to_vec()];
+    for of in degrees {
+        let none = table::percent(of.without_edges as f64 / (of.vertices as f64).max(1.0));
+        rows.push(vec![
+            of.direction.to_owned(),
+            grouped(of.min),
+            grouped(of.median),
+            format!("{:.2}", of.mean),
+            grouped(of.p99),
+            grouped(of.max),
+            format!("{} ({none})", grouped(of.without_edges)),
+        ]);
+    }
+    let numbers = table::align_by(&rows, &[[Side::Left; 1].as_slice(), &[Side::Right; 6]].concat());
+    let lines = numbers.lines().map(str::to_owned).chain([String::new()]).chain(bars(degrees));
+    lines.map(|line| format!("  {line}").trim_end().to_owned() + "\n").collect()
+}
+
+fn bars(degrees: &[Degrees]) -> Vec<String> {
+    let mut buckets: Vec<(u64, u64)> =
+        degrees.iter().flat_map(|of| &of.histogram).map(|bucket| (bucket.from, bucket.to)).collect();
+    buckets.sort_unstable();
+    buckets.dedup();
+    let mut rows = vec![vec!["degree".to_owned()]];
+    if let Some(head) = rows.first_mut() {
+        head.extend(degrees.iter().flat_map(|of| [of.direction.to_owned(), String::new()]));
+    }
+    for (from, to) in buckets {
+        let mut row =
+            vec![if from == to { grouped(from) } else { format!("{} to {}", grouped(from), grouped(to)) }];
+        for of in degrees {
+            let most = of.histogram.iter().map(|bucket| bucket.vertices).max().unwrap_or_default();
+            let found = of.histogram.iter().find(|bucket| bucket.from == from);
+            let vertices = found.map_or(0, |bucket| bucket.vertices);
+            row.extend([grouped(vertices), table::bar(vertices, most, BAR)]);
+        }
+        rows.push(row);
+    }
+    let sides = [Side::Right, Side::Right, Side::Left, Side::Right, Side::Left];
+    table::align_by(&rows, &sides).lines().map(str::to_owned).collect()
+}
+
+fn counted(count: u64, one: &str, several: &str) -> String {
+    format!("{} {}", grouped(count), if count == 1 { one } else { several })
+}
+
+/// Two texts at both ends of a line.
+fn apart(left: &str, right: &str, room: usize) -> String {
+    let left = cut(left, room.saturating_sub(width(right) + 2));
+    let space = " ".repeat(room.saturating_sub(width(&left) + width(right)));
+    format!("{left}{space}{right}")
+}
+
+fn width(text: &str) -> usize {
+    measure_text_width(text)
+}
+
+fn cut(text: &str, longest: usize) -> String {
+    truncate_str(text, longest, "…").into_owned()
+}

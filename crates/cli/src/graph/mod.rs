@@ -1,0 +1,45 @@
+//! `stylobate graph`: graphs in the GraphAr format.
+
+mod export;
+mod gather;
+mod import;
+mod info;
+mod keys;
+mod neighbors;
+mod place;
+
+use anyhow::Result;
+use clap::{Args, Subcommand};
+
+/// What the user asked of `stylobate graph`.
+#[derive(Args, Clone, Debug)]
+pub(crate) struct GraphArgs {
+    #[command(subcommand)]
+    what: What,
+}
+
+#[derive(Subcommand, Clone, Debug)]
+enum What {
+    /// A picture of a graph: its types, their properties and files, and how edges are spread over vertices
+    Info(info::InfoArgs),
+    /// The neighbours of some vertices, with properties of the edges and of the neighbours
+    Neighbors(neighbors::NeighborsArgs),
+    /// Makes a graph of tables: Parquet, ORC, CSV or JSON
+    Import(Box<import::ImportArgs>),
+    /// Makes tables of a graph: a file for each type of vertices and of edges
+    Export(export::ExportArgs),
+}
+
+/// Does what was asked, until told to stop.
+///
+/// # Errors
+///
+/// If the command line is wrong, or data or storage is; then nothing new is left.
+pub(crate) async fn run(args: GraphArgs) -> Result<()> {
+    match args.what {
+        What::Info(args) => info::run(args).await,
+        What::Neighbors(args) => neighbors::run(args).await,
+        What::Import(args) => import::run(*args).await,
+        What::Export(args) => export::run(args).await,
+    }
+}

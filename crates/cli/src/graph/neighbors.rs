@@ -1,0 +1,273 @@
+//! `stylobate graph neighbors`: the neighbours of some vertices.
+
+use std::{collections::HashSet, iter, ops::Range, sync::Arc};
+
+use anyhow::Result;
+use arrow::{
+    array::{ArrayRef, AsArray, Int64Array, RecordBatch},
+    compute::take,
+    datatypes::{Field, FieldRef, Int64Type, Schema, SchemaRef},
+};
+use clap::{Args, ValueEnum};
+use futures::{StreamExt, stream};
+use stylobate_graph::{Direction, Edges, Graph, Vertices};
+
+use super::{
+    gather::{free_name, properties_of},
+    keys::{self, Found},
+    place::PlaceArgs,
+};
+use crate::{
+    failure::{is_closed_pipe, usage},
+    rows::{Bound, Format, OutputArgs, Progress, drain, until_stopped},
+};
+
+/// Rows of a table where nobody said how many.
+const TABLE_ROWS: u64 = 100;
+/// Edges that are gathered at a time, or as many as one vertex has.
+const AT_ONCE: u64 = 1 << 18;
+
+const EXAMPLES: &str = "\
+Examples:
+  Whom vertex 5 knows, with all properties of the edges:
+    stylobate graph neighbors social.graph.yml person knows person --of 5
+  Who knows the persons with these ids, with their names, as CSV:
+    stylobate graph neighbors social person knows person --of 933,10995116284808 \\
+      --key id --direction in --with firstName,lastName --properties creationDate --format csv
+  Into a file:
+    stylobate graph neighbors s3://lake/movies.graph.yml Person ACTED_IN Movie \\
+      --of 'Tom Hanks,Meg Ryan' --key name --with title -o films.arrow
+
+There is a row for each edge: of, as it was asked for; neighbor, the index of the
+vertex at the other end; the edge's properties; with --with the neighbour's, as
+neighbor.NAME. Without an ordered list, all edges around a vertex are looked at.
+
+Exit codes: 2 wrong command line, or no such vertex; 1 anything else.";
+
+/// What the user asked of `stylobate graph neighbors`.
+#[derive(Args, Clone, Debug)]
+#[command(after_help = EXAMPLES)]
+pub(super) struct NeighborsArgs {
+    #[command(flatten)]
+    place: PlaceArgs,
+
+    /// The type of the vertices that edges leave
+    #[arg(value_name = "SOURCE")]
+    source: String,
+
+    /// The type of the edges
+    #[arg(value_name = "EDGE")]
+    edge: String,
+
+    /// The type of the vertices that edges enter
+    #[arg(value_name = "DESTINATION")]
+    destination: String,
+
+    /// The vertices whose neighbours are wanted: indexes from 0 with commas, or with --key values, in which a comma is
+    /// written \, ; may be repeated
+    #[arg(long, value_name = "VERTICES", required = true, allow_hyphen_values = true)]
+    of: Vec<String>,
+
+    /// The property by which --of names vertices
+    #[arg(long, value_name = "PROPERTY")]
+    key: Option<String>,
+
+    /// out: follow edges from SOURCE to DESTINATION; in: from DESTINATION to SOURCE
+    #[arg(long, value_name = "WAY", default_value = "out", hide_possible_values = true)]
+    direction: Way,
+
+    /// Only these properties of the edges, in this order [default: all]
+    #[arg(long, value_name = "NAMES", value_delimiter = ',')]
+    properties: Option<Vec<String>>,
+
+    /// Properties of the neighbours
+    #[arg(long, value_name = "NAMES", value_delimiter = ',')]
+    with: Vec<String>,
+
+    /// Only the first so many rows [default: 100 of a table, else all]
+    #[arg(long, value_name = "COUNT")]
+    limit: Option<u64>,
+
+    #[command(flatten)]
+    output: OutputArgs,
+}
+
+#[derive(Clone, Copy, Debug, PartialEq, Eq, ValueEnum)]
+enum Way {
+    Out,
+    In,
+}
+
+pub(super) async fn run(args: NeighborsArgs) -> Result<()> {
+    match until_stopped(neighbors(&args)).await {
+        Err(error) if is_closed_pipe(&error) => Ok(()),
+        done => done,
+    }
+}
+
+async fn neighbors(args: &NeighborsArgs) -> Result<()> {
+    let (destination, format) = args.output.chosen()?;
+    let asked: Vec<String> = args.of.iter().flat_map(|text| values(text)).collect();
+    let graph = args.place.open().await?;
+    let walk = args.walk(&graph, &asked).await?;
+    let total = walk.degrees.iter().sum::<u64>();
+    let mut bound = Bound::default();
+    let mut limit = args.limit.unwrap_or(u64::MAX);
+    if format == Format::Table {
+        limit = args.limit.unwrap_or(TABLE_ROWS);
+        bound.width = destination.is_terminal().then(|| usize::from(console::Term::stdout().size().1));
+        bound.rows = Some(limit);
+        bound.total = args.limit.is_none().then_some(total);
+        // One more, so that whether there are more is told.
+        limit = limit.saturating_add(u64::from(args.limit.is_none()));
+    }
+    let slices = walk.slices(limit);
+    let batches = stream::iter(slices).then(|(vertices, rows)| walk.rows(vertices, rows));
+    let progress = Progress::new(Some(total.min(limit)), destination.is_terminal())?;
+    drain(walk.schema.clone(), Box::pin(batches), format, bound, destination, &progress).await?;
+    Ok(())
+}
+
+impl NeighborsArgs {
+    /// Finds the vertices, and how many neighbours each has.
+    async fn walk(&self, graph: &Graph, asked: &[String]) -> Result<Walk> {
+        let mut edges = graph.edges(&self.source, &self.edge, &self.destination)?;
+        if let Some(properties) = &self.properties {
+            edges = edges.select(properties)?;
+        }
+        let (direction, here, there) = match self.direction {
+            Way::Out => (Direction::Out, &self.source, &self.destination),
+            Way::In => (Direction::In, &self.destination, &self.source),
+        };
+        let with = match self.with.is_empty() {
+            true => None,
+            false => Some(graph.vertices(there)?.select(&self.with)?),
+        };
+        let found = match &self.key {
+            Some(key) => keys::find(graph, here, key, asked).await?,
+            None => by_index(&graph.vertices(here)?, asked).await?,
+        };
+        let degrees = edges.degrees(&found.indexes, direction).await?;
+        let degrees = degrees.values().iter().map(|degree| u64::try_from(*degree).unwrap_or_default());
+        let degrees = degrees.collect();
+        let schema = schema(&found.asked, &edges, with.as_ref());
+        Ok(Walk { edges, direction, found, degrees, with, schema })
+    }
+}
+
+/// From which vertices edges are followed, and what is wanted of them.
+struct Walk {
+    edges: Edges,
+    direction: Direction,
+    found: Found,
+    degrees: Vec<u64>,
+    /// The vertices at the other end, where properties of them are wanted.
+    with: Option<Vertices>,
+    schema: SchemaRef,
+}
+
+impl Walk {
+    /// The vertices in slices that have few edges each, with the rows that are wanted of each slice: `limit` in all.
+    fn slices(&self, limit: u64) -> Vec<(Range<usize>, u64)> {
+        let mut slices: Vec<(Range<usize>, u64)> = Vec::new();
+        let mut left = limit;
+        for (at, degree) in self.degrees.iter().enumerate() {
+            if left == 0 {
+                break;
+            }
+            let rows = (*degree).min(left);
+            left -= rows;
+            match slices.last_mut().filter(|(_, so_far)| *so_far + rows <= AT_ONCE) {
+                Some((vertices, so_far)) => {
+                    vertices.end = at + 1;
+                    *so_far += rows;
+                }
+                None => slices.push((at..at + 1, rows)),
+            }
+        }
+        slices
+    }
+
+    /// The neighbours of a slice, no more than so many.
+    async fn rows(&self, vertices: Range<usize>, rows: u64) -> Result<RecordBatch> {
+        let found = self.edges.neighbors(&self.found.indexes[vertices.clone()], self.direction).await?;
+        let found = found.slice(0, found.num_rows().min(usize::try_from(rows).unwrap_or(usize::MAX)));
+        let asked = self.found.asked.slice(vertices.start, vertices.len());
+        let mut columns: Vec<ArrayRef> = vec![take(&asked, found.column(0), None)?];
+        columns.extend(found.columns().iter().skip(1).cloned());
+        if let Some(with) = &self.with {
+            columns.extend(properties_of(with, found.column(1).as_primitive::<Int64Type>()).await?);
+        }
+        Ok(RecordBatch::try_new(self.schema.clone(), columns)?)
+    }
+}
+
+/// The columns that come out.
+fn schema(asked: &ArrayRef, edges: &Edges, with: Option<&Vertices>) -> SchemaRef {
+    let mut taken = HashSet::new();
+    let mut free = |field: FieldRef, name: &str| -> FieldRef {
+        Arc::new(Field::clone(&field).with_name(free_name(name, &mut taken)))
+    };
+    let of: FieldRef = Arc::new(Field::new("of", asked.data_type().clone(), true));
+    let of_edges = edges.neighbor_schema();
+    let ends = of_edges.fields().iter().skip(1).cloned();
+    let mut fields: Vec<FieldRef> =
+        iter::once(of).chain(ends).map(|field| free(field.clone(), field.name())).collect();
+    let with = with.map(Vertices::schema);
+    for field in with.iter().flat_map(|schema| schema.fields().iter().skip(1)) {
+        fields.push(free(field.clone(), &format!("neighbor.{}", field.name())));
+    }
+    Arc::new(Schema::new(fields))
+}
+
+/// Vertices by their indexes.
+async fn by_index(vertices: &Vertices, texts: &[String]) -> Result<Found> {
+    let count = vertices.count().await?;
+    let of_type = vertices.vertex_type();
+    let index = |text: &String| -> Result<i64> {
+        let index: i64 = text.trim().parse().map_err(|_| {
+            usage(format!(
+                "{text:?} is no index of a vertex: give whole numbers, or name a property with --key"
+            ))
+        })?;
+        match u64::try_from(index).is_ok_and(|index| index < count) {
+            true => Ok(index),
+            false => {
+                Err(usage(format!("there is no vertex {index} of type {of_type}: there are {count}, from 0")))
+            }
+        }
+    };
+    let indexes = texts.iter().map(index).collect::<Result<Vec<_>>>()?;
+    let asked: ArrayRef = Arc::new(Int64Array::from(indexes.clone()));
+    Ok(Found { indexes, asked })
+}
+
+/// What stands between commas. A backslash takes the meaning from a comma or a backslash.
+fn values(text: &str) -> Vec<String> {
+    let mut values = vec![String::new()];
+    let mut letters = text.chars().peekable();
+    while let Some(letter) = letters.next() {
+        let last = values.len() - 1;
+        match letter {
+            ',' => values.push(String::new()),
+            '\\' => match letters.next_if(|next| matches!(next, ',' | '\\')) {
+                Some(next) => values[last].push(next),
+                None => values[last].push(letter),
+            },
+            letter => values[last].push(letter),
+        }
+    }
+    values
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn a_comma_stands_between_values_unless_a_backslash_is_before_it() {
+        assert_eq!(values("5,17"), ["5", "17"]);
+        assert_eq!(values(r"a\,b,c\\,d\e"), ["a,b", r"c\", r"d\e"]);
+        assert_eq!(values(""), [""]);
+    }
+}
