@@ -15,7 +15,7 @@ CARGO_FUZZ := $(TARGET)/tools/cargo-fuzz-0.13.2.installed
 CORPUS := $(TARGET)/fuzz-corpus
 
 .DEFAULT_GOAL := help
-.PHONY: help demo test test-rust test-clients test-python installed wheel check bench-node bench-columns bench-write bench-orc soak fuzz release
+.PHONY: help demo test test-rust test-clients test-python installed wheel check bench-node bench-columns bench-write bench-orc bench-graphar soak fuzz release
 
 help: ## What can be made
 	@sed -n 's/^\([a-z-]*\):.*## \(.*\)/make \1\t\2/p' $(MAKEFILE_LIST) | expand -t 20
@@ -32,7 +32,7 @@ test-clients: release $(CLIENTS) $(S3S_FS) $(ORC_TOOLS) ## boto3, pyarrow, Polar
 	STYLOBATE_ORC_FILES=$(TARGET)/orc-files cargo test --quiet --workspace --lib -- --ignored files_for_other_readers
 	$(VENV)/bin/python -m pytest -c tests/pytest.ini --ignore tests/python tests
 
-test-python: installed ## The Python package, installed from its wheel
+test-python: installed $(S3S_FS) ## The Python package, installed from its wheel
 	$(VENV)/bin/python -m pytest -c tests/pytest.ini tests/python
 
 installed: wheel
@@ -63,6 +63,10 @@ bench-write: release $(CLIENTS) ## Writing beside pyarrow, the parquet crate and
 bench-orc: installed ## ORC files, written and read, beside pyarrow
 	$(VENV)/bin/python bench/orc/run.py
 
+bench-graphar: installed ## Graphs in GraphAr beside the official Python package
+	cargo build --release --bin stylobate-bench-graphar
+	$(VENV)/bin/python bench/graphar/run.py
+
 soak: release $(CLIENTS) $(S3S_FS) ## Load for MINUTES (default 30), with every answer checked against a model; all of TPC-DS
 	cargo test --workspace --test dsdgen -- --ignored
 	STYLOBATE_SOAK_MINUTES=$(or $(MINUTES),30) $(VENV)/bin/python -m pytest -c tests/pytest.ini -s -m soak tests
@@ -80,18 +84,20 @@ release:
 	cargo build --release --bin stylobate
 
 # A virtual environment without pip in it is made where the system has no ensurepip, and filled from outside.
-$(CLIENTS): tests/requirements.txt
+$(CLIENTS): tests/requirements.txt tests/requirements-alone.txt
 	@$(PYTHON) -c 'import sys; sys.exit(sys.version_info < (3, 10))' || \
 	  { echo "make: $(PYTHON) is older than 3.10: name a newer one with PYTHON=…" >&2; exit 1; }
 	@mkdir -p $(TARGET)
 	@if $(PYTHON) -m venv --clear $(VENV) >$(TARGET)/venv.log 2>&1; then \
-	  $(VENV)/bin/python -m pip install --quiet --disable-pip-version-check -r $<; \
+	  pip="$(VENV)/bin/python -m pip"; \
 	elif $(PYTHON) -m venv --clear --without-pip $(VENV) >>$(TARGET)/venv.log 2>&1 && $(PYTHON) -m pip --version >/dev/null 2>&1; then \
-	  $(PYTHON) -m pip --python $(VENV)/bin/python install --quiet --disable-pip-version-check -r $<; \
+	  pip="$(PYTHON) -m pip --python $(VENV)/bin/python"; \
 	else \
 	  cat $(TARGET)/venv.log >&2; \
 	  echo "make: $(PYTHON) -m venv does not work: install python3-venv (Debian, Ubuntu) or its like" >&2; exit 1; \
-	fi
+	fi; \
+	$$pip install --quiet --disable-pip-version-check -r $< && \
+	$$pip install --quiet --disable-pip-version-check --no-deps -r tests/requirements-alone.txt
 	@touch $@
 
 # A release build of its own: the tests move gigabytes through it.

@@ -26,6 +26,7 @@ ARROWS = {
     "cli": {"columnar", "datagen", "graph", "server", "storage"},
     "python": {"columnar", "datagen", "graph", "server", "storage"},
     "columns": {"columnar", "storage"},
+    "graphar": {"columnar", "graph", "storage"},
     "write": {"columnar", "storage"},
 }
 # Which crates may name these dependencies; the others may not, neither in Cargo.toml nor in their sources.

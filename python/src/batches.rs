@@ -7,12 +7,11 @@ use arrow::{
 use parking_lot::Mutex;
 use pyo3::{prelude::*, types::PyCapsule};
 use pyo3_arrow::error::PyArrowResult;
-use stylobate_columnar::Scan;
 
 use crate::{
     exported::{PyRecordBatch, PySchema, stream_capsule},
     process::Process,
-    stream::{Broken, Running},
+    stream::{Begin, Broken, Running},
 };
 
 /// An iterator over the batches of a scan, decoded as they are asked for.
@@ -24,9 +23,9 @@ pub(crate) struct PyBatchIterator {
 }
 
 impl PyBatchIterator {
-    /// Begins the scan.
-    pub(crate) fn begin(process: Process, scan: &Scan) -> Self {
-        Self { process: process.clone(), running: Mutex::new(Running::begin(process, scan)) }
+    /// Begins the work.
+    pub(crate) fn begin(process: Process, begin: Begin) -> Self {
+        Self { process: process.clone(), running: Mutex::new(Running::begin(process, begin)) }
     }
 }
 
@@ -53,7 +52,12 @@ pub(crate) struct PyBatches {
 }
 
 impl PyBatches {
-    /// Runs the scan to its end. For a thread that does not hold the interpreter's lock.
+    /// What there is already.
+    pub(crate) fn of(batch: RecordBatch) -> Self {
+        Self { schema: batch.schema(), batches: vec![batch] }
+    }
+
+    /// Runs the work to its end. For a thread that does not hold the interpreter's lock.
     pub(crate) fn collect(schema: SchemaRef, mut running: Running) -> Result<Self, Broken> {
         let mut batches = Vec::new();
         while let Some(batch) = running.next()? {

@@ -6,6 +6,7 @@ use arrow::error::ArrowError;
 use pyo3::{PyTypeInfo, exceptions::PyRuntimeError, prelude::*, types::PyType};
 use stylobate_columnar as columnar;
 use stylobate_datagen as datagen;
+use stylobate_graph as graph;
 use stylobate_server::ServerError;
 use stylobate_storage as storage;
 
@@ -133,6 +134,27 @@ impl From<datagen::Error> for Failure {
                 Class::Config
             }
             Error::Manifest { .. } | Error::Unreadable { .. } => Class::CorruptFile,
+            _ => Class::Stylobate,
+        };
+        Self::new(class, error.to_string())
+    }
+}
+
+impl From<graph::Error> for Failure {
+    fn from(error: graph::Error) -> Self {
+        use graph::Error;
+        let class = match &error {
+            Error::Storage(error) => class_of(error),
+            Error::Columnar(error) => return error.clone().into(),
+            Error::Missing { .. }
+            | Error::NoSuchVertexType { .. }
+            | Error::NoSuchEdgeType { .. }
+            | Error::NoSuchAdjacency { .. }
+            | Error::NoSuchLabel { .. } => Class::NotFound,
+            Error::NoSuchProperty { .. } => Class::ColumnNotFound,
+            Error::Info { .. } | Error::Data { .. } => Class::CorruptFile,
+            Error::Unwritable { .. } => Class::Unsupported,
+            Error::OutOfRange { .. } => Class::Config,
             _ => Class::Stylobate,
         };
         Self::new(class, error.to_string())

@@ -3,7 +3,7 @@
 use std::sync::Arc;
 
 use arrow::{
-    array::{ArrayRef, RecordBatch, RecordBatchReader, StructArray},
+    array::{Array, ArrayRef, RecordBatch, RecordBatchReader, StructArray},
     datatypes::{Field, FieldRef, SchemaRef},
     error::ArrowError,
 };
@@ -71,6 +71,35 @@ impl PySchema {
     fn __repr__(&self) -> String {
         let line = |field: &FieldRef| format!("{}: {}", field.name(), field.data_type());
         self.schema.fields().iter().map(line).collect::<Vec<_>>().join("\n")
+    }
+}
+
+/// An Arrow array, for any library that reads `__arrow_c_array__`.
+#[pyclass(frozen, module = "stylobate", name = "Array")]
+pub(crate) struct PyArrowArray {
+    array: ArrayRef,
+}
+
+impl From<ArrayRef> for PyArrowArray {
+    fn from(array: ArrayRef) -> Self {
+        Self { array }
+    }
+}
+
+#[pymethods]
+impl PyArrowArray {
+    #[pyo3(signature = (requested_schema=None))]
+    fn __arrow_c_array__<'py>(
+        &self,
+        py: Python<'py>,
+        requested_schema: Option<Bound<'py, PyCapsule>>,
+    ) -> PyArrowResult<Bound<'py, PyTuple>> {
+        let field = Arc::new(Field::new("", self.array.data_type().clone(), true));
+        to_array_pycapsules(py, field, &self.array, requested_schema)
+    }
+
+    fn __len__(&self) -> usize {
+        self.array.len()
     }
 }
 

@@ -13,6 +13,8 @@ mod exit;
 mod exported;
 mod expression;
 mod generate;
+mod graph;
+mod graph_write;
 mod inspect;
 mod json;
 mod literal;

@@ -19,7 +19,7 @@ use crate::{
     expression::filter,
     location::location,
     process::{Owned, Process},
-    stream::{Reader, Running},
+    stream::{Reader, Running, of_scan},
 };
 
 /// How long the plan that was made with the scan is good for its first run: as long as answers of origins
@@ -119,7 +119,7 @@ impl PyLocalScan {
         let request = self.request.clone().with_columns(Vec::<String>::new());
         let scan = Self::plan(py, &process, request, &self.cache)?;
         let rows = py.detach(|| {
-            let (mut running, mut rows) = (Running::begin(process, &scan), 0);
+            let (mut running, mut rows) = (Running::begin(process, of_scan(scan)), 0);
             while let Some(batch) = running.next()? {
                 rows += batch.num_rows() as u64;
             }
@@ -132,8 +132,8 @@ impl PyLocalScan {
     fn collect(&self, py: Python<'_>) -> PyResult<PyBatches> {
         let process = Process::current(py)?;
         let scan = self.planned(py, &process)?;
-        let collected =
-            py.detach(|| PyBatches::collect(scan.schema().clone(), Running::begin(process, &scan)));
+        let schema = scan.schema().clone();
+        let collected = py.detach(|| PyBatches::collect(schema, Running::begin(process, of_scan(scan))));
         collected.map_err(|broken| broken.raised(py))
     }
 
@@ -141,7 +141,7 @@ impl PyLocalScan {
     fn batches(&self, py: Python<'_>) -> PyResult<PyBatchIterator> {
         let process = Process::current(py)?;
         let scan = self.planned(py, &process)?;
-        Ok(PyBatchIterator::begin(process, &scan))
+        Ok(PyBatchIterator::begin(process, of_scan(scan)))
     }
 
     #[pyo3(signature = (requested_schema=None))]
@@ -152,7 +152,8 @@ impl PyLocalScan {
     ) -> PyArrowResult<Bound<'py, PyCapsule>> {
         let process = Process::current(py)?;
         let scan = self.planned(py, &process)?;
-        stream_capsule(py, Reader::new(process, scan), requested_schema)
+        let schema = scan.schema().clone();
+        stream_capsule(py, Reader::new(process, schema, of_scan(scan)), requested_schema)
     }
 }
 

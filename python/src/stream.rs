@@ -12,7 +12,7 @@ use arrow::{
 };
 use futures::{StreamExt, stream::BoxStream};
 use pyo3::prelude::*;
-use stylobate_columnar::{self as columnar, Scan};
+use stylobate_columnar::Scan;
 
 use crate::{
     errors::{Class, Failure},
@@ -44,19 +44,30 @@ impl Broken {
     }
 }
 
-/// A scan that runs. Dropping it ends the work that is under way.
+/// Batches on their way to Python.
+pub(crate) type Batches = BoxStream<'static, Result<RecordBatch, Failure>>;
+
+/// What makes a stream of batches within the runtime.
+pub(crate) type Begin = Box<dyn FnOnce() -> Batches + Send>;
+
+/// A scan, or another stream of batches, that runs. Dropping it ends the work that is under way.
 pub(crate) struct Running {
     /// `None` once it has ended.
-    stream: Option<Owned<BoxStream<'static, columnar::Result<RecordBatch>>>>,
+    stream: Option<Owned<Batches>>,
     signals: Signals,
 }
 
+/// What runs a scan.
+pub(crate) fn of_scan(scan: Scan) -> Begin {
+    Box::new(move || scan.stream().map(|batch| batch.map_err(Failure::from)).boxed())
+}
+
 impl Running {
-    /// Begins the scan.
-    pub(crate) fn begin(process: Process, scan: &Scan) -> Self {
+    /// Begins it.
+    pub(crate) fn begin(process: Process, begin: Begin) -> Self {
         let stream = {
             let _runtime = process.runtime().enter();
-            scan.stream().boxed()
+            begin()
         };
         Self { stream: Some(Owned::new(process, stream)), signals: Signals::new() }
     }
@@ -73,7 +84,7 @@ impl Running {
         let waited = waited.and_then(|batch| self.signals.check().map(|()| batch));
         let outcome = match waited {
             Ok(Some(Ok(batch))) => return Ok(Some(batch)),
-            Ok(Some(Err(error))) => Err(Broken::Failed(error.into())),
+            Ok(Some(Err(failure))) => Err(Broken::Failed(failure)),
             Ok(None) => Ok(None),
             Err(interrupt) => Err(Broken::Interrupted(interrupt)),
         };
@@ -82,30 +93,29 @@ impl Running {
     }
 }
 
-/// A scan as an Arrow stream, begun when the first batch is asked for.
+/// Batches as an Arrow stream, begun when the first is asked for.
 pub(crate) struct Reader {
     schema: SchemaRef,
-    scan: Option<(Process, Scan)>,
+    begin: Option<(Process, Begin)>,
     running: Option<Running>,
     /// The thread that asked for the stream, which is one of Python's.
     asker: ThreadId,
 }
 
 impl Reader {
-    pub(crate) fn new(process: Process, scan: Scan) -> Self {
-        let schema = scan.schema().clone();
-        Self { schema, scan: Some((process, scan)), running: None, asker: thread::current().id() }
+    pub(crate) fn new(process: Process, schema: SchemaRef, begin: Begin) -> Self {
+        Self { schema, begin: Some((process, begin)), running: None, asker: thread::current().id() }
     }
 
     fn pull(&mut self) -> Result<Option<RecordBatch>, Broken> {
-        if let Some((process, scan)) = self.scan.take() {
-            self.running = Some(Running::begin(process, &scan));
+        if let Some((process, begin)) = self.begin.take() {
+            self.running = Some(Running::begin(process, begin));
         }
         let Some(running) = &mut self.running else { return Ok(None) };
         // No panic may cross the C interface: it would end the process.
         catch_unwind(AssertUnwindSafe(|| running.next())).unwrap_or_else(|_| {
             self.running = None;
-            Err(Broken::Failed(Failure::new(Class::Stylobate, "the scan failed by an error of its own")))
+            Err(Broken::Failed(Failure::new(Class::Stylobate, "the work failed by an error of its own")))
         })
     }
 }

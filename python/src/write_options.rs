@@ -31,7 +31,9 @@ pub(crate) fn given<T: Default>(
     options: &Bound<'_, PyDict>,
     with: impl Fn(T, &str, &Bound<'_, PyAny>) -> PyResult<T>,
 ) -> PyResult<T> {
-    options.iter().try_fold(T::default(), |made, (name, value)| with(made, &name.extract::<String>()?, &value))
+    options
+        .iter()
+        .try_fold(T::default(), |made, (name, value)| with(made, &name.extract::<String>()?, &value))
 }
 
 /// The same of a dictionary of columns, in which the options of all columns are under None.

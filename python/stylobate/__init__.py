@@ -12,6 +12,8 @@ dictionary that the file stored them as, and filters run where the data is. What
 `write_parquet` and `write_orc` write whatever gives Arrow data, and keep its dictionaries. `generate_tpch` and
 `generate_tpcds` make the tables of benchmarks, as files or as streams.
 
+`open_graph` opens a graph in the GraphAr format, whose chunks share that cache; `write_graph` writes one.
+
 `Node` is a storage node inside this process, `StylobateFileSystem` a file system for fsspec.
 """
 
@@ -19,6 +21,7 @@ from typing import TYPE_CHECKING, Any
 
 from stylobate import _optional as optional
 from stylobate._stylobate import (
+    Array,
     BatchIterator,
     Batches,
     Cache,
@@ -49,6 +52,8 @@ from stylobate.errors import (
     UnsupportedError,
 )
 from stylobate.generate import Generated, GeneratedFile, generate_tpcds, generate_tpch
+from stylobate.graph import Edges, Graph, Vertices, open_graph
+from stylobate.graph_write import WrittenGraph, write_graph
 from stylobate.orc import write_orc
 from stylobate.scan import Scan, col, scan
 from stylobate.write import Written, write_parquet
@@ -58,6 +63,7 @@ if TYPE_CHECKING:
 
 __all__ = [
     "AlreadyExistsError",
+    "Array",
     "BatchIterator",
     "Batches",
     "Cache",
@@ -65,11 +71,13 @@ __all__ = [
     "ColumnNotFoundError",
     "ConfigError",
     "CorruptFileError",
+    "Edges",
     "Expr",
     "FilterError",
     "Generated",
     "GeneratedFile",
     "GeneratedTable",
+    "Graph",
     "Node",
     "NotFoundError",
     "ObjectChangedError",
@@ -83,15 +91,19 @@ __all__ = [
     "StylobateError",
     "StylobateFileSystem",
     "UnsupportedError",
+    "Vertices",
     "Written",
+    "WrittenGraph",
     "__version__",
     "col",
     "default_cache",
     "generate_tpcds",
     "generate_tpch",
     "inspect",
+    "open_graph",
     "scan",
     "set_default_cache",
+    "write_graph",
     "write_orc",
     "write_parquet",
 ]

@@ -4,17 +4,11 @@ from __future__ import annotations
 
 import os
 import re
-from collections.abc import Iterator, Mapping, Sequence
-from typing import TYPE_CHECKING, Any, Literal, Protocol, TypeAlias
+from collections.abc import Mapping, Sequence
+from typing import Any, Literal, Protocol, TypeAlias
 
-from stylobate import _optional as optional
-from stylobate._stylobate import Cache, Column, Expr, LocalScan, RecordBatch, Schema
-
-if TYPE_CHECKING:
-    import duckdb
-    import pandas
-    import polars
-    import pyarrow
+from stylobate import rows
+from stylobate._stylobate import Cache, Column, Expr, LocalScan
 
 __all__ = ["Scan", "col", "scan"]
 
@@ -23,18 +17,13 @@ Filter: TypeAlias = "Expr | Column | str"
 Dictionary: TypeAlias = "Literal['auto', 'stored'] | bool | Sequence[str]"
 
 
-class Source(Protocol):
+class Source(rows.Source, Protocol):
     """Where a scan's rows come from: this process, or a node."""
 
-    @property
-    def schema(self) -> Any: ...
     def count(self) -> int: ...
-    def collect(self) -> Any: ...
-    def batches(self) -> Iterator[Any]: ...
-    def __arrow_c_stream__(self, requested_schema: object | None = None) -> object: ...
 
 
-class Scan:
+class Scan(rows.Rows):
     """Rows of files, not read yet. Made by `scan`, and read anew by each of its methods.
 
     Anything that reads Arrow streams (`__arrow_c_stream__`) takes it as it is, and pulls batches as it goes:
@@ -48,71 +37,8 @@ class Scan:
     """
 
     def __init__(self, source: Source, shown: str) -> None:
-        self._source = source
+        self._source: Source = source
         self._shown = shown
-
-    @property
-    def schema(self) -> pyarrow.Schema | Schema:
-        """The schema of what comes out: pyarrow's, or where that is not installed, a `Schema`.
-
-        >>> import stylobate as st
-        >>> st.scan("trips.parquet", columns=["fare"]).schema.names
-        ['fare']
-        """
-        schema = self._source.schema
-        pyarrow = optional.pyarrow_or_none()
-        return schema if pyarrow is None else pyarrow.schema(schema)
-
-    def to_arrow(self) -> pyarrow.Table:
-        """All rows as a table of pyarrow."""
-        return optional.pyarrow("to_arrow").table(self._source.collect())
-
-    def to_pandas(self, **options: Any) -> pandas.DataFrame:
-        """All rows as a data frame of pandas; dictionaries become categories. Options are those of
-        `pyarrow.Table.to_pandas`.
-
-        >>> import stylobate as st
-        >>> float(st.scan("trips.parquet").to_pandas()["fare"].sum())
-        73.0
-        """
-        optional.pandas("to_pandas")
-        return signed_keys(self.to_arrow()).to_pandas(**options)
-
-    def to_polars(self) -> polars.DataFrame:
-        """All rows as a data frame of Polars; dictionaries become categories.
-
-        >>> import stylobate as st
-        >>> st.scan("trips.parquet").to_polars().shape
-        (5, 3)
-        """
-        return optional.polars("to_polars").DataFrame(self._source.collect())
-
-    def to_duckdb(self, con: duckdb.DuckDBPyConnection | None = None) -> duckdb.DuckDBPyRelation:
-        """The rows as a relation of DuckDB, in its default connection or another, pulled as they are needed.
-
-        >>> import stylobate as st
-        >>> st.scan("trips.parquet").to_duckdb().max("fare").fetchone()
-        (30.0,)
-        """
-        duckdb = optional.duckdb("to_duckdb")
-        reader = optional.pyarrow("to_duckdb").RecordBatchReader.from_stream(self)
-        return duckdb.from_arrow(reader, connection=con) if con is not None else duckdb.from_arrow(reader)
-
-    def batches(self) -> Iterator[pyarrow.RecordBatch | RecordBatch]:
-        """The rows in batches, read as they are asked for: pyarrow's, or without it `RecordBatch`es.
-
-        >>> import stylobate as st
-        >>> [batch.num_rows for batch in st.scan("trips.parquet", batch_rows=3).batches()]
-        [3, 2]
-        """
-        batches = self._source.batches()
-        pyarrow = optional.pyarrow_or_none()
-        if pyarrow is None:
-            return batches
-        return (
-            batch if isinstance(batch, pyarrow.RecordBatch) else pyarrow.record_batch(batch)
-            for batch in batches
-        )
 
     def count(self) -> int:
         """The number of rows.
@@ -123,30 +49,8 @@ class Scan:
         """
         return self._source.count()
 
-    def __arrow_c_stream__(self, requested_schema: object | None = None) -> object:
-        """The rows as a stream of the Arrow PyCapsule interface."""
-        return self._source.__arrow_c_stream__(requested_schema)
-
     def __repr__(self) -> str:
         return self._shown
-
-
-def signed_keys(table: pyarrow.Table) -> pyarrow.Table:
-    """The table with one dictionary for each column, and with signed keys: pandas knows no other."""
-    pyarrow = optional.pyarrow("to_pandas")
-    table = table.unify_dictionaries()
-    for at, field in enumerate(table.schema):
-        if not pyarrow.types.is_dictionary(field.type) or pyarrow.types.is_signed_integer(
-            field.type.index_type
-        ):
-            continue
-        chunks = [
-            pyarrow.DictionaryArray.from_arrays(chunk.indices.cast(pyarrow.int32()), chunk.dictionary)
-            for chunk in table.column(at).chunks
-        ]
-        signed = pyarrow.dictionary(pyarrow.int32(), field.type.value_type)
-        table = table.set_column(at, field.with_type(signed), pyarrow.chunked_array(chunks, signed))
-    return table
 
 
 def col(name: str) -> Column:

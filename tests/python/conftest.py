@@ -60,9 +60,17 @@ def cache() -> Iterator[st.Cache]:
 
 @pytest.fixture
 def trips(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
-    """The file that the examples of the documentation read, alone in the folder that is the current one."""
+    """What the examples of the documentation read, a file and a graph, in the folder that is the current one."""
     path = tmp_path / "trips.parquet"
     pq.write_table(TRIPS, path)
     settle(path)
+    people = pa.table({"id": [7, 8, 9], "name": ["Al", "Bo", "Cy"], "age": [20, 31, 40]})
+    knows = pa.table({"src": [7, 8, 7], "dst": [8, 9, 9], "since": [2001, 2010, 2020]})
+    st.write_graph(
+        tmp_path / "social",
+        name="social",
+        vertices={"person": {"data": people, "key": "id"}},
+        edges={("person", "knows", "person"): knows},
+    )
     monkeypatch.chdir(tmp_path)
     return path

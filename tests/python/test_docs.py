@@ -20,7 +20,7 @@ from stylobate import _stylobate
 
 MODULES = [
     "stylobate",
-    *(f"stylobate.{name}" for name in ("errors", "filesystem", "flight", "generate", "orc", "scan", "write", "_optional")),
+    *(f"stylobate.{name}" for name in ("errors", "filesystem", "flight", "generate", "graph", "graph_write", "orc", "rows", "scan", "write", "_optional")),
 ]
 README = Path(__file__).parents[2] / "python" / "README.md"
 STUBS = Path(st.__file__).parent / "_stylobate.pyi"

@@ -94,7 +94,7 @@ impl Cache {
     }
 
     /// The store at `url`, opened once for the same options.
-    pub(crate) fn store(&self, url: &str, options: &[(String, String)]) -> Result<ReadThrough> {
+    pub fn store(&self, url: &str, options: &[(String, String)]) -> Result<ReadThrough> {
         let key = (url.to_owned(), options.to_vec());
         if let Some(store) = self.inner.stores.lock().get(&key) {
             return Ok(store.clone());

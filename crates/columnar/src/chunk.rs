@@ -15,6 +15,20 @@ pub(crate) enum Representation {
     Native,
     /// As a dictionary, even where the file gave up on its own.
     Dictionary,
+    /// All rows of all row groups or stripes in one array, of the name and type of which
+    /// [`ChunkCache::column_id`](crate::chunk_cache::ChunkCache::column_id) gave this number.
+    Whole(u32),
+}
+
+impl Representation {
+    /// A number for it.
+    pub(crate) fn bits(self) -> u64 {
+        match self {
+            Self::Native => 0,
+            Self::Dictionary => 1,
+            Self::Whole(column) => 2 + u64::from(column),
+        }
+    }
 }
 
 /// Whether a column of so many distinct values is better read as a dictionary by whoever does not say: engines group by
@@ -35,13 +49,15 @@ pub(crate) enum Chunk {
     Dictionary(ArrayRef),
     /// Values one by one, in segments of [`SEGMENT_ROWS`] rows.
     Dense(Arc<[ArrayRef]>),
+    /// Values one by one, all in one array.
+    Whole(ArrayRef),
 }
 
 impl Chunk {
     /// Bytes that it holds, by the capacity of its buffers.
     pub(crate) fn weight(&self) -> usize {
         match self {
-            Self::Dictionary(array) => array.get_array_memory_size(),
+            Self::Dictionary(array) | Self::Whole(array) => array.get_array_memory_size(),
             Self::Dense(segments) => segments.iter().map(|segment| segment.get_array_memory_size()).sum(),
         }
     }
@@ -49,7 +65,7 @@ impl Chunk {
     /// The rows `start..start + rows`, which lie within one segment, without a copy; `None` if they do not.
     pub(crate) fn slice(&self, start: usize, rows: usize) -> Option<ArrayRef> {
         let (array, start) = match self {
-            Self::Dictionary(array) => (array, start),
+            Self::Dictionary(array) | Self::Whole(array) => (array, start),
             Self::Dense(segments) => (segments.get(start / SEGMENT_ROWS)?, start % SEGMENT_ROWS),
         };
         if start.checked_add(rows)? > array.len() {

@@ -4,6 +4,7 @@
 //! are gone is not asked for any more, and leaves first.
 
 use std::{
+    collections::HashMap,
     hash::{Hash, Hasher},
     sync::{
         Arc,
@@ -11,6 +12,8 @@ use std::{
     },
 };
 
+use arrow::datatypes::DataType;
+use parking_lot::Mutex;
 use quick_cache::{
     DefaultHashBuilder, OptionsBuilder, Weighter,
     sync::{Cache, DefaultLifecycle, PlaceholderGuard},
@@ -38,7 +41,7 @@ impl Hash for ChunkKey {
     fn hash<H: Hasher>(&self, state: &mut H) {
         let Self { object, unit, column, representation } = self;
         object.hash(state);
-        state.write_u64(u64::from(*unit) << 32 ^ (column.root as u64) << 1 ^ *representation as u64);
+        state.write_u64(u64::from(*unit) << 40 ^ (column.root as u64) << 2 ^ representation.bits());
         if let Some(leaves) = &column.leaves {
             leaves.hash(state);
         }
@@ -117,6 +120,8 @@ pub(crate) struct ChunkCache {
     chunks: Cache<ChunkKey, Chunk, Weigh>,
     files: Cache<ObjectHash, Arc<FileMetadata>, Weigh>,
     indexes: Cache<IndexKey, Index, Weigh>,
+    /// The names and types under which whole columns were asked for.
+    columns: Mutex<HashMap<(String, DataType), u32>>,
     hits: AtomicU64,
     misses: AtomicU64,
     decoded_chunks: AtomicU64,
@@ -158,6 +163,7 @@ impl ChunkCache {
             chunks: cache(capacity - files - indexes, 1 << 20),
             files: cache(files, 16 << 10),
             indexes: cache(indexes, 4 << 10),
+            columns: Mutex::default(),
             hits: zero(),
             misses: zero(),
             decoded_chunks: zero(),
@@ -187,6 +193,20 @@ impl ChunkCache {
                 Found::Missing(Promise { guard })
             }
         }
+    }
+
+    /// The chunk, if it is there.
+    pub(crate) fn get(&self, key: &ChunkKey) -> Option<Chunk> {
+        let chunk = self.chunks.get(key)?;
+        self.hits.fetch_add(1, Ordering::Relaxed);
+        Some(chunk)
+    }
+
+    /// The number that stands for a column of this name and type, as long as this cache lives.
+    pub(crate) fn column_id(&self, name: &str, data_type: &DataType) -> u32 {
+        let mut columns = self.columns.lock();
+        let next = columns.len() as u32;
+        *columns.entry((name.to_owned(), data_type.clone())).or_insert(next)
     }
 
     /// The metadata of a version, made by `make` if nobody has or does.

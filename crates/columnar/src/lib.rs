@@ -12,7 +12,9 @@ mod chunk;
 mod chunk_cache;
 mod codes;
 mod csv;
+mod csv_reader;
 mod error;
+mod file_columns;
 mod format;
 mod index;
 mod inspect;
@@ -25,6 +27,7 @@ mod predicate;
 mod prefetch;
 mod promised;
 mod prune;
+mod row_filter;
 mod scan;
 mod schema;
 mod side_by_side;
@@ -32,13 +35,16 @@ mod snappy;
 mod statistics;
 mod table;
 mod table_statistics;
+mod text_file;
 mod utf8;
 mod weight;
 
 pub use cache::Cache;
 pub use chunk_cache::ColumnStats;
 pub use csv::CsvEncoder;
+pub use csv_reader::CsvReader;
 pub use error::{Error, Result};
+pub use file_columns::{Columns, FileColumns, FileKind};
 pub use inspect::{
     BoundValue, ChunkInspection, ColumnInspection, DictionaryUse, FileFormat, Inspection, MetadataEntry,
     PartInspection, SchemaNode, inspect, inspect_all,
@@ -53,5 +59,7 @@ pub use parquet::{
     WrittenDataset,
 };
 pub use predicate::{Column, CompareOp, Literal, Predicate, col};
+pub use row_filter::RowFilter;
 pub use scan::{Scan, ScanPart, ScanRequest, ScanStream};
 pub use table::Dictionaries;
+pub use text_file::TextKind;

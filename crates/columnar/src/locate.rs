@@ -30,6 +30,27 @@ pub enum Source {
     },
 }
 
+impl Source {
+    /// The store, and the path within it of the file or folder that this names when nothing in it is a wildcard.
+    ///
+    /// # Errors
+    ///
+    /// [`Error::Pattern`] if it cannot be understood, and what opening the store says.
+    pub fn literal(&self, cache: &Cache) -> Result<(ReadThrough, Path)> {
+        let place = place(self, cache)?;
+        let path = Path::parse(place.whole.trim_end_matches('/'));
+        let path =
+            path.map_err(|error| Error::Pattern { pattern: place.given, reason: error.to_string() })?;
+        Ok((place.store, path))
+    }
+}
+
+impl<U: Into<String>> From<U> for Source {
+    fn from(url: U) -> Self {
+        Self::Url { url: url.into(), options: Vec::new() }
+    }
+}
+
 /// A file that is to be scanned.
 #[derive(Clone, Debug)]
 pub(crate) struct Located {

@@ -27,7 +27,6 @@ mod ordered;
 mod output;
 mod part;
 mod read_arrow;
-mod read_csv;
 mod repeated;
 mod scale;
 mod stream;

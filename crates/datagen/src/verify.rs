@@ -1,9 +1,11 @@
 //! Reads the files of a run back and compares them with its manifest.
 
+use std::io::Read;
+
 use arrow::datatypes::SchemaRef;
 use futures::StreamExt;
 use serde::Serialize;
-use stylobate_columnar::{Cache, Dictionaries, Error as ColumnarError, ScanRequest, Source};
+use stylobate_columnar::{Cache, CsvReader, Dictionaries, Error as ColumnarError, ScanRequest, Source};
 use stylobate_storage::{
     ByteSize, CacheOptions, Consistency, ConsistencyRules, Error as StorageError, FolderReads, ReadOptions,
     ReadThrough,
@@ -11,9 +13,9 @@ use stylobate_storage::{
 
 use crate::{
     Checksums, Error, FileFormat, Manifest, Output, Result, Run, Table,
+    chunk::BATCH_ROWS,
     manifest::{FileEntry, hexadecimal},
     read_arrow::{check, read_arrow},
-    read_csv::read_csv,
 };
 
 /// Memory of the cache that files are read through.
@@ -128,9 +130,7 @@ impl Reading<'_> {
         let schema = self.run.format.written(&self.table.schema(self.run.scale));
         match self.run.format {
             FileFormat::Parquet { .. } | FileFormat::Orc { .. } => self.scanned(&schema).await,
-            FileFormat::Csv => {
-                self.read(move |input, sums| read_csv(input, &schema, |batch| sums.add(batch))).await
-            }
+            FileFormat::Csv => self.read(move |input, sums| csv_sums(input, &schema, sums)).await,
             FileFormat::Arrow => {
                 self.read(move |input, sums| read_arrow(input, &schema, |batch| sums.add(batch))).await
             }
@@ -166,7 +166,7 @@ impl Reading<'_> {
     /// By a reader that takes bytes one after another, on a thread of its own.
     async fn read(
         &self,
-        read: impl FnOnce(&mut dyn std::io::Read, &mut Checksums) -> Result<(), String> + Send + 'static,
+        read: impl FnOnce(&mut dyn Read, &mut Checksums) -> Result<(), String> + Send + 'static,
     ) -> Result<Checksums> {
         let mut input = self.output.reader(&self.entry.path).await?;
         let mut sums = Checksums::with_columns(self.entry.columns.len());
@@ -174,4 +174,17 @@ impl Reading<'_> {
         let unreadable = |reason| Error::Unreadable { file: self.output.name_of(&self.entry.path), reason };
         read.await.map_err(|error| Error::Ended { reason: error.to_string() })?.map_err(unreadable)
     }
+}
+
+/// Adds up the rows of a CSV file, whose header must name these columns and no others.
+fn csv_sums(input: &mut dyn Read, schema: &SchemaRef, sums: &mut Checksums) -> Result<(), String> {
+    let mut reader = CsvReader::new(input, BATCH_ROWS)?;
+    if !schema.fields().iter().map(|field| field.name()).eq(reader.header()) {
+        return Err("its header names other columns".to_owned());
+    }
+    reader.select(schema)?;
+    while let Some(batch) = reader.next_batch()? {
+        sums.add(&batch)?;
+    }
+    Ok(())
 }

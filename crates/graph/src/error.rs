@@ -26,7 +26,14 @@ pub enum Error {
         reason: String,
     },
 
-    /// A file of the graph is missing, or does not fit what is said of it. Write the graph again from its source.
+    /// A file of the graph is not there. Say where the graph is, or write it again from its source.
+    #[error("{file}: there is no such file")]
+    Missing {
+        /// The file.
+        file: String,
+    },
+
+    /// A file of the graph does not fit what is said of it. Write the graph again from its source.
     #[error("{file}: {reason}")]
     Data {
         /// The file.

@@ -1,11 +1,15 @@
 //! Graphs in object storage.
+//!
+//! [`Graph::open`] opens a graph in the GraphAr format, in a folder or an object store. Its chunks are read through the
+//! cache that scans use, as whole columns, so that what was decoded once is found by every reader, whatever it selects.
 
 mod error;
 mod graphar;
 
 pub use error::{Error, Result};
 pub use graphar::{
-    Adjacency, AdjacencyOrder, Cardinality, EdgeInfo, EdgeWrite, FileType, GraphFile, GraphInfo,
-    GraphWriteOptions, GraphWriter, Property, PropertyGroup, PropertyType, Side, Strictness,
-    UnknownNameError, VertexInfo, VertexWrite, WriteProgress, WrittenGraph,
+    Adjacency, AdjacencyOrder, Cardinality, Csr, Direction, EdgeChunk, EdgeInfo, EdgeWrite, Edges, FileType,
+    Graph, GraphFile, GraphInfo, GraphOptions, GraphWriteOptions, GraphWriter, LabelFilter, Property,
+    PropertyGroup, PropertyType, Side, Strictness, UnknownNameError, VertexChunk, VertexInfo, VertexWrite,
+    Vertices, WriteProgress, WrittenGraph,
 };

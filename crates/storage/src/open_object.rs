@@ -36,6 +36,15 @@ impl ReadThrough {
     }
 }
 
+impl ReadThrough {
+    /// The same for an object that is read whole: where nothing is known of it, its first page comes with the answer.
+    pub async fn open_whole(&self, path: &Path) -> Result<OpenObject> {
+        let in_pages = !(self.origin().is_folder() && self.folder_reads() == FolderReads::PastPages);
+        let known = self.resolve(path, false, in_pages.then_some(0..u64::MAX)).await?;
+        Ok(OpenObject { store: self.clone(), known })
+    }
+}
+
 impl OpenObject {
     /// Path, size in bytes, and what else the origin said of it.
     pub fn meta(&self) -> &ObjectMeta {

@@ -1,10 +1,32 @@
-//! GraphAr: graphs as folders of chunk files.
+//! GraphAr: graphs as folders of chunk files, after the format's version 1 and what its C++ code makes of that.
+//!
+//! Selecting and filtering are views. What is cached are whole columns of whole files, so that no view drops or doubles
+//! what another has read.
 
+mod chunk_files;
+mod columns;
+mod csr;
+mod distinct;
+mod edge_list;
+mod edges;
+mod graph;
 mod info;
+mod neighbors;
+mod place;
+mod slots;
+mod vertex_table;
+mod vertices;
 mod write;
 
-pub use info::{
-    Adjacency, AdjacencyOrder, Cardinality, EdgeInfo, FileType, GraphFile, GraphInfo, Property,
-    PropertyGroup, PropertyType, Side, Strictness, UnknownNameError, VertexInfo,
+pub use self::{
+    csr::Csr,
+    edges::{EdgeChunk, Edges},
+    graph::{Graph, GraphOptions},
+    info::{
+        Adjacency, AdjacencyOrder, Cardinality, EdgeInfo, FileType, GraphFile, GraphInfo, Property,
+        PropertyGroup, PropertyType, Side, Strictness, UnknownNameError, VertexInfo,
+    },
+    neighbors::Direction,
+    vertices::{LabelFilter, VertexChunk, Vertices},
+    write::{EdgeWrite, GraphWriteOptions, GraphWriter, VertexWrite, WriteProgress, WrittenGraph},
 };
-pub use write::{EdgeWrite, GraphWriteOptions, GraphWriter, VertexWrite, WriteProgress, WrittenGraph};

@@ -2,6 +2,8 @@
 
 use std::{fmt, str::FromStr};
 
+use serde::Serialize;
+
 use super::{property::FileType, unknown_name::UnknownNameError};
 
 /// An end of an edge.
@@ -81,7 +83,7 @@ impl FromStr for AdjacencyOrder {
 }
 
 /// One list of all edges of a type.
-#[derive(Clone, Debug, PartialEq, Eq, Hash)]
+#[derive(Clone, Debug, PartialEq, Eq, Hash, Serialize)]
 pub struct Adjacency {
     /// How its edges are arranged.
     pub order: AdjacencyOrder,

@@ -1,5 +1,7 @@
 //! What is known of the edges of one type, and the paths of their files.
 
+use serde::Serialize;
+
 use super::{
     adjacency::{Adjacency, AdjacencyOrder, Side},
     flaw::Flaw,
@@ -13,7 +15,7 @@ use super::{
 ///
 /// Each list is cut into parts, one for each chunk of the vertices that it is aligned by, and each part into chunks
 /// of edges, counted from 0 in each part.
-#[derive(Clone, Debug, PartialEq, Eq)]
+#[derive(Clone, Debug, PartialEq, Eq, Serialize)]
 pub struct EdgeInfo {
     /// The type of the vertices where edges begin.
     pub src_type: String,
@@ -32,8 +34,10 @@ pub struct EdgeInfo {
     /// Where its files are: empty, or with a slash at its end.
     pub prefix: String,
     /// The lists that the edges are in: one at least, and one at most of each order.
+    #[serde(rename = "adj_lists")]
     pub adjacencies: Vec<Adjacency>,
     /// Its properties by the files that hold them, which are there for each list.
+    #[serde(rename = "property_groups")]
     pub groups: Vec<PropertyGroup>,
 }
 

@@ -2,6 +2,8 @@
 
 use std::collections::{HashMap, HashSet};
 
+use serde::Serialize;
+
 use super::{
     edge::EdgeInfo,
     flaw::Flaw,
@@ -11,7 +13,7 @@ use super::{
 };
 
 /// A graph: the types of its vertices and edges, and where their files are.
-#[derive(Clone, Debug, Default, PartialEq, Eq)]
+#[derive(Clone, Debug, Default, PartialEq, Eq, Serialize)]
 pub struct GraphInfo {
     /// The name of the graph.
     pub name: String,
@@ -25,6 +27,7 @@ pub struct GraphInfo {
     /// Labels of the graph itself.
     pub labels: Vec<String>,
     /// Whatever else is said of the graph, by keys.
+    #[serde(rename = "extra_info")]
     pub extra: Vec<(String, String)>,
 }
 

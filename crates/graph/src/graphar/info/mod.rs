@@ -20,6 +20,7 @@ mod prefix;
 mod property;
 mod property_type;
 mod read;
+mod serial;
 mod strictness;
 #[cfg(test)]
 mod tests;

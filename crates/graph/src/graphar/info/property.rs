@@ -4,6 +4,8 @@ use std::{collections::HashMap, fmt, str::FromStr, sync::Arc};
 
 use arrow::datatypes::{DataType, Field};
 
+use serde::Serialize;
+
 use super::{
     flaw::Flaw, prefix, property_type::PropertyType, strictness::Strictness, unknown_name::UnknownNameError,
 };
@@ -90,11 +92,12 @@ impl FromStr for FileType {
 }
 
 /// A property of vertices or edges: one column of the files of its group.
-#[derive(Clone, Debug, PartialEq, Eq, Hash)]
+#[derive(Clone, Debug, PartialEq, Eq, Hash, Serialize)]
 pub struct Property {
     /// Its name, and its column's.
     pub name: String,
     /// The type of each value.
+    #[serde(rename = "data_type")]
     pub property_type: PropertyType,
     /// Whether it tells the vertices of its type apart.
     pub is_primary: bool,
@@ -171,7 +174,7 @@ impl Property {
 }
 
 /// Properties that are stored together, in one file for each chunk.
-#[derive(Clone, Debug, PartialEq, Eq, Hash)]
+#[derive(Clone, Debug, PartialEq, Eq, Hash, Serialize)]
 pub struct PropertyGroup {
     /// Where its files are within those of its type: empty, or with a slash at its end.
     pub prefix: String,

@@ -2,6 +2,8 @@
 
 use std::collections::HashSet;
 
+use serde::Serialize;
+
 use super::{
     flaw::Flaw,
     prefix,
@@ -10,9 +12,10 @@ use super::{
 };
 
 /// The vertices of one type. Paths are relative to the graph's prefix.
-#[derive(Clone, Debug, PartialEq, Eq)]
+#[derive(Clone, Debug, PartialEq, Eq, Serialize)]
 pub struct VertexInfo {
     /// The name of the type.
+    #[serde(rename = "type")]
     pub vertex_type: String,
     /// How many vertices a chunk has; the last has fewer. At least 1.
     pub chunk_size: u64,
@@ -21,6 +24,7 @@ pub struct VertexInfo {
     /// The labels that vertices may have.
     pub labels: Vec<String>,
     /// Its properties by the files that hold them.
+    #[serde(rename = "property_groups")]
     pub groups: Vec<PropertyGroup>,
 }
 

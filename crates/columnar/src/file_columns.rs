@@ -1,0 +1,366 @@
+//! The columns of one file, each in one piece: for readers that come back to the same files for ever, by row.
+//!
+//! A scan passes over many files and hands out batches. Here a column of a file is one array with the type that the
+//! caller wants, kept in the cache as it is, so that a hit is a look into a table and neither slices nor casts.
+
+use std::sync::Arc;
+
+use arrow::{
+    array::{Array, ArrayRef},
+    compute::{cast_with_options, concat},
+    datatypes::{DataType, FieldRef},
+};
+use object_store::path::Path;
+use smallvec::SmallVec;
+use stylobate_storage::{ObjectHash, OpenObject, ReadThrough};
+
+use crate::{
+    Cache, Error, Result,
+    chunk::{Chunk, Representation},
+    chunk_cache::{ChunkKey, Found, Promise},
+    format::{FileMetadata, UnitBytes},
+    parquet::Scratch,
+    schema::Projected,
+    table::EXACT,
+    text_file::{self, TextKind},
+};
+
+/// What a file may be.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum FileKind {
+    /// Parquet or ORC: its last bytes tell.
+    Columnar,
+    /// A text: nothing in it tells which.
+    Text(TextKind),
+}
+
+/// Arrays of columns that were asked for together.
+pub type Columns = SmallVec<[ArrayRef; 4]>;
+
+/// A file that was opened for some of its columns: always the version that was opened, whatever is written meanwhile.
+#[derive(Debug)]
+pub struct FileColumns {
+    cache: Cache,
+    object: OpenObject,
+    kind: FileKind,
+    fields: Arc<[FieldRef]>,
+    columns: Box<[Option<Column>]>,
+    rows: usize,
+    /// Of a file without a version, about which nothing may be cached.
+    metadata: Option<Arc<FileMetadata>>,
+}
+
+/// A column that the file has.
+#[derive(Debug)]
+struct Column {
+    /// Which of the file's; nothing for text.
+    root: usize,
+    /// The type that the file has it under, where that is another.
+    stored: Option<Box<DataType>>,
+    id: u32,
+    key: Option<ChunkKey>,
+}
+
+/// A column that is to be decoded, which of the wanted ones it is, and who waits for it.
+struct Missing<'a> {
+    at: usize,
+    promise: Option<Promise<'a>>,
+}
+
+/// What a file is opened for, before anything is known of it.
+struct Opening {
+    cache: Cache,
+    object: OpenObject,
+    kind: FileKind,
+    fields: Arc<[FieldRef]>,
+}
+
+impl FileColumns {
+    /// Opens a file for columns of these names and types. A column that the file has under another type is cast, and
+    /// one that it does not have is missing ([`Self::has`]).
+    ///
+    /// # Errors
+    ///
+    /// As a scan; a text that cannot be read as these types is [`Error::Corrupt`].
+    pub async fn open(
+        cache: &Cache,
+        store: &ReadThrough,
+        path: &Path,
+        kind: FileKind,
+        fields: &Arc<[FieldRef]>,
+    ) -> Result<Self> {
+        let object = store.open_whole(path).await?;
+        let opening = Opening { cache: cache.clone(), object, kind, fields: fields.clone() };
+        match kind {
+            FileKind::Columnar => opening.columnar().await,
+            FileKind::Text(kind) => opening.text(kind).await,
+        }
+    }
+
+    /// Rows of the file.
+    pub fn rows(&self) -> usize {
+        self.rows
+    }
+
+    /// The file's name, for errors.
+    pub fn name(&self) -> String {
+        self.object.name()
+    }
+
+    /// Whether the file has the column.
+    pub fn has(&self, column: usize) -> bool {
+        matches!(self.columns.get(column), Some(Some(_)))
+    }
+
+    /// The type that the file has a column under, where that is not the type that it was opened for.
+    pub fn stored_as(&self, column: usize) -> Option<&DataType> {
+        self.columns.get(column)?.as_ref()?.stored.as_deref()
+    }
+
+    /// All rows of a column, if it is in the cache. `column` is a position in the fields that the file was opened for.
+    #[inline]
+    pub fn cached(&self, column: usize) -> Option<ArrayRef> {
+        let key = self.columns.get(column)?.as_ref()?.key.as_ref()?;
+        match self.cache.chunks().get(key)? {
+            Chunk::Whole(array) => Some(array),
+            Chunk::Dictionary(_) | Chunk::Dense(_) => None,
+        }
+    }
+
+    /// All rows of several columns: from the cache, or decoded once however many ask.
+    ///
+    /// # Errors
+    ///
+    /// [`Error::Schema`] if the file does not have a column, or not with such values; as a scan otherwise.
+    pub async fn get(&self, wanted: &[usize]) -> Result<Columns> {
+        let mut found = Columns::new();
+        for column in wanted {
+            match self.cached(*column) {
+                Some(array) => found.push(array),
+                None => return Box::pin(self.load(wanted)).await,
+            }
+        }
+        Ok(found)
+    }
+
+    async fn load(&self, wanted: &[usize]) -> Result<Columns> {
+        let mut order: Vec<(u32, usize)> = Vec::with_capacity(wanted.len());
+        for at in wanted {
+            order.push((self.column(*at)?.id, *at));
+        }
+        // All take their promises in this order: none waits for one that waits for it.
+        order.sort_unstable();
+        order.dedup();
+        let mut loaded: Vec<(usize, ArrayRef)> = Vec::with_capacity(order.len());
+        let mut missing = Vec::new();
+        for (_, at) in order {
+            match &self.column(at)?.key {
+                None => missing.push(Missing { at, promise: None }),
+                Some(key) => match self.cache.chunks().get_or_promise(key).await {
+                    Found::Chunk(Chunk::Whole(array)) => loaded.push((at, array)),
+                    Found::Chunk(_) => missing.push(Missing { at, promise: None }),
+                    Found::Missing(promise) => missing.push(Missing { at, promise: Some(promise) }),
+                },
+            }
+        }
+        if !missing.is_empty() {
+            loaded.extend(self.make(missing).await?);
+        }
+        let find = |at: &usize| loaded.iter().find(|(found, _)| found == at).map(|(_, array)| array.clone());
+        let found = wanted.iter().map(|at| find(at).ok_or_else(|| self.has_no_column(*at)));
+        found.collect()
+    }
+
+    /// Decodes what is missing, and keeps it where there was memory for that.
+    async fn make(&self, missing: Vec<Missing<'_>>) -> Result<Vec<(usize, ArrayRef)>> {
+        let columns: Vec<usize> = missing.iter().map(|missing| missing.at).collect();
+        let (arrays, has_memory) = match self.kind {
+            FileKind::Columnar => self.decode(&columns).await?,
+            FileKind::Text(kind) => {
+                (text_file::read(&self.object, kind, &self.fields_of(&columns)).await?.1, true)
+            }
+        };
+        let mut made = Vec::with_capacity(arrays.len());
+        for (missing, array) in missing.into_iter().zip(arrays) {
+            let array = array.filter(|array| array.len() == self.rows);
+            let array = array.ok_or_else(|| self.has_no_column(missing.at))?;
+            self.cache.chunks().count_decoded();
+            if let Some(promise) = missing.promise.filter(|_| has_memory) {
+                promise.keep(Chunk::Whole(array.clone()));
+            }
+            made.push((missing.at, array));
+        }
+        Ok(made)
+    }
+
+    /// The arrays, and whether there was memory to decode them in.
+    async fn decode(&self, columns: &[usize]) -> Result<(Vec<Option<ArrayRef>>, bool)> {
+        let metadata = match &self.metadata {
+            Some(metadata) => metadata.clone(),
+            None => metadata_of(&self.cache, &self.object).await?,
+        };
+        let projected = columns.iter().map(|at| Ok(Projected::whole(self.column(*at)?.root)));
+        let projected: Vec<Projected> = projected.collect::<Result<_>>()?;
+        let mut ascending = projected.clone();
+        ascending.sort();
+        ascending.dedup();
+        let units = metadata.units();
+        let bytes = (0..units).map(|unit| metadata.working_bytes(unit, &ascending));
+        let working = self.cache.working().try_reserve(bytes.fold(0, u64::saturating_add));
+        if working.is_none() {
+            self.cache.chunks().count_streamed();
+        }
+        let mut read = Vec::with_capacity(units);
+        for unit in 0..units {
+            read.push(metadata.read(&self.object, unit, &ascending).await?);
+        }
+        let (of, name) = (self.fields_of(columns), self.object.name());
+        let bytes = read.clone();
+        let decode = move || {
+            let mut scratch = Scratch::default();
+            let whole = projected.iter().zip(&of);
+            let whole = whole.map(|(column, field)| {
+                whole_column(&metadata, column, &bytes, field.data_type(), &mut scratch)
+                    .map_err(|error| named(error, &name, field.name()))
+            });
+            whole.map(|array| array.map(Some)).collect::<Result<Vec<_>>>()
+        };
+        let decoded = tokio::task::spawn_blocking(decode).await;
+        // A file that was replaced may also look corrupt: that it was replaced is what the caller has to know.
+        for bytes in &read {
+            FileMetadata::check(bytes).await?;
+        }
+        let decoded = decoded.map_err(|error| Error::Ended { reason: error.to_string() })??;
+        Ok((decoded, working.is_some()))
+    }
+
+    fn fields_of(&self, columns: &[usize]) -> Vec<FieldRef> {
+        columns.iter().filter_map(|at| self.fields.get(*at)).cloned().collect()
+    }
+
+    fn column(&self, at: usize) -> Result<&Column> {
+        self.columns.get(at).and_then(Option::as_ref).ok_or_else(|| self.has_no_column(at))
+    }
+
+    fn has_no_column(&self, at: usize) -> Error {
+        let column = self.fields.get(at).map_or_else(|| at.to_string(), |field| field.name().clone());
+        Error::Schema { object: self.name(), column, reason: "the file has no such column".to_owned() }
+    }
+}
+
+impl Opening {
+    async fn columnar(self) -> Result<FileColumns> {
+        let metadata = match self.object.version() {
+            Some(_) => metadata_of(&self.cache, &self.object).await?,
+            None => {
+                self.cache.chunks().count_parsed();
+                Arc::new(FileMetadata::open(&self.object).await?)
+            }
+        };
+        let schema = metadata.schema();
+        let column = |field: &FieldRef| {
+            let (root, stored) = schema.column_with_name(field.name())?;
+            Some(self.column(root, Some(stored.data_type()), field))
+        };
+        let columns = self.fields.iter().map(column).collect();
+        let rows = (0..metadata.units()).map(|unit| metadata.unit_rows(unit)).sum::<u64>() as usize;
+        let metadata = self.object.version().is_none().then_some(metadata);
+        Ok(self.opened(columns, rows, metadata))
+    }
+
+    /// A text has to be read to know how many rows it has: then all of it is kept.
+    async fn text(self, kind: TextKind) -> Result<FileColumns> {
+        let fields: Vec<FieldRef> = self.fields.to_vec();
+        let (rows, arrays) = text_file::read(&self.object, kind, &fields).await?;
+        let column = |(field, array): (&FieldRef, &Option<ArrayRef>)| {
+            array.as_ref().map(|_| self.column(0, None, field))
+        };
+        let columns: Box<[Option<Column>]> = self.fields.iter().zip(&arrays).map(column).collect();
+        for (column, array) in columns.iter().zip(arrays) {
+            if let (Some(Column { key: Some(key), .. }), Some(array)) = (column, array)
+                && let Found::Missing(promise) = self.cache.chunks().get_or_promise(key).await
+            {
+                self.cache.chunks().count_decoded();
+                promise.keep(Chunk::Whole(array));
+            }
+        }
+        Ok(self.opened(columns, rows, None))
+    }
+
+    fn column(&self, root: usize, stored: Option<&DataType>, field: &FieldRef) -> Column {
+        let stored =
+            stored.filter(|stored| !stored.equals_datatype(field.data_type())).cloned().map(Box::new);
+        let id = self.cache.chunks().column_id(field.name(), field.data_type());
+        let key = |object: ObjectHash| ChunkKey {
+            object,
+            unit: 0,
+            column: Projected::whole(0),
+            representation: Representation::Whole(id),
+        };
+        Column { root, stored, id, key: self.object.version().map(key) }
+    }
+
+    fn opened(
+        self,
+        columns: Box<[Option<Column>]>,
+        rows: usize,
+        metadata: Option<Arc<FileMetadata>>,
+    ) -> FileColumns {
+        let Self { cache, object, kind, fields } = self;
+        FileColumns { cache, object, kind, fields, columns, rows, metadata }
+    }
+}
+
+/// The footer of a file that has a version, parsed once.
+async fn metadata_of(cache: &Cache, object: &OpenObject) -> Result<Arc<FileMetadata>> {
+    match object.version() {
+        Some(version) => cache.chunks().file(version, FileMetadata::open(object)).await,
+        None => Ok(Arc::new(FileMetadata::open(object).await?)),
+    }
+}
+
+/// A column of all row groups or stripes as one array.
+fn whole_column(
+    metadata: &FileMetadata,
+    column: &Projected,
+    bytes: &[UnitBytes],
+    data_type: &DataType,
+    scratch: &mut Scratch,
+) -> Result<ArrayRef> {
+    let mut pieces: Vec<ArrayRef> = Vec::new();
+    for (unit, bytes) in bytes.iter().enumerate() {
+        match metadata.decode(unit, column, bytes, Representation::Native, scratch)? {
+            Chunk::Dictionary(array) | Chunk::Whole(array) => pieces.push(as_type(&array, data_type)?),
+            Chunk::Dense(segments) => {
+                for segment in segments.iter() {
+                    pieces.push(as_type(segment, data_type)?);
+                }
+            }
+        }
+    }
+    match pieces.as_slice() {
+        [] => Ok(arrow::array::new_empty_array(data_type)),
+        [one] => Ok(one.clone()),
+        several => {
+            let several: Vec<&dyn Array> = several.iter().map(AsRef::as_ref).collect();
+            concat(&several).map_err(Error::arrow("row groups of one column"))
+        }
+    }
+}
+
+/// The values in another type, if they are in that exactly.
+pub(crate) fn as_type(array: &ArrayRef, data_type: &DataType) -> Result<ArrayRef> {
+    if array.data_type() == data_type {
+        return Ok(array.clone());
+    }
+    cast_with_options(array, data_type, &EXACT).map_err(Error::arrow("a cast"))
+}
+
+fn named(error: Error, object: &str, column: &str) -> Error {
+    match error {
+        Error::Arrow { source, .. } => {
+            Error::Schema { object: object.to_owned(), column: column.to_owned(), reason: source.to_string() }
+        }
+        other => other,
+    }
+}

@@ -1,0 +1,147 @@
+//! All edges as one compressed sparse matrix, by rows (CSR) or by columns (CSC).
+
+use arrow::{
+    array::{Array, ArrayRef, AsArray, Int64Array},
+    buffer::ScalarBuffer,
+    compute::concat,
+    datatypes::Int64Type,
+};
+use futures::{StreamExt, TryStreamExt};
+
+use super::{
+    chunk_files::Rows, columns::gathering, edge_list::EdgeColumn, edges::Edges, info::Side,
+    neighbors::Direction,
+};
+use crate::{Error, Result};
+
+/// Chunks that are read at the same time.
+const CHUNKS_AT_ONCE: usize = 4;
+
+/// The neighbours of all vertices: those of vertex `v` are `neighbors[offsets[v]..offsets[v + 1]]`.
+#[derive(Clone, Debug)]
+pub struct Csr {
+    /// Where the neighbours of each vertex begin, and where those of the last end: one more than there are vertices.
+    pub offsets: ScalarBuffer<i64>,
+    /// Indexes of vertices.
+    pub neighbors: ScalarBuffer<i64>,
+    /// The properties that are selected, one row for each edge.
+    pub properties: Vec<ArrayRef>,
+}
+
+impl Edges {
+    /// All edges by the vertex that they leave (CSR), or by the one that they enter (CSC). Of a list that is not ordered,
+    /// edges are sorted; those of a vertex stay in their order.
+    ///
+    /// # Errors
+    ///
+    /// As [`Edges::neighbors`].
+    pub async fn csr(&self, direction: Direction) -> Result<Csr> {
+        let (side, other) = match direction {
+            Direction::Out => (Side::Source, Side::Dest),
+            Direction::In => (Side::Dest, Side::Source),
+        };
+        let view = self.clone().aligned_by(side)?;
+        let mut columns = vec![EdgeColumn::end(other)];
+        columns.extend(view.properties.iter().copied());
+        let is_ordered = view.order().is_ordered();
+        if !is_ordered {
+            columns.push(EdgeColumn::end(side));
+        }
+        let mut arrays = view.all(&columns).await?;
+        let keys = if is_ordered { None } else { arrays.pop() };
+        let (offsets, arrays) = match keys {
+            None => (view.all_offsets().await?, arrays),
+            Some(keys) => {
+                let (offsets, order) = sorted(&keys, view.vertex_count().await?)?;
+                let taken = arrays.iter().map(|array| arrow::compute::take(array, &order, None));
+                (offsets, taken.collect::<Result<_, _>>().map_err(gathering)?)
+            }
+        };
+        let mut arrays = arrays.into_iter();
+        let neighbors = arrays.next().map(|array| array.as_primitive::<Int64Type>().values().clone());
+        let neighbors = neighbors.unwrap_or_else(|| Vec::new().into());
+        let edges = offsets.last().copied().unwrap_or(0);
+        if edges != neighbors.len() as i64 {
+            let reason = format!("offsets of {edges} edges, and {} edges", neighbors.len());
+            return Err(Error::Data { file: view.info().name(), reason });
+        }
+        Ok(Csr { offsets: offsets.into(), neighbors, properties: arrays.collect() })
+    }
+
+    /// Columns of all edges, in the order of the list.
+    async fn all(&self, columns: &[EdgeColumn]) -> Result<Vec<ArrayRef>> {
+        let chunks: Vec<(u64, u64)> = self.clone().chunk_numbers().try_collect().await?;
+        let size = self.info().chunk_size;
+        let read = chunks.into_iter().map(|(part, chunk)| async move {
+            let edges = self.list.edge_count(part).await?;
+            let rows = Rows::Exactly(edges.saturating_sub(chunk.saturating_mul(size)).min(size));
+            self.list.get(part, chunk, rows, columns).await
+        });
+        let read: Vec<_> = futures::stream::iter(read).buffered(CHUNKS_AT_ONCE).try_collect().await?;
+        let fields = self.schema();
+        let of_properties = fields.fields().iter().skip(2).map(|field| field.data_type().clone());
+        let types = std::iter::once(arrow::datatypes::DataType::Int64).chain(of_properties);
+        let types: Vec<_> = types.chain([arrow::datatypes::DataType::Int64]).collect();
+        let column = |(at, data_type)| {
+            let pieces: Vec<&dyn Array> =
+                read.iter().filter_map(|chunk| chunk.get(at)).map(AsRef::as_ref).collect();
+            match pieces.is_empty() {
+                true => Ok(arrow::array::new_empty_array(data_type)),
+                false => concat(&pieces).map_err(gathering),
+            }
+        };
+        types.iter().take(columns.len()).enumerate().map(column).collect()
+    }
+
+    async fn all_offsets(&self) -> Result<Vec<i64>> {
+        let (vertices, size) = (self.vertex_count().await?, self.list.part_size());
+        let mut all = Vec::with_capacity(usize::try_from(vertices).unwrap_or(0).min(1 << 24) + 1);
+        let mut before = 0_i64;
+        for part in 0..self.parts().await? {
+            let offsets = self.list.offsets(part).await?;
+            let mut end = 0;
+            for vertex in 0..size.min(vertices - part * size) {
+                let rows = offsets.of(vertex)?;
+                all.push(before + rows.start as i64);
+                end = rows.end as i64;
+            }
+            before += end;
+        }
+        all.push(before);
+        Ok(all)
+    }
+}
+
+/// Offsets of keys, and an order in which they ascend.
+fn sorted(keys: &ArrayRef, vertices: u64) -> Result<(Vec<i64>, Int64Array)> {
+    let keys = keys.as_primitive::<Int64Type>().values();
+    let outside = |key: &i64| Error::OutOfRange { of: "vertices".to_owned(), index: *key, count: vertices };
+    // How many there are is what a file says: there may be no such memory.
+    let mut offsets: Vec<i64> = Vec::new();
+    let len = usize::try_from(vertices).unwrap_or(usize::MAX).saturating_add(1);
+    if offsets.try_reserve_exact(len).is_err() {
+        let reason = format!("there is no memory for the offsets of {vertices} vertices");
+        return Err(Error::Data { file: "vertex_count".to_owned(), reason });
+    }
+    offsets.resize(len, 0);
+    for key in keys {
+        let at = usize::try_from(*key).ok().and_then(|key| key.checked_add(1));
+        *at.and_then(|at| offsets.get_mut(at)).ok_or_else(|| outside(key))? += 1;
+    }
+    let mut sum = 0;
+    for offset in &mut offsets {
+        sum += *offset;
+        *offset = sum;
+    }
+    let mut next = offsets.clone();
+    let mut order = vec![0_i64; keys.len()];
+    for (row, key) in keys.iter().enumerate() {
+        if let Some(next) = next.get_mut(*key as usize) {
+            if let Some(place) = order.get_mut(*next as usize) {
+                *place = row as i64;
+            }
+            *next += 1;
+        }
+    }
+    Ok((offsets, order.into()))
+}

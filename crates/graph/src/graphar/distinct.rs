@@ -1,0 +1,43 @@
+//! Numbers in the order of their first appearance.
+
+use std::{collections::HashMap, hash::Hash};
+
+/// Values that are different from one another, and where each is.
+pub(super) struct Distinct<T> {
+    values: Vec<T>,
+    places: HashMap<T, usize>,
+}
+
+impl<T> Default for Distinct<T> {
+    fn default() -> Self {
+        Self { values: Vec::new(), places: HashMap::new() }
+    }
+}
+
+impl<T: Copy + Eq + Hash> Distinct<T> {
+    /// Where a value is; it comes behind the others if it is new.
+    pub(super) fn place(&mut self, value: T) -> usize {
+        // Who asks again often asks for the last.
+        if self.values.last() == Some(&value) {
+            return self.values.len() - 1;
+        }
+        let next = self.values.len();
+        let place = *self.places.entry(value).or_insert(next);
+        if place == next {
+            self.values.push(value);
+        }
+        place
+    }
+
+    pub(super) fn has(&self, value: &T) -> bool {
+        self.places.contains_key(value)
+    }
+
+    pub(super) fn len(&self) -> usize {
+        self.values.len()
+    }
+
+    pub(super) fn values(&self) -> &[T] {
+        &self.values
+    }
+}

@@ -1,0 +1,244 @@
+//! Edges of one type, as a reader wants them: in one of the orders that they are kept in, with some of their properties.
+
+use std::sync::Arc;
+
+use arrow::{
+    array::{RecordBatch, RecordBatchOptions},
+    datatypes::{DataType, Field, FieldRef, Schema, SchemaRef},
+};
+use futures::{Stream, StreamExt, TryStreamExt};
+use smallvec::SmallVec;
+use stylobate_columnar::Columns;
+
+use super::{
+    chunk_files::Rows,
+    columns::{DESTINATION, SOURCE, gathering, readable},
+    edge_list::{EdgeColumn, EdgeList},
+    info::{AdjacencyOrder, EdgeInfo, Side},
+};
+use crate::{Error, Result};
+
+/// Chunks that are read at the same time.
+const CHUNKS_AT_ONCE: usize = 4;
+/// Counts that are read at the same time.
+const COUNTS_AT_ONCE: usize = 32;
+
+/// What all readers of the edges of one type share.
+pub(super) struct EdgeTable {
+    pub(super) info: Arc<EdgeInfo>,
+    pub(super) lists: Vec<Arc<EdgeList>>,
+}
+
+/// A view of the edges of one type. Cheap to make and to clone; clones share what they read.
+#[derive(Clone)]
+pub struct Edges {
+    pub(super) table: Arc<EdgeTable>,
+    pub(super) list: Arc<EdgeList>,
+    pub(super) properties: SmallVec<[EdgeColumn; 4]>,
+}
+
+/// A chunk of edges: whole, as the cache has it.
+#[derive(Clone, Debug)]
+pub struct EdgeChunk {
+    /// How many edges it has.
+    pub rows: usize,
+    /// The vertices that edges leave, the vertices that they enter, then what was selected.
+    pub columns: Columns,
+}
+
+impl Edges {
+    /// In the first order that there is, with all properties.
+    pub(super) fn new(table: Arc<EdgeTable>) -> Result<Self> {
+        let best = [
+            AdjacencyOrder::OrderedBySource,
+            AdjacencyOrder::OrderedByDest,
+            AdjacencyOrder::UnorderedBySource,
+            AdjacencyOrder::UnorderedByDest,
+        ];
+        let found = best.into_iter().find_map(|order| table.list(order));
+        let list = found.ok_or_else(|| table.no_list("at all"))?.clone();
+        let groups = table.info.groups.iter().enumerate();
+        let properties = groups.flat_map(|(group, of)| {
+            (0..of.properties.len()).map(move |column| EdgeColumn::Property { group, column })
+        });
+        let properties = properties.collect();
+        Ok(Self { table, list, properties })
+    }
+
+    /// Only these properties, in this order.
+    ///
+    /// # Errors
+    ///
+    /// [`Error::NoSuchProperty`].
+    pub fn select<N: AsRef<str>>(mut self, properties: impl IntoIterator<Item = N>) -> Result<Self> {
+        let places = properties.into_iter().map(|name| self.table.property(name.as_ref()));
+        self.properties = places.collect::<Result<_>>()?;
+        Ok(self)
+    }
+
+    /// In another of the orders that the edges are kept in.
+    ///
+    /// # Errors
+    ///
+    /// [`Error::NoSuchAdjacency`].
+    pub fn by(mut self, order: AdjacencyOrder) -> Result<Self> {
+        let list = self.table.list(order).ok_or_else(|| self.table.no_list(&order.to_string()))?;
+        self.list = list.clone();
+        Ok(self)
+    }
+
+    /// In an order that is aligned by this side, an ordered one if there is such a one.
+    ///
+    /// # Errors
+    ///
+    /// [`Error::NoSuchAdjacency`].
+    pub fn aligned_by(self, side: Side) -> Result<Self> {
+        if self.order().aligned_by() == side && self.order().is_ordered() {
+            return Ok(self);
+        }
+        let (ordered, unordered) = match side {
+            Side::Source => (AdjacencyOrder::OrderedBySource, AdjacencyOrder::UnorderedBySource),
+            Side::Dest => (AdjacencyOrder::OrderedByDest, AdjacencyOrder::UnorderedByDest),
+        };
+        match self.table.list(ordered) {
+            Some(_) => self.by(ordered),
+            None if self.table.list(unordered).is_some() => self.by(unordered),
+            None => Err(self.table.no_list(&ordered.to_string())),
+        }
+    }
+
+    /// What is known of the type.
+    pub fn info(&self) -> &EdgeInfo {
+        &self.table.info
+    }
+
+    /// The order that they are read in.
+    pub fn order(&self) -> AdjacencyOrder {
+        self.list.adjacency().order
+    }
+
+    /// How many vertices the list is about: those on the side that it is aligned by.
+    pub async fn vertex_count(&self) -> Result<u64> {
+        self.list.vertex_count().await
+    }
+
+    /// How many edges there are.
+    pub async fn count(&self) -> Result<u64> {
+        let parts = self.list.parts().await?;
+        let counts = futures::stream::iter(0..parts).map(|part| self.list.edge_count(part));
+        counts.buffer_unordered(COUNTS_AT_ONCE).try_fold(0, |sum, count| async move { Ok(sum + count) }).await
+    }
+
+    /// How many parts there are: chunks of the vertices that the list is aligned by.
+    pub async fn parts(&self) -> Result<u64> {
+        self.list.parts().await
+    }
+
+    /// How many edges a part has.
+    pub async fn part_count(&self, part: u64) -> Result<u64> {
+        let parts = self.parts().await?;
+        match part < parts {
+            true => self.list.edge_count(part).await,
+            false => Err(self.outside("parts", part, parts)),
+        }
+    }
+
+    /// The columns of a chunk, and of [`Self::stream`]: `_graphArSrcIndex`, `_graphArDstIndex`, and what is selected.
+    pub fn schema(&self) -> SchemaRef {
+        let end = |name: &str| -> FieldRef { Arc::new(Field::new(name, DataType::Int64, false)) };
+        let ends = [end(SOURCE), end(DESTINATION)].into_iter();
+        Arc::new(Schema::new(ends.chain(self.property_fields()).collect::<Vec<_>>()))
+    }
+
+    /// The columns of what is selected.
+    pub(super) fn property_fields(&self) -> impl Iterator<Item = FieldRef> {
+        self.properties.iter().filter_map(|place| match place {
+            EdgeColumn::Property { group, column } => {
+                Some(readable(self.table.info.groups.get(*group)?.properties.get(*column)?))
+            }
+            EdgeColumn::Source | EdgeColumn::Destination => None,
+        })
+    }
+
+    /// A whole chunk of a part: from the cache without a copy, or read and decoded once however many ask.
+    ///
+    /// # Errors
+    ///
+    /// [`Error::OutOfRange`] where there is no such chunk; [`Error::Missing`] and [`Error::Data`] where its files are
+    /// not there, or are not what they should be.
+    pub async fn chunk(&self, part: u64, chunk: u64) -> Result<EdgeChunk> {
+        let edges = self.part_count(part).await?;
+        let size = self.table.info.chunk_size;
+        let rest = edges.checked_sub(chunk.saturating_mul(size)).filter(|rest| *rest > 0);
+        let rows = rest.ok_or_else(|| self.outside("chunks of a part", chunk, self.list.chunks(edges)))?;
+        let rows = rows.min(size);
+        let ends = [EdgeColumn::Source, EdgeColumn::Destination].into_iter();
+        let wanted: SmallVec<[EdgeColumn; 6]> = ends.chain(self.properties.iter().copied()).collect();
+        let columns = self.list.get(part, chunk, Rows::Exactly(rows), &wanted).await?;
+        Ok(EdgeChunk { rows: rows as usize, columns })
+    }
+
+    fn outside(&self, what: &str, index: u64, count: u64) -> Error {
+        Error::OutOfRange { of: format!("{what} of {}", self.table.info.name()), index: index as i64, count }
+    }
+
+    /// All edges, a batch for each chunk.
+    pub fn stream(&self) -> impl Stream<Item = Result<RecordBatch>> + Send + use<> {
+        let view = self.clone();
+        let chunks = self.clone().chunk_numbers();
+        let read = move |(part, chunk)| {
+            let view = view.clone();
+            async move {
+                let EdgeChunk { rows, columns } = view.chunk(part, chunk).await?;
+                let options = RecordBatchOptions::new().with_row_count(Some(rows));
+                RecordBatch::try_new_with_options(view.schema(), columns.into_vec(), &options)
+                    .map_err(gathering)
+            }
+        };
+        chunks.map_ok(read).try_buffered(CHUNKS_AT_ONCE)
+    }
+
+    /// Part and chunk of each chunk there is.
+    pub(super) fn chunk_numbers(self) -> impl Stream<Item = Result<(u64, u64)>> + Send {
+        let parts = async move {
+            let parts = self.parts().await?;
+            let view = Arc::new(self);
+            let counted = move |part| {
+                let view = view.clone();
+                async move {
+                    let chunks = view.list.chunks(view.list.edge_count(part).await?);
+                    Ok::<_, Error>(futures::stream::iter((0..chunks).map(move |chunk| Ok((part, chunk)))))
+                }
+            };
+            Ok::<_, Error>(
+                futures::stream::iter(0..parts).map(counted).buffered(COUNTS_AT_ONCE).try_flatten(),
+            )
+        };
+        futures::stream::once(parts).try_flatten()
+    }
+}
+
+impl EdgeTable {
+    fn list(&self, order: AdjacencyOrder) -> Option<&Arc<EdgeList>> {
+        self.lists.iter().find(|list| list.adjacency().order == order)
+    }
+
+    fn no_list(&self, wanted: &str) -> Error {
+        let orders = self.lists.iter().map(|list| list.adjacency().order.to_string());
+        let available = orders.collect::<Vec<_>>().join(", ");
+        Error::NoSuchAdjacency { edge: self.info.name(), wanted: wanted.to_owned(), available }
+    }
+
+    fn property(&self, name: &str) -> Result<EdgeColumn> {
+        let found = self.info.property(name).map(|(group, column, _)| EdgeColumn::Property { group, column });
+        found.ok_or_else(|| {
+            let properties = self.info.groups.iter().flat_map(|group| &group.properties);
+            let available: Vec<&str> = properties.map(|property| property.name.as_str()).collect();
+            Error::NoSuchProperty {
+                of: format!("edge type {}", self.info.name()),
+                property: name.to_owned(),
+                available: available.join(", "),
+            }
+        })
+    }
+}

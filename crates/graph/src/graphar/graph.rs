@@ -1,0 +1,193 @@
+//! A graph that is open: what its files say of it, and readers of its vertices and edges.
+
+use std::sync::Arc;
+
+use futures::{StreamExt, TryStreamExt};
+use object_store::path::Path;
+use stylobate_columnar::{Cache, Source};
+
+use super::{
+    edge_list::EdgeList,
+    edges::{EdgeTable, Edges},
+    info::{GraphFile, GraphInfo, Strictness},
+    place::Place,
+    vertex_table::VertexTable,
+    vertices::Vertices,
+};
+use crate::{Error, Result};
+
+/// Files that are read at the same time.
+const READS_AT_ONCE: usize = 16;
+
+/// How a graph is opened.
+#[derive(Clone, Debug, Default)]
+pub struct GraphOptions {
+    prefix: Option<Source>,
+    strictness: Strictness,
+}
+
+impl GraphOptions {
+    /// Where vertices and edges are, whatever the graph's file says. Default: what it says, or else where it is itself.
+    pub fn with_prefix(mut self, prefix: impl Into<Source>) -> Self {
+        self.prefix = Some(prefix.into());
+        self
+    }
+
+    /// What becomes of deviations from the format. Default: [`Strictness::Tolerant`].
+    pub fn with_strictness(mut self, strictness: Strictness) -> Self {
+        self.strictness = strictness;
+        self
+    }
+}
+
+/// A graph that is open. Each of its files is read in the version that it had when it was first needed: open the graph
+/// anew to see others. Cheap to clone.
+#[derive(Clone)]
+pub struct Graph {
+    inner: Arc<Inner>,
+}
+
+struct Inner {
+    info: GraphInfo,
+    vertices: Vec<Arc<VertexTable>>,
+    edges: Vec<Arc<EdgeTable>>,
+}
+
+impl Graph {
+    /// Opens the graph that a file such as `social.graph.yml` describes: reads it, and the files that it names.
+    ///
+    /// # Errors
+    ///
+    /// [`Error::Missing`] where one of these files is not there, [`Error::Info`] where one is wrong.
+    pub async fn open(cache: &Cache, file: impl Into<Source>, options: GraphOptions) -> Result<Self> {
+        let (store, path) = file.into().literal(cache)?;
+        let folder = folder_of(&path);
+        let strictness = options.strictness;
+        let here = Place { cache: cache.clone(), store, base: folder, strictness };
+        let name = path.filename().unwrap_or_default().to_owned();
+        let text = text_of(&here, &name).await?;
+        let file = GraphFile::parse(&here.name(&name), &text, strictness)?;
+        let read = |files: &[String]| {
+            let (files, here) = (files.to_vec(), here.clone());
+            async move {
+                let read = files.into_iter().map(|file| {
+                    let here = here.clone();
+                    async move {
+                        let relative = file.trim_start_matches("./");
+                        let text = text_of(&here, relative).await?;
+                        Ok::<_, Error>((here.name(relative), text))
+                    }
+                });
+                futures::stream::iter(read).buffered(READS_AT_ONCE).try_collect::<Vec<_>>().await
+            }
+        };
+        let (vertices, edges) =
+            futures::future::try_join(read(file.vertex_files()), read(file.edge_files())).await?;
+        let info = file.with(vertices, edges)?;
+        let place = here.data(&info, options.prefix).await?;
+        Ok(Self { inner: Arc::new(Inner::new(place, info)) })
+    }
+
+    /// What its files say of it.
+    pub fn info(&self) -> &GraphInfo {
+        &self.inner.info
+    }
+
+    /// The vertices of a type.
+    ///
+    /// # Errors
+    ///
+    /// [`Error::NoSuchVertexType`].
+    pub fn vertices(&self, vertex_type: &str) -> Result<Vertices> {
+        let mut tables = self.inner.vertices.iter();
+        let found = tables.find(|table| table.info().vertex_type == vertex_type);
+        let found = found.ok_or_else(|| Error::NoSuchVertexType {
+            name: vertex_type.to_owned(),
+            available: joined(self.inner.info.vertices.iter().map(|info| info.vertex_type.clone())),
+        })?;
+        Ok(Vertices::new(found.clone()))
+    }
+
+    /// The edges of a type between vertices of two types.
+    ///
+    /// # Errors
+    ///
+    /// [`Error::NoSuchEdgeType`]; [`Error::NoSuchAdjacency`] where they are in no list.
+    pub fn edges(&self, source: &str, edge: &str, destination: &str) -> Result<Edges> {
+        let mut tables = self.inner.edges.iter();
+        let found = tables.find(|table| {
+            let info = &table.info;
+            info.src_type == source && info.edge_type == edge && info.dst_type == destination
+        });
+        let found = found.ok_or_else(|| Error::NoSuchEdgeType {
+            name: format!("{source}_{edge}_{destination}"),
+            available: joined(self.inner.info.edges.iter().map(|info| info.name())),
+        })?;
+        Edges::new(found.clone())
+    }
+}
+
+impl Inner {
+    fn new(place: Place, info: GraphInfo) -> Self {
+        let vertices = info.vertices.iter().map(|info| VertexTable::new(place.clone(), info.clone()));
+        let vertices = vertices.map(Arc::new).collect();
+        let table = |info: &_| {
+            let info = Arc::new(Clone::clone(info));
+            let lists = list_of(&place, &info);
+            Arc::new(EdgeTable { info, lists })
+        };
+        let edges = info.edges.iter().map(table).collect();
+        Self { info, vertices, edges }
+    }
+}
+
+fn list_of(place: &Place, info: &Arc<super::info::EdgeInfo>) -> Vec<Arc<EdgeList>> {
+    let lists = info.adjacencies.iter();
+    lists.map(|list| Arc::new(EdgeList::new(place.clone(), info.clone(), list.clone()))).collect()
+}
+
+impl Place {
+    /// Where vertices and edges are. A prefix that leads elsewhere may be older than the place where the graph is now:
+    /// what lies beside its file comes first.
+    async fn data(&self, info: &GraphInfo, given: Option<Source>) -> Result<Self> {
+        if let Some(given) = given {
+            return self.at(given);
+        }
+        let relative = info.prefix.trim_start_matches("./");
+        let is_absolute = relative.starts_with('/') || relative.contains("://");
+        if !is_absolute {
+            let base = format!("{}{relative}", self.base);
+            let slash = if base.is_empty() || base.ends_with('/') { "" } else { "/" };
+            return Ok(Self { base: format!("{base}{slash}"), ..self.clone() });
+        }
+        if let Some(first) = info.vertices.first()
+            && !matches!(self.read(&first.count_path()).await, Err(Error::Missing { .. }))
+        {
+            return Ok(self.clone());
+        }
+        self.at(Source::from(relative))
+    }
+
+    fn at(&self, source: Source) -> Result<Self> {
+        let (store, path) = source.literal(&self.cache)?;
+        let slash = if path.as_ref().is_empty() { "" } else { "/" };
+        Ok(Self { store, base: format!("{path}{slash}"), ..self.clone() })
+    }
+}
+
+async fn text_of(place: &Place, file: &str) -> Result<String> {
+    let text = String::from_utf8(place.read(file).await?);
+    let not_text = |_| Error::Data { file: place.name(file), reason: "text that is not UTF-8".to_owned() };
+    text.map_err(not_text)
+}
+
+fn folder_of(path: &Path) -> String {
+    match path.as_ref().rsplit_once('/') {
+        Some((folder, _)) => format!("{folder}/"),
+        None => String::new(),
+    }
+}
+
+fn joined(names: impl Iterator<Item = String>) -> String {
+    names.collect::<Vec<_>>().join(", ")
+}

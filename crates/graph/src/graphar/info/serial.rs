@@ -1,0 +1,18 @@
+//! Descriptions for machines: names of the format as texts, everything else under the keys of the YAML files.
+
+use serde::{Serialize, Serializer};
+
+use super::{AdjacencyOrder, Cardinality, FileType, PropertyType};
+
+/// What is written as its name.
+macro_rules! by_name {
+    ($($name:ty),*) => {$(
+        impl Serialize for $name {
+            fn serialize<S: Serializer>(&self, serializer: S) -> Result<S::Ok, S::Error> {
+                serializer.collect_str(self)
+            }
+        }
+    )*};
+}
+
+by_name!(AdjacencyOrder, Cardinality, FileType, PropertyType);

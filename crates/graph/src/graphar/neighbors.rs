@@ -1,0 +1,309 @@
+//! The neighbours of many vertices at once.
+//!
+//! Offsets say which rows of which chunks hold the edges of each vertex. Each chunk is asked for once; then runs of rows
+//! are copied. Edges that are kept in no order are looked for in all chunks of their part.
+
+use std::{
+    collections::{BTreeMap, HashMap},
+    ops::Range,
+    sync::Arc,
+};
+
+use arrow::{
+    array::{
+        Array, ArrayRef, AsArray, Int64Array, MutableArrayData, RecordBatch, RecordBatchOptions, UInt32Array,
+        make_array,
+    },
+    compute::concat_batches,
+    datatypes::{DataType, Field, FieldRef, Int64Type, Schema, SchemaRef},
+};
+use smallvec::SmallVec;
+use stylobate_columnar::Columns;
+
+use super::{
+    chunk_files::Rows,
+    columns::gathering,
+    distinct::Distinct,
+    edge_list::{EdgeColumn, EdgeList, Offsets},
+    edges::Edges,
+    info::Side,
+};
+use crate::{Error, Result};
+
+/// Chunks of which rows are gathered at a time: so much is in memory beyond what the cache keeps.
+const GATHERED_AT_ONCE: usize = 64;
+
+/// Which way edges are followed.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Direction {
+    /// From the vertex that an edge leaves to the one that it enters.
+    Out,
+    /// From the vertex that an edge enters to the one that it leaves.
+    In,
+}
+
+impl Direction {
+    /// The side that the vertex is on whose neighbours are asked for.
+    fn side(self) -> Side {
+        match self {
+            Self::Out => Side::Source,
+            Self::In => Side::Dest,
+        }
+    }
+
+    fn other_side(self) -> Side {
+        match self {
+            Self::Out => Side::Dest,
+            Self::In => Side::Source,
+        }
+    }
+}
+
+/// Edges of one vertex that lie together in one chunk.
+struct Run {
+    /// Which of the vertices that were asked for.
+    position: u32,
+    /// Which of the chunks that are gathered.
+    chunk: usize,
+    rows: Range<usize>,
+}
+
+impl Edges {
+    /// The neighbours of vertices: `position` says for which of `vertices` a row is, `neighbor` is the index of the
+    /// vertex at the other end; then the properties that are selected. Positions ascend, and the edges of a vertex come
+    /// in the order in which they are kept.
+    ///
+    /// # Errors
+    ///
+    /// [`Error::OutOfRange`] for an index that no vertex has, [`Error::NoSuchAdjacency`] where no list is aligned by
+    /// the side that is asked from, and as [`Edges::chunk`].
+    pub async fn neighbors(&self, vertices: &[i64], direction: Direction) -> Result<RecordBatch> {
+        let view = self.clone().aligned_by(direction.side())?;
+        let mut columns: SmallVec<[EdgeColumn; 4]> = SmallVec::new();
+        columns.push(EdgeColumn::end(direction.other_side()));
+        columns.extend(view.properties.iter().copied());
+        let schema = view.neighbor_schema();
+        if view.order().is_ordered() {
+            Ordered { list: &view.list, columns: &columns, schema: &schema, size: view.info().chunk_size }
+                .neighbors(vertices)
+                .await
+        } else {
+            view.search(vertices, EdgeColumn::end(direction.side()), &columns, &schema).await
+        }
+    }
+
+    /// How many neighbours each vertex has, counted with parallel edges.
+    ///
+    /// # Errors
+    ///
+    /// As [`Edges::neighbors`].
+    pub async fn degrees(&self, vertices: &[i64], direction: Direction) -> Result<Int64Array> {
+        let view = self.clone().aligned_by(direction.side())?;
+        if view.order().is_ordered() {
+            let ranges = view.list.ranges(vertices).await?;
+            return Ok(ranges.iter().map(|(_, rows)| (rows.end - rows.start) as i64).collect());
+        }
+        let mut degrees = vec![0_i64; vertices.len()];
+        let found = view.select::<&str>([])?.neighbors(vertices, direction).await?;
+        for position in found.column(0).as_primitive::<arrow::datatypes::UInt32Type>().values() {
+            if let Some(degree) = degrees.get_mut(*position as usize) {
+                *degree += 1;
+            }
+        }
+        Ok(degrees.into())
+    }
+
+    /// The columns of [`Self::neighbors`].
+    pub fn neighbor_schema(&self) -> SchemaRef {
+        let position: FieldRef = Arc::new(Field::new("position", DataType::UInt32, false));
+        let neighbor: FieldRef = Arc::new(Field::new("neighbor", DataType::Int64, false));
+        let properties = self.property_fields();
+        Arc::new(Schema::new([position, neighbor].into_iter().chain(properties).collect::<Vec<_>>()))
+    }
+
+    /// Looks at all edges of the parts that the vertices are in.
+    async fn search(
+        &self,
+        vertices: &[i64],
+        key: EdgeColumn,
+        columns: &[EdgeColumn],
+        schema: &SchemaRef,
+    ) -> Result<RecordBatch> {
+        let mut parts: BTreeMap<u64, HashMap<i64, Vec<u32>>> = BTreeMap::new();
+        for (position, (part, _)) in self.list.places(vertices).await?.into_iter().enumerate() {
+            let vertex = vertices.get(position).copied().unwrap_or_default();
+            parts.entry(part).or_default().entry(vertex).or_default().push(position as u32);
+        }
+        let wanted: Vec<EdgeColumn> = std::iter::once(key).chain(columns.iter().copied()).collect();
+        let mut found: Vec<RecordBatch> = Vec::new();
+        for (part, vertices) in parts {
+            let edges = self.list.edge_count(part).await?;
+            for chunk in 0..self.list.chunks(edges) {
+                let size = self.info().chunk_size;
+                let rows = Rows::Exactly((edges - chunk * size).min(size));
+                let arrays = self.list.get(part, chunk, rows, &wanted).await?;
+                let Some((keys, arrays)) = arrays.split_first() else { continue };
+                let mut runs = Vec::new();
+                for (row, key) in keys.as_primitive::<Int64Type>().values().iter().enumerate() {
+                    for position in vertices.get(key).into_iter().flatten() {
+                        runs.push(Run { position: *position, chunk: 0, rows: row..row + 1 });
+                    }
+                }
+                runs.sort_by_key(|run| run.position);
+                if !runs.is_empty() {
+                    found.push(gather(schema, &[arrays.iter().cloned().collect()], &runs)?);
+                }
+            }
+        }
+        let all = concat_batches(schema, &found).map_err(gathering)?;
+        // Chunks were gone through one by one; stable, so that the edges of a vertex stay in their order.
+        let positions = all.column(0).as_primitive::<arrow::datatypes::UInt32Type>().values();
+        let mut order: Vec<u32> = (0..positions.len() as u32).collect();
+        order.sort_by_key(|row| positions.get(*row as usize).copied());
+        arrow::compute::take_record_batch(&all, &UInt32Array::from(order)).map_err(gathering)
+    }
+}
+
+/// Edges that offsets lead to.
+struct Ordered<'a> {
+    list: &'a EdgeList,
+    columns: &'a [EdgeColumn],
+    schema: &'a SchemaRef,
+    /// Edges of a chunk.
+    size: u64,
+}
+
+impl Ordered<'_> {
+    async fn neighbors(&self, vertices: &[i64]) -> Result<RecordBatch> {
+        let ranges = self.list.ranges(vertices).await?;
+        let mut done: Vec<RecordBatch> = Vec::new();
+        let mut chunks: Distinct<(u64, u64)> = Distinct::default();
+        let mut runs: Vec<Run> = Vec::with_capacity(ranges.len());
+        for (position, (part, rows)) in ranges.into_iter().enumerate() {
+            let mut start = rows.start;
+            while start < rows.end {
+                let chunk = start / self.size;
+                let end = rows.end.min((chunk + 1) * self.size);
+                if chunks.len() == GATHERED_AT_ONCE && !chunks.has(&(part, chunk)) {
+                    done.push(self.gather(chunks.values(), &runs).await?);
+                    chunks = Distinct::default();
+                    runs.clear();
+                }
+                let rows = (start % self.size) as usize..(end - chunk * self.size) as usize;
+                runs.push(Run { position: position as u32, chunk: chunks.place((part, chunk)), rows });
+                start = end;
+            }
+        }
+        let last = self.gather(chunks.values(), &runs).await?;
+        if done.is_empty() {
+            return Ok(last);
+        }
+        done.push(last);
+        concat_batches(self.schema, &done).map_err(gathering)
+    }
+
+    async fn gather(&self, chunks: &[(u64, u64)], runs: &[Run]) -> Result<RecordBatch> {
+        let mut least = vec![0_u64; chunks.len()];
+        for run in runs {
+            if let Some(least) = least.get_mut(run.chunk) {
+                *least = (*least).max(run.rows.end as u64);
+            }
+        }
+        let loads = chunks.iter().zip(least).map(|((part, chunk), least)| {
+            self.list.get(*part, *chunk, Rows::Between(least, self.size), self.columns)
+        });
+        let mut loads: Vec<_> = loads.collect();
+        let loaded: Vec<Columns> = match loads.pop() {
+            Some(only) if loads.is_empty() => vec![only.await?],
+            Some(last) => {
+                loads.push(last);
+                futures::future::try_join_all(loads).await?
+            }
+            None => Vec::new(),
+        };
+        gather(self.schema, &loaded, runs)
+    }
+}
+
+impl EdgeList {
+    /// The part of each vertex, and which of the part's vertices it is.
+    async fn places(&self, vertices: &[i64]) -> Result<Vec<(u64, u64)>> {
+        let (count, size) = (self.vertex_count().await?, self.part_size());
+        let place = |vertex: &i64| match u64::try_from(*vertex) {
+            Ok(index) if index < count => Ok((index / size, index % size)),
+            _ => Err(Error::OutOfRange { of: "vertices".to_owned(), index: *vertex, count }),
+        };
+        vertices.iter().map(place).collect()
+    }
+
+    /// The part of each vertex, and the rows in it that are its edges.
+    async fn ranges(&self, vertices: &[i64]) -> Result<Vec<(u64, Range<u64>)>> {
+        let places = self.places(vertices).await?;
+        let mut parts: Distinct<u64> = Distinct::default();
+        let part_of: Vec<usize> = places.iter().map(|(part, _)| parts.place(*part)).collect();
+        let offsets: Vec<Offsets> = match parts.values() {
+            [one] => vec![self.offsets(*one).await?],
+            several => {
+                let mut all = Vec::with_capacity(several.len());
+                for some in several.chunks(GATHERED_AT_ONCE) {
+                    let loads = some.iter().map(|part| self.offsets(*part));
+                    all.extend(futures::future::try_join_all(loads).await?);
+                }
+                all
+            }
+        };
+        let range = |((part, vertex), of): (&(u64, u64), &usize)| {
+            let rows = offsets.get(*of).map(|offsets| offsets.of(*vertex));
+            Ok((*part, rows.transpose()?.unwrap_or_default()))
+        };
+        places.iter().zip(&part_of).map(range).collect()
+    }
+}
+
+/// Rows of chunks, whose first column is the neighbour.
+fn gather(schema: &SchemaRef, chunks: &[Columns], runs: &[Run]) -> Result<RecordBatch> {
+    let rows: usize = runs.iter().map(|run| run.rows.len()).sum();
+    let mut positions: Vec<u32> = Vec::with_capacity(rows);
+    let mut neighbors: Vec<i64> = Vec::with_capacity(rows);
+    let ends: Vec<&[i64]> = chunks
+        .iter()
+        .map(|columns| columns.first().and_then(|array| array.as_primitive_opt::<Int64Type>()))
+        .map(|array| array.map_or(&[][..], |array| array.values()))
+        .collect();
+    for run in runs {
+        let found = ends.get(run.chunk).and_then(|values| values.get(run.rows.clone()));
+        let found = found.ok_or_else(|| Error::Data {
+            file: "an adjacency list".to_owned(),
+            reason: format!("offsets lead to row {}, behind its end", run.rows.end),
+        })?;
+        neighbors.extend_from_slice(found);
+        positions.resize(positions.len() + found.len(), run.position);
+    }
+    let mut arrays: Vec<ArrayRef> =
+        vec![Arc::new(UInt32Array::from(positions)), Arc::new(Int64Array::from(neighbors))];
+    for (at, field) in schema.fields().iter().enumerate().skip(2) {
+        let columns: Vec<&ArrayRef> = chunks.iter().filter_map(|columns| columns.get(at - 1)).collect();
+        arrays.push(rows_of(&columns, runs, rows, field.data_type())?);
+    }
+    let options = RecordBatchOptions::new().with_row_count(Some(rows));
+    RecordBatch::try_new_with_options(schema.clone(), arrays, &options).map_err(gathering)
+}
+
+fn rows_of(columns: &[&ArrayRef], runs: &[Run], rows: usize, data_type: &DataType) -> Result<ArrayRef> {
+    if columns.is_empty() || rows == 0 {
+        return Ok(arrow::array::new_empty_array(data_type));
+    }
+    let data: Vec<_> = columns.iter().map(|column| column.to_data()).collect();
+    let mut made = MutableArrayData::new(data.iter().collect(), false, rows);
+    for run in runs {
+        let is_there = data.get(run.chunk).is_some_and(|data| run.rows.end <= data.len());
+        if !is_there {
+            return Err(Error::Data {
+                file: "properties of edges".to_owned(),
+                reason: format!("offsets lead to row {}, behind its end", run.rows.end),
+            });
+        }
+        made.try_extend(run.chunk, run.rows.start, run.rows.end).map_err(gathering)?;
+    }
+    Ok(make_array(made.freeze()))
+}

@@ -1,0 +1,107 @@
+//! Where the files of a graph are, and how they are opened.
+
+use std::sync::Arc;
+
+use arrow::datatypes::FieldRef;
+use object_store::path::Path;
+use stylobate_columnar::{Cache, FileColumns, FileKind, TextKind};
+use stylobate_storage::{Error as StorageError, ReadThrough};
+
+use super::info::{FileType, Strictness};
+use crate::{Error, Result};
+
+/// A folder of a store, and the cache that its files are read through.
+#[derive(Clone, Debug)]
+pub(super) struct Place {
+    pub(super) cache: Cache,
+    pub(super) store: ReadThrough,
+    /// Empty, or with a slash at its end.
+    pub(super) base: String,
+    pub(super) strictness: Strictness,
+}
+
+/// A count has as many bytes.
+const COUNT_BYTES: usize = 8;
+
+impl Place {
+    pub(super) fn path(&self, file: &str) -> Result<Path> {
+        let path = format!("{}{file}", self.base);
+        Path::parse(&path).map_err(|error| Error::Data { file: path, reason: error.to_string() })
+    }
+
+    /// How errors call a file.
+    pub(super) fn name(&self, file: &str) -> String {
+        match self.path(file) {
+            Ok(path) => self.store.origin().name_of(&path),
+            Err(_) => file.to_owned(),
+        }
+    }
+
+    /// Opens a file for some of its columns.
+    pub(super) async fn open(
+        &self,
+        file: &str,
+        file_type: FileType,
+        fields: &Arc<[FieldRef]>,
+    ) -> Result<FileColumns> {
+        let kind = match file_type {
+            FileType::Parquet | FileType::Orc => FileKind::Columnar,
+            FileType::Csv => FileKind::Text(TextKind::Csv),
+            FileType::Json => FileKind::Text(TextKind::JsonLines),
+        };
+        let opened = FileColumns::open(&self.cache, &self.store, &self.path(file)?, kind, fields).await;
+        let columns = opened.map_err(|error| self.missing(file, error.into()))?;
+        if self.strictness == Strictness::Strict {
+            self.check_types(file, fields, &columns)?;
+        }
+        Ok(columns)
+    }
+
+    /// Bytes of a small file.
+    pub(super) async fn read(&self, file: &str) -> Result<Vec<u8>> {
+        let read = async {
+            let object = self.store.open_whole(&self.path(file)?).await?;
+            let size = object.meta().size;
+            let bytes = object.read(std::slice::from_ref(&(0..size))).await?.pop();
+            Ok(bytes.unwrap_or_default().to_vec())
+        };
+        read.await.map_err(|error| self.missing(file, error))
+    }
+
+    /// A number that a file holds.
+    pub(super) async fn count(&self, file: &str) -> Result<u64> {
+        let bytes = self.read(file).await?;
+        let count = <[u8; COUNT_BYTES]>::try_from(bytes.as_slice()).map(i64::from_le_bytes);
+        let wrong = |reason: String| Error::Data { file: self.name(file), reason };
+        let count = count.map_err(|_| wrong(format!("a count of {} bytes, not 8", bytes.len())))?;
+        u64::try_from(count).map_err(|_| wrong(format!("a count of {count}")))
+    }
+
+    fn missing(&self, file: &str, error: Error) -> Error {
+        let is_missing = |error: &StorageError| matches!(error, StorageError::NotFound { .. });
+        let is_missing = match &error {
+            Error::Storage(error) | Error::Columnar(stylobate_columnar::Error::Storage(error)) => {
+                is_missing(error)
+            }
+            _ => false,
+        };
+        match is_missing {
+            true => Error::Missing { file: self.name(file) },
+            false => error,
+        }
+    }
+
+    fn check_types(&self, file: &str, fields: &[FieldRef], columns: &FileColumns) -> Result<()> {
+        for (at, field) in fields.iter().enumerate() {
+            let reason = match columns.stored_as(at) {
+                None if columns.has(at) => continue,
+                None => format!("there is no column {}", field.name()),
+                Some(stored) => {
+                    format!("column {} is {stored}, declared as {}", field.name(), field.data_type())
+                }
+            };
+            return Err(Error::Data { file: self.name(file), reason });
+        }
+        Ok(())
+    }
+}

@@ -1,0 +1,157 @@
+//! The vertices of one type: their count, and the chunk files of their properties and labels.
+
+use std::sync::Arc;
+
+use arrow::{
+    array::{Array, ArrayRef, AsArray},
+    buffer::BooleanBuffer,
+    datatypes::{DataType, Field, FieldRef, Schema, SchemaRef},
+};
+use stylobate_columnar::Columns;
+use tokio::sync::OnceCell;
+
+use super::{
+    chunk_files::{ChunkFiles, Rows},
+    columns::{INDEX, readable},
+    info::{FileType, VertexInfo},
+    place::Place,
+};
+use crate::{Error, Result};
+
+/// What all readers of the vertices of one type share.
+pub(super) struct VertexTable {
+    place: Place,
+    info: VertexInfo,
+    count: OnceCell<u64>,
+    /// By property group. The first column of each is the index.
+    groups: Vec<ChunkFiles>,
+    labels: ChunkFiles,
+    /// All properties in the order of the groups.
+    schema: SchemaRef,
+}
+
+/// A property: the file that it is in, and where.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(super) struct PropertyPlace {
+    pub(super) group: usize,
+    pub(super) column: usize,
+}
+
+impl VertexTable {
+    pub(super) fn new(place: Place, info: VertexInfo) -> Self {
+        let index: FieldRef = Arc::new(Field::new(INDEX, DataType::Int64, true));
+        let mut properties: Vec<FieldRef> = Vec::new();
+        let mut groups = Vec::with_capacity(info.groups.len());
+        for group in &info.groups {
+            let fields: Vec<FieldRef> = group.properties.iter().map(readable).collect();
+            properties.extend(fields.iter().cloned());
+            let fields = std::iter::once(index.clone()).chain(fields).collect();
+            groups.push(ChunkFiles::new(place.clone(), group.file_type, fields));
+        }
+        let labels = info.labels.iter().map(|label| Arc::new(Field::new(label, DataType::Boolean, true)));
+        let labels: Vec<FieldRef> = labels.collect();
+        let labels = ChunkFiles::new(place.clone(), FileType::Parquet, labels.into());
+        let schema = Arc::new(Schema::new(properties));
+        Self { place, info, count: OnceCell::new(), groups, labels, schema }
+    }
+
+    pub(super) fn info(&self) -> &VertexInfo {
+        &self.info
+    }
+
+    pub(super) fn schema(&self) -> &SchemaRef {
+        &self.schema
+    }
+
+    /// How many vertices there are: read once.
+    pub(super) async fn count(&self) -> Result<u64> {
+        let read = || async { self.place.count(&self.info.count_path()).await };
+        Ok(*self.count.get_or_try_init(read).await?)
+    }
+
+    /// The count, if it was read already.
+    pub(super) fn known_count(&self) -> Option<u64> {
+        self.count.get().copied()
+    }
+
+    pub(super) fn property(&self, name: &str) -> Result<PropertyPlace> {
+        let found = self.info.property(name).map(|(group, at, _)| PropertyPlace { group, column: at + 1 });
+        found.ok_or_else(|| Error::NoSuchProperty {
+            of: format!("vertex type {}", self.info.vertex_type),
+            property: name.to_owned(),
+            available: self
+                .schema
+                .fields()
+                .iter()
+                .map(|field| field.name().as_str())
+                .collect::<Vec<_>>()
+                .join(", "),
+        })
+    }
+
+    pub(super) fn label(&self, name: &str) -> Result<usize> {
+        let found = self.info.labels.iter().position(|label| label == name);
+        found.ok_or_else(|| Error::NoSuchLabel {
+            of: format!("vertex type {}", self.info.vertex_type),
+            label: name.to_owned(),
+            available: self.info.labels.join(", "),
+        })
+    }
+
+    /// Rows of a chunk.
+    pub(super) fn chunk_rows(&self, chunk: u64, count: u64) -> Result<u64> {
+        let first = chunk.saturating_mul(self.info.chunk_size);
+        match count.checked_sub(first).filter(|rest| *rest > 0) {
+            Some(rest) => Ok(rest.min(self.info.chunk_size)),
+            None => Err(Error::OutOfRange {
+                of: format!("chunks of vertex type {}", self.info.vertex_type),
+                index: chunk as i64,
+                count: self.info.chunks(count),
+            }),
+        }
+    }
+
+    /// A property of all vertices of a chunk, if it is in the cache.
+    #[inline]
+    pub(super) fn cached(&self, chunk: u64, property: PropertyPlace) -> Option<ArrayRef> {
+        self.groups.get(property.group)?.cached(chunk, property.column)
+    }
+
+    /// Properties of all vertices of a chunk.
+    pub(super) async fn load(&self, chunk: u64, properties: &[PropertyPlace]) -> Result<Columns> {
+        let rows = Rows::Exactly(self.chunk_rows(chunk, self.count().await?)?);
+        let mut found: Vec<Option<ArrayRef>> = vec![None; properties.len()];
+        for (number, (files, group)) in self.groups.iter().zip(&self.info.groups).enumerate() {
+            let (wanted, at): (Vec<usize>, Vec<usize>) = properties
+                .iter()
+                .enumerate()
+                .filter(|(_, property)| property.group == number)
+                .map(|(at, property)| (property.column, at))
+                .unzip();
+            if wanted.is_empty() {
+                continue;
+            }
+            let path = || self.info.chunk_path(group, chunk);
+            for (at, array) in at.into_iter().zip(files.get(chunk, path, rows, &wanted).await?) {
+                if let Some(found) = found.get_mut(at) {
+                    *found = Some(array);
+                }
+            }
+        }
+        Ok(found.into_iter().flatten().collect())
+    }
+
+    /// Which vertices of a chunk have each of these labels.
+    pub(super) async fn labels(&self, chunk: u64, labels: &[usize]) -> Result<Vec<BooleanBuffer>> {
+        let rows = Rows::Exactly(self.chunk_rows(chunk, self.count().await?)?);
+        let arrays = self.labels.get(chunk, || self.info.label_path(chunk), rows, labels).await?;
+        let has = |array: &ArrayRef| {
+            let array = array.as_boolean();
+            match array.nulls() {
+                None => array.values().clone(),
+                Some(nulls) => array.values() & nulls.inner(),
+            }
+        };
+        Ok(arrays.iter().map(has).collect())
+    }
+}

@@ -1,0 +1,317 @@
+//! Vertices of one type, as a reader wants them: some of their properties, and some of them.
+
+use std::{ops::Range, sync::Arc};
+
+use arrow::{
+    array::{Array, ArrayRef, BooleanArray, Int64Array, RecordBatch, RecordBatchOptions},
+    buffer::BooleanBuffer,
+    compute::{filter_record_batch, interleave},
+    datatypes::{DataType, Field, FieldRef, Schema, SchemaRef},
+};
+use futures::{Stream, StreamExt, TryStreamExt};
+use smallvec::SmallVec;
+use stylobate_columnar::{Columns, Predicate, RowFilter};
+
+use super::{
+    columns::{INDEX, gathering},
+    distinct::Distinct,
+    vertex_table::{PropertyPlace, VertexTable},
+};
+use crate::{Error, Result};
+
+/// Chunks that are read at the same time.
+const CHUNKS_AT_ONCE: usize = 4;
+/// Chunks of which rows are gathered at a time: so much is in memory beyond what the cache keeps.
+const GATHERED_AT_ONCE: usize = 64;
+
+/// A view of the vertices of one type: all of them, or those that a filter and labels leave. Cheap to make and to clone;
+/// clones share what they read.
+#[derive(Clone)]
+pub struct Vertices {
+    table: Arc<VertexTable>,
+    selected: SmallVec<[PropertyPlace; 4]>,
+    filter: Option<Arc<Filter>>,
+    labels: Option<Arc<Labels>>,
+}
+
+struct Filter {
+    rows: RowFilter,
+    predicate: Predicate,
+    /// The properties that it looks at.
+    places: Vec<PropertyPlace>,
+}
+
+/// Which vertices are wanted by their labels.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub enum LabelFilter {
+    /// Those that have at least one of these.
+    Any(Vec<String>),
+    /// Those that have all of these.
+    All(Vec<String>),
+}
+
+struct Labels {
+    places: Vec<usize>,
+    all: bool,
+}
+
+/// A chunk of vertices: whole, as the cache has it.
+#[derive(Clone, Debug)]
+pub struct VertexChunk {
+    /// The index of its first vertex.
+    pub first: u64,
+    /// How many vertices it has.
+    pub rows: usize,
+    /// What was selected, one array for each property.
+    pub columns: Columns,
+}
+
+impl Vertices {
+    pub(super) fn new(table: Arc<VertexTable>) -> Self {
+        let groups = table.info().groups.iter().enumerate();
+        let selected = groups.flat_map(|(group, of)| {
+            (1..=of.properties.len()).map(move |column| PropertyPlace { group, column })
+        });
+        let selected = selected.collect();
+        Self { table, selected, filter: None, labels: None }
+    }
+
+    /// Only these properties, in this order.
+    ///
+    /// # Errors
+    ///
+    /// [`Error::NoSuchProperty`].
+    pub fn select<N: AsRef<str>>(mut self, properties: impl IntoIterator<Item = N>) -> Result<Self> {
+        let places = properties.into_iter().map(|name| self.table.property(name.as_ref()));
+        self.selected = places.collect::<Result<_>>()?;
+        Ok(self)
+    }
+
+    /// Only vertices of which this is true; it may look at properties that are not selected. A second filter narrows
+    /// the first.
+    ///
+    /// # Errors
+    ///
+    /// [`Error::Columnar`] where it names no property, or does not fit its type.
+    pub fn filter(mut self, predicate: &Predicate) -> Result<Self> {
+        let predicate = match &self.filter {
+            None => predicate.clone(),
+            Some(filter) => filter.predicate.clone().and(predicate.clone()),
+        };
+        let schema = self.table.schema();
+        let rows = RowFilter::new(&predicate, schema)?;
+        let names = rows.columns().into_iter().map(|at| self.table.property(schema.field(at).name()));
+        let places = names.collect::<Result<_>>()?;
+        self.filter = Some(Arc::new(Filter { rows, places, predicate }));
+        Ok(self)
+    }
+
+    /// Only vertices with these labels.
+    ///
+    /// # Errors
+    ///
+    /// [`Error::NoSuchLabel`].
+    pub fn labels(mut self, wanted: &LabelFilter) -> Result<Self> {
+        let (names, all) = match wanted {
+            LabelFilter::Any(names) => (names, false),
+            LabelFilter::All(names) => (names, true),
+        };
+        let places = names.iter().map(|name| self.table.label(name)).collect::<Result<_>>()?;
+        self.labels = Some(Arc::new(Labels { places, all }));
+        Ok(self)
+    }
+
+    /// The name of the type.
+    pub fn vertex_type(&self) -> &str {
+        &self.table.info().vertex_type
+    }
+
+    /// How many vertices there are, whatever the filter leaves.
+    pub async fn count(&self) -> Result<u64> {
+        self.table.count().await
+    }
+
+    /// Vertices of a chunk; the last may have fewer.
+    pub fn chunk_size(&self) -> u64 {
+        self.table.info().chunk_size
+    }
+
+    /// The columns that come out: `_graphArVertexIndex`, then what is selected.
+    pub fn schema(&self) -> SchemaRef {
+        let index: FieldRef = Arc::new(Field::new(INDEX, DataType::Int64, false));
+        let groups = &self.table.info().groups;
+        let properties = self.selected.iter().filter_map(|place| {
+            let property = groups.get(place.group)?.properties.get(place.column - 1)?;
+            Some(super::columns::readable(property))
+        });
+        Arc::new(Schema::new(std::iter::once(index).chain(properties).collect::<Vec<_>>()))
+    }
+
+    /// A whole chunk with what is selected, whatever the filter: from the cache without a copy, or read and decoded
+    /// once however many ask.
+    ///
+    /// # Errors
+    ///
+    /// [`Error::OutOfRange`] where there is no such chunk; [`Error::Missing`] and [`Error::Data`] where its files are
+    /// not there, or are not what they should be.
+    #[inline]
+    pub async fn chunk(&self, chunk: u64) -> Result<VertexChunk> {
+        match self.cached_chunk(chunk) {
+            Some(found) => Ok(found),
+            None => Box::pin(self.load_chunk(chunk)).await,
+        }
+    }
+
+    /// The same, if all of it is in the cache.
+    #[inline]
+    pub fn cached_chunk(&self, chunk: u64) -> Option<VertexChunk> {
+        let count = self.table.known_count()?;
+        let first = chunk.checked_mul(self.chunk_size())?;
+        let rows = count.checked_sub(first).filter(|rest| *rest > 0)?.min(self.chunk_size()) as usize;
+        let mut columns = Columns::new();
+        for place in &self.selected {
+            columns.push(self.table.cached(chunk, *place)?);
+        }
+        Some(VertexChunk { first, rows, columns })
+    }
+
+    async fn load_chunk(&self, chunk: u64) -> Result<VertexChunk> {
+        let rows = self.table.chunk_rows(chunk, self.table.count().await?)? as usize;
+        let columns = self.table.load(chunk, &self.selected).await?;
+        Ok(VertexChunk { first: chunk * self.chunk_size(), rows, columns })
+    }
+
+    /// Which vertices of a chunk the filter and the labels leave; `None` for all.
+    pub async fn passing(&self, chunk: u64) -> Result<Option<BooleanBuffer>> {
+        let mut passing = None;
+        if let Some(filter) = &self.filter {
+            let columns = self.table.load(chunk, &filter.places).await?;
+            let rows = self.table.chunk_rows(chunk, self.table.count().await?)? as usize;
+            passing = Some(filter.rows.passing(&columns, rows)?);
+        }
+        if let Some(labels) = &self.labels {
+            let of_labels = self.labelled(labels, chunk).await?;
+            passing = Some(match passing {
+                None => of_labels,
+                Some(passing) => &passing & &of_labels,
+            });
+        }
+        Ok(passing)
+    }
+
+    async fn labelled(&self, labels: &Labels, chunk: u64) -> Result<BooleanBuffer> {
+        let rows = self.table.chunk_rows(chunk, self.table.count().await?)? as usize;
+        let mut has = self.table.labels(chunk, &labels.places).await?.into_iter();
+        let Some(first) = has.next() else {
+            return Ok(if labels.all {
+                BooleanBuffer::new_set(rows)
+            } else {
+                BooleanBuffer::new_unset(rows)
+            });
+        };
+        Ok(has.fold(first, |one, other| if labels.all { &one & &other } else { &one | &other }))
+    }
+
+    /// All vertices that the filter and the labels leave, in order: a batch for each chunk, with their indexes first.
+    pub fn stream(&self) -> impl Stream<Item = Result<RecordBatch>> + Send + use<> {
+        self.stream_range(0..u64::MAX)
+    }
+
+    /// The same of the vertices with these indexes; those that there are not are left out.
+    pub fn stream_range(&self, range: Range<u64>) -> impl Stream<Item = Result<RecordBatch>> + Send + use<> {
+        let view = self.clone();
+        let chunks = async move {
+            let end = range.end.min(view.count().await?);
+            let first = range.start.min(end) / view.chunk_size();
+            let chunks = first..end.div_ceil(view.chunk_size()).max(first);
+            let range = range.start.min(end)..end;
+            let read = move |chunk| {
+                let (view, range) = (view.clone(), range.clone());
+                async move { view.rows_of(chunk, range).await }
+            };
+            Ok::<_, Error>(futures::stream::iter(chunks).map(read).buffered(CHUNKS_AT_ONCE))
+        };
+        let batches = futures::stream::once(chunks).try_flatten();
+        batches.try_filter(|batch| std::future::ready(batch.num_rows() > 0))
+    }
+
+    async fn rows_of(&self, chunk: u64, range: Range<u64>) -> Result<RecordBatch> {
+        let passing = self.passing(chunk).await?;
+        if passing.as_ref().is_some_and(|passing| passing.count_set_bits() == 0) {
+            return Ok(RecordBatch::new_empty(self.schema()));
+        }
+        let VertexChunk { first, rows, columns } = self.chunk(chunk).await?;
+        let indexes = Int64Array::from_iter_values(first as i64..first as i64 + rows as i64);
+        let arrays = std::iter::once(Arc::new(indexes) as ArrayRef).chain(columns).collect();
+        let batch = batch(self.schema(), arrays, rows)?;
+        let start = range.start.saturating_sub(first).min(rows as u64) as usize;
+        let end = range.end.saturating_sub(first).min(rows as u64) as usize;
+        let batch = batch.slice(start, end.saturating_sub(start));
+        match passing {
+            None => Ok(batch),
+            Some(passing) => {
+                let passing = BooleanArray::from(passing.slice(start, batch.num_rows()));
+                filter_record_batch(&batch, &passing).map_err(gathering)
+            }
+        }
+    }
+
+    /// The vertices with these indexes, in this order and as often as they are given, whatever the filter.
+    ///
+    /// # Errors
+    ///
+    /// [`Error::OutOfRange`] for an index that no vertex has.
+    pub async fn take(&self, indexes: &[i64]) -> Result<RecordBatch> {
+        let count = self.count().await?;
+        let mut taken = Vec::new();
+        let mut rest = indexes;
+        while !rest.is_empty() || taken.is_empty() {
+            let mut chunks = Distinct::default();
+            let mut rows = Vec::new();
+            for index in rest {
+                let outside = || Error::OutOfRange {
+                    of: format!("vertices of type {}", self.vertex_type()),
+                    index: *index,
+                    count,
+                };
+                let index = u64::try_from(*index).ok().filter(|index| *index < count).ok_or_else(outside)?;
+                let chunk = index / self.chunk_size();
+                if chunks.len() == GATHERED_AT_ONCE && !chunks.has(&chunk) {
+                    break;
+                }
+                rows.push((chunks.place(chunk), (index % self.chunk_size()) as usize));
+            }
+            let (now, later) = rest.split_at(rows.len());
+            taken.push(self.gather(now, chunks.values(), &rows).await?);
+            rest = later;
+        }
+        match taken.as_slice() {
+            [one] => Ok(one.clone()),
+            several => arrow::compute::concat_batches(&self.schema(), several).map_err(gathering),
+        }
+    }
+
+    async fn gather(&self, indexes: &[i64], chunks: &[u64], rows: &[(usize, usize)]) -> Result<RecordBatch> {
+        let loads = chunks.iter().map(|chunk| self.chunk(*chunk));
+        let loaded: Vec<VertexChunk> = match chunks {
+            [one] => vec![self.chunk(*one).await?],
+            _ => futures::future::try_join_all(loads).await?,
+        };
+        let schema = self.schema();
+        let mut arrays: Vec<ArrayRef> = vec![Arc::new(Int64Array::from(indexes.to_vec()))];
+        for (at, field) in schema.fields().iter().skip(1).enumerate() {
+            let of: Vec<&dyn Array> =
+                loaded.iter().filter_map(|chunk| chunk.columns.get(at)).map(AsRef::as_ref).collect();
+            arrays.push(match of.is_empty() {
+                true => arrow::array::new_empty_array(field.data_type()),
+                false => interleave(&of, rows).map_err(gathering)?,
+            });
+        }
+        batch(schema, arrays, indexes.len())
+    }
+}
+
+fn batch(schema: SchemaRef, arrays: Vec<ArrayRef>, rows: usize) -> Result<RecordBatch> {
+    let options = RecordBatchOptions::new().with_row_count(Some(rows));
+    RecordBatch::try_new_with_options(schema, arrays, &options).map_err(gathering)
+}

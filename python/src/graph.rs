@@ -1,0 +1,361 @@
+//! `LocalGraph`, `LocalVertices` and `LocalEdges`: a GraphAr graph that is open in this process, and views of it.
+
+use std::sync::Arc;
+
+use arrow::{
+    array::{ArrayRef, AsArray, Int64Array},
+    compute::cast,
+    datatypes::{DataType, Int64Type},
+};
+use futures::{StreamExt, TryStreamExt};
+use pyo3::{
+    exceptions::PyValueError,
+    prelude::*,
+    types::{PyCapsule, PyDict},
+};
+use pyo3_arrow::{PyArray, error::PyArrowResult};
+use stylobate_columnar::Source;
+use stylobate_graph::{
+    AdjacencyOrder, Direction, Edges, Error, Graph, GraphOptions, LabelFilter, Side, Strictness, Vertices,
+};
+
+use crate::{
+    batches::{PyBatchIterator, PyBatches},
+    cache::{PyCache, given_or_default},
+    errors::{Class, Failure},
+    exported::{PyArrowArray, PySchema, stream_capsule},
+    expression::filter,
+    json::to_python,
+    location::location,
+    process::{Owned, Process},
+    scan::options,
+    stream::{Begin, Broken, Reader, Running},
+};
+
+/// Something of a graph that is open, unless it was opened by the process that this one was forked from.
+struct Open<T>(Owned<T>);
+
+impl<T: Clone> Open<T> {
+    fn new(process: Process, value: T) -> Self {
+        Self(Owned::new(process, value))
+    }
+
+    fn get(&self, py: Python<'_>) -> PyResult<(Process, T)> {
+        match self.0.get() {
+            Some(value) => Ok((self.0.process().clone(), value.clone())),
+            None => Err(Broken::forked().raised(py)),
+        }
+    }
+}
+
+/// The work behind `stylobate.Graph`.
+#[pyclass(frozen, module = "stylobate", name = "LocalGraph")]
+pub(crate) struct PyLocalGraph {
+    graph: Open<Graph>,
+}
+
+#[pymethods]
+impl PyLocalGraph {
+    #[new]
+    #[pyo3(signature = (url, *, cache=None, prefix=None, strict=false, storage_options=None))]
+    fn new(
+        py: Python<'_>,
+        url: &Bound<'_, PyAny>,
+        cache: Option<Py<PyCache>>,
+        prefix: Option<&Bound<'_, PyAny>>,
+        strict: bool,
+        storage_options: Option<&Bound<'_, PyDict>>,
+    ) -> PyResult<Self> {
+        let store = storage_options.map(options).transpose()?.unwrap_or_default();
+        let source = |url: &Bound<'_, PyAny>| {
+            Ok::<_, PyErr>(Source::Url { url: location(url)?, options: store.clone() })
+        };
+        let mut given = GraphOptions::default();
+        if let Some(prefix) = prefix {
+            given = given.with_prefix(source(prefix)?);
+        }
+        if strict {
+            given = given.with_strictness(Strictness::Strict);
+        }
+        let (file, process) = (source(url)?, Process::current(py)?);
+        let cache = given_or_default(py, cache)?.get().get(py)?;
+        let graph = process.run(py, async move { Graph::open(&cache, file, given).await })?;
+        Ok(Self { graph: Open::new(process, graph) })
+    }
+
+    /// What the graph's files say of it, as JSON.
+    fn info<'py>(&self, py: Python<'py>) -> PyResult<Bound<'py, PyAny>> {
+        let (_, graph) = self.graph.get(py)?;
+        to_python(py, graph.info())
+    }
+
+    fn vertices(&self, py: Python<'_>, vertex_type: &str) -> PyResult<PyLocalVertices> {
+        let (process, graph) = self.graph.get(py)?;
+        let vertices = graph.vertices(vertex_type).map_err(|error| Failure::from(error).raised(py))?;
+        Ok(PyLocalVertices { vertices: Open::new(process, vertices), with_index: true })
+    }
+
+    #[pyo3(signature = (source, edge, destination, order=None))]
+    fn edges(
+        &self,
+        py: Python<'_>,
+        source: &str,
+        edge: &str,
+        destination: &str,
+        order: Option<&str>,
+    ) -> PyResult<PyLocalEdges> {
+        let (process, graph) = self.graph.get(py)?;
+        let order = order.map(|order| parsed::<AdjacencyOrder>(py, order)).transpose()?;
+        let found = graph.edges(source, edge, destination);
+        let edges = found.and_then(|edges| order.into_iter().try_fold(edges, Edges::by));
+        let edges = edges.map_err(|error| Failure::from(error).raised(py))?;
+        Ok(PyLocalEdges { edges: Open::new(process, edges) })
+    }
+}
+
+/// The work behind `stylobate.Vertices`.
+#[pyclass(frozen, module = "stylobate", name = "LocalVertices")]
+pub(crate) struct PyLocalVertices {
+    vertices: Open<Vertices>,
+    with_index: bool,
+}
+
+impl PyLocalVertices {
+    /// Another view of the same vertices.
+    fn view(
+        &self,
+        py: Python<'_>,
+        change: impl FnOnce(Vertices) -> Result<Vertices, Error>,
+    ) -> PyResult<Self> {
+        let (process, vertices) = self.vertices.get(py)?;
+        let vertices = change(vertices).map_err(|error| Failure::from(error).raised(py))?;
+        Ok(Self { vertices: Open::new(process, vertices), with_index: self.with_index })
+    }
+
+    fn begin(
+        &self,
+        py: Python<'_>,
+        range: std::ops::Range<u64>,
+    ) -> PyResult<(Process, arrow::datatypes::SchemaRef, Begin)> {
+        let (process, vertices) = self.vertices.get(py)?;
+        let columns: Vec<usize> = (usize::from(!self.with_index)..vertices.schema().fields().len()).collect();
+        let schema = vertices.schema().project(&columns);
+        let schema = schema.map_err(|error| PyValueError::new_err(error.to_string()))?;
+        let begin = move || {
+            let project = move |batch: arrow::array::RecordBatch| {
+                batch.project(&columns).map_err(|error| Failure::new(Class::Stylobate, error.to_string()))
+            };
+            vertices
+                .stream_range(range)
+                .map_err(Failure::from)
+                .map(move |batch| batch.and_then(&project))
+                .boxed()
+        };
+        Ok((process, Arc::new(schema), Box::new(begin)))
+    }
+}
+
+#[pymethods]
+impl PyLocalVertices {
+    /// How many vertices there are.
+    fn count(&self, py: Python<'_>) -> PyResult<u64> {
+        let (process, vertices) = self.vertices.get(py)?;
+        process.run(py, async move { vertices.count().await })
+    }
+
+    /// The columns that come out.
+    #[getter]
+    fn schema(&self, py: Python<'_>) -> PyResult<PySchema> {
+        Ok(self.begin(py, 0..0)?.1.into())
+    }
+
+    fn select(&self, py: Python<'_>, properties: Vec<String>) -> PyResult<Self> {
+        self.view(py, |vertices| vertices.select(properties))
+    }
+
+    fn filter(&self, py: Python<'_>, condition: &Bound<'_, PyAny>) -> PyResult<Self> {
+        let predicate = filter(condition)?;
+        self.view(py, |vertices| vertices.filter(&predicate))
+    }
+
+    fn labels(&self, py: Python<'_>, names: Vec<String>, all: bool) -> PyResult<Self> {
+        let wanted = if all { LabelFilter::All(names) } else { LabelFilter::Any(names) };
+        self.view(py, |vertices| vertices.labels(&wanted))
+    }
+
+    /// With the index of each vertex in the first column, or without.
+    fn indexed(&self, py: Python<'_>, with_index: bool) -> PyResult<Self> {
+        Ok(Self { with_index, ..self.view(py, Ok)? })
+    }
+
+    fn take(&self, py: Python<'_>, indexes: &Bound<'_, PyAny>) -> PyResult<PyBatches> {
+        let (process, vertices) = self.vertices.get(py)?;
+        let indexes = numbers(indexes)?;
+        let taken = process.run(py, async move { vertices.take(indexes.values()).await })?;
+        Ok(PyBatches::of(taken))
+    }
+
+    fn range(&self, py: Python<'_>, start: u64, end: u64) -> PyResult<PyBatches> {
+        let (process, schema, begin) = self.begin(py, start..end)?;
+        let collected = py.detach(|| PyBatches::collect(schema, Running::begin(process, begin)));
+        collected.map_err(|broken| broken.raised(py))
+    }
+
+    fn collect(&self, py: Python<'_>) -> PyResult<PyBatches> {
+        self.range(py, 0, u64::MAX)
+    }
+
+    fn batches(&self, py: Python<'_>) -> PyResult<PyBatchIterator> {
+        let (process, _, begin) = self.begin(py, 0..u64::MAX)?;
+        Ok(PyBatchIterator::begin(process, begin))
+    }
+
+    #[pyo3(signature = (requested_schema=None))]
+    fn __arrow_c_stream__<'py>(
+        &self,
+        py: Python<'py>,
+        requested_schema: Option<Bound<'py, PyCapsule>>,
+    ) -> PyArrowResult<Bound<'py, PyCapsule>> {
+        let (process, schema, begin) = self.begin(py, 0..u64::MAX)?;
+        stream_capsule(py, Reader::new(process, schema, begin), requested_schema)
+    }
+}
+
+/// The work behind `stylobate.Edges`.
+#[pyclass(frozen, module = "stylobate", name = "LocalEdges")]
+pub(crate) struct PyLocalEdges {
+    edges: Open<Edges>,
+}
+
+impl PyLocalEdges {
+    fn begin(&self, py: Python<'_>) -> PyResult<(Process, arrow::datatypes::SchemaRef, Begin)> {
+        let (process, edges) = self.edges.get(py)?;
+        let schema = edges.schema();
+        Ok((process, schema, Box::new(move || edges.stream().map_err(Failure::from).boxed())))
+    }
+}
+
+#[pymethods]
+impl PyLocalEdges {
+    /// How many edges there are.
+    fn count(&self, py: Python<'_>) -> PyResult<u64> {
+        let (process, edges) = self.edges.get(py)?;
+        process.run(py, async move { edges.count().await })
+    }
+
+    /// How many vertices there are on the side that edges are followed from; none where no list is about it.
+    fn vertex_count(&self, py: Python<'_>, direction: &str) -> PyResult<Option<u64>> {
+        let (process, edges) = self.edges.get(py)?;
+        let side = match way(direction)? {
+            Direction::Out => Side::Source,
+            Direction::In => Side::Dest,
+        };
+        match edges.aligned_by(side) {
+            Err(_) => Ok(None),
+            Ok(edges) => process.run(py, async move { edges.vertex_count().await }).map(Some),
+        }
+    }
+
+    /// The order that they are read in.
+    #[getter]
+    fn order(&self, py: Python<'_>) -> PyResult<String> {
+        Ok(self.edges.get(py)?.1.order().to_string())
+    }
+
+    /// The columns that come out.
+    #[getter]
+    fn schema(&self, py: Python<'_>) -> PyResult<PySchema> {
+        Ok(self.begin(py)?.1.into())
+    }
+
+    fn select(&self, py: Python<'_>, properties: Vec<String>) -> PyResult<Self> {
+        let (process, edges) = self.edges.get(py)?;
+        let edges = edges.select(properties).map_err(|error| Failure::from(error).raised(py))?;
+        Ok(Self { edges: Open::new(process, edges) })
+    }
+
+    fn neighbors(&self, py: Python<'_>, vertices: &Bound<'_, PyAny>, direction: &str) -> PyResult<PyBatches> {
+        let (process, edges) = self.edges.get(py)?;
+        let (vertices, direction) = (numbers(vertices)?, way(direction)?);
+        let found = process.run(py, async move { edges.neighbors(vertices.values(), direction).await })?;
+        Ok(PyBatches::of(found))
+    }
+
+    fn degrees(
+        &self,
+        py: Python<'_>,
+        vertices: &Bound<'_, PyAny>,
+        direction: &str,
+    ) -> PyResult<PyArrowArray> {
+        let (process, edges) = self.edges.get(py)?;
+        let (vertices, direction) = (numbers(vertices)?, way(direction)?);
+        let found = process.run(py, async move { edges.degrees(vertices.values(), direction).await })?;
+        let found: ArrayRef = Arc::new(found);
+        Ok(found.into())
+    }
+
+    /// Offsets, neighbours and a table of the properties of all edges.
+    fn csr(
+        &self,
+        py: Python<'_>,
+        direction: &str,
+    ) -> PyResult<(PyArrowArray, PyArrowArray, Vec<PyArrowArray>)> {
+        let (process, edges) = self.edges.get(py)?;
+        let direction = way(direction)?;
+        let csr = process.run(py, async move { edges.csr(direction).await })?;
+        let array = |values| -> ArrayRef { Arc::new(Int64Array::new(values, None)) };
+        let properties = csr.properties.into_iter().map(PyArrowArray::from).collect();
+        Ok((array(csr.offsets).into(), array(csr.neighbors).into(), properties))
+    }
+
+    fn collect(&self, py: Python<'_>) -> PyResult<PyBatches> {
+        let (process, schema, begin) = self.begin(py)?;
+        let collected = py.detach(|| PyBatches::collect(schema, Running::begin(process, begin)));
+        collected.map_err(|broken| broken.raised(py))
+    }
+
+    fn batches(&self, py: Python<'_>) -> PyResult<PyBatchIterator> {
+        let (process, _, begin) = self.begin(py)?;
+        Ok(PyBatchIterator::begin(process, begin))
+    }
+
+    #[pyo3(signature = (requested_schema=None))]
+    fn __arrow_c_stream__<'py>(
+        &self,
+        py: Python<'py>,
+        requested_schema: Option<Bound<'py, PyCapsule>>,
+    ) -> PyArrowResult<Bound<'py, PyCapsule>> {
+        let (process, schema, begin) = self.begin(py)?;
+        stream_capsule(py, Reader::new(process, schema, begin), requested_schema)
+    }
+}
+
+fn way(direction: &str) -> PyResult<Direction> {
+    match direction {
+        "out" => Ok(Direction::Out),
+        "in" => Ok(Direction::In),
+        other => Err(PyValueError::new_err(format!("direction: \"out\" or \"in\", not {other:?}"))),
+    }
+}
+
+fn parsed<T: std::str::FromStr<Err: std::fmt::Display>>(py: Python<'_>, text: &str) -> PyResult<T> {
+    text.parse().map_err(|error: T::Err| Class::Config.error(py, error.to_string()))
+}
+
+/// Indexes of vertices: an Arrow array of whole numbers, or any sequence of them.
+fn numbers(given: &Bound<'_, PyAny>) -> PyResult<Int64Array> {
+    if !given.hasattr("__arrow_c_array__")? {
+        return Ok(given.extract::<Vec<i64>>()?.into());
+    }
+    let array = given.extract::<PyArray>()?.array().clone();
+    let wrong = |reason: &str| PyValueError::new_err(format!("indexes of vertices: {reason}"));
+    if !array.data_type().is_integer() {
+        return Err(wrong(&format!("whole numbers, not {}", array.data_type())));
+    }
+    let array = cast(&array, &DataType::Int64).map_err(|error| wrong(&error.to_string()))?;
+    let array = array.as_primitive::<Int64Type>().clone();
+    match arrow::array::Array::null_count(&array) {
+        0 => Ok(array),
+        _ => Err(wrong("none of them may be null")),
+    }
+}
