@@ -183,9 +183,10 @@ class Edges(Rows):
     """Edges of one type, in one of the orders that they are kept in. Rows are `_graphArSrcIndex`, `_graphArDstIndex`,
     then properties."""
 
-    def __init__(self, local: LocalEdges, info: Mapping[str, Any]) -> None:
+    def __init__(self, local: LocalEdges, info: Mapping[str, Any], is_selected: bool = False) -> None:
         self._source: LocalEdges = local
         self._info = info
+        self._is_selected = is_selected
 
     @property
     def count(self) -> int:
@@ -209,7 +210,7 @@ class Edges(Rows):
 
     def select(self, properties: Sequence[str]) -> Edges:
         """Only these properties, in this order."""
-        return Edges(self._source.select(column_names(properties)), self._info)
+        return Edges(self._source.select(column_names(properties)), self._info, True)
 
     def to_arrow(self, properties: Sequence[str] | None = None) -> pyarrow.Table:
         """All edges as a table of pyarrow, with all properties that are selected or only with these."""
@@ -220,13 +221,16 @@ class Edges(Rows):
         self, vertices: Any, properties: Sequence[str] | None = None, direction: Direction = "out"
     ) -> Any:
         """The neighbours of vertices, of many at once: `position` says for which of `vertices` a row is, `neighbor` is
-        the index of the vertex at the other end, then come the properties. Positions ascend.
+        the index of the vertex at the other end, then come the properties: these, or else those that were selected.
+        Positions ascend.
 
         >>> import stylobate as st
         >>> knows = st.open_graph("social/social.graph.yml").edges("person", "knows", "person")
         >>> knows.neighbors([0, 2], properties=["since"]).to_pydict()
         {'position': [0, 0], 'neighbor': [1, 2], 'since': [2001, 2020]}
         """
+        if properties is None and not self._is_selected:
+            properties = []
         return table(self._selected(properties).neighbors(numbers(vertices), direction))
 
     def degrees(self, vertices: Any, direction: Direction = "out") -> Any:

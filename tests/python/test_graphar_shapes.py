@@ -81,9 +81,14 @@ def test_a_prefix_may_be_absolute(graph: Path, ldbc: Oracle) -> None:
 
 def test_a_prefix_that_has_grown_stale_is_overridden(graph: Path, ldbc: Oracle) -> None:
     change(graph / FILE, ("name: ldbc_sample", "name: ldbc_sample\nprefix: /nowhere/at/all/"))
+    assert_whole(st.open_graph(graph / FILE), ldbc)  # what lies beside the file comes first
+    elsewhere = graph.parent / "elsewhere"
+    elsewhere.mkdir()
+    for name in ("vertex", "edge"):
+        (graph / name).rename(elsewhere / name)
     with pytest.raises(st.StylobateError, match="nowhere"):
         st.open_graph(graph / FILE).vertices("person").to_arrow()
-    for given in (graph, str(graph), f"{graph}/"):
+    for given in (elsewhere, str(elsewhere), f"{elsewhere}/"):
         assert_whole(st.open_graph(graph / FILE, prefix=given), ldbc)
 
 

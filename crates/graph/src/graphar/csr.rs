@@ -105,6 +105,10 @@ impl Edges {
                 all.push(before + rows.start as i64);
                 end = rows.end as i64;
             }
+            let edges = self.list.edge_count(part).await?;
+            if end as u64 != edges {
+                return Err(offsets.disagree(end as u64, edges));
+            }
             before += end;
         }
         all.push(before);

@@ -9,7 +9,7 @@
 use std::sync::Arc;
 
 use arrow::{
-    array::{Array, AsArray, Int64Array},
+    array::{Array, ArrayRef, AsArray, Int64Array},
     datatypes::{DataType, Field, FieldRef, Int64Type},
 };
 use stylobate_columnar::Columns;
@@ -54,6 +54,8 @@ pub(super) struct EdgeList {
     vertex_count: OnceCell<u64>,
     edge_counts: Slots<u64>,
     offsets: ChunkFiles,
+    /// Parts whose offsets were found to be in order.
+    in_order: Slots<()>,
     parts: Slots<Box<Part>>,
     fields: Arc<Fields>,
 }
@@ -71,10 +73,11 @@ struct Fields {
 }
 
 /// Where the edges of the vertices of a part begin and end.
-pub(super) struct Offsets {
+pub(super) struct Offsets<'a> {
+    list: &'a EdgeList,
+    part: u64,
     /// `None` where no vertex has an edge.
     array: Option<Int64Array>,
-    file: String,
 }
 
 impl EdgeList {
@@ -90,6 +93,7 @@ impl EdgeList {
             vertex_count: OnceCell::new(),
             edge_counts: Slots::default(),
             offsets,
+            in_order: Slots::default(),
             parts: Slots::default(),
             fields: Arc::new(fields),
         }
@@ -130,6 +134,11 @@ impl EdgeList {
         edges.div_ceil(self.info.chunk_size.max(1))
     }
 
+    /// What errors call the file of a chunk.
+    pub(super) fn chunk_name(&self, part: u64, chunk: u64) -> String {
+        self.place.name(&self.info.adjacency_path(&self.adjacency, part, chunk))
+    }
+
     fn no_part(&self, part: u64) -> Error {
         Error::OutOfRange { of: format!("parts of {}", self.info.name()), index: part as i64, count: MOST }
     }
@@ -162,8 +171,8 @@ impl EdgeList {
         let mut found = Columns::new();
         for column in columns {
             found.push(match column {
-                EdgeColumn::Source => part.ends.cached(chunk, 0)?,
-                EdgeColumn::Destination => part.ends.cached(chunk, 1)?,
+                EdgeColumn::Source => part.ends.cached(chunk, 0).filter(has_no_nulls)?,
+                EdgeColumn::Destination => part.ends.cached(chunk, 1).filter(has_no_nulls)?,
                 EdgeColumn::Property { group, column } => part.groups.get(*group)?.cached(chunk, *column)?,
             });
         }
@@ -201,7 +210,12 @@ impl EdgeList {
         });
         if !ends.is_empty() {
             let path = || self.info.adjacency_path(&self.adjacency, number, chunk);
-            take(at, part.ends.get(chunk, path, rows, &ends).await?);
+            let arrays = part.ends.get(chunk, path, rows, &ends).await?;
+            if !arrays.iter().all(has_no_nulls) {
+                let reason = "an edge without an end".to_owned();
+                return Err(Error::Data { file: self.place.name(&path()), reason });
+            }
+            take(at, arrays);
         }
         for (index, (files, group)) in part.groups.iter().zip(&self.info.groups).enumerate() {
             let (wanted, at) = positions(columns, |column| match column {
@@ -217,11 +231,17 @@ impl EdgeList {
     }
 
     /// Where the edges of the vertices of a part are; of ordered lists only.
-    pub(super) async fn offsets(&self, part: u64) -> Result<Offsets> {
-        let path = || self.info.offset_path(&self.adjacency, part);
-        if let Some(array) = self.offsets.cached(part, 0) {
-            return Ok(Offsets { array: Some(array.as_primitive::<Int64Type>().clone()), file: path() });
+    pub(super) async fn offsets(&self, part: u64) -> Result<Offsets<'_>> {
+        match self.offsets.cached(part, 0).filter(|_| self.in_order.get(part).is_some()) {
+            Some(array) => {
+                Ok(Offsets { list: self, part, array: Some(array.as_primitive::<Int64Type>().clone()) })
+            }
+            None => Box::pin(self.load_offsets(part)).await,
         }
+    }
+
+    async fn load_offsets(&self, part: u64) -> Result<Offsets<'_>> {
+        let path = || self.info.offset_path(&self.adjacency, part);
         let vertices = self.vertex_count().await?.saturating_sub(part.saturating_mul(self.part_size()));
         let least = vertices.min(self.part_size()) + 1;
         // The last may be filled up to the size of the others.
@@ -232,35 +252,75 @@ impl EdgeList {
         match self.offsets.get(part, path, rows, &[0]).await {
             Ok(columns) => {
                 let array = columns.first().and_then(|array| array.as_primitive_opt::<Int64Type>()).cloned();
-                Ok(Offsets { array, file: self.place.name(&path()) })
+                let offsets = Offsets { list: self, part, array };
+                let check = async { offsets.check() };
+                self.in_order
+                    .get_or_try_make(part, check)
+                    .await
+                    .unwrap_or_else(|| Err(self.no_part(part)))?;
+                Ok(offsets)
             }
             // A part without edges need not have any files.
             Err(Error::Missing { .. })
                 if self.place.strictness == Strictness::Tolerant && self.edge_count(part).await? == 0 =>
             {
-                Ok(Offsets { array: None, file: path() })
+                Ok(Offsets { list: self, part, array: None })
             }
             Err(error) => Err(error),
         }
     }
+
+    /// What is wrong where offsets lead to rows that are not there: the offsets, if the part has fewer edges.
+    pub(super) async fn blamed(&self, part: u64, error: Error) -> Error {
+        let (Ok(edges), Ok(offsets)) = (self.edge_count(part).await, self.offsets(part).await) else {
+            return error;
+        };
+        let last =
+            offsets.array.as_ref().and_then(|array| array.values().last()).map_or(0, |last| *last as u64);
+        if last == edges { error } else { offsets.disagree(last, edges) }
+    }
 }
 
-impl Offsets {
+impl Offsets<'_> {
+    fn file(&self) -> String {
+        self.list.place.name(&self.list.info.offset_path(&self.list.adjacency, self.part))
+    }
+
+    /// That the edges of the part are not as many as its offsets say.
+    pub(super) fn disagree(&self, offsets: u64, edges: u64) -> Error {
+        let reason = format!("offsets of {offsets} edges, where the part has {edges}");
+        Error::Data { file: self.file(), reason }
+    }
+
+    /// That they ascend from 0.
+    fn check(&self) -> Result<()> {
+        let Some(array) = &self.array else { return Ok(()) };
+        let wrong = |reason: &str| Err(Error::Data { file: self.file(), reason: reason.to_owned() });
+        match array.values().first() {
+            _ if array.null_count() > 0 => wrong("an offset is null"),
+            Some(0) if array.values().is_sorted() => Ok(()),
+            Some(0) => wrong("the offsets do not ascend"),
+            _ => wrong("the offsets do not begin with 0"),
+        }
+    }
+
     /// The rows, within the part, of the edges of a vertex, which is counted from the first of the part.
     #[inline]
     pub(super) fn of(&self, vertex: u64) -> Result<std::ops::Range<u64>> {
         let Some(array) = &self.array else { return Ok(0..0) };
         let (values, at) = (array.values(), vertex as usize);
         match (values.get(at), values.get(at + 1)) {
-            (Some(start), Some(end)) if 0 <= *start && start <= end && array.null_count() == 0 => {
-                Ok(*start as u64..*end as u64)
-            }
+            (Some(start), Some(end)) if 0 <= *start && start <= end => Ok(*start as u64..*end as u64),
             _ => Err(Error::Data {
-                file: self.file.clone(),
-                reason: format!("the offsets of vertex {vertex} of the chunk do not ascend"),
+                file: self.file(),
+                reason: format!("there are no offsets of vertex {vertex} of the chunk"),
             }),
         }
     }
+}
+
+fn has_no_nulls(array: &ArrayRef) -> bool {
+    array.null_count() == 0
 }
 
 /// What a choice makes of columns, and where those are of which it makes anything.

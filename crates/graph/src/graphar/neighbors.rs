@@ -4,7 +4,7 @@
 //! are copied. Edges that are kept in no order are looked for in all chunks of their part.
 
 use std::{
-    collections::{BTreeMap, HashMap},
+    collections::{BTreeMap, BTreeSet, HashMap},
     ops::Range,
     sync::Arc,
 };
@@ -151,7 +151,8 @@ impl Edges {
                 }
                 runs.sort_by_key(|run| run.position);
                 if !runs.is_empty() {
-                    found.push(gather(schema, &[arrays.iter().cloned().collect()], &runs)?);
+                    let name = |_| self.list.chunk_name(part, chunk);
+                    found.push(gather(schema, &[arrays.iter().cloned().collect()], &runs, &name)?);
                 }
             }
         }
@@ -213,15 +214,34 @@ impl Ordered<'_> {
             self.list.get(*part, *chunk, Rows::Between(least, self.size), self.columns)
         });
         let mut loads: Vec<_> = loads.collect();
-        let loaded: Vec<Columns> = match loads.pop() {
-            Some(only) if loads.is_empty() => vec![only.await?],
+        let loaded = match loads.pop() {
+            Some(only) if loads.is_empty() => only.await.map(|columns| vec![columns]),
             Some(last) => {
                 loads.push(last);
-                futures::future::try_join_all(loads).await?
+                futures::future::try_join_all(loads).await
             }
-            None => Vec::new(),
+            None => Ok(Vec::new()),
         };
-        gather(self.schema, &loaded, runs)
+        let name = |chunk: usize| match chunks.get(chunk) {
+            Some((part, chunk)) => self.list.chunk_name(*part, *chunk),
+            None => String::new(),
+        };
+        let gathered = loaded.and_then(|loaded| gather(self.schema, &loaded, runs, &name));
+        match gathered {
+            Err(error @ (Error::Missing { .. } | Error::Data { .. })) => {
+                Err(self.blamed(chunks, error).await)
+            }
+            gathered => gathered,
+        }
+    }
+
+    /// Where rows are not there that offsets lead to, the offsets may be wrong.
+    async fn blamed(&self, chunks: &[(u64, u64)], mut error: Error) -> Error {
+        let parts: BTreeSet<u64> = chunks.iter().map(|(part, _)| *part).collect();
+        for part in parts {
+            error = self.list.blamed(part, error).await;
+        }
+        error
     }
 }
 
@@ -241,7 +261,7 @@ impl EdgeList {
         let places = self.places(vertices).await?;
         let mut parts: Distinct<u64> = Distinct::default();
         let part_of: Vec<usize> = places.iter().map(|(part, _)| parts.place(*part)).collect();
-        let offsets: Vec<Offsets> = match parts.values() {
+        let offsets: Vec<Offsets<'_>> = match parts.values() {
             [one] => vec![self.offsets(*one).await?],
             several => {
                 let mut all = Vec::with_capacity(several.len());
@@ -260,8 +280,13 @@ impl EdgeList {
     }
 }
 
-/// Rows of chunks, whose first column is the neighbour.
-fn gather(schema: &SchemaRef, chunks: &[Columns], runs: &[Run]) -> Result<RecordBatch> {
+/// Rows of chunks, whose first column is the neighbour. Chunks have names, for errors.
+fn gather(
+    schema: &SchemaRef,
+    chunks: &[Columns],
+    runs: &[Run],
+    name: &dyn Fn(usize) -> String,
+) -> Result<RecordBatch> {
     let rows: usize = runs.iter().map(|run| run.rows.len()).sum();
     let mut positions: Vec<u32> = Vec::with_capacity(rows);
     let mut neighbors: Vec<i64> = Vec::with_capacity(rows);
@@ -272,10 +297,7 @@ fn gather(schema: &SchemaRef, chunks: &[Columns], runs: &[Run]) -> Result<Record
         .collect();
     for run in runs {
         let found = ends.get(run.chunk).and_then(|values| values.get(run.rows.clone()));
-        let found = found.ok_or_else(|| Error::Data {
-            file: "an adjacency list".to_owned(),
-            reason: format!("offsets lead to row {}, behind its end", run.rows.end),
-        })?;
+        let found = found.ok_or_else(|| behind(run, name))?;
         neighbors.extend_from_slice(found);
         positions.resize(positions.len() + found.len(), run.position);
     }
@@ -283,13 +305,19 @@ fn gather(schema: &SchemaRef, chunks: &[Columns], runs: &[Run]) -> Result<Record
         vec![Arc::new(UInt32Array::from(positions)), Arc::new(Int64Array::from(neighbors))];
     for (at, field) in schema.fields().iter().enumerate().skip(2) {
         let columns: Vec<&ArrayRef> = chunks.iter().filter_map(|columns| columns.get(at - 1)).collect();
-        arrays.push(rows_of(&columns, runs, rows, field.data_type())?);
+        arrays.push(rows_of(&columns, runs, rows, field.data_type(), name)?);
     }
     let options = RecordBatchOptions::new().with_row_count(Some(rows));
     RecordBatch::try_new_with_options(schema.clone(), arrays, &options).map_err(gathering)
 }
 
-fn rows_of(columns: &[&ArrayRef], runs: &[Run], rows: usize, data_type: &DataType) -> Result<ArrayRef> {
+fn rows_of(
+    columns: &[&ArrayRef],
+    runs: &[Run],
+    rows: usize,
+    data_type: &DataType,
+    name: &dyn Fn(usize) -> String,
+) -> Result<ArrayRef> {
     if columns.is_empty() || rows == 0 {
         return Ok(arrow::array::new_empty_array(data_type));
     }
@@ -298,12 +326,14 @@ fn rows_of(columns: &[&ArrayRef], runs: &[Run], rows: usize, data_type: &DataTyp
     for run in runs {
         let is_there = data.get(run.chunk).is_some_and(|data| run.rows.end <= data.len());
         if !is_there {
-            return Err(Error::Data {
-                file: "properties of edges".to_owned(),
-                reason: format!("offsets lead to row {}, behind its end", run.rows.end),
-            });
+            return Err(behind(run, name));
         }
         made.try_extend(run.chunk, run.rows.start, run.rows.end).map_err(gathering)?;
     }
     Ok(make_array(made.freeze()))
+}
+
+fn behind(run: &Run, name: &dyn Fn(usize) -> String) -> Error {
+    let reason = format!("offsets lead to row {}, behind its end", run.rows.end);
+    Error::Data { file: name(run.chunk), reason }
 }

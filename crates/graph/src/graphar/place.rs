@@ -2,7 +2,7 @@
 
 use std::sync::Arc;
 
-use arrow::datatypes::FieldRef;
+use arrow::datatypes::{DataType, FieldRef, TimeUnit};
 use object_store::path::Path;
 use stylobate_columnar::{Cache, FileColumns, FileKind, TextKind};
 use stylobate_storage::{Error as StorageError, ReadThrough};
@@ -52,7 +52,7 @@ impl Place {
         let opened = FileColumns::open(&self.cache, &self.store, &self.path(file)?, kind, fields).await;
         let columns = opened.map_err(|error| self.missing(file, error.into()))?;
         if self.strictness == Strictness::Strict {
-            self.check_types(file, fields, &columns)?;
+            self.check_types(file, file_type, fields, &columns)?;
         }
         Ok(columns)
     }
@@ -91,17 +91,35 @@ impl Place {
         }
     }
 
-    fn check_types(&self, file: &str, fields: &[FieldRef], columns: &FileColumns) -> Result<()> {
+    fn check_types(
+        &self,
+        file: &str,
+        file_type: FileType,
+        fields: &[FieldRef],
+        columns: &FileColumns,
+    ) -> Result<()> {
         for (at, field) in fields.iter().enumerate() {
             let reason = match columns.stored_as(at) {
-                None if columns.has(at) => continue,
-                None => format!("there is no column {}", field.name()),
-                Some(stored) => {
-                    format!("column {} is {stored}, declared as {}", field.name(), field.data_type())
+                _ if !columns.has(at) => format!("there is no column {}", field.name()),
+                stored if is_declared(stored, field.data_type(), file_type) => continue,
+                stored => {
+                    let stored = stored.unwrap_or(field.data_type());
+                    format!("column {} is {stored}, which is not what was declared", field.name())
                 }
             };
             return Err(Error::Data { file: self.name(file), reason });
         }
         Ok(())
+    }
+}
+
+/// Whether a column is stored as it was declared. Points in time are declared in milliseconds, and read in microseconds.
+fn is_declared(stored: Option<&DataType>, read: &DataType, file_type: FileType) -> bool {
+    match (stored, read) {
+        (None, DataType::Timestamp(..)) => matches!(file_type, FileType::Csv | FileType::Json),
+        (Some(DataType::Timestamp(TimeUnit::Millisecond, _)), DataType::Timestamp(..)) => true,
+        // ORC has no other unit.
+        (Some(DataType::Timestamp(..)), DataType::Timestamp(..)) => file_type == FileType::Orc,
+        (stored, _) => stored.is_none(),
     }
 }

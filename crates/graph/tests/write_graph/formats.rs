@@ -62,7 +62,7 @@ async fn columns_have_the_types_that_graphar_has_for_them() {
     let types = |group: &str| -> Vec<DataType> {
         read(group).schema().fields().iter().map(|field| field.data_type().clone()).collect()
     };
-    let list = DataType::List(Arc::new(Field::new("item", DataType::Float32, true)));
+    let list = DataType::List(Arc::new(Field::new("element", DataType::Float32, true)));
     assert_eq!(types("small_list"), [DataType::Int64, DataType::Int32, list]);
     let time = read("time");
     assert_eq!(time.column(1).data_type(), &DataType::Timestamp(TimeUnit::Millisecond, None));

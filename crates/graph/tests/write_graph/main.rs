@@ -1,5 +1,5 @@
 //! Graphs that are written, and what is in their files then.
-#![allow(clippy::unwrap_used, missing_docs, unreachable_pub, reason = "a test may panic")]
+#![allow(clippy::unwrap_used, clippy::panic, missing_docs, unreachable_pub, reason = "a test may panic")]
 
 mod errors;
 mod formats;

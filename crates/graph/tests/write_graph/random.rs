@@ -127,7 +127,7 @@ impl Case {
     fn edge_rows(&self) -> RecordBatch {
         let notes =
             self.edges.iter().map(|(.., made)| made.map(|made| format!("n{made}"))).collect::<StringArray>();
-        let times = self.edges.iter().enumerate().map(|(row, _)| Some(row as i64 * 1001 - 5));
+        let times = self.edges.iter().enumerate().map(|(row, _)| Some(row as i64 * 1001 - 10_000_000));
         batch(vec![
             (
                 "weight",

@@ -207,10 +207,10 @@ pub(super) fn check_groups(groups: &[PropertyGroup], strictness: Strictness) -> 
     let mut primary = false;
     for (i, group) in groups.iter().enumerate() {
         let at = format!("property_groups[{i}].");
-        prefix::usable(&group.prefix).map_err(|reason| Flaw::new("prefix", reason).within(&at))?;
         if group.properties.is_empty() {
             return Err(Flaw::new("properties", "is empty").within(&at));
         }
+        prefix::usable(&group.prefix).map_err(|reason| Flaw::new("prefix", reason).within(&at))?;
         for (j, property) in group.properties.iter().enumerate() {
             let at = format!("{at}properties[{j}].");
             property.check(group.file_type, strictness).map_err(|flaw| flaw.within(&at))?;

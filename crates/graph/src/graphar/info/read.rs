@@ -154,6 +154,9 @@ fn groups(yaml: Vec<GroupYaml>, strictness: Strictness) -> Result<Vec<PropertyGr
         check_unknown(&group.unknown, strictness)?;
         let file_type: FileType = named("file_type", group.file_type)?;
         let properties = group.properties.ok_or_else(|| missing("properties"))?;
+        if properties.is_empty() {
+            return Err(Flaw::new("properties", "is empty"));
+        }
         let properties = each("properties", properties, |yaml| property(yaml, strictness))?;
         let names: Vec<&str> = properties.iter().map(|property| property.name.as_str()).collect();
         Ok(PropertyGroup {

@@ -8,11 +8,12 @@ use super::{
     emit::Yaml,
     flaw::Flaw,
     graph::{GraphInfo, Part},
+    prefix,
     property::{Cardinality, Property, PropertyGroup},
     strictness::Strictness,
     vertex::VertexInfo,
 };
-use crate::{Error, Result};
+use crate::Result;
 
 const VERSION: &str = "gar/v1";
 /// Columns of positions and offsets begin with this.
@@ -27,7 +28,7 @@ impl GraphInfo {
     ///
     /// # Errors
     ///
-    /// [`Error::Unwritable`] with the first flaw.
+    /// [`Error::Unwritable`](crate::Error::Unwritable) with the first flaw.
     pub fn validate(&self) -> Result<()> {
         self.yaml_files().map(drop)
     }
@@ -40,7 +41,7 @@ impl GraphInfo {
     ///
     /// # Errors
     ///
-    /// [`Error::Unwritable`] with the first flaw.
+    /// [`Error::Unwritable`](crate::Error::Unwritable) with the first flaw.
     pub fn yaml_files(&self) -> Result<Vec<(String, String)>> {
         self.files().map_err(|(part, flaw)| flaw.unwritable(self.called(part)))
     }
@@ -48,24 +49,14 @@ impl GraphInfo {
     fn files(&self) -> Result<Vec<(String, String)>, (Part, Flaw)> {
         self.check(Strictness::Strict)?;
         let mut files: Vec<(String, String)> = Vec::new();
-        let mut taken = HashMap::new();
+        let mut taken = Taken::new();
         for (i, vertex) in self.vertices.iter().enumerate() {
-            let part = Part::Vertex(i);
-            let file = file_name("type", &vertex.vertex_type, "vertex").map_err(|flaw| (part, flaw))?;
-            check_reserved(&vertex.groups).map_err(|flaw| (part, flaw))?;
-            take(&mut taken, vertex_paths(vertex), &file).map_err(|flaw| (part, flaw))?;
-            files.push((file, vertex_yaml(vertex).map_err(|flaw| (part, flaw))?));
+            files.push(vertex_file(vertex, &mut taken).map_err(|flaw| (Part::Vertex(i), flaw))?);
         }
         for (i, edge) in self.edges.iter().enumerate() {
-            let part = Part::Edge(i);
-            let file = file_name("edge_type", &edge.name(), "edge").map_err(|flaw| (part, flaw))?;
-            check_reserved(&edge.groups).map_err(|flaw| (part, flaw))?;
-            take(&mut taken, edge_paths(edge), &file).map_err(|flaw| (part, flaw))?;
-            files.push((file, edge_yaml(edge).map_err(|flaw| (part, flaw))?));
+            files.push(edge_file(edge, &mut taken).map_err(|flaw| (Part::Edge(i), flaw))?);
         }
-        let file = file_name("name", &self.name, "graph").map_err(|flaw| (Part::Graph, flaw))?;
-        let text = graph_yaml(self, &files).map_err(|flaw| (Part::Graph, flaw))?;
-        files.push((file, text));
+        files.push(graph_file(self, &files).map_err(|flaw| (Part::Graph, flaw))?);
         Ok(files)
     }
 
@@ -81,6 +72,29 @@ impl GraphInfo {
     }
 }
 
+/// Each path with the key that says it and the file that the key is in.
+type Taken = HashMap<String, String>;
+
+fn vertex_file(vertex: &VertexInfo, taken: &mut Taken) -> Result<(String, String), Flaw> {
+    let file = file_name("type", &vertex.vertex_type, "vertex")?;
+    check_reserved(&vertex.groups)?;
+    let own = ("type".to_owned(), file.clone());
+    take(taken, std::iter::once(own).chain(vertex_paths(vertex)), &file)?;
+    Ok((file, vertex_yaml(vertex)?))
+}
+
+fn edge_file(edge: &EdgeInfo, taken: &mut Taken) -> Result<(String, String), Flaw> {
+    let file = file_name("edge_type", &edge.name(), "edge")?;
+    check_reserved(&edge.groups)?;
+    let own = ("edge_type".to_owned(), file.clone());
+    take(taken, std::iter::once(own).chain(edge_paths(edge)), &file)?;
+    Ok((file, edge_yaml(edge)?))
+}
+
+fn graph_file(graph: &GraphInfo, of_types: &[(String, String)]) -> Result<(String, String), Flaw> {
+    Ok((file_name("name", &graph.name, "graph")?, graph_yaml(graph, of_types)?))
+}
+
 fn file_name(key: &str, name: &str, kind: &str) -> Result<String, Flaw> {
     let wrong =
         |reason: &str| Err(Flaw::new(key, format!("{name:?} cannot be the name of a file: it {reason}")));
@@ -94,6 +108,9 @@ fn file_name(key: &str, name: &str, kind: &str) -> Result<String, Flaw> {
         return wrong("has control characters");
     }
     let file = format!("{name}.{kind}.yml");
+    if prefix::is_absolute(&file) {
+        return wrong("begins like that of a drive");
+    }
     if file.len() > LONGEST_FILE_NAME { wrong("is too long") } else { Ok(file) }
 }
 
@@ -107,12 +124,9 @@ fn check_reserved(groups: &[PropertyGroup]) -> Result<(), Flaw> {
     Ok(())
 }
 
-/// Notes which files `owner`, the YAML file of a type, describes. A second owner of a path would overwrite the first's.
-fn take(
-    taken: &mut HashMap<String, String>,
-    paths: impl Iterator<Item = (String, String)>,
-    owner: &str,
-) -> Result<(), Flaw> {
+/// Notes the paths that `owner`, the YAML file of a type, describes, and the file itself. A second owner of a path
+/// would overwrite what the first has there.
+fn take(taken: &mut Taken, paths: impl Iterator<Item = (String, String)>, owner: &str) -> Result<(), Flaw> {
     for (key, path) in paths {
         let reason = format!("{path} would belong to {key} of {owner}");
         if let Some(other) = taken.insert(path, format!("{key} of {owner}")) {
@@ -127,16 +141,16 @@ fn vertex_paths(vertex: &VertexInfo) -> impl Iterator<Item = (String, String)> {
     let labels = (!vertex.labels.is_empty()).then(|| ("labels".to_owned(), vertex.label_path(0)));
     let groups = vertex.groups.iter().enumerate();
     let groups =
-        groups.map(|(i, group)| (format!("property_groups[{i}].prefix"), vertex.chunk_path(group, 0)));
+        groups.map(move |(i, group)| (format!("property_groups[{i}].prefix"), vertex.chunk_path(group, 0)));
     std::iter::once(("prefix".to_owned(), vertex.count_path())).chain(labels).chain(groups)
 }
 
 fn edge_paths(edge: &EdgeInfo) -> impl Iterator<Item = (String, String)> {
-    edge.adjacencies.iter().enumerate().flat_map(|(i, list)| {
+    edge.adjacencies.iter().enumerate().flat_map(move |(i, list)| {
         let key = format!("adj_lists[{i}].prefix");
         let own = [edge.adjacency_path(list, 0, 0), edge.offset_path(list, 0), edge.vertex_count_path(list)];
         let groups = edge.groups.iter().enumerate();
-        let groups = groups.map(|(i, group)| {
+        let groups = groups.map(move |(i, group)| {
             (format!("property_groups[{i}].prefix"), edge.property_path(list, group, 0, 0))
         });
         own.map(|path| (key.clone(), path)).into_iter().chain(groups)

@@ -9,7 +9,7 @@ use serde::{
     Deserialize,
     de::{DeserializeOwned, IgnoredAny},
 };
-use serde_saphyr::{DefaultMessageFormatter, MessageFormatter};
+use serde_saphyr::{MessageFormatter, UserMessageFormatter};
 
 use crate::{Error, Result};
 
@@ -118,12 +118,16 @@ pub(super) struct PropertyYaml {
 /// way round, name the line and column.
 pub(super) fn read<T: DeserializeOwned>(file: &str, text: &str) -> Result<T> {
     let options = serde_saphyr::options! { with_snippet: false };
+    if text.lines().all(|line| line.trim().is_empty() || line.trim_start().starts_with('#')) {
+        let (key, reason) = ("line 1, column 1".to_owned(), "the file is empty".to_owned());
+        return Err(Error::Info { file: file.to_owned(), key, reason });
+    }
     serde_saphyr::from_str_with_options(text, options).map_err(|error| {
         let (line, column) = error.location().map_or((1, 1), |place| (place.line(), place.column()));
         Error::Info {
             file: file.to_owned(),
             key: format!("line {line}, column {column}"),
-            reason: DefaultMessageFormatter.format_message(&error).into_owned(),
+            reason: UserMessageFormatter.format_message(&error).into_owned(),
         }
     })
 }

@@ -104,10 +104,6 @@ impl Edges {
         self.source.len()
     }
 
-    pub(super) fn schema(&self) -> &SchemaRef {
-        &self.schema
-    }
-
     /// Bytes of a row, about.
     pub(super) fn row_bytes(&self) -> usize {
         let properties: usize = self.properties.iter().map(slice_bytes).sum();

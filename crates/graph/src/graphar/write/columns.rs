@@ -125,11 +125,6 @@ impl Column {
     pub(super) fn name(&self) -> &str {
         &self.name
     }
-
-    /// Its type as it arrives.
-    pub(super) fn from(&self) -> &DataType {
-        &self.from
-    }
 }
 
 /// The first row without a value.

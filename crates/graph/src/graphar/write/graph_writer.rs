@@ -27,6 +27,37 @@ use crate::{EdgeInfo, Error, GraphInfo, Result};
 ///
 /// Nothing of it is a graph before [`GraphWriter::finish`]. Dropped before, it removes what it wrote; after an error it
 /// has done so already, and is of no further use. Must be used within a tokio runtime.
+///
+/// ```
+/// use std::sync::Arc;
+/// use arrow::array::{ArrayRef, Int64Array, RecordBatch};
+/// use futures::stream;
+/// use stylobate_graph::{EdgeWrite, GraphWriteOptions, GraphWriter, VertexWrite};
+/// use stylobate_storage::Destination;
+///
+/// fn numbers(numbers: &[i64]) -> ArrayRef {
+///     Arc::new(Int64Array::from(numbers.to_vec()))
+/// }
+///
+/// # tokio::runtime::Runtime::new().unwrap().block_on(async {
+/// # let folder = tempfile::tempdir()?;
+/// let place = Destination::File(folder.path().join("social"));
+/// let mut writer = GraphWriter::create(place, "social", GraphWriteOptions::default()).await?;
+///
+/// let persons = RecordBatch::try_from_iter([("id", numbers(&[70, 20, 90])), ("born", numbers(&[1999, 2001, 1984]))])?;
+/// let vertices = VertexWrite::new("person", persons.schema()).with_key("id");
+/// writer.vertices(vertices, stream::iter([Ok(persons)])).await?;
+///
+/// // Whoever has the key 20 knows whoever has the key 90.
+/// let known = RecordBatch::try_from_iter([("src", numbers(&[20, 20])), ("dst", numbers(&[90, 70]))])?;
+/// let edges = EdgeWrite::new("person", "knows", "person", known.schema());
+/// writer.edges(edges, stream::iter([Ok(known)])).await?;
+///
+/// let written = writer.finish().await?;
+/// assert_eq!((written.vertices, written.edges, written.file.as_str()), (3, 2, "social.graph.yml"));
+/// # Ok::<_, Box<dyn std::error::Error>>(())
+/// # }).unwrap();
+/// ```
 #[derive(Debug)]
 pub struct GraphWriter {
     name: String,

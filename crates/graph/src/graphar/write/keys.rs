@@ -132,7 +132,9 @@ mod tests {
         Arc::new(keys.iter().map(text).collect::<StringArray>())
     }
 
-    fn kinds() -> [(Keys, fn(&[Option<i64>]) -> ArrayRef); 2] {
+    type MakeKeys = fn(&[Option<i64>]) -> ArrayRef;
+
+    fn kinds() -> [(Keys, MakeKeys); 2] {
         [
             (Keys::of(&PropertyType::Int64).unwrap(), numbers),
             (Keys::of(&PropertyType::String).unwrap(), texts),
