@@ -64,7 +64,8 @@ fn the_summary_says_what_was_written() {
     let Some(root) = samples() else { return };
     let folder = temporary();
     let file = root.join("modern_graph");
-    let output = stylobate(folder.path(), &["graph", "export", file.to_str().unwrap(), "out"]).output().unwrap();
+    let output =
+        stylobate(folder.path(), &["graph", "export", file.to_str().unwrap(), "out"]).output().unwrap();
     let error = String::from_utf8_lossy(&output.stderr);
     assert!(output.status.success() && output.stdout.is_empty(), "{error}");
     assert!(error.starts_with("out: 4 files, 12 rows, ") && error.lines().count() == 1, "{error}");
@@ -101,10 +102,30 @@ fn what_fails_half_way_leaves_nothing() {
     let Some(root) = samples() else { return };
     let folder = temporary();
     succeeds(folder.path(), &["graph", "export", "--quiet", root.join(LDBC).to_str().unwrap(), "tables"]);
-    let import = ["--vertices", "person=tables/person.parquet:id", "--edges", "person_knows_person=tables/person_knows_person.parquet"];
+    let import = [
+        "--vertices",
+        "person=tables/person.parquet:id",
+        "--edges",
+        "person_knows_person=tables/person_knows_person.parquet",
+    ];
     succeeds(
         folder.path(),
-        &[&["graph", "import", "--quiet", "--by-index", "--name", "g", "--output", "g", "--vertex-chunk-size", "100"], &import[..]].concat(),
+        &[
+            &[
+                "graph",
+                "import",
+                "--quiet",
+                "--by-index",
+                "--name",
+                "g",
+                "--output",
+                "g",
+                "--vertex-chunk-size",
+                "100",
+            ],
+            &import[..],
+        ]
+        .concat(),
     );
     let chunk = folder.path().join("g/edge/person_knows_person/ordered_by_source/adj_list/part8/chunk0");
     fs::write(&chunk, "broken").unwrap();
@@ -123,7 +144,8 @@ fn keys_are_found_for_both_ends_and_missing_ones_are_an_error() {
     export(folder.path(), &[file.to_str().unwrap(), "keys", "--keys"]);
     export(folder.path(), &[file.to_str().unwrap(), "indexes"]);
     let csv = |file: &str| rows(&succeeds(folder.path(), &["scan", file, "--format", "csv"]));
-    let (keys, indexes) = (csv("keys/person_knows_person.parquet"), csv("indexes/person_knows_person.parquet"));
+    let (keys, indexes) =
+        (csv("keys/person_knows_person.parquet"), csv("indexes/person_knows_person.parquet"));
     let persons = raw(&root, "person_0_0.csv");
     let known = known(&root);
     for (key, index) in keys.iter().zip(&indexes) {
@@ -134,7 +156,11 @@ fn keys_are_found_for_both_ends_and_missing_ones_are_an_error() {
     write_parquet(&folder.path().join("n.parquet"), &[numbers(3)], 10);
     write_parquet(&folder.path().join("e.parquet"), &[numbers(2)], 10);
     let args = ["--vertices", "n=n.parquet", "--edges", "n_to_n=e.parquet:number,number2"];
-    graph_fails(folder.path(), 2, &[&["import", "--name", "g", "--output", "g", "--by-index"], &args[..]].concat());
+    graph_fails(
+        folder.path(),
+        2,
+        &[&["import", "--name", "g", "--output", "g", "--by-index"], &args[..]].concat(),
+    );
     let vertices = ["--vertices", "n=n.parquet", "--name", "g", "--output", "g", "--quiet"];
     graph(folder.path(), &[&["import"], &vertices[..]].concat());
     export(folder.path(), &["g", "without", "--keys"]);
@@ -148,7 +174,10 @@ fn an_interrupt_leaves_nothing() {
     let vertices = ["--vertices", "n=n.parquet", "--name", "g", "--output", "g", "--quiet"];
     graph(folder.path(), &[&["import"], &vertices[..]].concat());
     for (format, extra) in [("csv", None), ("parquet", Some(["--compression", "zstd(19)"]))] {
-        let args = [&["graph", "export", "g", "out", "--format", format][..], extra.as_ref().map_or(&[], |it| &it[..])];
+        let args = [
+            &["graph", "export", "g", "out", "--format", format][..],
+            extra.as_ref().map_or(&[], |it| &it[..]),
+        ];
         let mut child = start(folder.path(), &args.concat());
         let started = Instant::now();
         while names(folder.path()).len() == 2 {

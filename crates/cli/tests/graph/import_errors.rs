@@ -48,7 +48,10 @@ fn what_is_mistyped_is_found_before_anything_is_written() {
         (&[&person[..], &["--edges", "knows=knows.csv"]].concat(), "types of vertices, which are person"),
         (&[&person[..], &["--edges", "person/knows/robot=knows.csv"]].concat(), "no vertex type robot"),
         (&[&person[..], &["--edges", "person_knows_person=knows.csv:a"]].concat(), "name two columns"),
-        (&[&person[..], &["--edges", "person_knows_person=knows.csv:from,dst"]].concat(), "has no property from"),
+        (
+            &[&person[..], &["--edges", "person_knows_person=knows.csv:from,dst"]].concat(),
+            "has no property from",
+        ),
         (&[&person[..], &["--labels", "robot=name"]].concat(), "--vertices robot"),
     ] {
         let error = fails(folder.path(), 2, args);
@@ -122,7 +125,10 @@ fn an_interrupt_leaves_nothing() {
     let numbers = numbers(500_000);
     write_parquet(&folder.path().join("n.parquet"), &[numbers.clone()], 500_000);
     let edges: String = std::iter::once("src,dst\n".to_owned())
-        .chain((0..3_000_000_u64).map(|edge| format!("{},{}\n", edge * 7919 % 500_000, edge * 104_729 % 500_000)))
+        .chain(
+            (0..3_000_000_u64)
+                .map(|edge| format!("{},{}\n", edge * 7919 % 500_000, edge * 104_729 % 500_000)),
+        )
         .collect();
     fs::write(folder.path().join("e.csv"), edges).unwrap();
     let args = ["graph", "import", "--name", "g", "--output", "g", "--vertices", "n=n.parquet:number"];

@@ -31,7 +31,12 @@ fn both_official_examples_make_the_same_graph() {
         let build = folder.path().join("build");
         let facts = described(&build, "movie/MovieGraph.graph.yml");
         let counts = |types: &str| -> Vec<u64> {
-            facts[types].as_array().unwrap().iter().map(|of_type| of_type["count"].as_u64().unwrap()).collect()
+            facts[types]
+                .as_array()
+                .unwrap()
+                .iter()
+                .map(|of_type| of_type["count"].as_u64().unwrap())
+                .collect()
         };
         assert_eq!((counts("vertices"), counts("edges")), (vec![133, 38], vec![10, 172, 9]), "{example}");
         let (chunk, labels) = match example {
@@ -43,11 +48,24 @@ fn both_official_examples_make_the_same_graph() {
         let key = &facts["vertices"][0]["property_groups"][0]["properties"][0];
         assert_eq!((&key["name"], &key["is_primary"]), (&"name".into(), &true.into()));
         let asked = ["movie", "Person", "REVIEWED", "Movie", "--of", "Jessica Thompson", "--key", "name"];
-        let csv = graph(&build, &[&["neighbors"], &asked[..], &["--with", "title", "--format", "csv"]].concat());
+        let csv =
+            graph(&build, &[&["neighbors"], &asked[..], &["--with", "title", "--format", "csv"]].concat());
         assert!(csv.starts_with("of,neighbor,rating,summary,neighbor.title\n"), "{csv}");
         assert!(csv.contains(",92,You had me at Jerry,Jerry Maguire\n"), "{csv}");
-        let asked = ["movie", "Person", "ACTED_IN", "Movie", "--of", "The Matrix", "--key", "title", "--direction", "in"];
-        let csv = graph(&build, &[&["neighbors"], &asked[..], &["--with", "name", "--format", "csv"]].concat());
+        let asked = [
+            "movie",
+            "Person",
+            "ACTED_IN",
+            "Movie",
+            "--of",
+            "The Matrix",
+            "--key",
+            "title",
+            "--direction",
+            "in",
+        ];
+        let csv =
+            graph(&build, &[&["neighbors"], &asked[..], &["--with", "name", "--format", "csv"]].concat());
         assert!(csv.contains("Keanu Reeves") && csv.contains("Emil Eifrem"), "{csv}");
     }
 }
@@ -56,7 +74,17 @@ fn both_official_examples_make_the_same_graph() {
 fn sources_are_also_looked_for_beside_the_spec() {
     let Some(folder) = folder_with("import.mini.yml") else { return };
     let spec = folder.path().join("build/import.yml");
-    let args = ["import", spec.to_str().unwrap(), "--output", "movie", "--name", "other", "--quiet", "--lists", "ordered_by_dest"];
+    let args = [
+        "import",
+        spec.to_str().unwrap(),
+        "--output",
+        "movie",
+        "--name",
+        "other",
+        "--quiet",
+        "--lists",
+        "ordered_by_dest",
+    ];
     graph(folder.path(), &args);
     let facts = described(folder.path(), "movie/other.graph.yml");
     assert_eq!(facts["edges"][0]["adj_lists"][0]["order"], "ordered_by_dest");
@@ -74,7 +102,7 @@ fn what_is_wrong_with_a_spec_is_named_with_its_place() {
         (2, "data_type: int64", "data_type: integer", "vertices[0]: born: data_type"),
         (2, "            born: born", "            borne: born", "did you mean born?"),
         (1, "data/Movie.orc", "data/Movies.orc", "Movies.orc"),
-        (1, "data_type: int64", "data_type: bool", "born"),
+        (1, "data_type: string", "data_type: int64", "column name: "),
     ] {
         assert!(text.contains(right));
         fs::write(build.join("import.yml"), text.replacen(right, wrong, 1)).unwrap();

@@ -61,7 +61,8 @@ zeros before it or too many digits is a string.
 In a SPEC, paths are relative to the current folder or else to the SPEC; prefix,
 validate_level and version are not looked at.
 
-The graph appears when all of it is written; Ctrl-C leaves nothing.
+The graph appears when all of it is written. Ctrl-C leaves nothing in a folder, and
+in a bucket at most chunks that no graph has.
 Exit codes: 2 wrong command line or SPEC, or something is there already; 1 anything
 else, such as an edge between vertices that there are not.";
 
