@@ -12,7 +12,6 @@ use std::{
     path::{Path, PathBuf},
 };
 
-use super::staged::folder_or_here;
 use crate::{Error, Result};
 
 const PREFIX: &str = ".stylobate.";
@@ -76,6 +75,11 @@ impl Drop for StagedFolder {
         // Fails for the first that is not empty, and for those around it.
         let _ = self.made.iter().try_for_each(fs::remove_dir);
     }
+}
+
+/// The folder that a path without one is in.
+pub(super) fn folder_or_here(folder: &Path) -> &Path {
+    if folder.as_os_str().is_empty() { Path::new(".") } else { folder }
 }
 
 fn remove_leftovers(folder: &Path) -> io::Result<()> {

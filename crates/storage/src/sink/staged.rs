@@ -14,7 +14,10 @@ use std::{
     sync::Arc,
 };
 
-use super::{Overwrite, folder::StagedFolder};
+use super::{
+    Overwrite,
+    folder::{StagedFolder, folder_or_here},
+};
 use crate::{Error, Result};
 
 const SUFFIX: &str = ".part";
@@ -148,10 +151,6 @@ impl Drop for Staged {
 
 fn place(path: &Path) -> Option<(&Path, &str)> {
     Some((folder_or_here(path.parent()?), path.file_name()?.to_str()?))
-}
-
-pub(super) fn folder_or_here(folder: &Path) -> &Path {
-    if folder.as_os_str().is_empty() { Path::new(".") } else { folder }
 }
 
 fn remove_leftovers(folder: &Path, name: &str) -> io::Result<()> {

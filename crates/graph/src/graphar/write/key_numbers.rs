@@ -4,7 +4,7 @@ use std::hash::BuildHasher;
 
 use hashbrown::{DefaultHashBuilder, HashTable, hash_table::Entry};
 
-use super::keys::{Refused, table_bytes};
+use super::key_room::{Refused, table_bytes};
 
 /// Keys in the order in which they came.
 #[derive(Debug, Default)]

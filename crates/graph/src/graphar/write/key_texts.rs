@@ -7,7 +7,7 @@ use hashbrown::{DefaultHashBuilder, HashTable, hash_table::Entry};
 
 use super::{
     indexes::make_room,
-    keys::{Refused, table_bytes, text_bytes},
+    key_room::{Refused, table_bytes, text_bytes},
 };
 
 /// Keys in the order in which they came.

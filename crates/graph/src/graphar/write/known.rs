@@ -8,7 +8,7 @@ use stylobate_storage::ByteSize;
 
 use super::{
     columns::Arriving,
-    keys::{Refused, text_bytes},
+    key_room::{Refused, text_bytes},
     labels::Labels,
     names::unwritable,
     vertex_write::KeyColumn,

@@ -23,6 +23,7 @@ mod exact;
 mod graph_writer;
 mod indexes;
 mod key_numbers;
+mod key_room;
 mod key_texts;
 mod keys;
 mod known;
