@@ -82,9 +82,7 @@ impl Output {
         match &self.place {
             Place::Folder(set) => Ok(set.open(file).await?),
             Place::Store { sinks, put } => {
-                let path = self.path(file)?;
-                put.paths.lock().push(path.clone());
-                Ok(sinks.object(put.store.clone(), path, self.overwrite))
+                Ok(sinks.object(put.store.clone(), self.path(file)?, self.overwrite))
             }
         }
     }
@@ -96,17 +94,13 @@ impl Output {
                 let sealed = sink.seal().await?;
                 Ok(Ended { bytes: sealed.bytes(), sealed: Some(sealed) })
             }
-            Place::Store { put, .. } => match sink.finish().await {
-                Ok(bytes) => Ok(Ended { bytes, sealed: None }),
-                Err(error) => {
-                    if matches!(error, StorageError::Exists { .. }) {
-                        // It is another's.
-                        let path = self.path(file)?;
-                        put.paths.lock().retain(|known| *known != path);
-                    }
-                    Err(error.into())
-                }
-            },
+            Place::Store { put, .. } => {
+                let path = self.path(file)?;
+                let bytes = sink.finish().await?;
+                // Only now it is certain to be this write's: what is there after an error may be another's.
+                put.paths.lock().push(path);
+                Ok(Ended { bytes, sealed: None })
+            }
         }
     }
 
