@@ -142,6 +142,10 @@ fn an_interrupt_leaves_nothing() {
             assert_eq!(child.try_wait().unwrap(), None, "it ended before there were {begun} files");
             std::thread::sleep(Duration::from_millis(1));
         }
+        if begun == 0 {
+            // Until it listens for signals.
+            std::thread::sleep(Duration::from_millis(500));
+        }
         assert_eq!(interrupt(&mut child), Some(130), "{begun}");
         assert_eq!(names(folder.path()), ["e.csv", "n.parquet"], "{begun}");
     }
