@@ -90,7 +90,7 @@ class Graph:
         >>> people.select(["name"]).filter(st.col("age") > 30).to_arrow().to_pydict()
         {'_graphArVertexIndex': [1, 2], 'name': ['Bo', 'Cy']}
         """
-        info = next((vertex for vertex in self.info()["vertices"] if vertex["type"] == type), {})
+        info: dict[str, Any] = next((vertex for vertex in self.info()["vertices"] if vertex["type"] == type), {})
         return Vertices(self._local.vertices(type), info)
 
     def edges(self, source: str, edge: str, destination: str, order: str | None = None) -> Edges:
@@ -103,7 +103,8 @@ class Graph:
         >>> knows.count
         3
         """
-        info = next((info for info in self.info()["edges"] if is_edge(info, source, edge, destination)), {})
+        found = (info for info in self.info()["edges"] if is_edge(info, source, edge, destination))
+        info: dict[str, Any] = next(found, {})
         return Edges(self._local.edges(source, edge, destination, order), info)
 
     def __repr__(self) -> str:
@@ -265,22 +266,21 @@ class Edges(Rows):
         """The edges as a graph of NetworkX, with properties; vertices are known by their indexes, and where the types
         of both ends differ, by pairs of type and index. With more edges than `limit`, an error."""
         networkx = optional.needed("networkx", "to_networkx", "networkx")
+        optional.pyarrow("to_networkx")
         count = self.count
         if limit is not None and count > limit:
             raise ValueError(f"to_networkx: {count} edges are more than the limit of {limit}: raise limit")
         source, destination = self._info["src_type"], self._info["dst_type"]
         is_one = source == destination
         graph = networkx.MultiDiGraph() if self._info.get("directed") else networkx.MultiGraph()
-        for type, side in {source: "out", destination: "in"}.items():
-            ends = range(self._vertices(side))
-            graph.add_nodes_from(ends if is_one else ((type, end) for end in ends))
+        sides: dict[str, Direction] = {source: "out", destination: "in"}
+        for type, side in sides.items():
+            vertices = range(self._vertices(side))
+            graph.add_nodes_from(vertices if is_one else ((type, vertex) for vertex in vertices))
         for batch in self.batches():
-            rows = batch.to_pylist() if hasattr(batch, "to_pylist") else []
-            for row in rows:
-                ends = row.pop(SOURCE), row.pop(DESTINATION)
-                if not is_one:
-                    ends = (source, ends[0]), (destination, ends[1])
-                graph.add_edge(*ends, **row)
+            for row in batch.to_pylist():  # type: ignore[union-attr]
+                begin, end = row.pop(SOURCE), row.pop(DESTINATION)
+                graph.add_edge(*((begin, end) if is_one else ((source, begin), (destination, end))), **row)
         return graph
 
     def to_pyg(self) -> Any:

@@ -99,7 +99,7 @@ def write_graph(
         path,
         name,
         [(type, *parted(spec)) for type, spec in vertices.items()],
-        [(tuple(types), *parted(spec)) for types, spec in (edges or {}).items()],
+        [((source, edge, target), *parted(spec)) for (source, edge, target), spec in (edges or {}).items()],
         given,
         None if storage_options is None else dict(storage_options),
         progress,

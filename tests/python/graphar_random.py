@@ -12,7 +12,7 @@ import pyarrow as pa
 
 from graphar_oracle import DESTINATION, INDEX, SOURCE, EdgeType, plain_kind
 
-FORMATS = ["parquet", "orc", "csv", "json"]
+FORMATS = ["parquet", "orc", "csv"]
 LISTS = ["ordered_by_source", "ordered_by_dest", "unordered_by_source", "unordered_by_dest"]
 SIZES = [1, 2, 3, 7, 50, 1_000]
 # None of them looks like a number or a date: who guesses the types of CSV would take it for one.

@@ -87,6 +87,9 @@ def failures(graph: Made, folder: Path) -> Iterator[str]:
     ours = st.open_graph(oracle.path)
     for name, expected in graph.expected.items():
         for reader, found in (("pyarrow", oracle.vertices(name)), ("ours", ours.vertices(name).to_arrow())):
+            # By default the key is in a group of its own, which comes first.
+            same = sorted(found.column_names) == sorted(expected.column_names)
+            found = found.select(expected.column_names) if same else found
             yield from (f"{reader}: {name}: {wrong}" for wrong in differences(found, expected))
         if oracle.labels(name) != graph.labels[name]:
             yield f"{name}: labels differ"
@@ -262,10 +265,15 @@ def test_texts_survive_every_format(tmp_path: Path, format: str) -> None:
     table = pa.table({"id": list(range(len(TEXTS))), "word": TEXTS})
     edges = {KNOWS: {"data": knows([(at, at) for at in range(len(TEXTS))], word=TEXTS), "by": "key"}}
     vertices = {"person": {"data": table, "key": "id", "groups": [["id"], ["word"]]}}
-    st.write_graph(tmp_path / "g", name="g", vertices=vertices, edges=edges, format=format, vertex_chunk_size=4)
+    given: dict[str, Any] = {"name": "g", "vertices": vertices, "edges": edges, "format": format}
+    if format == "csv":
+        # Alone in its file, a null would be an empty line, and an empty text could not be told from it.
+        with pytest.raises(st.UnsupportedError, match="another format"):
+            st.write_graph(tmp_path / "g", **given)
+        return
+    st.write_graph(tmp_path / "g", **given, vertex_chunk_size=4)
     graph = st.open_graph(graph_file(tmp_path / "g"))
     assert plain(graph.vertices("person").to_arrow())["word"].to_pylist() == TEXTS
-    # A group of one column: an empty line of CSV is a row too.
     assert plain(graph.edges(*KNOWS).to_arrow())["word"].to_pylist() == TEXTS
 
 

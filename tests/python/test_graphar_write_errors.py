@@ -168,19 +168,13 @@ def test_types_that_graphar_does_not_have_are_refused(tmp_path: Path, values: An
 
 
 @pytest.mark.parametrize("name", [INDEX, SOURCE, DESTINATION, OFFSET])
-def test_names_that_graphar_uses_are_refused_or_survive(tmp_path: Path, name: str) -> None:
-    if name == INDEX:
-        refused(tmp_path / "g", re.escape(name), people=PEOPLE.append_column(name, PEOPLE["id"]))
-    elif name in (SOURCE, DESTINATION):
-        refused(tmp_path / "g", re.escape(name), edges=knows(PAIRS, **{name: [1, 2, 3]}))
-    else:
-        write(tmp_path / "g", edges=knows(PAIRS, **{name: [1, 2, 3]}))
-        found = st.open_graph(graph_file(tmp_path / "g")).edges(*KNOWS).to_arrow()
-        assert sorted(plain(found)[name].to_pylist()) == [1, 2, 3]
+def test_names_that_graphar_uses_are_refused(tmp_path: Path, name: str) -> None:
+    refused(tmp_path / "g", re.escape(name), people=PEOPLE.append_column(name, PEOPLE["id"]))
+    refused(tmp_path / "g", re.escape(name), edges=knows(PAIRS, **{name: [1, 2, 3]}))
 
 
 # Each of them means something to YAML.
-NAMES = ["ü", "a b", "a: b", "yes", "null", "1.5", "# x", "- x", "'", '"', "[x]", "{x}", "&x", "*x", "~", "%", "@"]
+NAMES = ["ü", "a b", "yes", "null", "1.5", "- x", "'", '"', "[x]", "{x}", "&x", "*x", "~", "%", "@"]
 
 
 @pytest.mark.parametrize("name", NAMES)

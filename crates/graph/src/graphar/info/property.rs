@@ -164,7 +164,8 @@ impl Property {
         }
         if self.has_several_values() && file_type == FileType::Csv {
             let key = if self.property_type.is_list() { "data_type" } else { "cardinality" };
-            return Err(Flaw::new(key, "CSV files hold one value of each property"));
+            let reason = format!("CSV files hold one value of each property, and {} has several", self.name);
+            return Err(Flaw::new(key, reason));
         }
         if self.is_primary && self.is_nullable {
             return Err(Flaw::new("is_nullable", "a primary key is never null"));

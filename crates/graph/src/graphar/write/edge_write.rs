@@ -133,10 +133,16 @@ impl EdgeWrite {
         let of = format!("edges of type {name}");
         let arriving = Arriving::new(&of, &self.schema);
         let names = arriving.names();
-        check_columns(&of, names.iter().map(String::as_str))?;
         for end in [&self.source, &self.destination] {
             arriving.field(end)?;
         }
+        if self.source == self.destination {
+            let reason = format!("column {} cannot be both ends of an edge", self.source);
+            return Err(unwritable(&of, reason));
+        }
+        // Ends may have the names that GraphAr gives them.
+        let others = names.iter().filter(|name| **name != self.source && **name != self.destination);
+        check_columns(&of, others.map(String::as_str))?;
         if self.adjacencies.is_empty() {
             return Err(unwritable(&of, "edges are in one list at least"));
         }
@@ -147,9 +153,10 @@ impl EdgeWrite {
         let reserved = ["adj_list/", "offset/"];
         let mut adjacencies: Vec<Adjacency> = Vec::new();
         for order in self.adjacencies {
-            if adjacencies.iter().all(|known| known.order != order) {
-                adjacencies.push(Adjacency::new(order, file_type));
+            if adjacencies.iter().any(|known| known.order == order) {
+                return Err(unwritable(&of, format!("the list {order} is there twice")));
             }
+            adjacencies.push(Adjacency::new(order, file_type));
         }
         let info = EdgeInfo {
             chunk_size: self.chunk_size.unwrap_or(options.edge_chunk_size),
