@@ -123,7 +123,7 @@ fn what_fails_while_it_replaces_a_graph_leaves_the_old_one() {
 fn an_interrupt_leaves_nothing() {
     let folder = temporary();
     let numbers = numbers(500_000);
-    write_parquet(&folder.path().join("n.parquet"), &[numbers.clone()], 500_000);
+    write_parquet(&folder.path().join("n.parquet"), std::slice::from_ref(&numbers), 500_000);
     let edges: String = std::iter::once("src,dst\n".to_owned())
         .chain(
             (0..3_000_000_u64)
