@@ -207,7 +207,7 @@ fn a_usual_prefix_does_not_lead_out_either() {
 #[test]
 fn what_is_not_yaml_is_told_by_line_and_column() {
     refuses(PERSON, "chunk_size: 100", "chunk_size: [100", "line 2, column 13", "");
-    refuses(PERSON, "chunk_size: 100", "chunk_size: \"100", "line 2, column 13", "");
+    refuses(PERSON, "chunk_size: 100", "chunk_size: \"100", "line 3, column 1", "");
     refuses(GRAPH, "  - person.vertex.yml", "  - {a: b}", "line 3, column 5", "");
     refuses(
         GRAPH,
