@@ -71,7 +71,7 @@ pub use request_options::RequestOptions;
 pub use simulate::{Access, HitRatio, simulate};
 pub use sink::{
     Destination, Durability, FileSet, Overwrite, Sealed, Sink, SinkKind, SinkOptions, Sinks,
-    UnknownDurabilityError, UnknownSinkError,
+    UnknownDurabilityError, UnknownSinkError, wait_for_unfinished_writes,
 };
 pub use size::{ByteSize, ParseByteSizeError};
 pub use staging::{UnfinishedUpload, UploadedPart};

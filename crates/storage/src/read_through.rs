@@ -8,10 +8,15 @@
 //! An object without a strong ETag is read past the cache by a single request, so that its bytes and its metadata
 //! belong together.
 
-use std::{ops::Range, sync::Arc, time::Duration};
+use std::{
+    fs::{File, Metadata},
+    ops::Range,
+    sync::Arc,
+    time::Duration,
+};
 
 use bytes::Bytes;
-use futures::{FutureExt, StreamExt, TryStreamExt, stream::BoxStream};
+use futures::{FutureExt, Stream, StreamExt, TryStreamExt, stream::BoxStream};
 use object_store::{Attribute, Attributes, GetOptions, GetRange, GetResult, GetResultPayload, path::Path};
 
 use crate::{
@@ -286,9 +291,10 @@ impl ReadThrough {
         let (meta, range, attributes) = (meta.clone(), range.clone(), attributes.clone());
         let counters = self.inner.fetcher.counters.clone();
         let announced = if options.head { 0..0 } else { range.clone() };
+        let opened = opened(&result.payload);
         let whole = whole(result.into_stream(), path, announced);
         let counted = whole.inspect_ok(move |bytes| counters.bytes_passed_through.add(bytes.len() as u64));
-        let stream = counted.map_err(object_store::Error::from).boxed();
+        let stream = counted.chain(unchanged(opened, path)).map_err(object_store::Error::from).boxed();
         Ok(GetResult { payload: GetResultPayload::Stream(stream), meta, range, attributes })
     }
 
@@ -304,6 +310,26 @@ impl ReadThrough {
         }
         Ok(Attributes::new())
     }
+}
+
+/// A file that was opened and the metadata that it had then.
+fn opened(payload: &GetResultPayload) -> Option<(File, Metadata)> {
+    let GetResultPayload::File(file, _) = payload else { return None };
+    let file = file.try_clone().ok()?;
+    let metadata = file.metadata().ok()?;
+    Some((file, metadata))
+}
+
+/// Ends what was read of a file: with an error if the file was written in place meanwhile.
+fn unchanged(opened: Option<(File, Metadata)>, path: &Path) -> impl Stream<Item = Result<Bytes>> + use<> {
+    let path = path.to_string();
+    let check = move || {
+        let (file, before) = opened?;
+        let now = file.metadata().ok()?;
+        let same = now.len() == before.len() && now.modified().ok()? == before.modified().ok()?;
+        (!same).then_some(Err(Error::Changed { path }))
+    };
+    futures::stream::once(async move { check() }).filter_map(std::future::ready)
 }
 
 fn drop_pages(cache: &PageCache, object: crate::ObjectHash, size: u64) {

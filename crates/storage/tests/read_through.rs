@@ -8,9 +8,7 @@ use std::{sync::atomic::Ordering, time::Duration};
 use bytes::Bytes;
 use futures::StreamExt;
 use object_store::{GetOptions, ObjectStore, ObjectStoreExt, PutPayload};
-use stylobate_storage::{
-    ByteSize, CacheOptions, Consistency, ConsistencyRules, Origin, PageCache, ReadOptions, ReadThrough,
-};
+use stylobate_storage::{ByteSize, CacheOptions, Consistency};
 use support::{Bench, Fault, bench, noise, plenty, quick};
 
 const MIB: usize = 1 << 20;
@@ -442,68 +440,6 @@ async fn a_slow_request_is_hedged_when_asked_for() {
     read.unwrap();
     assert!(started.elapsed() < Duration::from_millis(200), "{:?}", started.elapsed());
     assert_eq!(bench.store.stats().hedges, 1);
-}
-
-fn folder_store(folder: &std::path::Path, cache: &PageCache) -> ReadThrough {
-    let origin = Origin::parse(folder.to_str().unwrap(), &[], &quick().requests).unwrap();
-    ReadThrough::new(
-        origin,
-        cache.clone(),
-        ConsistencyRules::new(Consistency::Strict),
-        ReadOptions::default(),
-    )
-}
-
-#[tokio::test]
-async fn a_file_is_cached_once_it_was_left_alone() {
-    let folder = tempfile::tempdir().unwrap();
-    let cache = PageCache::open(CacheOptions::new(ByteSize::mib(64))).await.unwrap();
-    let store = folder_store(folder.path(), &cache);
-    let data = noise(3 * MIB + 9, 41);
-    std::fs::write(folder.path().join("a"), &data).unwrap();
-    let path = object_store::path::Path::from("a");
-    assert_eq!(store.get(&path).await.unwrap().bytes().await.unwrap(), data);
-    assert_eq!(cache.stats().inserts, 0, "it was written a moment ago");
-    let file = std::fs::File::options().write(true).open(folder.path().join("a")).unwrap();
-    file.set_modified(std::time::SystemTime::now() - Duration::from_secs(60)).unwrap();
-    for _ in 0..2 {
-        assert_eq!(store.get(&path).await.unwrap().bytes().await.unwrap(), data);
-    }
-    assert_eq!((cache.stats().inserts, store.stats().pages_fetched), (4, 4));
-}
-
-#[tokio::test]
-async fn a_file_written_in_place_while_it_is_read_is_not_served_torn() {
-    let folder = tempfile::tempdir().unwrap();
-    let file = folder.path().join("a");
-    let cache = PageCache::open(CacheOptions::new(ByteSize::mib(256))).await.unwrap();
-    let store = folder_store(folder.path(), &cache);
-    let path = object_store::path::Path::from("a");
-    for round in 0..20u64 {
-        let (old, new) = (noise(4 * MIB, 2 * round), noise(4 * MIB, 2 * round + 1));
-        std::fs::write(&file, &old).unwrap();
-        let write = tokio::task::spawn_blocking({
-            let (file, new) = (file.clone(), new.clone());
-            move || {
-                use std::os::unix::fs::FileExt;
-                let file = std::fs::File::options().write(true).open(file).unwrap();
-                file.write_all_at(&new, 0).unwrap();
-            }
-        });
-        if let Ok(result) = store.get(&path).await
-            && let Ok(read) = result.bytes().await
-        {
-            assert!(read == old || read == new || is_one_write(&read, &old, &new), "torn in round {round}");
-        }
-        write.await.unwrap();
-        assert!(store.get(&path).await.unwrap().bytes().await.unwrap() == new, "stale in round {round}");
-    }
-}
-
-/// A version that existed for a moment: the new bytes up to some point, the old ones behind it.
-fn is_one_write(read: &Bytes, old: &Bytes, new: &Bytes) -> bool {
-    let new_until = read.iter().zip(new).take_while(|(a, b)| a == b).count();
-    read.slice(new_until..) == old.slice(new_until..)
 }
 
 #[tokio::test]

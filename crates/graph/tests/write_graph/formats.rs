@@ -111,7 +111,7 @@ async fn groups_may_have_formats_of_their_own_types() {
     let edges = EdgeWrite::new("person", "knows", "person", rows.schema())
         .with_file_type(FileType::Parquet)
         .with_directed(false)
-        .with_adjacencies([AdjacencyOrder::UnorderedBySource, AdjacencyOrder::UnorderedBySource]);
+        .with_adjacencies([AdjacencyOrder::UnorderedBySource]);
     writer.edges(edges, arriving(vec![rows])).await.unwrap();
     let written = writer.finish().await.unwrap();
     let edges = written.info.edge("person", "knows", "person").unwrap();

@@ -18,6 +18,7 @@ use super::{
     ring::{Target, Write},
     slot::{Member, Pool, Slot},
     staged::Staged,
+    unfinished::Unfinished,
 };
 use crate::{Error, Result};
 
@@ -214,10 +215,16 @@ fn target(path: PathBuf, file: File, direct: bool) -> Target {
     Target { file, path, direct, state: Default::default() }
 }
 
+/// Work on a thread that may wait for the file system. A process that is told to end waits for it.
 pub(super) async fn blocking<T: Send + 'static>(
     path: &Path,
     work: impl FnOnce() -> T + Send + 'static,
 ) -> Result<T> {
     let ended = |error: tokio::task::JoinError| Error::write(path, io::Error::other(error));
+    let unfinished = Unfinished::begin();
+    let work = move || {
+        let _unfinished = unfinished;
+        work()
+    };
     tokio::task::spawn_blocking(work).await.map_err(ended)
 }

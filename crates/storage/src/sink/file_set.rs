@@ -29,7 +29,7 @@ impl FileSet {
     /// Files below `base`. With [`Overwrite::Refuse`] there must be none yet: neither now, nor when they are
     /// published. Files and folders whose names begin with a dot or an underscore do not count.
     pub async fn create(sinks: Sinks, base: Destination, overwrite: Overwrite) -> Result<Self> {
-        let set = Self { sinks, base, overwrite, folder: None, sealed: Vec::new(), last: Vec::new() };
+        let mut set = Self { sinks, base, overwrite, folder: None, sealed: Vec::new(), last: Vec::new() };
         set.check().await?;
         let folder = match &set.base {
             Destination::Object { .. } => None,
@@ -38,7 +38,8 @@ impl FileSet {
                 Some(blocking(&path.clone(), move || StagedFolder::create(&path)).await??)
             }
         };
-        Ok(Self { folder: folder.map(Arc::new), ..set })
+        set.folder = folder.map(Arc::new);
+        Ok(set)
     }
 
     /// A file of this name, which may have folders in it. Sealed, it is given to [`FileSet::add`].
@@ -77,6 +78,8 @@ impl FileSet {
         let (last_names, last): (Vec<String>, Vec<Sealed>) =
             std::mem::take(&mut self.last).into_iter().unzip();
         names.extend(last_names);
+        // From here on the files keep it: what gives them their names is not stopped half-way.
+        self.folder = None;
         let published = Sealed::publish_all([sealed, last]).await;
         if !matches!(published, Ok(()) | Err(Error::Unsynced { .. })) {
             return published.map(|()| names);
@@ -149,6 +152,14 @@ impl FileSet {
                 }
                 Ok(())
             }
+        }
+    }
+}
+
+impl Drop for FileSet {
+    fn drop(&mut self) {
+        if let Some(folder) = &self.folder {
+            folder.close();
         }
     }
 }

@@ -12,19 +12,24 @@ use std::{
     path::{Path, PathBuf},
 };
 
+use parking_lot::RwLock;
+
+use super::unfinished::Unfinished;
 use crate::{Error, Result};
 
 const PREFIX: &str = ".stylobate.";
 const SUFFIX: &str = ".part";
 
-/// Dropped, it is removed with all that is in it.
+/// Closed or dropped, it is removed with all that is in it.
 #[derive(Debug)]
 pub(super) struct StagedFolder {
     path: PathBuf,
     staged: PathBuf,
     /// Folders that were made for it, the innermost first: removed again if nothing comes into them.
     made: Vec<PathBuf>,
+    is_closed: RwLock<bool>,
     _lock: File,
+    _unfinished: Unfinished,
 }
 
 impl StagedFolder {
@@ -42,7 +47,9 @@ impl StagedFolder {
             let Ok(lock) = File::open(&staged) else { continue };
             let is_lost = matches!(lock.try_lock(), Err(TryLockError::WouldBlock)) || !staged.exists();
             if !is_lost {
-                return Ok(Self { path: path.to_owned(), staged, made, _lock: lock });
+                let _unfinished = Unfinished::begin();
+                let (path, is_closed) = (path.to_owned(), RwLock::new(false));
+                return Ok(Self { path, staged, made, is_closed, _lock: lock, _unfinished });
             }
         }
     }
@@ -61,19 +68,35 @@ impl StagedFolder {
         within.chain([self.path.as_path()]).chain(made).map(Path::to_owned).collect()
     }
 
-    /// Where it is until then.
-    pub(super) fn staged_place(&self, name: &str) -> PathBuf {
-        self.staged.join(name)
+    /// Makes something in it, at the place where a file of this name is until then. An error once it is closed.
+    pub(super) fn make<T>(&self, name: &str, make: impl FnOnce(&Path) -> io::Result<T>) -> io::Result<T> {
+        let is_closed = self.is_closed.read();
+        if *is_closed {
+            return Err(io::Error::new(
+                io::ErrorKind::Interrupted,
+                "the files that it belongs to were given up",
+            ));
+        }
+        make(&self.staged.join(name))
     }
-}
 
-impl Drop for StagedFolder {
-    fn drop(&mut self) {
+    /// Removes all of it. Others that still write into it leave nothing behind, and begin nothing new.
+    pub(super) fn close(&self) {
+        let mut is_closed = self.is_closed.write();
+        if std::mem::replace(&mut *is_closed, true) {
+            return;
+        }
         if let Err(error) = fs::remove_dir_all(&self.staged) {
             tracing::warn!(path = %self.staged.display(), %error, "unfinished files not removed");
         }
         // Fails for the first that is not empty, and for those around it.
         let _ = self.made.iter().try_for_each(fs::remove_dir);
+    }
+}
+
+impl Drop for StagedFolder {
+    fn drop(&mut self) {
+        self.close();
     }
 }
 
@@ -119,7 +142,9 @@ mod tests {
         assert!(!left.exists() && first.staged.exists() && second.staged.exists());
         drop(second);
         assert!(first.staged.exists());
-        drop(first);
+        first.make("x=1/z", |place| fs::create_dir_all(place)).unwrap();
+        first.close();
+        first.make("x=1/z", |place| fs::create_dir_all(place)).unwrap_err();
         assert!(
             fs::read_dir(folder.path()).unwrap().next().is_none(),
             "folders that were made are gone again"

@@ -23,6 +23,7 @@ mod staged;
 mod sync;
 #[cfg(test)]
 mod tests;
+mod unfinished;
 #[cfg(target_os = "linux")]
 mod uring;
 
@@ -31,7 +32,9 @@ use std::{fmt, io, path::Path, str::FromStr, sync::Arc};
 use async_trait::async_trait;
 use object_store::ObjectStore;
 
-pub use self::{destination::Destination, file_set::FileSet, sealed::Sealed};
+pub use self::{
+    destination::Destination, file_set::FileSet, sealed::Sealed, unfinished::wait_for_unfinished_writes,
+};
 use self::{
     engine::Command,
     file::{FileSink, Group, Name},

@@ -6,7 +6,7 @@ use async_trait::async_trait;
 use object_store::{MultipartUpload, ObjectStore, ObjectStoreExt, PutMode, PutPayload, path::Path};
 use tokio::task::JoinSet;
 
-use super::{Overwrite, Sealed, Sink, file::torn};
+use super::{Overwrite, Sealed, Sink, file::torn, unfinished::Unfinished};
 use crate::{Error, Result};
 
 /// Stores take so many parts of an object.
@@ -251,7 +251,13 @@ impl Drop for ObjectSink {
             return;
         }
         match tokio::runtime::Handle::try_current() {
-            Ok(runtime) => drop(runtime.spawn(Self::abort(under_way, upload))),
+            Ok(runtime) => {
+                let unfinished = Unfinished::begin();
+                runtime.spawn(async move {
+                    Self::abort(under_way, upload).await;
+                    drop(unfinished);
+                });
+            }
             Err(_) => tracing::warn!(path = %self.path, "unfinished upload not aborted: no runtime is left"),
         }
     }

@@ -17,6 +17,7 @@ use std::{
 use super::{
     Overwrite,
     folder::{StagedFolder, folder_or_here},
+    unfinished::Unfinished,
 };
 use crate::{Error, Result};
 
@@ -30,6 +31,7 @@ pub(super) struct Staged {
     /// What it is staged in together with others, which locks it.
     folder: Option<Arc<StagedFolder>>,
     is_published: bool,
+    _unfinished: Unfinished,
 }
 
 impl Staged {
@@ -45,7 +47,13 @@ impl Staged {
             // Somebody who looks for leftovers may have come between the two. Where a file system has no locks,
             // nobody removes any.
             let is_lost = matches!(file.try_lock(), Err(TryLockError::WouldBlock)) || !staged.exists();
-            let staged = Self { path: path.to_owned(), staged, folder: None, is_published: is_lost };
+            let staged = Self {
+                path: path.to_owned(),
+                staged,
+                folder: None,
+                is_published: is_lost,
+                _unfinished: Unfinished::begin(),
+            };
             if !is_lost {
                 return Ok((staged, file));
             }
@@ -58,11 +66,14 @@ impl Staged {
         name: &str,
         options: &OpenOptions,
     ) -> Result<(Self, File)> {
-        let (path, staged) = (folder.place(name), folder.staged_place(name));
-        let failed = |source: io::Error| Error::write(&path, source);
-        std::fs::create_dir_all(staged.parent().unwrap_or(&staged)).map_err(failed)?;
-        let file = open_new(&staged, options).map_err(failed)?;
-        Ok((Self { path, staged, folder: Some(folder), is_published: false }, file))
+        let path = folder.place(name);
+        let make = |staged: &Path| {
+            std::fs::create_dir_all(staged.parent().unwrap_or(staged))?;
+            Ok((staged.to_owned(), open_new(staged, options)?))
+        };
+        let (staged, file) = folder.make(name, make).map_err(|source| Error::write(&path, source))?;
+        let _unfinished = Unfinished::begin();
+        Ok((Self { path, staged, folder: Some(folder), is_published: false, _unfinished }, file))
     }
 
     /// What it is called once it is published.
@@ -143,6 +154,8 @@ impl Drop for Staged {
     fn drop(&mut self) {
         if !self.is_published
             && let Err(error) = std::fs::remove_file(&self.staged)
+            // What a folder that was closed had in it is gone with it.
+            && !(self.folder.is_some() && error.kind() == io::ErrorKind::NotFound)
         {
             tracing::warn!(path = %self.staged.display(), %error, "unfinished file not removed");
         }

@@ -1,0 +1,36 @@
+//! What this process has begun to write and must finish or remove before it ends.
+
+use std::time::Duration;
+
+use parking_lot::{Condvar, Mutex};
+
+static UNFINISHED: Mutex<usize> = Mutex::new(0);
+static NONE_LEFT: Condvar = Condvar::new();
+
+/// Something that is not finished. It counts until it is dropped.
+#[derive(Debug)]
+pub(super) struct Unfinished(());
+
+impl Unfinished {
+    pub(super) fn begin() -> Self {
+        *UNFINISHED.lock() += 1;
+        Self(())
+    }
+}
+
+impl Drop for Unfinished {
+    fn drop(&mut self) {
+        let mut unfinished = UNFINISHED.lock();
+        *unfinished -= 1;
+        if *unfinished == 0 {
+            NONE_LEFT.notify_all();
+        }
+    }
+}
+
+/// For a process that ends before its threads do: waits until whatever sinks of any kind were dropped, or were being
+/// published, is removed or has its name, at most for `patience`. Returns whether that is so. Blocks the thread.
+pub fn wait_for_unfinished_writes(patience: Duration) -> bool {
+    let mut unfinished = UNFINISHED.lock();
+    !NONE_LEFT.wait_while_for(&mut unfinished, |unfinished| *unfinished > 0, patience).timed_out()
+}
