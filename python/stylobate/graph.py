@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import copy
 import re
 from collections.abc import Mapping, Sequence
 from typing import TYPE_CHECKING, Any, Literal, TypeAlias
@@ -62,25 +63,26 @@ class Graph:
     def __init__(self, local: LocalGraph, shown: str) -> None:
         self._local = local
         self._shown = shown
+        self._info: dict[str, Any] = local.info()
 
     @property
     def name(self) -> str:
         """Its name."""
-        return self.info()["name"]
+        return self._info["name"]
 
     @property
     def vertex_types(self) -> list[str]:
         """The types of its vertices."""
-        return [vertex["type"] for vertex in self.info()["vertices"]]
+        return [vertex["type"] for vertex in self._info["vertices"]]
 
     @property
     def edge_types(self) -> list[tuple[str, str, str]]:
         """The types of its edges, each between the types of its ends."""
-        return [(edge["src_type"], edge["edge_type"], edge["dst_type"]) for edge in self.info()["edges"]]
+        return [(edge["src_type"], edge["edge_type"], edge["dst_type"]) for edge in self._info["edges"]]
 
     def info(self) -> dict[str, Any]:
         """What its files say of it: types, properties, chunk sizes, lists, formats."""
-        return self._local.info()
+        return copy.deepcopy(self._info)
 
     def vertices(self, type: str) -> Vertices:
         """The vertices of a type.
@@ -90,7 +92,7 @@ class Graph:
         >>> people.select(["name"]).filter(st.col("age") > 30).to_arrow().to_pydict()
         {'_graphArVertexIndex': [1, 2], 'name': ['Bo', 'Cy']}
         """
-        info: dict[str, Any] = next((vertex for vertex in self.info()["vertices"] if vertex["type"] == type), {})
+        info: dict[str, Any] = next((vertex for vertex in self._info["vertices"] if vertex["type"] == type), {})
         return Vertices(self._local.vertices(type), info)
 
     def edges(self, source: str, edge: str, destination: str, order: str | None = None) -> Edges:
@@ -103,7 +105,7 @@ class Graph:
         >>> knows.count
         3
         """
-        found = (info for info in self.info()["edges"] if is_edge(info, source, edge, destination))
+        found = (info for info in self._info["edges"] if is_edge(info, source, edge, destination))
         info: dict[str, Any] = next(found, {})
         return Edges(self._local.edges(source, edge, destination, order), info)
 

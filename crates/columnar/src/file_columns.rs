@@ -7,9 +7,7 @@ use std::sync::Arc;
 
 use arrow::{
     array::{Array, ArrayRef},
-    compute::{cast_with_options, concat},
-    datatypes::{DataType, FieldRef, TimeUnit},
-    error::ArrowError,
+    datatypes::{DataType, FieldRef},
 };
 use object_store::path::Path;
 use smallvec::SmallVec;
@@ -19,11 +17,11 @@ use crate::{
     Cache, Error, Result,
     chunk::{Chunk, Representation},
     chunk_cache::{ChunkKey, Found, Promise},
-    format::{FileMetadata, UnitBytes},
+    format::FileMetadata,
     parquet::Scratch,
     schema::Projected,
-    table::EXACT,
     text_file::{self, TextKind},
+    whole_column::whole_column,
 };
 
 /// What a file may be.
@@ -317,79 +315,6 @@ async fn metadata_of(cache: &Cache, object: &OpenObject) -> Result<Arc<FileMetad
     match object.version() {
         Some(version) => cache.chunks().file(version, FileMetadata::open(object)).await,
         None => Ok(Arc::new(FileMetadata::open(object).await?)),
-    }
-}
-
-/// A column of all row groups or stripes as one array.
-fn whole_column(
-    metadata: &FileMetadata,
-    column: &Projected,
-    bytes: &[UnitBytes],
-    data_type: &DataType,
-    scratch: &mut Scratch,
-) -> Result<ArrayRef> {
-    let mut pieces: Vec<ArrayRef> = Vec::new();
-    for (unit, bytes) in bytes.iter().enumerate() {
-        match metadata.decode(unit, column, bytes, Representation::Native, scratch)? {
-            Chunk::Dictionary(array) | Chunk::Whole(array) => pieces.push(as_type(&array, data_type)?),
-            Chunk::Dense(segments) => {
-                for segment in segments.iter() {
-                    pieces.push(as_type(segment, data_type)?);
-                }
-            }
-        }
-    }
-    match pieces.as_slice() {
-        [] => Ok(arrow::array::new_empty_array(data_type)),
-        [one] => Ok(one.clone()),
-        several => {
-            let several: Vec<&dyn Array> = several.iter().map(AsRef::as_ref).collect();
-            concat(&several).map_err(Error::arrow("row groups of one column"))
-        }
-    }
-}
-
-/// The values in another type, if they are in that exactly.
-fn as_type(array: &ArrayRef, data_type: &DataType) -> Result<ArrayRef> {
-    if array.data_type() == data_type {
-        return Ok(array.clone());
-    }
-    let refused = |reason: String| Err(Error::arrow("a cast")(ArrowError::CastError(reason)));
-    if !may_become(array.data_type(), data_type) {
-        return refused(format!("{} is not {data_type}", array.data_type()));
-    }
-    let cast = cast_with_options(array, data_type, &EXACT).map_err(Error::arrow("a cast"))?;
-    if let (DataType::Timestamp(TimeUnit::Nanosecond, _), DataType::Timestamp(TimeUnit::Microsecond, _)) =
-        (array.data_type(), data_type)
-    {
-        let back = cast_with_options(&cast, array.data_type(), &EXACT).map_err(Error::arrow("a cast"))?;
-        if &back != array {
-            return refused("points in time finer than microseconds".to_owned());
-        }
-    }
-    Ok(cast)
-}
-
-/// Whether values of a type are values of another, whatever they are stored as. A text is no number.
-fn may_become(from: &DataType, to: &DataType) -> bool {
-    use DataType::{
-        Binary, BinaryView, Date32, Date64, Dictionary, FixedSizeList, Float16, Float32, Float64,
-        LargeBinary, LargeList, LargeUtf8, List, Null, Timestamp, Utf8, Utf8View,
-    };
-    let is_text = |of: &DataType| matches!(of, Utf8 | LargeUtf8 | Utf8View);
-    let is_bytes = |of: &DataType| matches!(of, Binary | LargeBinary | BinaryView);
-    match (from, to) {
-        (Null, _) => true,
-        (Dictionary(_, values), to) => may_become(values, to),
-        (List(from) | LargeList(from) | FixedSizeList(from, _), List(to) | LargeList(to)) => {
-            may_become(from.data_type(), to.data_type())
-        }
-        (from, to) if from.is_integer() => to.is_integer() || to.is_floating(),
-        (Float16, Float32 | Float64) | (Float32, Float64) => true,
-        (Date32 | Date64, Date32 | Date64) | (Timestamp(..), Timestamp(..)) => true,
-        (from, to) if is_text(to) => is_text(from) || is_bytes(from),
-        (from, to) if is_bytes(to) => is_text(from) || is_bytes(from),
-        (from, to) => from.equals_datatype(to),
     }
 }
 

@@ -1,7 +1,7 @@
 //! `stylobate graph`: graphs in the GraphAr format.
 
 mod export;
-mod gather;
+mod free_name;
 mod import;
 mod info;
 mod keys;

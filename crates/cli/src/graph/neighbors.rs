@@ -13,7 +13,7 @@ use futures::{StreamExt, stream};
 use stylobate_graph::{Direction, Edges, Graph, Vertices};
 
 use super::{
-    gather::{free_name, properties_of},
+    free_name::free_name,
     keys::{self, Found},
     place::PlaceArgs,
 };
@@ -196,7 +196,8 @@ impl Walk {
         let mut columns: Vec<ArrayRef> = vec![take(&asked, found.column(0), None)?];
         columns.extend(found.columns().iter().skip(1).cloned());
         if let Some(with) = &self.with {
-            columns.extend(properties_of(with, found.column(1).as_primitive::<Int64Type>()).await?);
+            let found = with.take(found.column(1).as_primitive::<Int64Type>().values()).await?;
+            columns.extend(found.columns().iter().skip(1).cloned());
         }
         Ok(RecordBatch::try_new(self.schema.clone(), columns)?)
     }

@@ -9,8 +9,7 @@ use arrow::{
 use futures::{StreamExt, TryStreamExt};
 
 use super::{
-    chunk_files::Rows, columns::gathering, edge_list::EdgeColumn, edges::Edges, info::Side,
-    neighbors::Direction,
+    chunk_files::Rows, columns::gathering, edge_list::EdgeColumn, edges::Edges, neighbors::Direction,
 };
 use crate::{Error, Result};
 
@@ -36,16 +35,12 @@ impl Edges {
     ///
     /// As [`Edges::neighbors`].
     pub async fn csr(&self, direction: Direction) -> Result<Csr> {
-        let (side, other) = match direction {
-            Direction::Out => (Side::Source, Side::Dest),
-            Direction::In => (Side::Dest, Side::Source),
-        };
-        let view = self.clone().aligned_by(side)?;
-        let mut columns = vec![EdgeColumn::end(other)];
+        let view = self.clone().aligned_by(direction.side())?;
+        let mut columns = vec![EdgeColumn::end(direction.other_side())];
         columns.extend(view.properties.iter().copied());
         let is_ordered = view.order().is_ordered();
         if !is_ordered {
-            columns.push(EdgeColumn::end(side));
+            columns.push(EdgeColumn::end(direction.side()));
         }
         let mut arrays = view.all(&columns).await?;
         let keys = if is_ordered { None } else { arrays.pop() };

@@ -29,14 +29,6 @@ impl<T: Copy + Eq + Hash> Distinct<T> {
         place
     }
 
-    pub(super) fn has(&self, value: &T) -> bool {
-        self.places.contains_key(value)
-    }
-
-    pub(super) fn len(&self) -> usize {
-        self.values.len()
-    }
-
     pub(super) fn values(&self) -> &[T] {
         &self.values
     }

@@ -14,8 +14,8 @@ use arrow::{
         Array, ArrayRef, AsArray, Int64Array, MutableArrayData, RecordBatch, RecordBatchOptions, UInt32Array,
         make_array,
     },
-    compute::concat_batches,
-    datatypes::{DataType, Field, FieldRef, Int64Type, Schema, SchemaRef},
+    compute::{concat_batches, take_record_batch},
+    datatypes::{DataType, Field, FieldRef, Int64Type, Schema, SchemaRef, UInt32Type},
 };
 use smallvec::SmallVec;
 use stylobate_columnar::Columns;
@@ -44,14 +44,15 @@ pub enum Direction {
 
 impl Direction {
     /// The side that the vertex is on whose neighbours are asked for.
-    fn side(self) -> Side {
+    pub(super) fn side(self) -> Side {
         match self {
             Self::Out => Side::Source,
             Self::In => Side::Dest,
         }
     }
 
-    fn other_side(self) -> Side {
+    /// The side that the neighbours are on.
+    pub(super) fn other_side(self) -> Side {
         match self {
             Self::Out => Side::Dest,
             Self::In => Side::Source,
@@ -105,7 +106,7 @@ impl Edges {
         }
         let mut degrees = vec![0_i64; vertices.len()];
         let found = view.select::<&str>([])?.neighbors(vertices, direction).await?;
-        for position in found.column(0).as_primitive::<arrow::datatypes::UInt32Type>().values() {
+        for position in found.column(0).as_primitive::<UInt32Type>().values() {
             if let Some(degree) = degrees.get_mut(*position as usize) {
                 *degree += 1;
             }
@@ -156,13 +157,17 @@ impl Edges {
                 }
             }
         }
-        let all = concat_batches(schema, &found).map_err(gathering)?;
-        // Chunks were gone through one by one; stable, so that the edges of a vertex stay in their order.
-        let positions = all.column(0).as_primitive::<arrow::datatypes::UInt32Type>().values();
-        let mut order: Vec<u32> = (0..positions.len() as u32).collect();
-        order.sort_by_key(|row| positions.get(*row as usize).copied());
-        arrow::compute::take_record_batch(&all, &UInt32Array::from(order)).map_err(gathering)
+        in_order(schema, &found)
     }
+}
+
+/// Rows by the position of the vertex that they are of. Stable, so that the edges of a vertex stay in their order.
+fn in_order(schema: &SchemaRef, found: &[RecordBatch]) -> Result<RecordBatch> {
+    let all = concat_batches(schema, found).map_err(gathering)?;
+    let positions = all.column(0).as_primitive::<UInt32Type>().values();
+    let mut order: Vec<u32> = (0..positions.len() as u32).collect();
+    order.sort_by_key(|row| positions.get(*row as usize).copied());
+    take_record_batch(&all, &UInt32Array::from(order)).map_err(gathering)
 }
 
 /// Edges that offsets lead to.
@@ -177,7 +182,6 @@ struct Ordered<'a> {
 impl Ordered<'_> {
     async fn neighbors(&self, vertices: &[i64]) -> Result<RecordBatch> {
         let ranges = self.list.ranges(vertices).await?;
-        let mut done: Vec<RecordBatch> = Vec::new();
         let mut chunks: Distinct<(u64, u64)> = Distinct::default();
         let mut runs: Vec<Run> = Vec::with_capacity(ranges.len());
         for (position, (part, rows)) in ranges.into_iter().enumerate() {
@@ -185,22 +189,23 @@ impl Ordered<'_> {
             while start < rows.end {
                 let chunk = start / self.size;
                 let end = rows.end.min((chunk + 1) * self.size);
-                if chunks.len() == GATHERED_AT_ONCE && !chunks.has(&(part, chunk)) {
-                    done.push(self.gather(chunks.values(), &runs).await?);
-                    chunks = Distinct::default();
-                    runs.clear();
-                }
                 let rows = (start % self.size) as usize..(end - chunk * self.size) as usize;
                 runs.push(Run { position: position as u32, chunk: chunks.place((part, chunk)), rows });
                 start = end;
             }
         }
-        let last = self.gather(chunks.values(), &runs).await?;
-        if done.is_empty() {
-            return Ok(last);
+        if chunks.values().len() <= GATHERED_AT_ONCE {
+            return self.gather(chunks.values(), &runs).await;
         }
-        done.push(last);
-        concat_batches(self.schema, &done).map_err(gathering)
+        // Some chunks at a time, each of them once, however the vertices are mixed.
+        runs.sort_by_key(|run| run.chunk);
+        let mut done: Vec<RecordBatch> = Vec::new();
+        let windows = runs.chunk_by_mut(|a, b| a.chunk / GATHERED_AT_ONCE == b.chunk / GATHERED_AT_ONCE);
+        for (runs, chunks) in windows.zip(chunks.values().chunks(GATHERED_AT_ONCE)) {
+            runs.iter_mut().for_each(|run| run.chunk %= GATHERED_AT_ONCE);
+            done.push(self.gather(chunks, runs).await?);
+        }
+        in_order(self.schema, &done)
     }
 
     async fn gather(&self, chunks: &[(u64, u64)], runs: &[Run]) -> Result<RecordBatch> {

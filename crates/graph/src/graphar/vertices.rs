@@ -3,9 +3,9 @@
 use std::{ops::Range, sync::Arc};
 
 use arrow::{
-    array::{Array, ArrayRef, BooleanArray, Int64Array, RecordBatch, RecordBatchOptions},
+    array::{Array, ArrayRef, BooleanArray, Int64Array, RecordBatch, RecordBatchOptions, UInt64Array},
     buffer::BooleanBuffer,
-    compute::{filter_record_batch, interleave},
+    compute::{concat_batches, filter_record_batch, interleave, take_record_batch},
     datatypes::{DataType, Field, FieldRef, Schema, SchemaRef},
 };
 use futures::{Stream, StreamExt, TryStreamExt};
@@ -263,32 +263,52 @@ impl Vertices {
     /// [`Error::OutOfRange`] for an index that no vertex has.
     pub async fn take(&self, indexes: &[i64]) -> Result<RecordBatch> {
         let count = self.count().await?;
+        let mut chunks = Distinct::default();
+        let mut rows = Vec::with_capacity(indexes.len());
+        for index in indexes {
+            let outside = || Error::OutOfRange {
+                of: format!("vertices of type {}", self.vertex_type()),
+                index: *index,
+                count,
+            };
+            let index = u64::try_from(*index).ok().filter(|index| *index < count).ok_or_else(outside)?;
+            let chunk = chunks.place(index / self.chunk_size());
+            rows.push((chunk, (index % self.chunk_size()) as usize));
+        }
+        match chunks.values().len() > GATHERED_AT_ONCE {
+            false => self.gather(indexes, chunks.values(), &rows).await,
+            true => self.take_by_chunk(indexes, chunks.values(), &rows).await,
+        }
+    }
+
+    /// Some chunks at a time, each of them once, however the indexes are mixed.
+    async fn take_by_chunk(
+        &self,
+        indexes: &[i64],
+        chunks: &[u64],
+        rows: &[(usize, usize)],
+    ) -> Result<RecordBatch> {
+        let mut by_chunk: Vec<(usize, &(usize, usize))> = rows.iter().enumerate().collect();
+        by_chunk.sort_by_key(|(_, (chunk, _))| *chunk);
         let mut taken = Vec::new();
-        let mut rest = indexes;
-        while !rest.is_empty() || taken.is_empty() {
-            let mut chunks = Distinct::default();
-            let mut rows = Vec::new();
-            for index in rest {
-                let outside = || Error::OutOfRange {
-                    of: format!("vertices of type {}", self.vertex_type()),
-                    index: *index,
-                    count,
-                };
-                let index = u64::try_from(*index).ok().filter(|index| *index < count).ok_or_else(outside)?;
-                let chunk = index / self.chunk_size();
-                if chunks.len() == GATHERED_AT_ONCE && !chunks.has(&chunk) {
-                    break;
-                }
-                rows.push((chunks.place(chunk), (index % self.chunk_size()) as usize));
+        for (window, rows) in
+            by_chunk.chunk_by(|(_, (a, _)), (b, _)| a / GATHERED_AT_ONCE == b / GATHERED_AT_ONCE).enumerate()
+        {
+            let indexes: Vec<i64> = rows.iter().filter_map(|(at, _)| indexes.get(*at).copied()).collect();
+            let first = window * GATHERED_AT_ONCE;
+            let rows: Vec<_> = rows.iter().map(|(_, (chunk, row))| (chunk - first, *row)).collect();
+            let chunks = chunks.get(first..).unwrap_or_default();
+            let chunks = chunks.get(..GATHERED_AT_ONCE).unwrap_or(chunks);
+            taken.push(self.gather(&indexes, chunks, &rows).await?);
+        }
+        let taken = concat_batches(&self.schema(), &taken).map_err(gathering)?;
+        let mut places = vec![0_u64; by_chunk.len()];
+        for (place, (at, _)) in by_chunk.iter().enumerate() {
+            if let Some(to) = places.get_mut(*at) {
+                *to = place as u64;
             }
-            let (now, later) = rest.split_at(rows.len());
-            taken.push(self.gather(now, chunks.values(), &rows).await?);
-            rest = later;
         }
-        match taken.as_slice() {
-            [one] => Ok(one.clone()),
-            several => arrow::compute::concat_batches(&self.schema(), several).map_err(gathering),
-        }
+        take_record_batch(&taken, &UInt64Array::from(places)).map_err(gathering)
     }
 
     async fn gather(&self, indexes: &[i64], chunks: &[u64], rows: &[(usize, usize)]) -> Result<RecordBatch> {

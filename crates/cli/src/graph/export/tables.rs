@@ -11,10 +11,7 @@ use arrow::{
 use futures::{Stream, StreamExt, TryStreamExt, stream, stream::BoxStream};
 use stylobate_graph::{EdgeInfo, Edges, Graph, LabelFilter, Vertices};
 
-use crate::{
-    failure::usage,
-    graph::gather::{free_name, properties_of},
-};
+use crate::{failure::usage, graph::free_name::free_name};
 
 /// Rows that are written at a time: chunks may have millions.
 const ROWS_AT_ONCE: usize = 1 << 16;
@@ -140,8 +137,11 @@ fn edges(graph: &Graph, info: &EdgeInfo, keys: bool) -> Result<Table> {
         let shared = shared.clone();
         async move {
             let ((sources, destinations), schema) = &*shared;
-            let mut columns = properties_of(sources, batch.column(0).as_primitive::<Int64Type>()).await?;
-            columns.extend(properties_of(destinations, batch.column(1).as_primitive::<Int64Type>()).await?);
+            let mut columns = Vec::new();
+            for (at, vertices) in [sources, destinations].into_iter().enumerate() {
+                let found = vertices.take(batch.column(at).as_primitive::<Int64Type>().values()).await?;
+                columns.extend(found.columns().iter().skip(1).cloned());
+            }
             columns.extend(batch.columns().iter().skip(2).cloned());
             of_columns(schema, columns, batch.num_rows())
         }

@@ -10,7 +10,7 @@ use super::{
     plan::{ColumnPlan, EdgePlan, Plan, SourceKind, SourcePlan, VertexPlan},
     yaml::{self, EdgeYaml, GroupYaml, ListYaml, PropertyYaml, SourceYaml, SpecYaml, VertexYaml},
 };
-use crate::{failure::usage, graph::gather::free_name};
+use crate::{failure::usage, graph::free_name::free_name};
 
 /// What columns are mapped to that hold the indexes of vertices.
 const INDEXES: [&str; 2] = ["_graphArSrcIndex", "_graphArDstIndex"];

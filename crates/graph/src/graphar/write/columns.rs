@@ -4,11 +4,9 @@ use arrow::{
     array::{Array, ArrayRef, RecordBatch},
     datatypes::{DataType, Field, SchemaRef},
 };
+use stylobate_columnar::{Inexact, exact_cast};
 
-use super::{
-    exact::{Inexact, exact},
-    names::{no_property, unwritable},
-};
+use super::names::{no_property, unwritable};
 use crate::{Property, PropertyType, Result};
 
 /// Rows that are cast at a time: enough that threads need not meet often.
@@ -112,7 +110,7 @@ impl Arriving {
         if !is_nullable && let Some(null) = first_null(array.as_ref()) {
             return Err(wrong(format!("a null in row {}, where none was promised", row(null))));
         }
-        exact(array, to).map_err(|inexact| match inexact {
+        exact_cast(array, to).map_err(|inexact| match inexact {
             Inexact::Row(at) => {
                 wrong(format!("the value of row {} is {from}, and not exactly {to}", row(at)))
             }

@@ -5,18 +5,13 @@ use std::sync::Arc;
 use arrow::datatypes::{DataType, Field, Schema, SchemaRef};
 
 use super::{
+    super::columns::{DESTINATION, OFFSET, SOURCE},
     chunk_file::FilePlan,
     columns::{Arriving, Column},
     names::{check_columns, check_file_type, groups, unwritable},
     options::GraphWriteOptions,
 };
 use crate::{Adjacency, AdjacencyOrder, EdgeInfo, FileType, Result, VertexInfo};
-
-/// The columns of adjacency lists.
-const SOURCE: &str = "_graphArSrcIndex";
-const DESTINATION: &str = "_graphArDstIndex";
-/// The column of offsets.
-const OFFSET: &str = "_graphArOffset";
 
 /// The edges of one type: which columns they have, and how they are stored.
 #[derive(Clone, Debug)]

@@ -19,7 +19,6 @@ mod edge_write;
 mod edges;
 mod encoders;
 mod ends;
-mod exact;
 mod graph_writer;
 mod indexes;
 mod key_numbers;

@@ -5,6 +5,7 @@ use std::sync::Arc;
 use arrow::datatypes::{DataType, Field, Schema, SchemaRef};
 
 use super::{
+    super::columns::INDEX,
     chunk_file::FilePlan,
     columns::{Arriving, Column},
     keys::Keys,
@@ -13,9 +14,6 @@ use super::{
     options::GraphWriteOptions,
 };
 use crate::{FileType, PropertyType, Result, VertexInfo};
-
-/// The first column of all files of vertices.
-const INDEX: &str = "_graphArVertexIndex";
 
 /// The vertices of one type: which columns they have, and how they are stored.
 #[derive(Clone, Debug)]

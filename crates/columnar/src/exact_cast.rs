@@ -3,7 +3,7 @@
 use std::sync::Arc;
 
 use arrow::{
-    array::{Array, ArrayRef, AsArray, ListArray, TimestampMillisecondArray},
+    array::{Array, ArrayRef, AsArray, Int64Array, ListArray},
     buffer::OffsetBuffer,
     compute::{CastOptions, cast, cast_with_options, kernels::cmp::distinct},
     datatypes::{DataType, Field, FieldRef, Int64Type, TimeUnit},
@@ -11,23 +11,27 @@ use arrow::{
 
 /// Why an array cannot be cast.
 #[derive(Clone, Debug, PartialEq, Eq)]
-pub(super) enum Inexact {
+pub enum Inexact {
     /// The value in this row would be another one.
     Row(usize),
     /// There is no such cast.
     Type(String),
 }
 
-/// The same values in another type.
-pub(super) fn exact(array: &ArrayRef, to: &DataType) -> Result<ArrayRef, Inexact> {
+/// The same values in another type: an error where one of them would change, or become null.
+///
+/// # Errors
+///
+/// [`Inexact`], with the first row whose value has no equal in the other type.
+pub fn exact_cast(array: &ArrayRef, to: &DataType) -> Result<ArrayRef, Inexact> {
     use DataType::{Dictionary, FixedSizeList, LargeList, LargeListView, List, ListView, Timestamp};
     let from = array.data_type();
     if from == to {
         return Ok(array.clone());
     }
     match (from, to) {
-        (Dictionary(_, values), _) => exact(&cast(array, values).map_err(no_cast)?, to),
-        (Timestamp(unit, _), Timestamp(TimeUnit::Millisecond, None)) => milliseconds(array, *unit),
+        (Dictionary(_, values), _) => exact_cast(&cast(array, values).map_err(no_cast)?, to),
+        (Timestamp(unit, _), Timestamp(to_unit, None)) => times(array, *unit, *to_unit),
         (List(inner), List(wanted)) => list(array.as_list(), inner, wanted),
         (
             LargeList(inner) | FixedSizeList(inner, _) | ListView(inner) | LargeListView(inner),
@@ -67,13 +71,11 @@ fn value(array: &ArrayRef, to: &DataType) -> Result<ArrayRef, Inexact> {
 }
 
 /// Points in time stay what they are: a zone says only how they are shown.
-fn milliseconds(array: &ArrayRef, unit: TimeUnit) -> Result<ArrayRef, Inexact> {
-    let divided = |value: i64, by: i64| (value % by == 0).then_some(value / by);
-    let scaled = |value: i64| match unit {
-        TimeUnit::Second => value.checked_mul(1000),
-        TimeUnit::Millisecond => Some(value),
-        TimeUnit::Microsecond => divided(value, 1000),
-        TimeUnit::Nanosecond => divided(value, 1_000_000),
+fn times(array: &ArrayRef, from: TimeUnit, to: TimeUnit) -> Result<ArrayRef, Inexact> {
+    let (from, each) = (nanoseconds(from), nanoseconds(to));
+    let scaled = |value: i64| match from >= each {
+        true => value.checked_mul(from / each),
+        false => (value % (each / from) == 0).then_some(value / (each / from)),
     };
     let numbers = cast(array, &DataType::Int64).map_err(no_cast)?;
     let numbers = numbers.as_primitive::<Int64Type>();
@@ -82,8 +84,17 @@ fn milliseconds(array: &ArrayRef, unit: TimeUnit) -> Result<ArrayRef, Inexact> {
     if let Some(row) = wrong {
         return Err(Inexact::Row(row));
     }
-    let times: TimestampMillisecondArray = numbers.unary(|value| scaled(value).unwrap_or_default());
-    Ok(Arc::new(times))
+    let times: Int64Array = numbers.unary(|value| scaled(value).unwrap_or_default());
+    cast(&times, &DataType::Timestamp(to, None)).map_err(no_cast)
+}
+
+fn nanoseconds(unit: TimeUnit) -> i64 {
+    match unit {
+        TimeUnit::Second => 1_000_000_000,
+        TimeUnit::Millisecond => 1_000_000,
+        TimeUnit::Microsecond => 1_000,
+        TimeUnit::Nanosecond => 1,
+    }
 }
 
 fn list(lists: &ListArray, inner: &FieldRef, wanted: &FieldRef) -> Result<ArrayRef, Inexact> {
@@ -92,7 +103,7 @@ fn list(lists: &ListArray, inner: &FieldRef, wanted: &FieldRef) -> Result<ArrayR
     // What a slice leaves out must not be an error.
     let values = lists.values().slice(start as usize, (end - start) as usize);
     let field = Arc::new(Field::clone(wanted).with_nullable(wanted.is_nullable() || inner.is_nullable()));
-    let values = exact(&values, field.data_type()).map_err(|inexact| match inexact {
+    let values = exact_cast(&values, field.data_type()).map_err(|inexact| match inexact {
         Inexact::Row(at) => {
             let at = start as usize + at;
             Inexact::Row(offsets.partition_point(|offset| *offset as usize <= at).saturating_sub(1))
@@ -108,8 +119,9 @@ fn list(lists: &ListArray, inner: &FieldRef, wanted: &FieldRef) -> Result<ArrayR
 mod tests {
     use arrow::{
         array::{
-            Date64Array, DictionaryArray, Float16Array, Int8Array, Int64Array, LargeStringArray, StringArray,
-            StringViewArray, TimestampMicrosecondArray, TimestampSecondArray, UInt32Array,
+            Date64Array, DictionaryArray, Float16Array, Int8Array, LargeStringArray, StringArray,
+            StringViewArray, TimestampMicrosecondArray, TimestampNanosecondArray, TimestampSecondArray,
+            UInt32Array,
         },
         datatypes::{Int8Type, Int32Type, TimestampMillisecondType},
     };
@@ -121,7 +133,7 @@ mod tests {
     fn same(from: impl Array + 'static, to: impl Array + 'static) {
         let from: ArrayRef = Arc::new(from);
         let to: ArrayRef = Arc::new(to);
-        assert_eq!(&exact(&from, to.data_type()).unwrap(), &to);
+        assert_eq!(&exact_cast(&from, to.data_type()).unwrap(), &to);
     }
 
     #[test]
@@ -135,7 +147,7 @@ mod tests {
         same(UInt32Array::from(vec![u32::MAX]), Int64Array::from(vec![i64::from(u32::MAX)]));
         same(Date64Array::from(vec![86_400_000]), arrow::array::Date32Array::from(vec![1]));
         let halves = Float16Array::from_iter_values([half(1.5), half(f32::NAN)]);
-        let floats: ArrayRef = exact(&(Arc::new(halves) as ArrayRef), &DataType::Float32).unwrap();
+        let floats: ArrayRef = exact_cast(&(Arc::new(halves) as ArrayRef), &DataType::Float32).unwrap();
         assert_eq!(floats.as_primitive::<arrow::datatypes::Float32Type>().value(0), 1.5);
     }
 
@@ -148,14 +160,19 @@ mod tests {
     fn times_that_lie_between_milliseconds_are_found() {
         let times = TimestampMicrosecondArray::from(vec![Some(-2000), None, Some(5)]).with_timezone("+03:00");
         let whole: ArrayRef = Arc::new(times.slice(0, 2));
-        let done = exact(&whole, &MILLISECONDS).unwrap();
+        let done = exact_cast(&whole, &MILLISECONDS).unwrap();
         assert_eq!(done.as_primitive::<TimestampMillisecondType>().value(0), -2);
         let times: ArrayRef = Arc::new(times);
-        assert_eq!(exact(&times, &MILLISECONDS).unwrap_err(), Inexact::Row(2));
+        assert_eq!(exact_cast(&times, &MILLISECONDS).unwrap_err(), Inexact::Row(2));
         let far: ArrayRef = Arc::new(TimestampSecondArray::from(vec![0, i64::MAX]));
-        assert_eq!(exact(&far, &MILLISECONDS).unwrap_err(), Inexact::Row(1));
+        assert_eq!(exact_cast(&far, &MILLISECONDS).unwrap_err(), Inexact::Row(1));
+        let fine: ArrayRef = Arc::new(TimestampNanosecondArray::from(vec![Some(3000), None, Some(1)]));
+        let to = DataType::Timestamp(TimeUnit::Microsecond, None);
+        assert_eq!(exact_cast(&fine, &to).unwrap_err(), Inexact::Row(2));
+        let whole: ArrayRef = Arc::new(TimestampMicrosecondArray::from(vec![Some(3), None]));
+        assert_eq!(&exact_cast(&fine.slice(0, 2), &to).unwrap(), &whole);
         let day: ArrayRef = Arc::new(Date64Array::from(vec![0, 1]));
-        assert_eq!(exact(&day, &DataType::Date32).unwrap_err(), Inexact::Row(1));
+        assert_eq!(exact_cast(&day, &DataType::Date32).unwrap_err(), Inexact::Row(1));
     }
 
     #[test]
@@ -165,14 +182,14 @@ mod tests {
         let lists = ListArray::from_iter_primitive::<Int32Type, _, _>(lists);
         let to = |inner| DataType::List(Arc::new(Field::new_list_field(inner, true)));
         let whole: ArrayRef = Arc::new(lists.clone());
-        assert_eq!(exact(&whole, &to(DataType::Int8)).unwrap_err(), Inexact::Row(0));
+        assert_eq!(exact_cast(&whole, &to(DataType::Int8)).unwrap_err(), Inexact::Row(0));
         let rest: ArrayRef = Arc::new(lists.slice(1, 4));
-        assert_eq!(exact(&rest, &to(DataType::Int8)).unwrap_err(), Inexact::Row(3));
+        assert_eq!(exact_cast(&rest, &to(DataType::Int8)).unwrap_err(), Inexact::Row(3));
         let some: ArrayRef = Arc::new(lists.slice(1, 3));
         let large = cast(&some, &DataType::LargeList(Arc::new(Field::new_list_field(DataType::Int32, true))))
             .unwrap();
         for some in [some, large] {
-            let done = exact(&some, &to(DataType::Int64)).unwrap();
+            let done = exact_cast(&some, &to(DataType::Int64)).unwrap();
             let wanted = vec![None, Some(vec![]), Some(vec![Some(1), None])];
             let wanted: ArrayRef = Arc::new(ListArray::from_iter_primitive::<Int64Type, _, _>(wanted));
             assert_eq!(&done, &wanted);
