@@ -15,7 +15,7 @@ CARGO_FUZZ := $(TARGET)/tools/cargo-fuzz-0.13.2.installed
 CORPUS := $(TARGET)/fuzz-corpus
 
 .DEFAULT_GOAL := help
-.PHONY: help demo test test-rust test-clients test-python installed wheel check bench-node bench-columns bench-write bench-orc bench-graphar soak fuzz release
+.PHONY: help demo test test-rust test-clients test-python installed wheel check bench-node bench-columns bench-write bench-orc bench-graphar bench-graphar-scale soak fuzz release
 
 help: ## What can be made
 	@sed -n 's/^\([a-z-]*\):.*## \(.*\)/make \1\t\2/p' $(MAKEFILE_LIST) | expand -t 20
@@ -66,6 +66,9 @@ bench-orc: installed ## ORC files, written and read, beside pyarrow
 bench-graphar: installed ## Graphs in GraphAr beside the official Python package
 	cargo build --release --bin stylobate-bench-graphar
 	$(VENV)/bin/python bench/graphar/run.py
+
+bench-graphar-scale: installed release ## Ten million edges, imported and walked in less memory than they take
+	$(VENV)/bin/python bench/graphar/scale.py
 
 soak: release $(CLIENTS) $(S3S_FS) ## Load for MINUTES (default 30), with every answer checked against a model; all of TPC-DS
 	cargo test --workspace --test dsdgen -- --ignored
