@@ -93,6 +93,10 @@ def files(folder: Path) -> None:
         for codec in ("uncompressed", "snappy", "zlib", "zstd", "lz4"):
             orc.write_table(table, folder / f"{name}-{codec}.orc", compression=codec,
                             dictionary_key_size_threshold=1.0 if codec != "zlib" else 0.0)
+            # Several row groups to a stripe, with bloom filters: what filters read alone.
+            orc.write_table(table, folder / f"{name}-strides-{codec}.orc", compression=codec, row_index_stride=8,
+                            bloom_filter_columns=list(range(table.num_columns)),
+                            dictionary_key_size_threshold=1.0 if codec != "snappy" else 0.0)
 
 
 if __name__ == "__main__":

@@ -188,8 +188,8 @@ impl FileMetadata {
 }
 
 impl FileMetadata {
-    /// The rows of some columns, few at a time, read and decoded on the calling thread as they are asked for. Columns
-    /// are in ascending order.
+    /// The rows of some columns, few at a time, read and decoded on the calling thread as they are asked for: what a
+    /// stripe has a dictionary for as dictionary arrays, which share it. Columns are in ascending order.
     pub(crate) fn stream(
         &self,
         object: &OpenObject,
@@ -207,7 +207,7 @@ impl FileMetadata {
             Self::Parquet(file) => Ok(Box::new(file.stream(object, unit, columns, batch_rows, runtime)?)),
             Self::Orc(file) => {
                 let bytes = runtime.block_on(file.read(object, unit, columns))?;
-                let batches = file.decode(unit, columns, bytes, batch_rows)?;
+                let batches = file.decode_coded(unit, columns, bytes, batch_rows)?;
                 Ok(Box::new(batches.map(|batch| {
                     let batch = batch?;
                     let rows = batch.first().map_or(0, |column| column.len());

@@ -14,6 +14,8 @@ mod codes;
 mod csv;
 mod csv_reader;
 mod error;
+mod exact_cast;
+mod expand;
 mod file_columns;
 mod format;
 mod index;
@@ -38,12 +40,14 @@ mod table_statistics;
 mod text_file;
 mod utf8;
 mod weight;
+mod whole_column;
 
 pub use cache::Cache;
 pub use chunk_cache::ColumnStats;
 pub use csv::CsvEncoder;
 pub use csv_reader::CsvReader;
 pub use error::{Error, Result};
+pub use exact_cast::{Inexact, exact_cast};
 pub use file_columns::{Columns, FileColumns, FileKind};
 pub use inspect::{
     BoundValue, ChunkInspection, ColumnInspection, DictionaryUse, FileFormat, Inspection, MetadataEntry,

@@ -1,9 +1,13 @@
 //! Undoes the compression of one chunk, into no more bytes than the file allows a chunk to have.
 
-use std::panic::{AssertUnwindSafe, catch_unwind};
+use std::{
+    cell::RefCell,
+    panic::{AssertUnwindSafe, catch_unwind},
+};
 
 use flate2::{Decompress, FlushDecompress, Status};
 use orc_rust::proto::{CompressionKind, PostScript};
+use zstd::zstd_safe::{find_frame_compressed_size, get_frame_content_size};
 
 use super::fault::Fault;
 use crate::snappy;
@@ -58,57 +62,94 @@ impl Codec {
         self.block
     }
 
-    /// The bytes of one compressed chunk.
-    pub(super) fn decompress(self, chunk: &[u8]) -> Result<Vec<u8>, Fault> {
+    /// Decompresses one chunk into `room` from `at` on, which grows as it needs to; returns how many bytes came out. What
+    /// lies behind them means nothing.
+    pub(super) fn decompress(self, chunk: &[u8], room: &mut Vec<u8>, at: usize) -> Result<usize, Fault> {
         if chunk.len() > self.block {
             return Err(Fault::corrupt(format!("a compressed chunk of {} bytes", chunk.len())));
         }
         // A codec that meets bytes which its authors did not think of must not take the process with it.
-        catch_unwind(AssertUnwindSafe(|| self.run(chunk)))
+        catch_unwind(AssertUnwindSafe(|| self.run(chunk, room, at)))
             .unwrap_or_else(|_| Err("the decompressor failed".to_owned()))
             .map_err(|reason| Fault::corrupt(format!("{:?}: {reason}", self.kind)))
     }
 
-    fn run(self, chunk: &[u8]) -> Result<Vec<u8>, String> {
+    fn run(self, chunk: &[u8], room: &mut Vec<u8>, at: usize) -> Result<usize, String> {
         match self.kind {
-            Kind::Zlib => self.inflate(chunk),
+            Kind::Zlib => {
+                let most = self.block.min(chunk.len().saturating_mul(DEFLATE_RATIO) + 64);
+                MEMORY.with_borrow_mut(|memory| memory.inflate(chunk, space(room, at, most)))
+            }
             Kind::Snappy => {
-                let mut out = vec![0; self.fits(snappy::length(chunk)?)? + snappy::SLACK];
-                let len = snappy::decompress(chunk, &mut out, |_| Ok(()))?;
-                out.truncate(len);
-                Ok(out)
+                let len = self.fits(snappy::length(chunk)?)?;
+                snappy::decompress(chunk, space(room, at, len + snappy::SLACK), |_| Ok(()))
             }
             Kind::Lzo => {
                 let out = lzokay_native::decompress_all(chunk, None).map_err(|error| error.to_string())?;
-                self.fits(out.len())?;
-                Ok(out)
+                space(room, at, self.fits(out.len())?).copy_from_slice(&out);
+                Ok(out.len())
             }
             Kind::Lz4 => {
-                let mut out = vec![0; self.block];
-                let len =
-                    lz4_flex::block::decompress_into(chunk, &mut out).map_err(|error| error.to_string())?;
-                out.truncate(len);
-                Ok(out)
+                let out = space(room, at, self.block);
+                lz4_flex::block::decompress_into(chunk, out).map_err(|error| error.to_string())
             }
             Kind::Zstd => {
-                let mut decoder = zstd::bulk::Decompressor::new().map_err(|error| error.to_string())?;
-                decoder.decompress(chunk, self.block).map_err(|error| error.to_string())
+                // One frame says how long it is, as a rule.
+                let is_one = find_frame_compressed_size(chunk).is_ok_and(|len| len == chunk.len());
+                let len = get_frame_content_size(chunk).ok().flatten().filter(|_| is_one);
+                let len = match len.and_then(|len| usize::try_from(len).ok()) {
+                    Some(len) => self.fits(len)?,
+                    None => self.block,
+                };
+                MEMORY.with_borrow_mut(|memory| memory.unpack(chunk, space(room, at, len)))
             }
-        }
-    }
-
-    fn inflate(self, chunk: &[u8]) -> Result<Vec<u8>, String> {
-        let mut out = Vec::with_capacity(self.block.min(chunk.len().saturating_mul(DEFLATE_RATIO) + 64));
-        let mut inflate = Decompress::new(false);
-        match inflate.decompress_vec(chunk, &mut out, FlushDecompress::Finish) {
-            Ok(Status::StreamEnd) => Ok(out),
-            Ok(_) => Err("the chunk does not end, or is too long".to_owned()),
-            Err(error) => Err(error.to_string()),
         }
     }
 
     fn fits(self, len: usize) -> Result<usize, String> {
         if len <= self.block { Ok(len) } else { Err(format!("{len} bytes where {} is the most", self.block)) }
+    }
+}
+
+/// So many bytes of `room` from `at` on.
+pub(super) fn space(room: &mut Vec<u8>, at: usize, len: usize) -> &mut [u8] {
+    let end = at.saturating_add(len);
+    if room.len() < end {
+        room.resize(end, 0);
+    }
+    room.get_mut(at..end).unwrap_or_default()
+}
+
+thread_local! {
+    /// Of this thread, for the next chunk: to make it anew takes longer than many a chunk does.
+    static MEMORY: RefCell<Memory> = RefCell::default();
+}
+
+/// What decompressors hold between chunks.
+#[derive(Default)]
+struct Memory {
+    zstd: Option<zstd::bulk::Decompressor<'static>>,
+    inflate: Option<Decompress>,
+}
+
+impl Memory {
+    fn unpack(&mut self, chunk: &[u8], out: &mut [u8]) -> Result<usize, String> {
+        let decompressor = match self.zstd.take() {
+            Some(known) => known,
+            None => zstd::bulk::Decompressor::new().map_err(|error| error.to_string())?,
+        };
+        let decompressor = self.zstd.insert(decompressor);
+        decompressor.decompress_to_buffer(chunk, out).map_err(|error| error.to_string())
+    }
+
+    fn inflate(&mut self, chunk: &[u8], out: &mut [u8]) -> Result<usize, String> {
+        let inflate = self.inflate.get_or_insert_with(|| Decompress::new(false));
+        inflate.reset(false);
+        match inflate.decompress(chunk, out, FlushDecompress::Finish) {
+            Ok(Status::StreamEnd) => Ok(inflate.total_out() as usize),
+            Ok(_) => Err("the chunk does not end, or is too long".to_owned()),
+            Err(error) => Err(error.to_string()),
+        }
     }
 }
 
@@ -133,6 +174,14 @@ mod tests {
         }
     }
 
+    /// In room that has other bytes already.
+    fn decompressed(codec: Codec, chunk: &[u8]) -> Result<Vec<u8>, Fault> {
+        let mut room = vec![9; 700];
+        let len = codec.decompress(chunk, &mut room, 3)?;
+        assert_eq!(room[..3], [9; 3]);
+        Ok(room[3..3 + len].to_vec())
+    }
+
     const KINDS: [Kind; 5] = [Kind::Zlib, Kind::Snappy, Kind::Lzo, Kind::Lz4, Kind::Zstd];
 
     #[test]
@@ -144,7 +193,7 @@ mod tests {
                 let chunk = compressed(kind, &bytes[..len]);
                 // LZO has no chunk of nothing.
                 if !chunk.is_empty() {
-                    assert_eq!(codec.decompress(&chunk).unwrap(), bytes[..len], "{kind:?}, {len} bytes");
+                    assert_eq!(decompressed(codec, &chunk).unwrap(), bytes[..len], "{kind:?}, {len} bytes");
                 }
             }
         }
@@ -154,8 +203,8 @@ mod tests {
     fn a_chunk_that_grows_larger_than_chunks_may_be_is_an_error() {
         for kind in KINDS {
             let chunk = compressed(kind, &[0; 20_001]);
-            assert!(Codec { kind, block: 20_001 }.decompress(&chunk).is_ok(), "{kind:?}");
-            assert!(Codec { kind, block: 20_000 }.decompress(&chunk).is_err(), "{kind:?}");
+            assert!(decompressed(Codec { kind, block: 20_001 }, &chunk).is_ok(), "{kind:?}");
+            assert!(decompressed(Codec { kind, block: 20_000 }, &chunk).is_err(), "{kind:?}");
         }
     }
 
@@ -166,13 +215,31 @@ mod tests {
             let codec = Codec { kind, block: 4096 };
             let chunk = compressed(kind, &bytes);
             for at in 0..chunk.len() {
-                let _ = codec.decompress(&chunk[..at]);
+                let _ = decompressed(codec, &chunk[..at]);
                 let mut changed = chunk.clone();
                 changed[at] ^= 0x55;
-                assert!(
-                    codec.decompress(&changed).is_ok_and(|it| it.len() <= 4096)
-                        || codec.decompress(&changed).is_err()
-                );
+                assert!(decompressed(codec, &changed).map_or(true, |it| it.len() <= 4096));
+            }
+        }
+    }
+
+    #[test]
+    fn a_chunk_of_several_frames_is_all_of_them() {
+        let frames = [compressed(Kind::Zstd, &[1; 500]), compressed(Kind::Zstd, &[2; 900])].concat();
+        let expected = [vec![1; 500], vec![2; 900]].concat();
+        assert_eq!(decompressed(Codec { kind: Kind::Zstd, block: 1400 }, &frames).unwrap(), expected);
+        assert!(decompressed(Codec { kind: Kind::Zstd, block: 1399 }, &frames).is_err());
+    }
+
+    #[test]
+    fn after_a_damaged_chunk_the_next_is_read_as_if_nothing_had_been() {
+        let bytes: Vec<u8> = (0..3000_u32).map(|at| (at % 13 * at) as u8).collect();
+        for kind in KINDS {
+            let codec = Codec { kind, block: 4096 };
+            let chunk = compressed(kind, &bytes);
+            for at in [1, chunk.len() / 2, chunk.len() - 1] {
+                let _ = decompressed(codec, &chunk[..at]);
+                assert_eq!(decompressed(codec, &chunk).unwrap(), bytes, "{kind:?}");
             }
         }
     }

@@ -26,6 +26,7 @@ mod tail;
 #[cfg(test)]
 mod tests;
 mod tree;
+mod varints;
 mod widths;
 mod write;
 
@@ -221,12 +222,33 @@ impl OrcFile {
         bytes: OrcBytes,
         batch_rows: usize,
     ) -> Result<OrcBatches> {
+        self.batches(unit, fields, bytes, batch_rows, Dictionaries::expanded())
+    }
+
+    /// The same, with columns as dictionary arrays that the stripe has a dictionary for: all batches share it.
+    pub(crate) fn decode_coded(
+        &self,
+        unit: usize,
+        fields: &[Projected],
+        bytes: OrcBytes,
+        batch_rows: usize,
+    ) -> Result<OrcBatches> {
+        self.batches(unit, fields, bytes, batch_rows, Dictionaries::kept())
+    }
+
+    fn batches(
+        &self,
+        unit: usize,
+        fields: &[Projected],
+        bytes: OrcBytes,
+        batch_rows: usize,
+        mut dictionaries: Dictionaries,
+    ) -> Result<OrcBatches> {
         let error = |fault: Fault| fault.into_error(&self.name, Some(unit));
         let columns = self.wanted_columns(fields).map_err(error)?;
         let streams = bytes::Streams::new(&bytes, self.tail.codec);
-        let (name, rows, dictionaries) =
-            (self.name.clone(), self.unit_rows(unit), &mut Dictionaries::default());
-        OrcBatches::new(name, unit, rows, batch_rows, &columns, &streams, dictionaries).map_err(error)
+        let (name, rows) = (self.name.clone(), self.unit_rows(unit));
+        OrcBatches::new(name, unit, rows, batch_rows, &columns, &streams, &mut dictionaries).map_err(error)
     }
 
     fn wanted_columns(&self, fields: &[Projected]) -> Result<Vec<Type>, Fault> {

@@ -149,12 +149,13 @@ impl OrcFile {
         Ok(selected)
     }
 
-    /// Decodes the row groups that were read, on the calling thread: batches of up to `batch_rows` rows. An error may be
-    /// the row index's: then the stripe can still be read without it.
+    /// Decodes the row groups that were read, on the calling thread: batches of up to `batch_rows` rows, with columns as
+    /// dictionary arrays that the stripe has a dictionary for. An error may be the row index's: then the stripe can still
+    /// be read without it.
     pub(crate) fn decode_selected(&self, selected: &SelectedGroups, batch_rows: usize) -> Result<Vec<Rows>> {
         let error = |fault: Fault| fault.into_error(&self.name, Some(selected.unit));
         let columns = self.wanted_columns(&selected.columns).map_err(error)?;
-        let mut dictionaries = Dictionaries::default();
+        let mut dictionaries = Dictionaries::kept();
         let mut decoded = Vec::new();
         for (at, groups) in selected.groups.iter().enumerate() {
             let run = Run { file: self, selected, groups, columns: &columns, batch_rows };

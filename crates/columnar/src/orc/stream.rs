@@ -3,9 +3,13 @@
 //! No more is held than what was asked for and one chunk: a length that a corrupt file claims costs nothing
 //! before the bytes themselves turn up.
 
-use bytes::{Buf, Bytes, BytesMut};
+use bytes::{Buf, Bytes};
 
-use super::{compression::Codec, fault::Fault};
+use super::{
+    compression::{Codec, space},
+    fault::Fault,
+    varints::{self, unzigzag_wide},
+};
 
 /// Flag and length of a chunk.
 pub(super) const HEADER: usize = 3;
@@ -18,15 +22,19 @@ pub(super) fn most_of_message(len: usize) -> usize {
 /// A stream and how far it has been read.
 #[derive(Clone, Debug)]
 pub(super) struct Stream {
-    /// As they are in the file.
+    /// Chunks as they are in the file, not yet decompressed.
     rest: Bytes,
-    /// Decompressed and not yet read.
-    ready: Bytes,
     codec: Option<Codec>,
-    /// Where the chunk begins whose end `ready` is, and the bytes that it has.
+    /// What is ready to be read lies between `at` and `end`: of the stream itself where nothing is compressed, else of
+    /// memory that one chunk after the other is decompressed into.
+    plain: Bytes,
+    room: Vec<u8>,
+    at: usize,
+    end: usize,
+    /// Where the chunk begins whose end is ready, and the bytes that it has.
     chunk: u64,
     chunk_len: usize,
-    /// Where that begins which is in neither `rest` nor `ready` yet.
+    /// Where that begins which is neither in `rest` nor ready yet.
     next: u64,
     before: Before,
     /// The byte before, where that is known.
@@ -63,25 +71,21 @@ pub(super) struct Place {
 
 impl Stream {
     pub(super) fn new(bytes: Bytes, codec: Option<Codec>) -> Self {
-        let (chunk_len, before) = (bytes.len(), Before::default());
-        match codec {
-            None => {
-                let next = chunk_len as u64;
-                Self {
-                    rest: Bytes::new(),
-                    ready: bytes,
-                    codec,
-                    chunk: 0,
-                    chunk_len,
-                    next,
-                    before,
-                    last: None,
-                }
-            }
-            Some(_) => {
-                let ready = Bytes::new();
-                Self { rest: bytes, ready, codec, chunk: 0, chunk_len: 0, next: 0, before, last: None }
-            }
+        let (len, is_plain) = (bytes.len(), codec.is_none());
+        let (plain, rest) = if is_plain { (bytes, Bytes::new()) } else { (Bytes::new(), bytes) };
+        let ready = if is_plain { len } else { 0 };
+        Self {
+            rest,
+            codec,
+            plain,
+            room: Vec::new(),
+            at: 0,
+            end: ready,
+            chunk: 0,
+            chunk_len: ready,
+            next: ready as u64,
+            before: Before::default(),
+            last: None,
         }
     }
 
@@ -100,15 +104,15 @@ impl Stream {
         stream.chunk = position.chunk;
         stream.next += position.chunk;
         stream.before = position.before;
-        let last = |bytes: &Bytes, at: usize| bytes.get(at.checked_sub(1)?).copied();
+        let last = |bytes: &[u8], at: usize| bytes.get(at.checked_sub(1)?).copied();
         stream.last = last(bytes, skip).filter(|_| codec.is_none());
         if position.offset > 0 {
             let offset = usize::try_from(position.offset).map_err(|_| outside())?;
-            if !stream.advance()? || offset > stream.ready.len() {
+            if !stream.advance()? || offset > stream.ready().len() {
                 return Err(outside());
             }
-            stream.last = last(&stream.ready, offset);
-            stream.ready.advance(offset);
+            stream.last = last(stream.ready(), offset);
+            stream.at += offset;
         }
         Ok(stream)
     }
@@ -128,66 +132,85 @@ impl Stream {
 
     /// How far it has been read; the end of a chunk is the beginning of the next.
     pub(super) fn place(&self) -> Place {
-        let is_end = self.ready.is_empty() && self.rest.is_empty();
+        let left = self.ready().len();
+        let is_end = left == 0 && self.rest.is_empty();
         match self.codec {
-            None => Place { chunk: self.next - self.ready.len() as u64, offset: 0, is_end },
-            Some(_) if self.ready.is_empty() => Place { chunk: self.next, offset: 0, is_end },
-            Some(_) => Place { chunk: self.chunk, offset: self.chunk_len - self.ready.len(), is_end },
+            None => Place { chunk: self.next - left as u64, offset: 0, is_end },
+            Some(_) if left == 0 => Place { chunk: self.next, offset: 0, is_end },
+            Some(_) => Place { chunk: self.chunk, offset: self.chunk_len.saturating_sub(left), is_end },
         }
     }
 
     /// All of it; an error if that is more than `most` bytes.
     pub(super) fn read_all(mut self, most: usize) -> Result<Bytes, Fault> {
-        let mut all = BytesMut::new();
         loop {
-            if all.len() + self.ready.len() > most {
+            if self.ready().len() > most {
                 return Err(Fault::corrupt(format!("more than {most} bytes")));
             }
-            let ready = std::mem::take(&mut self.ready);
             if !self.advance()? {
-                return Ok(if all.is_empty() {
-                    ready
-                } else {
-                    all.extend_from_slice(&ready);
-                    all.freeze()
-                });
+                break;
             }
-            all.extend_from_slice(&ready);
         }
+        if self.codec.is_none() {
+            return Ok(self.plain.slice(self.at..));
+        }
+        self.room.truncate(self.end);
+        self.room.drain(..self.at);
+        self.room.shrink_to_fit();
+        Ok(self.room.into())
+    }
+
+    /// What was decompressed and not yet read.
+    fn ready(&self) -> &[u8] {
+        let all: &[u8] = if self.codec.is_none() { &self.plain } else { &self.room };
+        all.get(self.at..self.end).unwrap_or_default()
     }
 
     pub(super) fn byte(&mut self) -> Result<u8, Fault> {
-        while self.ready.is_empty() {
+        loop {
+            if let Some(byte) = self.ready().first().copied() {
+                self.at += 1;
+                return Ok(byte);
+            }
             self.more()?;
         }
-        Ok(self.ready.get_u8())
     }
 
     /// The next `len` bytes, in one piece.
-    pub(super) fn take(&mut self, len: usize) -> Result<Bytes, Fault> {
-        if self.ready.len() < len {
-            let mut joined = BytesMut::from(&self.ready[..]);
-            while joined.len() < len {
-                self.ready = Bytes::new();
-                self.more()?;
-                joined.extend_from_slice(&self.ready);
-            }
-            self.ready = joined.freeze();
+    pub(super) fn take(&mut self, len: usize) -> Result<&[u8], Fault> {
+        Ok(self.take_ahead(len)?.get(..len).unwrap_or_default())
+    }
+
+    /// The next `len` bytes, in one piece with those behind them that are there already and not taken by this.
+    pub(super) fn take_ahead(&mut self, len: usize) -> Result<&[u8], Fault> {
+        while self.ready().len() < len {
+            self.more()?;
         }
-        Ok(self.ready.split_to(len))
+        let from = self.at;
+        self.at += len;
+        let all: &[u8] = if self.codec.is_none() { &self.plain } else { &self.room };
+        Ok(all.get(from..self.end).unwrap_or_default())
+    }
+
+    /// Hands out the next `len` bytes, in as few pieces as they are in.
+    pub(super) fn each_piece(&mut self, mut len: usize, mut take: impl FnMut(&[u8])) -> Result<(), Fault> {
+        while len > 0 {
+            let ready = self.ready();
+            let piece = ready.get(..len).unwrap_or(ready);
+            take(piece);
+            let taken = piece.len();
+            self.at += taken;
+            len -= taken;
+            if len > 0 {
+                self.more()?;
+            }
+        }
+        Ok(())
     }
 
     /// Appends the next `len` bytes.
-    pub(super) fn append_to(&mut self, out: &mut Vec<u8>, mut len: usize) -> Result<(), Fault> {
-        while len > 0 {
-            if self.ready.is_empty() {
-                self.more()?;
-            }
-            let piece = self.ready.split_to(len.min(self.ready.len()));
-            out.extend_from_slice(&piece);
-            len -= piece.len();
-        }
-        Ok(())
+    pub(super) fn append_to(&mut self, out: &mut Vec<u8>, len: usize) -> Result<(), Fault> {
+        self.each_piece(len, |piece| out.extend_from_slice(piece))
     }
 
     /// A number of 7 bits a byte, lowest first; bits above the 64th are dropped.
@@ -207,7 +230,7 @@ impl Stream {
     }
 
     /// The same for numbers of up to 128 bits.
-    pub(super) fn wide_varint(&mut self) -> Result<u128, Fault> {
+    fn wide_varint(&mut self) -> Result<u128, Fault> {
         let (mut value, mut shift) = (0_u128, 0_u32);
         loop {
             let byte = self.byte()?;
@@ -222,11 +245,32 @@ impl Stream {
         }
     }
 
+    /// Appends the next `count` numbers of up to 128 bits, whose sign is their lowest bit. Returns the bits that any of
+    /// them has as it is stored.
+    pub(super) fn wide_zigzags(&mut self, count: usize, out: &mut Vec<i128>) -> Result<u128, Fault> {
+        let (mut left, mut any) = (count, 0);
+        while left > 0 {
+            let before = out.len();
+            let (bytes, short) = varints::append_zigzags(self.ready(), left, out);
+            self.at += bytes;
+            left -= out.len() - before;
+            any |= u128::from(short);
+            // One that is long, or begins near the end of what is ready.
+            if left > 0 {
+                let number = self.wide_varint()?;
+                out.push(unzigzag_wide(number));
+                left -= 1;
+                any |= number;
+            }
+        }
+        Ok(any)
+    }
+
     fn more(&mut self) -> Result<(), Fault> {
         if self.advance()? { Ok(()) } else { Err(Fault::corrupt("the stream ends before its values do")) }
     }
 
-    /// Makes the next chunk ready; false at the end.
+    /// Makes the next chunk ready, behind what is ready already; false at the end.
     fn advance(&mut self) -> Result<bool, Fault> {
         let Some(codec) = self.codec.filter(|_| !self.rest.is_empty()) else { return Ok(false) };
         let cut = || Fault::corrupt("the stream ends within a compressed chunk");
@@ -240,9 +284,22 @@ impl Stream {
             return Err(cut());
         }
         let chunk = self.rest.split_to(len);
-        self.ready = if is_original { chunk } else { codec.decompress(&chunk)?.into() };
+        // What of the chunk before is still to be read goes before the new one.
+        let kept = self.ready().len();
+        if self.at > 0 && kept > 0 {
+            self.room.copy_within(self.at..self.end, 0);
+        }
+        (self.at, self.end) = (0, kept);
+        let made = match is_original {
+            true => {
+                space(&mut self.room, kept, len).copy_from_slice(&chunk);
+                len
+            }
+            false => codec.decompress(&chunk, &mut self.room, kept)?,
+        };
+        self.end += made;
         self.chunk = self.next;
-        self.chunk_len = self.ready.len();
+        self.chunk_len = made;
         self.next += (HEADER + len) as u64;
         Ok(true)
     }
@@ -263,7 +320,7 @@ mod tests {
         let stream = || Stream::new(Bytes::copy_from_slice(&bytes), codec);
         let mut taken = stream();
         assert_eq!(taken.byte().unwrap(), 1);
-        assert_eq!(taken.take(4).unwrap(), [2, 3, 4, 5][..]);
+        assert_eq!(taken.take(4).unwrap(), [2, 3, 4, 5]);
         let mut rest = Vec::new();
         taken.append_to(&mut rest, 2).unwrap();
         assert_eq!(rest, [6, 7]);

@@ -5,17 +5,16 @@ use arrow::{
         Array, ArrayRef, AsArray, DictionaryArray, RecordBatch, RecordBatchOptions, UInt32Array,
         new_null_array,
     },
-    buffer::{BooleanBuffer, NullBuffer},
+    buffer::BooleanBuffer,
     compute::{cast_with_options, filter, take},
-    datatypes::{
-        ArrowDictionaryKeyType, ArrowNativeType, DataType, SchemaRef, UInt8Type, UInt16Type, UInt32Type,
-    },
+    datatypes::{DataType, SchemaRef, UInt32Type},
 };
+use hashbrown::HashMap;
 
 use crate::{
     Error, Result,
-    byte_segment::ByteSegment,
     codes::{self, CodeWidth, Codes},
+    expand::expand,
     table::{EXACT, Output},
 };
 
@@ -94,78 +93,15 @@ fn as_type(array: ArrayRef, target: &DataType) -> Result<ArrayRef> {
     cast_with_options(&array, target, &EXACT).map_err(Error::arrow("a cast"))
 }
 
-/// The values one by one.
-fn expand(array: &ArrayRef) -> Result<ArrayRef> {
-    fn of<K: ArrowDictionaryKeyType>(array: &DictionaryArray<K>) -> Result<ArrayRef> {
-        match expanded_bytes(array) {
-            Some(expanded) => Ok(expanded),
-            None => take(array.values(), array.keys(), None).map_err(Error::arrow("a dictionary")),
-        }
-    }
-    if let Some(array) = array.as_dictionary_opt::<UInt8Type>() {
-        of(array)
-    } else if let Some(array) = array.as_dictionary_opt::<UInt16Type>() {
-        of(array)
-    } else if let Some(array) = array.as_dictionary_opt::<UInt32Type>() {
-        of(array)
-    } else {
-        let target = crate::table::value_type(array.data_type());
-        cast_with_options(array, target, &EXACT).map_err(Error::arrow("a dictionary"))
-    }
-}
-
-/// Strings and bytes one by one: several times faster than by a general way, which asks of each how long it is.
-fn expanded_bytes<K: ArrowDictionaryKeyType>(array: &DictionaryArray<K>) -> Option<ArrayRef> {
-    let (keys, values) = (array.keys(), array.values());
-    let (offsets, bytes) = match values.data_type() {
-        DataType::Utf8 => {
-            let strings = values.as_string::<i32>();
-            (strings.value_offsets(), strings.value_data())
-        }
-        DataType::Binary => {
-            let binary = values.as_binary::<i32>();
-            (binary.value_offsets(), binary.value_data())
-        }
-        _ => return None,
-    };
-    if values.null_count() > 0 || keys.is_empty() {
-        return None;
-    }
-    let average = bytes.len() as f64 / values.len().max(1) as f64;
-    let mut segment = ByteSegment::with_capacity(keys.len(), (average * keys.len() as f64 * 1.02) as usize);
-    segment.mark(keys.nulls().map(NullBuffer::inner), keys.len());
-    let lost = || "a code beyond the dictionary".to_owned();
-    let value = |key: &K::Native| {
-        let at = key.as_usize();
-        let (start, end) = (*offsets.get(at)? as usize, *offsets.get(at + 1)? as usize);
-        Some((bytes.get(start..)?, end - start))
-    };
-    let mut codes = keys.values().iter();
-    let mut next = || codes.next().and_then(value).map(Some).ok_or_else(lost);
-    let appended = match keys.nulls() {
-        None => segment.append(keys.len(), next),
-        Some(nulls) => {
-            let mut valid = nulls.iter();
-            segment.append(keys.len(), || {
-                let value = next();
-                if valid.next() == Some(true) { value } else { Ok(Some(ByteSegment::NULL)) }
-            })
-        }
-    };
-    appended.ok()?;
-    segment.into_array(values.data_type()).ok()
-}
-
 /// The same rows over a dictionary of those values only that occur in them: at most as many as there are rows, which
 /// two bytes tell apart.
 fn compact(array: &DictionaryArray<UInt32Type>) -> Result<ArrayRef> {
-    const ABSENT: u32 = u32::MAX;
+    let mut places = Places::of(array.values().len(), array.keys().len());
     let keys = array.keys();
-    let mut place = vec![ABSENT; array.values().len()];
     let mut occurring: Vec<u32> = Vec::new();
     let mut compact: Codes<u16> = Codes::with_capacity(keys.len());
     for (row, code) in keys.values().iter().enumerate() {
-        compact.push(match place.get_mut(*code as usize).filter(|_| keys.is_valid(row)) {
+        compact.push(match places.get(*code).filter(|_| keys.is_valid(row)) {
             None => 0,
             Some(place) => {
                 if *place == ABSENT {
@@ -182,11 +118,38 @@ fn compact(array: &DictionaryArray<UInt32Type>) -> Result<ArrayRef> {
     compact.map_err(|reason| Error::Ended { reason: reason.to_owned() })
 }
 
+/// The place of a code that did not occur yet.
+const ABSENT: u32 = u32::MAX;
+/// Codes for each row up to which a list of all of them is sooner made than a map of those that occur.
+const CODES_PER_ROW: usize = 16;
+
+/// Which place each code has among those that occur.
+enum Places {
+    List(Vec<u32>),
+    Map(HashMap<u32, u32>),
+}
+
+impl Places {
+    fn of(codes: usize, rows: usize) -> Self {
+        match codes <= rows.saturating_mul(CODES_PER_ROW) {
+            true => Self::List(vec![ABSENT; codes]),
+            false => Self::Map(HashMap::with_capacity(rows)),
+        }
+    }
+
+    fn get(&mut self, code: u32) -> Option<&mut u32> {
+        match self {
+            Self::List(places) => places.get_mut(code as usize),
+            Self::Map(places) => Some(places.entry(code).or_insert(ABSENT)),
+        }
+    }
+}
+
 #[cfg(test)]
 mod tests {
     use std::sync::Arc;
 
-    use arrow::{array::StringArray, compute::cast};
+    use arrow::{array::StringArray, buffer::NullBuffer, compute::cast, datatypes::UInt16Type};
 
     use super::*;
 
@@ -204,16 +167,18 @@ mod tests {
     }
 
     #[test]
-    fn strings_are_expanded_with_their_nulls() {
-        let values = ["", "a", "a word that is longer than what is copied at once", "\u{e9}"];
-        let values: ArrayRef = Arc::new(StringArray::from(values.to_vec()));
-        let mut codes: Codes<u8> = Codes::with_capacity(5);
-        [3, 2, 0, 1, 2].iter().for_each(|code| codes.push(*code));
-        let nulls = NullBuffer::from(vec![true, true, false, true, true]);
-        let array = codes.into_array(Some(nulls), values).unwrap();
-        assert_eq!(&expand(&array).unwrap(), &cast(&array, &DataType::Utf8).unwrap());
-        assert_eq!(expand(&array.slice(2, 0)).unwrap().len(), 0);
-        assert_eq!(&expand(&array.slice(1, 3)).unwrap(), &cast(&array.slice(1, 3), &DataType::Utf8).unwrap());
+    fn it_is_compacted_alike_whether_its_codes_are_few_or_many_beside_the_rows() {
+        let values: ArrayRef = Arc::new((0..70_000).map(|i| Some(format!("v{i}"))).collect::<StringArray>());
+        let mut codes: Codes<u32> = Codes::with_capacity(20_000);
+        (0..20_000_u32).for_each(|row| codes.push(row.wrapping_mul(row) % 70_000));
+        let wide = codes.into_array(None, values).unwrap();
+        let key = DataType::Dictionary(Box::new(DataType::UInt16), Box::new(DataType::Utf8));
+        for rows in [20_000, 4_000] {
+            let wide = wide.slice(0, rows);
+            let narrow = as_type(wide.clone(), &key).unwrap();
+            assert!(narrow.as_dictionary::<UInt16Type>().values().len() <= rows);
+            assert_eq!(&cast(&narrow, &DataType::Utf8).unwrap(), &cast(&wide, &DataType::Utf8).unwrap());
+        }
     }
 
     #[test]

@@ -109,20 +109,22 @@ impl Bits {
 
     pub(super) fn read(&mut self, len: usize) -> Result<BooleanBuffer, Fault> {
         self.begin()?;
-        let mut packed = Vec::with_capacity(len.div_ceil(8).min(FIRST_ROOM));
-        let mut left = len;
-        while left > 0 {
-            let now = left.min(8) as u32;
-            if self.have < now {
+        let mut packed = self.bytes.read(len / 8)?;
+        for byte in &mut packed {
+            // Those that wait come first, and as many of these wait afterwards.
+            self.bits = self.bits << 8 | u16::from(*byte);
+            *byte = ((self.bits >> self.have) as u8).reverse_bits();
+        }
+        let left = (len % 8) as u32;
+        if left > 0 {
+            if self.have < left {
                 self.bits = self.bits << 8 | u16::from(self.bytes.byte()?);
                 self.have += 8;
             }
-            self.have -= now;
-            // Those handed out before are shifted out to the left, those that follow are cut off on the
-            // right.
-            let next = (self.bits >> self.have << (8 - now)) as u8;
+            self.have -= left;
+            // Those handed out before are shifted out to the left, those that follow are cut off on the right.
+            let next = (self.bits >> self.have << (8 - left)) as u8;
             packed.push(next.reverse_bits());
-            left -= now as usize;
         }
         Ok(BooleanBuffer::new(Buffer::from_vec(packed), 0, len))
     }
@@ -181,12 +183,15 @@ impl Rows {
     /// Puts each value in its row; rows without get the default.
     pub(super) fn spread<T: Copy + Default>(&self, values: Vec<T>) -> Vec<T> {
         let Some(nulls) = &self.nulls else { return values };
-        let mut rows = vec![T::default(); self.len];
-        for (row, value) in nulls.valid_indices().zip(values) {
-            if let Some(row) = rows.get_mut(row) {
-                *row = value;
-            }
+        let mut rows = Vec::with_capacity(self.len);
+        let mut left = values.as_slice();
+        for (start, end) in nulls.valid_slices() {
+            rows.resize(start, T::default());
+            let (run, rest) = left.split_at(left.len().min(end - start));
+            rows.extend_from_slice(run);
+            left = rest;
         }
+        rows.resize(self.len, T::default());
         rows
     }
 

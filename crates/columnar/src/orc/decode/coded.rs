@@ -1,13 +1,26 @@
-//! Strings that a stripe has a dictionary for, as codes and values.
+//! Strings that a stripe has a dictionary for, as codes and values; or expanded, where nobody can take them so.
 
-use arrow::{array::ArrayRef, datatypes::Utf8Type};
+use std::marker::PhantomData;
 
-use super::{Presence, bits::Rows, ints::Ints, strings::Values};
+use arrow::{
+    array::{Array, ArrayRef},
+    buffer::NullBuffer,
+};
+
+use super::{
+    Decode, Presence,
+    ints::Ints,
+    reached::Reached,
+    strings::{Dictionaries, values},
+};
 use crate::{
-    chunk::SEGMENT_ROWS,
     codes::{Code, CodeWidth, Codes},
+    expand::expand,
     orc::{bytes::Streams, fault::Fault, stripe::StreamKind, tree::Type},
 };
+
+/// Codes that room is made for before there are any.
+const MOST_AHEAD: usize = 4 << 20;
 
 /// All rows of a column of strings as a dictionary array; `None` where the stripe has no dictionary for it.
 pub(in crate::orc) fn dictionary(
@@ -16,44 +29,87 @@ pub(in crate::orc) fn dictionary(
     rows: usize,
 ) -> Result<Option<ArrayRef>, Fault> {
     let decoded = || {
-        let encoding = streams.encoding(column.id)?;
-        let Some(count) = encoding.dictionary else { return Ok(None) };
-        let ints = |kind| Ints::new(streams.get(column.id, kind), false, encoding.second_version);
-        let data = streams.get(column.id, StreamKind::DictionaryData);
-        let values = Values::read(count, ints(StreamKind::Length), data)?;
+        let Some(mut codes) = codes(column, streams, &mut Dictionaries::kept())? else { return Ok(None) };
         let parent = Presence::of(0, streams).read(rows, None)?;
-        let rows = Presence::of(column.id, streams).read(rows, parent.nulls.as_ref())?;
-        let codes = ints(StreamKind::Data);
-        Ok(Some(match CodeWidth::of(values.len()) {
-            CodeWidth::U8 => coded::<u8>(codes, rows, values)?,
-            CodeWidth::U16 => coded::<u16>(codes, rows, values)?,
-            CodeWidth::U32 => coded::<u32>(codes, rows, values)?,
-        }))
+        codes.next(rows, parent.nulls.as_ref()).map(Some)
     };
     decoded().map_err(|fault: Fault| fault.of_column(&column.path).at(streams.offset(column.id)))
 }
 
-fn coded<T: Code>(mut ints: Ints, rows: Rows, values: Values) -> Result<ArrayRef, Fault> {
-    let mut present: Codes<T> = Codes::with_capacity(rows.values().min(SEGMENT_ROWS));
-    let mut some: Vec<u32> = Vec::with_capacity(SEGMENT_ROWS);
-    let mut left = rows.values();
-    while left > 0 {
-        let read = ints.read(left.min(SEGMENT_ROWS))?;
-        let within = |code: i64| u32::try_from(code).ok().filter(|code| (*code as usize) < values.len());
-        some.clear();
-        for code in &read {
-            some.push(within(*code).ok_or_else(|| values.lacks(*code))?);
-        }
-        present.extend(&some);
-        left -= read.len();
+/// Makes dictionary arrays of a column; `None` where the stripe has no dictionary for it.
+pub(super) fn codes(
+    column: &Type,
+    streams: &Streams,
+    dictionaries: &mut Dictionaries,
+) -> Result<Option<Box<dyn Decode>>, Fault> {
+    let encoding = streams.encoding(column.id)?;
+    let Some(count) = encoding.dictionary else { return Ok(None) };
+    let ints = |kind| Ints::new(streams.get(column.id, kind), false, encoding.second_version);
+    let values = dictionaries.get(column.id, || {
+        let data = streams.get(column.id, StreamKind::DictionaryData);
+        values(count, ints(StreamKind::Length), data)
+    })?;
+    let (presence, codes) = (Presence::of(column.id, streams), ints(StreamKind::Data));
+    Ok(Some(match CodeWidth::of(values.len()) {
+        CodeWidth::U8 => Box::new(Coded::<u8> { presence, codes, values, of: PhantomData }),
+        CodeWidth::U16 => Box::new(Coded::<u16> { presence, codes, values, of: PhantomData }),
+        CodeWidth::U32 => Box::new(Coded::<u32> { presence, codes, values, of: PhantomData }),
+    }))
+}
+
+/// Numbers of values in a dictionary, as narrow as these allow.
+struct Coded<T> {
+    presence: Presence,
+    codes: Ints,
+    values: ArrayRef,
+    of: PhantomData<fn() -> T>,
+}
+
+impl<T: Code> Decode for Coded<T> {
+    fn next(&mut self, len: usize, parent: Option<&NullBuffer>) -> Result<ArrayRef, Fault> {
+        let rows = self.presence.read(len, parent)?;
+        let values = self.values.len();
+        let mut present: Codes<T> = Codes::with_capacity(rows.values().min(MOST_AHEAD));
+        let mut narrow: Vec<u32> = Vec::new();
+        self.codes.each(rows.values(), |codes| {
+            // Negative ones are the largest so.
+            if codes.iter().fold(0, |most: u64, code| most.max(*code as u64)) >= values as u64 {
+                let lost = codes.iter().find(|code| **code as u64 >= values as u64);
+                let lost = lost.copied().unwrap_or_default();
+                return Err(Fault::corrupt(format!("value {lost} of a dictionary of {values}")));
+            }
+            narrow.clear();
+            narrow.extend(codes.iter().map(|code| *code as u32));
+            present.extend(&narrow);
+            Ok(())
+        })?;
+        let codes = match &rows.nulls {
+            None => present,
+            Some(nulls) => {
+                let mut codes = Codes::with_capacity(rows.len);
+                codes.spread(&present, nulls.inner());
+                codes
+            }
+        };
+        codes.into_array(rows.nulls, self.values.clone()).map_err(Fault::corrupt)
     }
-    let codes = match &rows.nulls {
-        None => present,
-        Some(nulls) => {
-            let mut codes = Codes::with_capacity(rows.len);
-            codes.spread(&present, nulls.inner());
-            codes
-        }
-    };
-    codes.into_array(rows.nulls, values.into_array::<Utf8Type>()?).map_err(Fault::corrupt)
+
+    fn reached(&mut self, reached: &mut Vec<Reached>) -> Result<(), Fault> {
+        reached.extend(self.presence.reached()?);
+        reached.push(self.codes.reached()?);
+        Ok(())
+    }
+}
+
+/// What another makes as dictionary arrays, value by value.
+pub(super) struct Expanded(pub(super) Box<dyn Decode>);
+
+impl Decode for Expanded {
+    fn next(&mut self, len: usize, parent: Option<&NullBuffer>) -> Result<ArrayRef, Fault> {
+        expand(&self.0.next(len, parent)?).map_err(|error| Fault::unsupported(error.to_string()))
+    }
+
+    fn reached(&mut self, reached: &mut Vec<Reached>) -> Result<(), Fault> {
+        self.0.reached(reached)
+    }
 }

@@ -1,16 +1,20 @@
 //! Whole numbers in either version of run-length encoding.
 
-use super::reached::{Reached, skippable};
+use super::{
+    reached::{Reached, skippable},
+    unpack::unpack,
+};
 use crate::orc::{
     fault::Fault,
     stream::Stream,
+    varints::unzigzag,
     widths::{closest_width, decoded_width},
 };
 
 /// Decoded ahead of being asked for: the longest run there is.
 const MAX_RUN: usize = 512;
 /// Room made for values before there are any.
-const FIRST_ROOM: usize = 64 << 10;
+pub(super) const FIRST_ROOM: usize = 64 << 10;
 
 /// A stream of numbers of up to 64 bits; unsigned ones above `i64::MAX` come out negative.
 #[derive(Debug)]
@@ -21,6 +25,8 @@ pub(in crate::orc) struct Ints {
     run: Vec<i64>,
     /// How many of the run have been handed out.
     used: usize,
+    /// Of the run, where it has some.
+    patches: Vec<i64>,
     /// How many numbers come before the first that is wanted.
     before: u64,
 }
@@ -28,34 +34,71 @@ pub(in crate::orc) struct Ints {
 impl Ints {
     pub(in crate::orc) fn new(mut stream: Stream, signed: bool, second_version: bool) -> Self {
         let before = stream.take_before().values;
-        Self { stream, signed, second_version, run: Vec::with_capacity(MAX_RUN), used: 0, before }
+        let (run, patches) = (Vec::with_capacity(MAX_RUN), Vec::new());
+        Self { stream, signed, second_version, run, used: 0, patches, before }
     }
 
     /// How far they have been read.
     pub(super) fn reached(&mut self) -> Result<Reached, Fault> {
-        self.read(0)?;
+        self.begin()?;
         Ok(Reached { place: self.stream.place(), run: self.run.len() - self.used, bits: 0 })
     }
 
     /// The next `len` numbers.
     pub(in crate::orc) fn read(&mut self, len: usize) -> Result<Vec<i64>, Fault> {
-        if self.before > 0 {
-            let before = skippable(std::mem::take(&mut self.before))?;
-            self.read(before)?;
-        }
         let mut values = Vec::with_capacity(len.min(FIRST_ROOM));
-        while values.len() < len {
-            if self.used == self.run.len() {
-                self.run.clear();
-                self.used = 0;
-                if self.second_version { self.second_run()? } else { self.first_run()? }
-            }
-            let ready = self.run.get(self.used..).unwrap_or_default();
-            let ready = ready.get(..len - values.len()).unwrap_or(ready);
-            values.extend_from_slice(ready);
-            self.used += ready.len();
-        }
+        self.each(len, |piece| {
+            values.extend_from_slice(piece);
+            Ok(())
+        })?;
         Ok(values)
+    }
+
+    /// Hands out the next `len` numbers, run after run, while they are near the processor.
+    pub(super) fn each(
+        &mut self,
+        len: usize,
+        mut take: impl FnMut(&[i64]) -> Result<(), Fault>,
+    ) -> Result<(), Fault> {
+        let mut left = len;
+        while left > 0 {
+            let piece = self.piece(left)?;
+            left -= piece.len();
+            take(piece)?;
+        }
+        self.begin()
+    }
+
+    /// The next numbers of the run, `most` at most and 1 at least.
+    pub(super) fn piece(&mut self, most: usize) -> Result<&[i64], Fault> {
+        self.begin()?;
+        self.fill()?;
+        let ready = self.run.get(self.used..).unwrap_or_default();
+        let piece = ready.get(..most).unwrap_or(ready);
+        self.used += piece.len();
+        Ok(piece)
+    }
+
+    /// Goes to the first number that is wanted.
+    fn begin(&mut self) -> Result<(), Fault> {
+        let mut before = skippable(std::mem::take(&mut self.before))?;
+        while before > 0 {
+            self.fill()?;
+            let now = before.min(self.run.len() - self.used);
+            self.used += now;
+            before -= now;
+        }
+        Ok(())
+    }
+
+    /// Decodes the next run if nothing is left of the one before.
+    fn fill(&mut self) -> Result<(), Fault> {
+        if self.used == self.run.len() {
+            self.run.clear();
+            self.used = 0;
+            if self.second_version { self.second_run()? } else { self.first_run()? }
+        }
+        Ok(())
     }
 
     fn varint(&mut self) -> Result<i64, Fault> {
@@ -127,10 +170,13 @@ impl Ints {
         let base = if base & sign == 0 { base as i64 } else { ((base & !sign) as i64).wrapping_neg() };
 
         self.unpack(width, len)?;
-        let entries = self.packed(closest_width(patch_width + gap_width), patches)?;
+        self.patches.clear();
+        let width_of_patch = closest_width(patch_width + gap_width);
+        let bytes = self.stream.take_ahead(packed_bytes(width_of_patch, patches))?;
+        unpack(bytes, width_of_patch, patches, &mut self.patches);
         let mut at = 0;
-        for entry in entries {
-            let entry = entry as u64;
+        for entry in &self.patches {
+            let entry = *entry as u64;
             at += entry.checked_shr(patch_width).unwrap_or(0) as usize;
             let patch = if patch_width < 64 { entry & ((1 << patch_width) - 1) } else { entry };
             // A patch of nothing only makes the way to the next one longer.
@@ -154,17 +200,15 @@ impl Ints {
         let Some(more) = len.checked_sub(2) else {
             return Err(Fault::corrupt("a run of differences with no place for them"));
         };
+        let second = value.wrapping_add(first);
+        self.run.extend([value, second]);
         self.unpack(width, more)?;
-        // The run is the differences for now: those after the first have no sign of their own.
+        // Behind these two are the differences for now: those after the first have no sign of their own.
         let falls = first < 0;
-        let differences = std::mem::take(&mut self.run);
-        self.run.reserve(MAX_RUN);
-        self.run.push(value);
-        value = value.wrapping_add(first);
-        self.run.push(value);
-        for difference in differences {
-            value = if falls { value.wrapping_sub(difference) } else { value.wrapping_add(difference) };
-            self.run.push(value);
+        value = second;
+        for place in self.run.iter_mut().skip(2) {
+            value = if falls { value.wrapping_sub(*place) } else { value.wrapping_add(*place) };
+            *place = value;
         }
         Ok(())
     }
@@ -174,42 +218,17 @@ impl Ints {
         Ok(bytes.iter().fold(0, |value, byte| value << 8 | u64::from(*byte)))
     }
 
+    /// Appends numbers of `width` bits each to the run.
     fn unpack(&mut self, width: u32, len: usize) -> Result<(), Fault> {
-        let room = std::mem::take(&mut self.run);
-        self.run = self.packed_into(room, width, len)?;
+        let bytes = self.stream.take_ahead(packed_bytes(width, len))?;
+        unpack(bytes, width, len, &mut self.run);
         Ok(())
-    }
-
-    fn packed(&mut self, width: u32, len: usize) -> Result<Vec<i64>, Fault> {
-        self.packed_into(Vec::new(), width, len)
-    }
-
-    /// Numbers of `width` bits each, highest bit first, the last byte filled up.
-    fn packed_into(&mut self, mut out: Vec<i64>, width: u32, len: usize) -> Result<Vec<i64>, Fault> {
-        let bytes = self.stream.take((len * width as usize).div_ceil(8))?;
-        out.reserve(len);
-        if width == 64 {
-            let words = bytes.as_chunks::<8>().0.iter().map(|word| i64::from_be_bytes(*word));
-            out.extend(words);
-            return Ok(out);
-        }
-        let (mut bits, mut have) = (0_u64, 0);
-        let mask = (1_u64 << width) - 1;
-        for byte in bytes {
-            // At most 56 bits are wanted, so that those waiting and one byte more always fit.
-            bits = bits << 8 | u64::from(byte);
-            have += 8;
-            while have >= width && out.len() < len {
-                have -= width;
-                out.push((bits >> have & mask) as i64);
-            }
-        }
-        Ok(out)
     }
 }
 
-fn unzigzag(value: u64) -> i64 {
-    (value >> 1) as i64 ^ -((value & 1) as i64)
+/// Bytes of so many numbers of `width` bits each, the last byte filled up.
+fn packed_bytes(width: u32, len: usize) -> usize {
+    (len * width as usize).div_ceil(8)
 }
 
 #[cfg(test)]

@@ -13,6 +13,7 @@ mod numbers;
 mod reached;
 mod strings;
 mod timestamps;
+mod unpack;
 
 use std::{
     marker::PhantomData,
@@ -24,8 +25,8 @@ use arrow::{
     array::ArrayRef,
     buffer::NullBuffer,
     datatypes::{
-        BinaryType, DataType, Date32Type, Float32Type, Float64Type, Int16Type, Int32Type, Int64Type,
-        TimeUnit, TimestampMicrosecondType, TimestampNanosecondType, Utf8Type,
+        DataType, Date32Type, Float32Type, Float64Type, Int16Type, Int32Type, Int64Type, TimeUnit,
+        TimestampMicrosecondType, TimestampNanosecondType,
     },
 };
 
@@ -33,11 +34,12 @@ use arrow::{
 pub(super) use self::ints::Ints as DecodedInts;
 use self::{
     bits::{Bits, ByteRuns, Presence},
+    coded::{Expanded, codes},
     ints::Ints,
     nested::{Lists, Maps, Structs},
     numbers::{Booleans, Bytes, Decimals, Floats, Integers, ShortDecimals},
     reached::Reached,
-    strings::{Dictionary, Direct, Values},
+    strings::Direct,
     timestamps::Timestamps,
 };
 pub(super) use self::{coded::dictionary, strings::Dictionaries};
@@ -86,7 +88,7 @@ impl OrcBatches {
         streams: &Streams,
         dictionaries: &mut Dictionaries,
     ) -> Result<Self, Fault> {
-        let columns = columns.iter().map(|column| Column::new(column, streams, dictionaries));
+        let columns = columns.iter().map(|column| Column::top(column, streams, dictionaries));
         let columns = columns.collect::<Result<Vec<_>, _>>()?;
         let rows_left = if columns.is_empty() { 0 } else { rows };
         let root = Presence::of(0, streams);
@@ -132,9 +134,24 @@ impl Iterator for OrcBatches {
 }
 
 impl Column {
+    /// A column that is not within another: as a dictionary where the stripe has one and `dictionaries` keeps them.
+    fn top(column: &Type, streams: &Streams, dictionaries: &mut Dictionaries) -> Result<Self, Fault> {
+        let decoder = match dictionaries.keeps && column.is_text() {
+            true => codes(column, streams, dictionaries).transpose(),
+            false => None,
+        };
+        match decoder {
+            Some(decoder) => Self::of(column, streams, decoder),
+            None => Self::new(column, streams, dictionaries),
+        }
+    }
+
     fn new(column: &Type, streams: &Streams, dictionaries: &mut Dictionaries) -> Result<Self, Fault> {
+        Self::of(column, streams, decoder(column, streams, dictionaries))
+    }
+
+    fn of(column: &Type, streams: &Streams, decoder: Result<Box<dyn Decode>, Fault>) -> Result<Self, Fault> {
         let offset = streams.offset(column.id);
-        let decoder = decoder(column, streams, dictionaries);
         let decoder = decoder.map_err(|fault| fault.of_column(&column.path).at(offset))?;
         Ok(Self { path: column.path.clone(), offset, decoder })
     }
@@ -157,6 +174,10 @@ fn decoder(
     let get = |kind| streams.get(column.id, kind);
     let encoding = streams.encoding(column.id)?;
     let ints = |kind, signed| Ints::new(get(kind), signed, encoding.second_version);
+    let direct = |is_text| {
+        let (presence, data) = (Presence::of(column.id, streams), get(StreamKind::Data));
+        Box::new(Direct { presence, lengths: ints(StreamKind::Length, false), data, is_text })
+    };
     Ok(match column.kind {
         Kind::Boolean => Box::new(Booleans { presence, bits: Bits::new(get(StreamKind::Data)) }),
         Kind::Byte => Box::new(Bytes { presence, runs: ByteRuns::new(get(StreamKind::Data)) }),
@@ -182,22 +203,11 @@ fn decoder(
             let ints = Ints::new(get(StreamKind::Data), true, true);
             Box::new(ShortDecimals { presence, ints, precision, scale })
         }
-        Kind::String | Kind::Char => match encoding.dictionary {
-            Some(len) => Box::new(Dictionary::<Utf8Type> {
-                presence,
-                codes: ints(StreamKind::Data, false),
-                values: dictionaries.get(column.id, || {
-                    Values::read(len, ints(StreamKind::Length, false), get(StreamKind::DictionaryData))
-                })?,
-                of: PhantomData,
-            }),
-            None => {
-                Box::new(direct::<Utf8Type>(presence, ints(StreamKind::Length, false), get(StreamKind::Data)))
-            }
+        Kind::String | Kind::Char => match codes(column, streams, dictionaries)? {
+            Some(codes) => Box::new(Expanded(codes)),
+            None => direct(true),
         },
-        Kind::Binary => {
-            Box::new(direct::<BinaryType>(presence, ints(StreamKind::Length, false), get(StreamKind::Data)))
-        }
+        Kind::Binary => direct(false),
         Kind::Timestamp(unit) | Kind::Instant(unit) => {
             let instant = matches!(column.kind, Kind::Instant(_));
             let zone = if instant { None } else { timestamps::zone(streams.zone())? };
@@ -249,8 +259,4 @@ fn decoder(
 
 fn integers<T>(presence: Presence, ints: Ints) -> Integers<T> {
     Integers { presence, ints, of: PhantomData }
-}
-
-fn direct<T>(presence: Presence, lengths: Ints, data: super::stream::Stream) -> Direct<T> {
-    Direct { presence, lengths, data, of: PhantomData }
 }

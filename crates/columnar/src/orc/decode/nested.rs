@@ -51,8 +51,7 @@ pub(super) struct Lists {
 impl Decode for Lists {
     fn next(&mut self, len: usize, parent: Option<&NullBuffer>) -> Result<ArrayRef, Fault> {
         let rows = self.presence.read(len, parent)?;
-        let lengths = self.lengths.read(rows.values())?;
-        let offsets = offsets(rows.spread(lengths))?;
+        let offsets = offsets(&mut self.lengths, &rows)?;
         let items = self.item.next(end(&offsets), None)?;
         let array = ListArray::try_new(self.field.clone(), offsets, items, rows.nulls);
         Ok(Arc::new(array.map_err(|error| Fault::corrupt(error.to_string()))?))
@@ -78,8 +77,7 @@ pub(super) struct Maps {
 impl Decode for Maps {
     fn next(&mut self, len: usize, parent: Option<&NullBuffer>) -> Result<ArrayRef, Fault> {
         let rows = self.presence.read(len, parent)?;
-        let lengths = self.lengths.read(rows.values())?;
-        let offsets = offsets(rows.spread(lengths))?;
+        let offsets = offsets(&mut self.lengths, &rows)?;
         let keys = self.key.next(end(&offsets), None)?;
         if keys.null_count() > 0 {
             return Err(Fault::unsupported("a map with a key that is null"));

@@ -10,13 +10,15 @@ use arrow::{
 use super::{
     Decode,
     bits::{Bits, ByteRuns, Presence, Rows},
-    ints::Ints,
+    ints::{FIRST_ROOM, Ints},
     reached::Reached,
 };
 use crate::orc::{fault::Fault, stream::Stream};
 
 /// Ten to the power of the largest precision.
 const MAX_POWER: u32 = 38;
+/// Floating-point numbers that are made of bytes at a time.
+const TOGETHER: usize = 1024;
 
 pub(super) struct Booleans {
     pub(super) presence: Presence,
@@ -63,18 +65,41 @@ pub(super) struct Integers<T> {
     pub(super) of: PhantomData<fn() -> T>,
 }
 
+/// A number of up to 64 bits.
+pub(super) trait Whole: Copy + Into<i64> {
+    /// The lowest bits.
+    fn lowest(number: i64) -> Self;
+}
+
+macro_rules! whole {
+    ($($native:ty)*) => {
+        $(impl Whole for $native {
+            fn lowest(number: i64) -> Self {
+                number as Self
+            }
+        })*
+    };
+}
+
+whole!(i16 i32 i64);
+
 impl<T> Decode for Integers<T>
 where
     T: ArrowPrimitiveType,
-    T::Native: TryFrom<i64>,
+    T::Native: Whole,
 {
     fn next(&mut self, len: usize, parent: Option<&NullBuffer>) -> Result<ArrayRef, Fault> {
         let rows = self.presence.read(len, parent)?;
-        let values = self.ints.read(rows.values())?.into_iter().map(|value| {
-            T::Native::try_from(value)
-                .map_err(|_| Fault::corrupt(format!("{value} is too large for {}", T::DATA_TYPE)))
-        });
-        let values = values.collect::<Result<Vec<_>, _>>()?;
+        let mut values: Vec<T::Native> = Vec::with_capacity(rows.values().min(FIRST_ROOM));
+        self.ints.each(rows.values(), |piece| {
+            values.extend(piece.iter().map(|number| T::Native::lowest(*number)));
+            let is_itself = |number: &i64| T::Native::lowest(*number).into() == *number;
+            if piece.iter().fold(true, |all, number| all & is_itself(number)) {
+                return Ok(());
+            }
+            let large = piece.iter().find(|number| !is_itself(number)).copied().unwrap_or_default();
+            Err(Fault::corrupt(format!("{large} is too large for {}", T::DATA_TYPE)))
+        })?;
         Ok(Arc::new(PrimitiveArray::<T>::new(rows.spread(values).into(), rows.nulls)))
     }
 
@@ -116,9 +141,11 @@ where
 {
     fn next(&mut self, len: usize, parent: Option<&NullBuffer>) -> Result<ArrayRef, Fault> {
         let rows = self.presence.read(len, parent)?;
-        let too_long = || Fault::corrupt("more values than there can be");
-        let bytes = self.stream.take(rows.values().checked_mul(SIZE).ok_or_else(too_long)?)?;
-        let values = bytes.as_chunks::<SIZE>().0.iter().map(|bytes| T::Native::from_bytes(*bytes)).collect();
+        let mut values = Vec::with_capacity(rows.values().min(FIRST_ROOM));
+        while values.len() < rows.values() {
+            let bytes = self.stream.take((rows.values() - values.len()).min(TOGETHER) * SIZE)?;
+            values.extend(bytes.as_chunks::<SIZE>().0.iter().map(|bytes| T::Native::from_bytes(*bytes)));
+        }
         Ok(Arc::new(PrimitiveArray::<T>::new(rows.spread(values).into(), rows.nulls)))
     }
 
@@ -141,18 +168,25 @@ pub(super) struct Decimals {
 impl Decode for Decimals {
     fn next(&mut self, len: usize, parent: Option<&NullBuffer>) -> Result<ArrayRef, Fault> {
         let rows = self.presence.read(len, parent)?;
-        let scales = self.scales.read(rows.values())?;
-        let mut values = Vec::with_capacity(scales.len());
-        for scale in scales {
-            let digits = self.digits.wide_varint()?;
-            let digits = (digits >> 1) as i128 ^ -((digits & 1) as i128);
-            let value = rescaled(digits, scale, i64::from(self.scale));
-            values.push(value.ok_or_else(|| {
-                let to = self.scale;
-                Fault::corrupt(format!("{digits} of scale {scale} cannot have a scale of {to}"))
-            })?);
-        }
-        decimals(rows, values, self.precision, self.scale)
+        let mut values = Vec::with_capacity(rows.values().min(FIRST_ROOM));
+        // The bits that any of them has, which tells of nearly all columns that no value is too large.
+        let mut any = 0;
+        let (digits, scale) = (&mut self.digits, i64::from(self.scale));
+        self.scales.each(rows.values(), |scales| {
+            let before = values.len();
+            any |= digits.wide_zigzags(scales.len(), &mut values)?;
+            if scales.iter().fold(true, |same, of| same & (*of == scale)) {
+                return Ok(());
+            }
+            any = u128::MAX;
+            for (digits, from) in values.iter_mut().skip(before).zip(scales) {
+                *digits = rescaled(*digits, *from, scale).ok_or_else(|| {
+                    Fault::corrupt(format!("{digits} of scale {from} cannot have a scale of {scale}"))
+                })?;
+            }
+            Ok(())
+        })?;
+        decimals(rows, values, any, self.precision, self.scale)
     }
 
     fn reached(&mut self, reached: &mut Vec<Reached>) -> Result<(), Fault> {
@@ -174,8 +208,12 @@ pub(super) struct ShortDecimals {
 impl Decode for ShortDecimals {
     fn next(&mut self, len: usize, parent: Option<&NullBuffer>) -> Result<ArrayRef, Fault> {
         let rows = self.presence.read(len, parent)?;
-        let values = self.ints.read(rows.values())?.into_iter().map(i128::from).collect();
-        decimals(rows, values, self.precision, self.scale)
+        let mut values = Vec::with_capacity(rows.values().min(FIRST_ROOM));
+        self.ints.each(rows.values(), |piece| {
+            values.extend(piece.iter().map(|number| i128::from(*number)));
+            Ok(())
+        })?;
+        decimals(rows, values, u128::MAX, self.precision, self.scale)
     }
 
     fn reached(&mut self, reached: &mut Vec<Reached>) -> Result<(), Fault> {
@@ -185,9 +223,12 @@ impl Decode for ShortDecimals {
     }
 }
 
-fn decimals(rows: Rows, values: Vec<i128>, precision: u8, scale: i8) -> Result<ArrayRef, Fault> {
+/// The rows, none of whose values has other bits than `any` when its sign is the lowest.
+fn decimals(rows: Rows, values: Vec<i128>, any: u128, precision: u8, scale: i8) -> Result<ArrayRef, Fault> {
     let limit = 10_u128.pow(u32::from(precision).min(MAX_POWER));
-    if let Some(value) = values.iter().find(|value| value.unsigned_abs() >= limit) {
+    let may_be_large = (any >> 1) + 1 >= limit;
+    let mut large = values.iter().filter(|value| may_be_large && value.unsigned_abs() >= limit);
+    if let Some(value) = large.next() {
         return Err(Fault::corrupt(format!("{value} has more than {precision} digits")));
     }
     let array = Decimal128Array::new(rows.spread(values).into(), rows.nulls);

@@ -1,37 +1,45 @@
-//! Columns of strings and bytes, whether their values lie one after another or in a dictionary.
+//! Columns of strings and bytes whose values lie one after another, and the values of dictionaries, which do too.
 
-use std::{collections::HashMap, marker::PhantomData, sync::Arc};
+use std::{collections::HashMap, sync::Arc};
 
 use arrow::{
-    array::{ArrayRef, GenericByteArray},
-    buffer::{Buffer, NullBuffer, OffsetBuffer, ScalarBuffer},
-    datatypes::ByteArrayType,
+    array::{ArrayRef, BinaryArray},
+    buffer::{NullBuffer, OffsetBuffer, ScalarBuffer},
 };
 
 use super::{
     Decode,
     bits::{Presence, Rows},
-    ints::Ints,
+    ints::{FIRST_ROOM, Ints},
     reached::Reached,
 };
-use crate::orc::{fault::Fault, stream::Stream};
+use crate::{
+    orc::{fault::Fault, stream::Stream},
+    utf8::Text,
+};
+
+/// Bytes that room is made for before there are any.
+const MOST_AHEAD: usize = 64 << 20;
 
 /// Values one after another.
-pub(super) struct Direct<T> {
+pub(super) struct Direct {
     pub(super) presence: Presence,
     pub(super) lengths: Ints,
     pub(super) data: Stream,
-    pub(super) of: PhantomData<fn() -> T>,
+    /// Whether they are strings.
+    pub(super) is_text: bool,
 }
 
-impl<T: ByteArrayType<Offset = i32>> Decode for Direct<T> {
+impl Decode for Direct {
     fn next(&mut self, len: usize, parent: Option<&NullBuffer>) -> Result<ArrayRef, Fault> {
         let rows = self.presence.read(len, parent)?;
-        let lengths = self.lengths.read(rows.values())?;
-        let offsets = offsets(rows.spread(lengths))?;
-        let mut data = Vec::new();
-        self.data.append_to(&mut data, end(&offsets))?;
-        array::<T>(offsets, data, rows)
+        let offsets = offsets(&mut self.lengths, &rows)?;
+        let bytes = bytes(&mut self.data, &offsets)?;
+        if self.is_text {
+            return Ok(Arc::new(bytes.into_strings(offsets, rows.nulls).map_err(Fault::corrupt)?));
+        }
+        let array = BinaryArray::try_new(offsets, bytes.into_bytes(), rows.nulls);
+        Ok(Arc::new(array.map_err(|error| Fault::corrupt(error.to_string()))?))
     }
 
     fn reached(&mut self, reached: &mut Vec<Reached>) -> Result<(), Fault> {
@@ -42,119 +50,95 @@ impl<T: ByteArrayType<Offset = i32>> Decode for Direct<T> {
     }
 }
 
-/// Numbers of values in a dictionary.
-pub(super) struct Dictionary<T> {
-    pub(super) presence: Presence,
-    pub(super) codes: Ints,
-    pub(super) values: Arc<Values>,
-    pub(super) of: PhantomData<fn() -> T>,
+/// The dictionaries of a stripe that were decoded, by column: all of its row groups share them.
+pub(in crate::orc) struct Dictionaries {
+    known: HashMap<u32, ArrayRef>,
+    /// Whether top-level columns come out as what they are in the stripe, and not value by value.
+    pub(super) keeps: bool,
 }
 
-/// The dictionaries of a stripe that were decoded, by column: all of its row groups share them.
-#[derive(Default)]
-pub(in crate::orc) struct Dictionaries(HashMap<u32, Arc<Values>>);
-
 impl Dictionaries {
+    /// Of columns that come out as they are in the stripe.
+    pub(in crate::orc) fn kept() -> Self {
+        Self { known: HashMap::new(), keeps: true }
+    }
+
+    /// Of columns that come out value by value.
+    pub(in crate::orc) fn expanded() -> Self {
+        Self { keeps: false, ..Self::kept() }
+    }
+
     pub(super) fn get(
         &mut self,
         column: u32,
-        read: impl FnOnce() -> Result<Values, Fault>,
-    ) -> Result<Arc<Values>, Fault> {
-        if let Some(known) = self.0.get(&column) {
+        read: impl FnOnce() -> Result<ArrayRef, Fault>,
+    ) -> Result<ArrayRef, Fault> {
+        if let Some(known) = self.known.get(&column) {
             return Ok(known.clone());
         }
-        let values = Arc::new(read()?);
-        self.0.insert(column, values.clone());
+        let values = read()?;
+        self.known.insert(column, values.clone());
         Ok(values)
     }
 }
 
 /// The values of a dictionary.
-pub(super) struct Values {
-    data: Vec<u8>,
-    /// Where each begins, and where the last ends.
-    offsets: OffsetBuffer<i32>,
+pub(super) fn values(len: u32, mut lengths: Ints, mut data: Stream) -> Result<ArrayRef, Fault> {
+    let offsets = offsets(&mut lengths, &Rows { len: len as usize, nulls: None })?;
+    let bytes = bytes(&mut data, &offsets)?;
+    Ok(Arc::new(bytes.into_strings(offsets, None).map_err(Fault::corrupt)?))
 }
 
-impl Values {
-    pub(super) fn read(len: u32, mut lengths: Ints, mut stream: Stream) -> Result<Self, Fault> {
-        let offsets = offsets(lengths.read(len as usize)?)?;
-        let mut data = Vec::new();
-        stream.append_to(&mut data, end(&offsets))?;
-        Ok(Self { data, offsets })
-    }
-
-    /// How many there are.
-    pub(super) fn len(&self) -> usize {
-        self.offsets.len().saturating_sub(1)
-    }
-
-    /// All of them.
-    pub(super) fn into_array<T: ByteArrayType<Offset = i32>>(self) -> Result<ArrayRef, Fault> {
-        let rows = Rows { len: self.len(), nulls: None };
-        array::<T>(self.offsets, self.data, rows)
-    }
-
-    /// What is wrong with a code.
-    pub(super) fn lacks(&self, code: i64) -> Fault {
-        Fault::corrupt(format!("value {code} of a dictionary of {}", self.len()))
-    }
-
-    fn get(&self, code: i64) -> Option<&[u8]> {
-        let code = usize::try_from(code).ok()?;
-        let (start, end) = (self.offsets.get(code)?, self.offsets.get(code.checked_add(1)?)?);
-        self.data.get(*start as usize..*end as usize)
-    }
+/// The bytes of all values together.
+fn bytes(data: &mut Stream, offsets: &OffsetBuffer<i32>) -> Result<Text, Fault> {
+    let len = end(offsets);
+    let mut text = Text::with_capacity(len.min(MOST_AHEAD));
+    data.each_piece(len, |piece| text.extend(piece))?;
+    Ok(text)
 }
 
-impl<T: ByteArrayType<Offset = i32>> Decode for Dictionary<T> {
-    fn next(&mut self, len: usize, parent: Option<&NullBuffer>) -> Result<ArrayRef, Fault> {
-        let rows = self.presence.read(len, parent)?;
-        let codes = self.codes.read(rows.values())?;
-        let value = |code: &i64| self.values.get(*code).ok_or_else(|| self.values.lacks(*code));
-        let lengths = codes.iter().map(|code| value(code).map(|value| value.len() as i64));
-        let offsets = offsets(rows.spread(lengths.collect::<Result<_, _>>()?))?;
-        let mut data = Vec::with_capacity(end(&offsets));
-        for code in &codes {
-            data.extend_from_slice(value(code)?);
-        }
-        array::<T>(offsets, data, rows)
+/// Where the value of each row begins, and where the last ends.
+pub(super) fn offsets(lengths: &mut Ints, rows: &Rows) -> Result<OffsetBuffer<i32>, Fault> {
+    let mut offsets = Vec::with_capacity(rows.values().min(FIRST_ROOM) + 1);
+    offsets.push(0);
+    lengths.each(rows.values(), |lengths| append(lengths, &mut offsets))?;
+    let Some(nulls) = &rows.nulls else { return Ok(OffsetBuffer::new(ScalarBuffer::from(offsets))) };
+    // Rows without a value end where they begin.
+    let mut spread = Vec::with_capacity(rows.len + 1);
+    spread.push(0);
+    let mut left = offsets.get(1..).unwrap_or_default();
+    for (start, end) in nulls.valid_slices() {
+        spread.resize(start + 1, spread.last().copied().unwrap_or_default());
+        let (run, rest) = left.split_at(left.len().min(end - start));
+        spread.extend_from_slice(run);
+        left = rest;
     }
-
-    fn reached(&mut self, reached: &mut Vec<Reached>) -> Result<(), Fault> {
-        reached.extend(self.presence.reached()?);
-        reached.push(self.codes.reached()?);
-        Ok(())
-    }
+    spread.resize(rows.len + 1, spread.last().copied().unwrap_or_default());
+    Ok(OffsetBuffer::new(ScalarBuffer::from(spread)))
 }
 
-fn array<T: ByteArrayType<Offset = i32>>(
-    offsets: OffsetBuffer<i32>,
-    data: Vec<u8>,
-    rows: Rows,
-) -> Result<ArrayRef, Fault> {
-    match GenericByteArray::<T>::try_new(offsets, Buffer::from_vec(data), rows.nulls) {
-        Ok(array) => Ok(Arc::new(array)),
-        Err(error) => Err(Fault::corrupt(error.to_string())),
+/// Appends where values of these lengths end.
+fn append(lengths: &[i64], offsets: &mut Vec<i32>) -> Result<(), Fault> {
+    let too_long = || {
+        Fault::unsupported("the values of one batch are longer than 2 GiB, or more than 2 billion in lists")
+    };
+    // As many bits as any of them has: negative ones have the highest.
+    let any = lengths.iter().fold(0, |any, length| any | *length as u64);
+    if any > i32::MAX as u64 {
+        let negative = lengths.iter().find(|length| **length < 0);
+        return Err(negative
+            .map_or_else(too_long, |length| Fault::corrupt(format!("a length of {}", *length as u64))));
     }
-}
-
-/// Where each value begins, and where the last ends.
-pub(super) fn offsets(lengths: Vec<i64>) -> Result<OffsetBuffer<i32>, Fault> {
-    let mut offsets = Vec::with_capacity(lengths.len() + 1);
-    let mut end = 0_i32;
-    offsets.push(end);
-    for length in lengths {
-        let length =
-            u64::try_from(length).map_err(|_| Fault::corrupt(format!("a length of {}", length as u64)))?;
-        end = i32::try_from(length).ok().and_then(|length| end.checked_add(length)).ok_or_else(|| {
-            Fault::unsupported(
-                "the values of one batch are longer than 2 GiB, or more than 2 billion in lists",
-            )
-        })?;
-        offsets.push(end);
+    let mut end = offsets.last().copied().unwrap_or_default();
+    let sum = lengths.iter().fold(0, |sum, length| sum + *length as u64);
+    if sum > (i32::MAX - end) as u64 {
+        return Err(too_long());
     }
-    Ok(OffsetBuffer::new(ScalarBuffer::from(offsets)))
+    offsets.extend(lengths.iter().map(|length| {
+        end += *length as i32;
+        end
+    }));
+    Ok(())
 }
 
 /// How much there is of all values together.

@@ -28,8 +28,9 @@ use stylobate_storage::{
 };
 
 use super::{
-    OrcFile,
+    OrcBytes, OrcFile,
     bytes::Wanted,
+    decode::OrcBatches,
     fault::Fault,
     tail::{FIRST_READ, Parsed, Tail},
 };
@@ -55,6 +56,25 @@ fn decode(
     fields: &[Projected],
     batch_rows: usize,
 ) -> Result<Vec<Vec<ArrayRef>>> {
+    decode_by(file, opened, fields, |unit, bytes| opened.decode(unit, fields, bytes, batch_rows))
+}
+
+/// What [`OrcFile::read`] and [`OrcFile::decode_coded`] do, of all columns.
+pub(in crate::orc) fn decode_coded(
+    file: &Bytes,
+    opened: &OrcFile,
+    batch_rows: usize,
+) -> Result<Vec<Vec<ArrayRef>>> {
+    let fields = all_fields(opened);
+    decode_by(file, opened, &fields, |unit, bytes| opened.decode_coded(unit, &fields, bytes, batch_rows))
+}
+
+fn decode_by(
+    file: &Bytes,
+    opened: &OrcFile,
+    fields: &[Projected],
+    decode: impl Fn(usize, OrcBytes) -> Result<OrcBatches>,
+) -> Result<Vec<Vec<ArrayRef>>> {
     let mut batches = Vec::new();
     for (unit, stripe) in opened.tail.stripes.iter().enumerate() {
         let cut = |range: &std::ops::Range<u64>| file.slice(range.start as usize..range.end as usize);
@@ -63,7 +83,7 @@ fn decode(
         let wanted = Wanted::of(&footer, &opened.wanted_columns(fields).map_err(error)?);
         let read: Vec<Bytes> = wanted.ranges.iter().map(cut).collect();
         let bytes = wanted.cut(footer, &read).map_err(error)?;
-        for batch in opened.decode(unit, fields, bytes, batch_rows)? {
+        for batch in decode(unit, bytes)? {
             batches.push(batch?);
         }
     }

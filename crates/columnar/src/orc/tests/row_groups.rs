@@ -21,6 +21,7 @@ use stylobate_storage::{ByteSize, OpenObject};
 use super::{OrcFile, all_fields, object_of, read_all};
 use crate::{
     Error, Result,
+    expand::expand,
     orc::{
         ColumnIndex, OrcColumnOptions, OrcCompression, OrcOptions,
         write::tests::{CODECS, array, data_type, write},
@@ -80,8 +81,9 @@ impl Stored {
         let selected = self.file.read_selected(&self.object, selected).await.unwrap();
         Some(self.file.decode_selected(&selected, 700).map(|batches| {
             let column = |at: usize| {
-                let arrays: Vec<&dyn Array> = batches.iter().map(|(arrays, _)| arrays[at].as_ref()).collect();
-                concat(&arrays).unwrap()
+                let arrays = batches.iter().map(|(arrays, _)| expand(&arrays[at]).unwrap());
+                let arrays: Vec<ArrayRef> = arrays.collect();
+                concat(&arrays.iter().map(|array| array.as_ref()).collect::<Vec<_>>()).unwrap()
             };
             (0..fields.len()).map(column).collect()
         }))

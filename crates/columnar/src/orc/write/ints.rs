@@ -143,8 +143,10 @@ struct Shape {
     max: i64,
     /// Bits that any of them has when it is packed.
     any: u64,
-    /// The largest amount of a difference after the first.
-    largest: u64,
+    /// Bits that the amount of any difference after the first has.
+    differences: u64,
+    /// Whether no difference is negative, and whether none is positive; it is so only of numbers whose differences do not
+    /// overflow.
     rises: bool,
     falls: bool,
     /// Whether all differences are the same.
@@ -157,30 +159,28 @@ impl Shape {
     fn of(numbers: &[i64], signed: bool) -> Self {
         let first = numbers.first().copied().unwrap_or_default();
         let step = numbers.get(1).map_or(0, |second| second.wrapping_sub(first));
-        let mut shape = Self {
-            min: first,
-            max: first,
-            any: 0,
-            largest: 0,
-            rises: true,
-            falls: true,
-            steady: true,
-            repeats: 0,
+        // Loops that do one thing each, on several numbers at a time.
+        let (min, max) =
+            numbers.iter().fold((first, first), |(min, max), number| (min.min(*number), max.max(*number)));
+        let any = match signed {
+            true => numbers.iter().fold(0, |any, number| any | zigzag(*number)),
+            false => numbers.iter().fold(0, |any, number| any | *number as u64),
         };
-        for &number in numbers {
-            shape.min = shape.min.min(number);
-            shape.max = shape.max.max(number);
-            shape.any |= if signed { zigzag(number) } else { number as u64 };
-        }
-        for (at, (before, number)) in numbers.iter().zip(numbers.iter().skip(1)).enumerate() {
+        let later = numbers.get(1..).unwrap_or_default();
+        // The highest bit is the sign.
+        let (mut up, mut down, mut uneven, mut repeats) = (0, 0, 0, 0);
+        for (before, number) in numbers.iter().zip(later) {
             let difference = number.wrapping_sub(*before);
-            shape.rises &= before <= number;
-            shape.falls &= before >= number;
-            shape.steady &= difference == step;
-            shape.repeats += usize::from(difference == 0);
-            shape.largest |= if at == 0 { 0 } else { difference.unsigned_abs() };
+            up |= difference;
+            down |= before.wrapping_sub(*number);
+            uneven |= difference ^ step;
+            repeats += usize::from(difference == 0);
         }
-        shape
+        let pairs = later.iter().zip(later.get(1..).unwrap_or_default());
+        let differences =
+            pairs.fold(0, |any, (before, number)| any | number.wrapping_sub(*before).unsigned_abs());
+        let (rises, falls, steady) = (up >= 0, down >= 0, uneven == 0);
+        Self { min, max, any, differences, rises, falls, steady, repeats }
     }
 
     /// Whether no difference of two of them overflows.
@@ -201,7 +201,7 @@ pub(super) fn encode(numbers: &[i64], packing: Packing, scratch: &mut Vec<u64>, 
         return segment(numbers, &shape, packing, scratch, out);
     }
     let each = match (shape.rises || shape.falls) && shape.is_narrow() {
-        true => packing.width(bits(shape.largest)),
+        true => packing.width(bits(shape.differences)),
         false => packing.width(bits(shape.any)),
     };
     let (mut rest, mut len) = (numbers, 0);
@@ -286,7 +286,7 @@ fn segment(numbers: &[i64], shape: &Shape, packing: Packing, scratch: &mut Vec<u
         let delta_bytes = |first: i64, second: i64| {
             let more = match shape.steady {
                 true => 0,
-                false => bytes_of(numbers.len() - 2, packing.width(bits(shape.largest).max(2))),
+                false => bytes_of(numbers.len() - 2, packing.width(bits(shape.differences).max(2))),
             };
             2 + varint_bytes(packing.packed(first)) + varint_bytes(zigzag(second.wrapping_sub(first))) + more
         };
@@ -338,7 +338,7 @@ fn delta(numbers: &[i64], shape: &Shape, packing: Packing, scratch: &mut Vec<u64
         return direct(numbers, shape, packing, scratch, out);
     };
     // A width of one bit has the code that says that all differences are the same.
-    let width = packing.width(bits(shape.largest).max(2));
+    let width = packing.width(bits(shape.differences).max(2));
     header(DELTA, if shape.steady { 0 } else { encoded_width(width) }, numbers.len(), out);
     push_varint(packing.packed(first), out);
     push_varint(zigzag(second.wrapping_sub(first)), out);

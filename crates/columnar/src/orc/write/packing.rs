@@ -54,6 +54,41 @@ pub(super) fn push_varint(mut number: u64, out: &mut Vec<u8>) {
     out.push(number as u8);
 }
 
+/// Numbers whose bytes are put together near the processor.
+const TOGETHER: usize = 128;
+/// Numbers of more bits take more than eight bytes.
+const SHORT_BITS: u32 = 56;
+
+/// The same of many: eight bytes are made of each at once, however many of them it needs.
+pub(super) fn push_varints(numbers: &[u64], out: &mut Vec<u8>) {
+    for piece in numbers.chunks(TOGETHER) {
+        let mut block = [0; 8 * (TOGETHER + 1)];
+        let mut len = 0;
+        for &number in piece {
+            if number >> SHORT_BITS != 0 {
+                out.extend_from_slice(block.get(..len).unwrap_or_default());
+                len = 0;
+                push_varint(number, out);
+                continue;
+            }
+            let bytes = varint_bytes(number);
+            if let Some(to) = block.get_mut(len..).and_then(|to| to.first_chunk_mut::<8>()) {
+                let goes_on = 0x8080_8080_8080_8080 & ((1 << (8 * (bytes - 1))) - 1);
+                *to = (spread(number) | goes_on).to_le_bytes();
+            }
+            len += bytes;
+        }
+        out.extend_from_slice(block.get(..len).unwrap_or_default());
+    }
+}
+
+/// Each 7 bits of a number of 56 in a byte of their own.
+fn spread(number: u64) -> u64 {
+    let word = number & 0x0000_0000_0fff_ffff | (number & 0x00ff_ffff_f000_0000) << 4;
+    let word = word & 0x0000_3fff_0000_3fff | (word & 0x0fff_c000_0fff_c000) << 2;
+    word & 0x007f_007f_007f_007f | (word & 0x3f80_3f80_3f80_3f80) << 1
+}
+
 /// The same for numbers of more bits.
 pub(super) fn push_wide_varint(mut number: u128, out: &mut Vec<u8>) {
     while number > u128::from(u64::MAX) {
@@ -86,6 +121,20 @@ mod tests {
             assert_eq!(made.len(), text.len().next_multiple_of(8), "{width} bits");
             assert_eq!(made[..text.len()], text, "{width} bits");
             assert!(made[text.len()..].bytes().all(|bit| bit == b'0'));
+        }
+    }
+
+    #[test]
+    fn many_varints_are_those_of_each() {
+        let numbers: Vec<u64> = (0..2000_u64)
+            .map(|at| at.wrapping_mul(0x9e37_79b9_7f4a_7c15) >> (at * 7 % 64))
+            .chain((0..64).flat_map(|bit| [1 << bit, (1 << bit) - 1]))
+            .collect();
+        for count in [0, 1, 127, 128, 129, numbers.len()] {
+            let (mut one_by_one, mut together) = (Vec::new(), Vec::new());
+            numbers[..count].iter().for_each(|number| push_varint(*number, &mut one_by_one));
+            push_varints(&numbers[..count], &mut together);
+            assert_eq!(together, one_by_one);
         }
     }
 

@@ -8,10 +8,13 @@ use crate::orc::write::{
     compression::Compressor,
     ints::Ints,
     options::ColumnPlan,
-    packing::{push_varint, push_wide_varint, zigzag},
+    packing::{push_varints, push_wide_varint, zigzag},
     statistics::{Detail, bounds_of, decimal, widen},
     stream::Stream,
 };
+
+/// Values that are looked at while they are near the processor.
+const TOGETHER: usize = 512;
 
 pub(super) struct Decimals {
     precision: u8,
@@ -20,6 +23,8 @@ pub(super) struct Decimals {
     groups: Vec<u64>,
     scales: Ints,
     room: Vec<i128>,
+    /// Values as they are packed, where 64 bits are enough.
+    short: Vec<u64>,
 }
 
 impl Decimals {
@@ -31,8 +36,32 @@ impl Decimals {
             groups: Vec::new(),
             scales: Ints::of(true, options),
             room: Vec::new(),
+            short: Vec::new(),
         }
     }
+}
+
+/// The least and the greatest of some values, and their sum; it is `None` where it is more than 128 bits hold.
+type Summary = (i128, i128, Option<i128>);
+
+/// Appends values, and sums them up; `None` where there are none.
+fn append(values: &[i128], short: &mut Vec<u64>, out: &mut Vec<u8>) -> Option<Summary> {
+    let is_short = |value: i128| i128::from(value as i64) == value;
+    if !values.iter().fold(true, |all, value| all & is_short(*value)) {
+        values.iter().for_each(|value| push_wide_varint((*value << 1 ^ *value >> 127) as u128, out));
+        let (min, max) = bounds_of(values)?;
+        return Some((min, max, values.iter().try_fold(0, |sum: i128, value| sum.checked_add(*value))));
+    }
+    let first = *values.first()? as i64;
+    let (mut min, mut max, mut sum) = (first, first, 0);
+    short.clear();
+    short.extend(values.iter().map(|value| {
+        let value = *value as i64;
+        (min, max, sum) = (min.min(value), max.max(value), sum + i128::from(value));
+        zigzag(value)
+    }));
+    push_varints(short, out);
+    Some((min.into(), max.into(), Some(sum)))
 }
 
 impl Encode for Decimals {
@@ -44,27 +73,23 @@ impl Encode for Decimals {
     ) -> Result<(), Wrong> {
         let array = primitive::<Decimal128Type>(array)?;
         let values = present(array.values(), nulls, &mut self.room);
-        let Some((min, max)) = bounds_of(values) else { return Ok(()) };
         let limit = 10_i128.pow(u32::from(self.precision));
-        if let Some(value) = [min, max].into_iter().find(|value| *value <= -limit || *value >= limit) {
-            let value = decimal(value, self.scale);
-            return Err(format!("{value} has more digits than a decimal of {} holds", self.precision).into());
-        }
-        if let Detail::Decimals { bounds, sum, .. } = &mut notes.statistics.detail {
+        let Detail::Decimals { bounds, sum, .. } = &mut notes.statistics.detail else { return Ok(()) };
+        for values in values.chunks(TOGETHER) {
+            let Some((min, max, more)) = append(values, &mut self.short, &mut self.digits.raw) else {
+                continue;
+            };
+            if let Some(value) = [min, max].into_iter().find(|value| *value <= -limit || *value >= limit) {
+                let value = decimal(value, self.scale);
+                return Err(
+                    format!("{value} has more digits than a decimal of {} holds", self.precision).into()
+                );
+            }
             widen(bounds, Some((min, max)));
-            *sum = values
-                .iter()
-                .try_fold((*sum).unwrap_or_default(), |sum, value| sum.checked_add(*value))
-                .filter(|_| sum.is_some());
+            *sum = sum.zip(more).and_then(|(sum, more)| sum.checked_add(more));
         }
         if let Some(bloom) = &mut notes.bloom {
             values.iter().for_each(|value| bloom.add_bytes(decimal(*value, self.scale).as_bytes()));
-        }
-        for &value in values {
-            match i64::try_from(value) {
-                Ok(value) => push_varint(zigzag(value), &mut self.digits.raw),
-                Err(_) => push_wide_varint((value << 1 ^ value >> 127) as u128, &mut self.digits.raw),
-            }
         }
         self.scales.repeat(i64::from(self.scale), values.len());
         Ok(())

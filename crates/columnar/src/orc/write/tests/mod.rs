@@ -7,6 +7,7 @@ mod index;
 mod kinds;
 mod nested;
 mod random;
+mod readers;
 mod runs;
 
 use std::sync::Arc;
@@ -22,7 +23,7 @@ use prost::Message;
 use stylobate_storage::{ByteSize, Overwrite, SinkOptions, Sinks};
 
 pub(in crate::orc) use self::random::{array, data_type};
-use super::{OrcCompression, OrcOptions, OrcWriter, OrcWritten};
+use super::{OrcColumnOptions, OrcCompression, OrcOptions, OrcWriter, OrcWritten};
 use crate::{
     Result,
     orc::{

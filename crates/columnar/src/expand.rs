@@ -1,0 +1,96 @@
+//! Dictionaries turned into their values, one by one.
+
+use arrow::{
+    array::{Array, ArrayRef, AsArray, DictionaryArray},
+    buffer::NullBuffer,
+    compute::{CastOptions, cast_with_options, take},
+    datatypes::{ArrowDictionaryKeyType, ArrowNativeType, DataType, UInt8Type, UInt16Type, UInt32Type},
+};
+
+use crate::{Error, Result, byte_segment::ByteSegment};
+
+/// The values of a dictionary array one by one.
+pub(crate) fn expand(array: &ArrayRef) -> Result<ArrayRef> {
+    fn of<K: ArrowDictionaryKeyType>(array: &DictionaryArray<K>) -> Result<ArrayRef> {
+        match expanded_bytes(array) {
+            Some(expanded) => Ok(expanded),
+            None => take(array.values(), array.keys(), None).map_err(Error::arrow("a dictionary")),
+        }
+    }
+    if let Some(array) = array.as_dictionary_opt::<UInt8Type>() {
+        of(array)
+    } else if let Some(array) = array.as_dictionary_opt::<UInt16Type>() {
+        of(array)
+    } else if let Some(array) = array.as_dictionary_opt::<UInt32Type>() {
+        of(array)
+    } else {
+        let DataType::Dictionary(_, target) = array.data_type() else { return Ok(array.clone()) };
+        let exact = CastOptions { safe: false, ..CastOptions::default() };
+        cast_with_options(array, target, &exact).map_err(Error::arrow("a dictionary"))
+    }
+}
+
+/// Strings and bytes one by one: several times faster than by a general way, which asks of each how long it is.
+fn expanded_bytes<K: ArrowDictionaryKeyType>(array: &DictionaryArray<K>) -> Option<ArrayRef> {
+    let (keys, values) = (array.keys(), array.values());
+    let (offsets, bytes) = match values.data_type() {
+        DataType::Utf8 => {
+            let strings = values.as_string::<i32>();
+            (strings.value_offsets(), strings.value_data())
+        }
+        DataType::Binary => {
+            let binary = values.as_binary::<i32>();
+            (binary.value_offsets(), binary.value_data())
+        }
+        _ => return None,
+    };
+    if values.null_count() > 0 || keys.is_empty() {
+        return None;
+    }
+    let average = bytes.len() as f64 / values.len().max(1) as f64;
+    let mut segment = ByteSegment::with_capacity(keys.len(), (average * keys.len() as f64 * 1.02) as usize);
+    segment.mark(keys.nulls().map(NullBuffer::inner), keys.len());
+    let lost = || "a code beyond the dictionary".to_owned();
+    let value = |key: &K::Native| {
+        let at = key.as_usize();
+        let (start, end) = (*offsets.get(at)? as usize, *offsets.get(at + 1)? as usize);
+        Some((bytes.get(start..)?, end - start))
+    };
+    let mut codes = keys.values().iter();
+    let mut next = || codes.next().and_then(value).map(Some).ok_or_else(lost);
+    let appended = match keys.nulls() {
+        None => segment.append(keys.len(), next),
+        Some(nulls) => {
+            let mut valid = nulls.iter();
+            segment.append(keys.len(), || {
+                let value = next();
+                if valid.next() == Some(true) { value } else { Ok(Some(ByteSegment::NULL)) }
+            })
+        }
+    };
+    appended.ok()?;
+    segment.into_array(values.data_type()).ok()
+}
+
+#[cfg(test)]
+mod tests {
+    use std::sync::Arc;
+
+    use arrow::{array::StringArray, compute::cast};
+
+    use super::*;
+    use crate::codes::Codes;
+
+    #[test]
+    fn strings_are_expanded_with_their_nulls() {
+        let values = ["", "a", "a word that is longer than what is copied at once", "\u{e9}"];
+        let values: ArrayRef = Arc::new(StringArray::from(values.to_vec()));
+        let mut codes: Codes<u8> = Codes::with_capacity(5);
+        [3, 2, 0, 1, 2].iter().for_each(|code| codes.push(*code));
+        let nulls = NullBuffer::from(vec![true, true, false, true, true]);
+        let array = codes.into_array(Some(nulls), values).unwrap();
+        assert_eq!(&expand(&array).unwrap(), &cast(&array, &DataType::Utf8).unwrap());
+        assert_eq!(expand(&array.slice(2, 0)).unwrap().len(), 0);
+        assert_eq!(&expand(&array.slice(1, 3)).unwrap(), &cast(&array.slice(1, 3), &DataType::Utf8).unwrap());
+    }
+}

@@ -1,0 +1,113 @@
+//! Numbers of 7 bits a byte, the lowest first, many at a time.
+//!
+//! Eight bytes are looked at together: which of them is the last of its number shows in their highest bits, and three
+//! shifts put the other bits side by side. How long numbers are cannot be foreseen, so nothing branches on it.
+
+/// The bit of each byte that says that its number goes on.
+const GOES_ON: u64 = 0x8080_8080_8080_8080;
+
+/// Appends up to `most` numbers whose sign is their lowest bit, as long as each takes at most eight bytes and as many
+/// follow. Returns how many bytes they took, and the bits that any of them has as it is stored.
+pub(super) fn append_zigzags(mut bytes: &[u8], most: usize, out: &mut Vec<i128>) -> (usize, u64) {
+    let before = bytes.len();
+    let (mut left, mut any) = (most, 0);
+    while left > 0
+        && let Some(window) = bytes.first_chunk::<8>()
+    {
+        let word = u64::from_le_bytes(*window);
+        let ends = !word & GOES_ON;
+        if ends == GOES_ON && left >= 8 {
+            // Eight numbers of a byte each: columns of small numbers have nothing else.
+            out.extend(window.iter().map(|byte| i128::from(unzigzag(u64::from(*byte)))));
+            any |= window.iter().fold(0, |any, byte| any | u64::from(*byte));
+            left -= 8;
+            bytes = bytes.get(8..).unwrap_or_default();
+            continue;
+        }
+        if ends == 0 {
+            break;
+        }
+        let bits = ends.trailing_zeros() + 1;
+        let number = joined(word & u64::MAX >> (u64::BITS - bits));
+        out.push(i128::from(unzigzag(number)));
+        any |= number;
+        left -= 1;
+        bytes = bytes.get(bits as usize / 8..).unwrap_or_default();
+    }
+    (before - bytes.len(), any)
+}
+
+/// The lower 7 bits of each byte, side by side.
+fn joined(word: u64) -> u64 {
+    let word = word & 0x007f_007f_007f_007f | (word & 0x7f00_7f00_7f00_7f00) >> 1;
+    let word = word & 0x0000_3fff_0000_3fff | (word & 0x3fff_0000_3fff_0000) >> 2;
+    word & 0x0000_0000_0fff_ffff | (word & 0x0fff_ffff_0000_0000) >> 4
+}
+
+/// The number whose sign is the lowest bit.
+pub(super) fn unzigzag(number: u64) -> i64 {
+    (number >> 1) as i64 ^ -((number & 1) as i64)
+}
+
+/// The same for numbers of 128 bits.
+pub(super) fn unzigzag_wide(number: u128) -> i128 {
+    (number >> 1) as i128 ^ -((number & 1) as i128)
+}
+
+#[cfg(test)]
+mod tests {
+    use rand::{Rng, SeedableRng, rngs::StdRng};
+
+    use super::*;
+
+    fn push(mut number: u64, out: &mut Vec<u8>) {
+        while number > 0x7f {
+            out.push(number as u8 | 0x80);
+            number >>= 7;
+        }
+        out.push(number as u8);
+    }
+
+    #[test]
+    fn numbers_of_every_length_come_out_as_they_went_in() {
+        let mut random = StdRng::seed_from_u64(21);
+        for spread in 1..=56 {
+            let numbers: Vec<u64> = (0..500)
+                .map(|_| random.random::<u64>() >> (64 - random.random_range(spread / 2 + 1..=spread)))
+                .collect();
+            let mut bytes = Vec::new();
+            numbers.iter().for_each(|number| push(*number, &mut bytes));
+            let needed = bytes.len();
+            bytes.extend([0xff; 8]);
+            let mut out = vec![7];
+            let (taken, any) = append_zigzags(&bytes, numbers.len(), &mut out);
+            assert_eq!((taken, out.len()), (needed, 501), "{spread} bits");
+            assert_eq!(any, numbers.iter().fold(0, |any, number| any | number));
+            let expected = numbers.iter().map(|number| i128::from(unzigzag(*number)));
+            assert!(out.into_iter().skip(1).eq(expected), "{spread} bits");
+        }
+    }
+
+    #[test]
+    fn no_more_are_read_than_asked_for_and_none_near_the_end() {
+        let bytes = [2; 20];
+        for most in 0..30 {
+            let mut out = Vec::new();
+            let taken = append_zigzags(&bytes, most, &mut out).0;
+            assert!(
+                taken == out.len() && taken <= most && (taken == most || bytes.len() - taken < 8),
+                "{most}"
+            );
+        }
+        let mut out = Vec::new();
+        assert_eq!(append_zigzags(&[0xff; 20], 3, &mut out), (0, 0));
+        assert_eq!(append_zigzags(&[1; 7], 3, &mut out), (0, 0));
+        assert!(out.is_empty());
+    }
+
+    #[test]
+    fn signs_are_the_lowest_bits() {
+        assert_eq!([0, 1, 2, 3, u64::MAX].map(unzigzag), [0, -1, 1, -2, i64::MIN]);
+        assert_eq!([0, 1, 2, 3, u128::MAX].map(unzigzag_wide), [0, -1, 1, -2, i128::MIN]);
+    }
+}
