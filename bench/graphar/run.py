@@ -61,7 +61,7 @@ def main() -> int:
     made = r_mat(arguments, folder)
     report[made.title] = compare(arguments, made)
     report["budgets"] = budgets(arguments, made)
-    report["rust"] = rust(arguments)
+    report["rust"] = rust(arguments, made)
     if arguments.json:
         arguments.json.write_text(json.dumps(report, indent=1))
     shutil.rmtree(folder)
@@ -228,13 +228,18 @@ def budgets(arguments: argparse.Namespace, graph: Graph) -> list[dict[str, Any]]
     return rows
 
 
-def rust(arguments: argparse.Namespace) -> str | None:
+def rust(arguments: argparse.Namespace, graph: Graph) -> dict[str, float] | None:
     """Figures without Python in them, where that binary was built."""
     if not arguments.rust.is_file():
         return None
-    done = subprocess.run([arguments.rust], check=True, stdout=subprocess.PIPE, text=True)
-    print(done.stdout)
-    return done.stdout
+    command = [arguments.rust, graph.path, graph.vertex, *graph.edge]
+    done = subprocess.run(command, check=True, stdout=subprocess.PIPE, text=True)
+    found: dict[str, float] = json.loads(done.stdout)
+    print(f"{'without Python, ns; ' + graph.title:<74}{'stylobate':>12}")
+    for what, figure in found.items():
+        print(f"{what:<74}{figure:>12,.1f}")
+    print()
+    return found
 
 
 def chosen(arguments: argparse.Namespace, graph: Graph) -> tuple[list[int], list[int]]:
@@ -279,10 +284,10 @@ class Ours:
         return self.graph.edges(*self.asked.edge).count
 
     def properties(self, ids: list[int]) -> list[str]:
-        return pa.table(self.vertices.take(ids))[self.asked.property].to_pylist()
+        return self.vertices.take(ids)[self.asked.property].to_pylist()
 
     def neighbours(self, ids: list[int]) -> list[list[int]]:
-        found = pa.table(self.edges.neighbors(ids))
+        found = self.edges.neighbors(ids)
         neighbours = found["neighbor"].to_numpy()
         if len(ids) == 1:
             return [neighbours.tolist()]
@@ -290,7 +295,7 @@ class Ours:
         return [part.tolist() for part in np.split(neighbours, ends)]
 
     def all_edges(self) -> tuple[int, int]:
-        found = pa.table(self.edges.to_arrow(properties=[]))
+        found = self.edges.to_arrow(properties=[])
         return int(found.column(0).to_numpy().sum()), int(found.column(1).to_numpy().sum())
 
 

@@ -9,6 +9,7 @@ use std::{
     time::{Duration, Instant},
 };
 
+use futures::FutureExt;
 use parking_lot::Mutex;
 use pyo3::prelude::*;
 use tokio::{
@@ -71,6 +72,10 @@ impl Process {
     pub(crate) fn wait_detached<F: Future>(&self, future: F, signals: &mut Signals) -> PyResult<F::Output> {
         let _runtime = self.runtime.enter();
         let mut future = pin!(future);
+        // What needs nothing but memory is there at once.
+        if let Some(output) = future.as_mut().now_or_never() {
+            return Ok(output);
+        }
         loop {
             match self.runtime.block_on(async { timeout(SLICE, future.as_mut()).await }) {
                 Ok(output) => return Ok(output),

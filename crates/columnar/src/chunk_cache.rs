@@ -202,6 +202,18 @@ impl ChunkCache {
         Some(chunk)
     }
 
+    /// What was found so far.
+    #[inline]
+    pub(crate) fn hits(&self) -> u64 {
+        self.hits.load(Ordering::Relaxed)
+    }
+
+    /// Counts a chunk that was found without asking here.
+    #[inline]
+    pub(crate) fn count_hit(&self) {
+        self.hits.fetch_add(1, Ordering::Relaxed);
+    }
+
     /// The number that stands for a column of this name and type, as long as this cache lives.
     pub(crate) fn column_id(&self, name: &str, data_type: &DataType) -> u32 {
         let mut columns = self.columns.lock();

@@ -19,10 +19,14 @@ use crate::{
     chunk_cache::{ChunkKey, Found, Promise},
     format::FileMetadata,
     parquet::Scratch,
+    recent::Recent,
     schema::Projected,
     text_file::{self, TextKind},
     whole_column::whole_column,
 };
+
+/// One hit in so many is looked up in the cache, which keeps what is asked for often.
+const LOOKED_UP: u64 = 16;
 
 /// What a file may be.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -58,6 +62,7 @@ struct Column {
     stored: Option<Box<DataType>>,
     id: u32,
     key: Option<ChunkKey>,
+    recent: Recent,
 }
 
 /// A column that is to be decoded, which of the wanted ones it is, and who waits for it.
@@ -119,9 +124,19 @@ impl FileColumns {
     /// All rows of a column, if it is in the cache. `column` is a position in the fields that the file was opened for.
     #[inline]
     pub fn cached(&self, column: usize) -> Option<ArrayRef> {
-        let key = self.columns.get(column)?.as_ref()?.key.as_ref()?;
-        match self.cache.chunks().get(key)? {
-            Chunk::Whole(array) => Some(array),
+        let Column { key, recent, .. } = self.columns.get(column)?.as_ref()?;
+        let chunks = self.cache.chunks();
+        if chunks.hits() % LOOKED_UP != 0
+            && let Some(array) = recent.get()
+        {
+            chunks.count_hit();
+            return Some(array);
+        }
+        match chunks.get(key.as_ref()?)? {
+            Chunk::Whole(array) => {
+                recent.remember(&array);
+                Some(array)
+            }
             Chunk::Dictionary(_) | Chunk::Dense(_) => None,
         }
     }
@@ -296,7 +311,7 @@ impl Opening {
             column: Projected::whole(0),
             representation: Representation::Whole(id),
         };
-        Column { root, stored, id, key: self.object.version().map(key) }
+        Column { root, stored, id, key: self.object.version().map(key), recent: Recent::default() }
     }
 
     fn opened(

@@ -29,6 +29,7 @@ mod predicate;
 mod prefetch;
 mod promised;
 mod prune;
+mod recent;
 mod row_filter;
 mod scan;
 mod schema;
