@@ -13,7 +13,7 @@ use super::{
 use crate::{Error, Result};
 
 /// Files with the same columns, numbered from 0.
-pub(super) struct ChunkFiles {
+pub(crate) struct ChunkFiles {
     place: Place,
     file_type: FileType,
     fields: Arc<[FieldRef]>,
@@ -21,18 +21,18 @@ pub(super) struct ChunkFiles {
 }
 
 impl ChunkFiles {
-    pub(super) fn new(place: Place, file_type: FileType, fields: Arc<[FieldRef]>) -> Self {
+    pub(crate) fn new(place: Place, file_type: FileType, fields: Arc<[FieldRef]>) -> Self {
         Self { place, file_type, fields, files: Slots::default() }
     }
 
     /// All rows of a column of a file, if the file is open and the column in the cache.
     #[inline]
-    pub(super) fn cached(&self, number: u64, column: usize) -> Option<ArrayRef> {
+    pub(crate) fn cached(&self, number: u64, column: usize) -> Option<ArrayRef> {
         self.files.get(number)?.cached(column)
     }
 
     /// The file of a number, which has so many rows.
-    pub(super) async fn open(
+    pub(crate) async fn open(
         &self,
         number: u64,
         path: impl FnOnce() -> String,
@@ -54,7 +54,7 @@ impl ChunkFiles {
     }
 
     /// All rows of some columns of a file.
-    pub(super) async fn get(
+    pub(crate) async fn get(
         &self,
         number: u64,
         path: impl FnOnce() -> String,
@@ -67,7 +67,7 @@ impl ChunkFiles {
 
 /// How many rows a file must have.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub(super) enum Rows {
+pub(crate) enum Rows {
     Exactly(u64),
     /// From the first number on, up to the second.
     Between(u64, u64),

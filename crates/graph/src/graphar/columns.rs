@@ -25,7 +25,7 @@ pub(super) fn readable(property: &Property) -> FieldRef {
     Arc::new(Field::new(&property.name, fine(property.arrow()), true))
 }
 
-fn fine(data_type: DataType) -> DataType {
+pub(crate) fn fine(data_type: DataType) -> DataType {
     match data_type {
         DataType::Timestamp(_, zone) => DataType::Timestamp(TimeUnit::Microsecond, zone),
         DataType::List(item) => {
@@ -37,7 +37,7 @@ fn fine(data_type: DataType) -> DataType {
 }
 
 /// An error of a kernel that puts rows of chunks together.
-pub(super) fn gathering(source: ArrowError) -> Error {
+pub(crate) fn gathering(source: ArrowError) -> Error {
     let context = "rows of chunks".to_owned();
     stylobate_columnar::Error::Arrow { context, source: Arc::new(source) }.into()
 }

@@ -18,6 +18,13 @@ mod vertex_table;
 mod vertices;
 mod write;
 
+/// What the graph store makes use of.
+pub(crate) use self::{
+    chunk_files::{ChunkFiles, Rows},
+    columns::{DESTINATION, OFFSET, SOURCE, fine as fine_type, gathering},
+    place::Place,
+    write::{Keys, Refused, Run, RunReader, WrittenList, blocking, unwritable},
+};
 pub use self::{
     csr::Csr,
     edges::{EdgeChunk, Edges},

@@ -12,25 +12,25 @@ use crate::{Error, Result};
 
 /// A folder of a store, and the cache that its files are read through.
 #[derive(Clone, Debug)]
-pub(super) struct Place {
-    pub(super) cache: Cache,
-    pub(super) store: ReadThrough,
+pub(crate) struct Place {
+    pub(crate) cache: Cache,
+    pub(crate) store: ReadThrough,
     /// Empty, or with a slash at its end.
-    pub(super) base: String,
-    pub(super) strictness: Strictness,
+    pub(crate) base: String,
+    pub(crate) strictness: Strictness,
 }
 
 /// A count has as many bytes.
 const COUNT_BYTES: usize = 8;
 
 impl Place {
-    pub(super) fn path(&self, file: &str) -> Result<Path> {
+    pub(crate) fn path(&self, file: &str) -> Result<Path> {
         let path = format!("{}{file}", self.base);
         Path::parse(&path).map_err(|error| Error::Data { file: path, reason: error.to_string() })
     }
 
     /// How errors call a file.
-    pub(super) fn name(&self, file: &str) -> String {
+    pub(crate) fn name(&self, file: &str) -> String {
         match self.path(file) {
             Ok(path) => self.store.origin().name_of(&path),
             Err(_) => file.to_owned(),
@@ -38,7 +38,7 @@ impl Place {
     }
 
     /// Opens a file for some of its columns.
-    pub(super) async fn open(
+    pub(crate) async fn open(
         &self,
         file: &str,
         file_type: FileType,
@@ -58,7 +58,7 @@ impl Place {
     }
 
     /// Bytes of a small file.
-    pub(super) async fn read(&self, file: &str) -> Result<Vec<u8>> {
+    pub(crate) async fn read(&self, file: &str) -> Result<Vec<u8>> {
         let read = async {
             let object = self.store.open_whole(&self.path(file)?).await?;
             let size = object.meta().size;
@@ -69,7 +69,7 @@ impl Place {
     }
 
     /// A number that a file holds.
-    pub(super) async fn count(&self, file: &str) -> Result<u64> {
+    pub(crate) async fn count(&self, file: &str) -> Result<u64> {
         let bytes = self.read(file).await?;
         let count = <[u8; COUNT_BYTES]>::try_from(bytes.as_slice()).map(i64::from_le_bytes);
         let wrong = |reason: String| Error::Data { file: self.name(file), reason };

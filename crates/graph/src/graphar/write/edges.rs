@@ -12,7 +12,7 @@ use super::{
     edge_write::EdgePlan,
     encoders::Encoders,
     ends::Ends,
-    list_writer::ListWriter,
+    list_writer::{ListWriter, WrittenList},
     order::Arrangement,
     progress::Progress,
     sort::{SortPlan, Sorter},
@@ -65,7 +65,7 @@ impl EdgeWriter<'_> {
         ends: Ends,
         sort: SortPlan,
         batches: impl Stream<Item = Result<RecordBatch>> + Send,
-    ) -> Result<u64> {
+    ) -> Result<(u64, Vec<WrittenList>)> {
         let schema = sort.schema.clone();
         let arrangements = sort.arrangements.clone();
         let casts = Arc::new(Casts {
@@ -91,6 +91,7 @@ impl EdgeWriter<'_> {
             count += rows;
             self.progress.add_rows(rows);
         }
+        let mut lists = Vec::new();
         let mut sorted = blocking(move || sorter.finish()).await?;
         for (number, (list, arrangement)) in plan.info.adjacencies.iter().zip(arrangements).enumerate() {
             let mut writer = ListWriter::new(self.encoders, &plan.info, list, &schema, arrangement);
@@ -98,7 +99,8 @@ impl EdgeWriter<'_> {
             while let Some(batch) = edges.try_next().await? {
                 writer.write(&batch).await?;
             }
-            let written = writer.finish().await?;
+            let (written, list) = writer.finish().await?;
+            lists.push(list);
             if written != count {
                 let reason =
                     format!("of {count} edges {written} were sorted: the thread that sorts them ended early");
@@ -106,7 +108,7 @@ impl EdgeWriter<'_> {
             }
         }
         self.encoders.settle().await?;
-        Ok(count)
+        Ok((count, lists))
     }
 }
 

@@ -12,6 +12,7 @@ use super::{
     encoders::Encoders,
     ends::{Ends, Named},
     keys::Keys,
+    list_writer::WrittenList,
     names::unwritable,
     options::GraphWriteOptions,
     output::Output,
@@ -67,6 +68,8 @@ pub struct GraphWriter {
     progress: Progress,
     vertices: Vec<WrittenVertices>,
     edges: Vec<(EdgeInfo, u64)>,
+    /// Of the edges that were written last.
+    lists: Vec<WrittenList>,
     /// Something went wrong, or was dropped before its end.
     is_broken: bool,
 }
@@ -115,7 +118,16 @@ impl GraphWriter {
         let progress = Progress::new(options.listener.clone());
         let encoders = Encoders::new(output.clone(), &options, progress.clone());
         let parts = Some(Parts { encoders, output });
-        Ok(Self { name, options, parts, progress, vertices: Vec::new(), edges: Vec::new(), is_broken: false })
+        Ok(Self {
+            name,
+            options,
+            parts,
+            progress,
+            vertices: Vec::new(),
+            edges: Vec::new(),
+            lists: Vec::new(),
+            is_broken: false,
+        })
     }
 
     /// Writes the vertices of a type, which have indexes from 0 in the order in which they arrive. Returns how many
@@ -160,6 +172,11 @@ impl GraphWriter {
             }
             Err(error) => Err(self.give_up(error).await),
         }
+    }
+
+    /// What is known of the lists of the edges that were written last.
+    pub(crate) fn lists(&self) -> &[WrittenList] {
+        &self.lists
     }
 
     /// Gives all files their names, the graph's own at last.
@@ -280,7 +297,8 @@ impl GraphWriter {
         let files = plan.info.groups.len() + 1;
         encoders.share(shares.encoders, plan.info.chunk_size, plan.columns.len() + 2, files);
         let mut writer = EdgeWriter { encoders, progress, threads };
-        let count = writer.write(&plan, ends, sort, batches).await?;
+        let (count, lists) = writer.write(&plan, ends, sort, batches).await?;
+        self.lists = lists;
         self.edges.push((plan.info, count));
         Ok(count)
     }

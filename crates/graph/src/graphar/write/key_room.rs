@@ -4,7 +4,7 @@ use arrow::array::{Array, AsArray};
 
 /// Why keys were not taken.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub(super) enum Refused {
+pub(crate) enum Refused {
     /// This row of the batch has none.
     Null { row: usize },
     /// This row of the batch has the key of an earlier vertex.
@@ -14,13 +14,13 @@ pub(super) enum Refused {
 }
 
 /// Bytes of a hash table's room for `count` entries, which doubles when it is full.
-pub(super) fn table_bytes(count: u64, entry: usize) -> u64 {
+pub(crate) fn table_bytes(count: u64, entry: usize) -> u64 {
     let buckets = (count.saturating_mul(8) / 7 + 1).next_power_of_two().max(4);
     buckets.saturating_mul(entry as u64 + 1) + 16
 }
 
 /// Bytes of texts, which keys are made of.
-pub(super) fn text_bytes(keys: &dyn Array) -> u64 {
+pub(crate) fn text_bytes(keys: &dyn Array) -> u64 {
     match keys.as_string_opt::<i32>() {
         Some(texts) => {
             let offsets = texts.value_offsets();

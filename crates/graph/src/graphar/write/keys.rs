@@ -10,14 +10,14 @@ use crate::PropertyType;
 
 /// The keys of all vertices of a type, in the order of their indexes.
 #[derive(Debug)]
-pub(super) enum Keys {
+pub(crate) enum Keys {
     Numbers(KeyNumbers),
     Texts(KeyTexts),
 }
 
 impl Keys {
     /// No keys yet, of values of this type; `None` where these cannot be keys.
-    pub(super) fn of(property_type: &PropertyType) -> Option<Self> {
+    pub(crate) fn of(property_type: &PropertyType) -> Option<Self> {
         match property_type {
             PropertyType::Int32 | PropertyType::Int64 => Some(Self::Numbers(KeyNumbers::default())),
             PropertyType::String => Some(Self::Texts(KeyTexts::default())),
@@ -26,7 +26,7 @@ impl Keys {
     }
 
     /// What keys are to be cast to, to be inserted or found.
-    pub(super) fn arrow(&self) -> DataType {
+    pub(crate) fn arrow(&self) -> DataType {
         match self {
             Self::Numbers(_) => DataType::Int64,
             Self::Texts(_) => DataType::Utf8,
@@ -34,7 +34,7 @@ impl Keys {
     }
 
     /// Whether a column of this type can have such keys.
-    pub(super) fn can_be(&self, from: &DataType) -> bool {
+    pub(crate) fn can_be(&self, from: &DataType) -> bool {
         match (self, from) {
             (_, DataType::Dictionary(_, values)) => self.can_be(values),
             (Self::Numbers(_), from) => from.is_integer(),
@@ -46,7 +46,7 @@ impl Keys {
 
     /// Adds the keys of the next vertices, all of them or, where one is refused, some. They take `limit` bytes at
     /// most, also while they grow.
-    pub(super) fn insert(&mut self, keys: &ArrayRef, limit: usize) -> Result<(), Refused> {
+    pub(crate) fn insert(&mut self, keys: &ArrayRef, limit: usize) -> Result<(), Refused> {
         let null = first_null(keys.as_ref());
         let whole = keys.slice(0, null.unwrap_or(keys.len()));
         match self {
@@ -57,7 +57,7 @@ impl Keys {
     }
 
     /// The indexes that keys have, or the first row whose key no vertex has, or which has none.
-    pub(super) fn find(&self, keys: &ArrayRef) -> Result<Vec<u64>, usize> {
+    pub(crate) fn find(&self, keys: &ArrayRef) -> Result<Vec<u64>, usize> {
         let null = first_null(keys.as_ref());
         let whole = keys.slice(0, null.unwrap_or(keys.len()));
         let found = match self {
@@ -68,7 +68,7 @@ impl Keys {
     }
 
     /// Bytes that they take.
-    pub(super) fn memory(&self) -> usize {
+    pub(crate) fn memory(&self) -> usize {
         match self {
             Self::Numbers(numbers) => numbers.memory(),
             Self::Texts(texts) => texts.memory(),
@@ -76,7 +76,7 @@ impl Keys {
     }
 
     /// Bytes that so many would take, with texts of so many bytes.
-    pub(super) fn needed(&self, count: u64, text_bytes: u64) -> u64 {
+    pub(crate) fn needed(&self, count: u64, text_bytes: u64) -> u64 {
         match self {
             Self::Numbers(_) => KeyNumbers::needed(count),
             Self::Texts(_) => KeyTexts::needed(count, text_bytes),

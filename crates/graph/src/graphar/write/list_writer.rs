@@ -31,6 +31,20 @@ pub(super) struct ListWriter<'a> {
     chunk: Option<OpenChunk>,
     chunks: u64,
     edges: u64,
+    /// Both ends of the edge that was added last.
+    last: Option<(i64, i64)>,
+    written: WrittenList,
+}
+
+/// What there is to know of a list beside its files.
+#[derive(Clone, Debug, Default, PartialEq, Eq)]
+pub(crate) struct WrittenList {
+    /// Edges of each part.
+    pub(crate) parts: Vec<u64>,
+    /// The other end of the first edge of each chunk, part by part.
+    pub(crate) firsts: Vec<i64>,
+    /// Chunks, counted over all parts, whose first edge has both ends in common with the edge before it.
+    pub(crate) continued: Vec<u64>,
 }
 
 impl<'a> ListWriter<'a> {
@@ -53,6 +67,8 @@ impl<'a> ListWriter<'a> {
             chunk: None,
             chunks: 0,
             edges: 0,
+            last: None,
+            written: WrittenList::default(),
         };
         writer.begin_part();
         writer
@@ -74,14 +90,14 @@ impl<'a> ListWriter<'a> {
         Ok(())
     }
 
-    /// Ends the last part. Returns how many edges there are.
-    pub(super) async fn finish(mut self) -> Result<u64> {
+    /// Ends the last part. Returns how many edges there are, and what is known of them.
+    pub(super) async fn finish(mut self) -> Result<(u64, WrittenList)> {
         while self.part < self.arrangement.parts() {
             self.end_part().await?;
         }
         let count = self.arrangement.vertices.to_le_bytes().to_vec();
         self.encoders.file(self.info.vertex_count_path(self.list), count).await?;
-        Ok(self.edges)
+        Ok((self.edges, self.written))
     }
 
     /// The part of an edge, and where the edges end that are in the same part.
@@ -95,13 +111,28 @@ impl<'a> ListWriter<'a> {
 
     /// The vertices that the list is aligned by.
     fn aligned<'b>(&self, edges: &'b RecordBatch) -> Result<&'b [i64]> {
-        let column = match self.list.order.aligned_by() {
+        self.side(edges, self.list.order.aligned_by())
+    }
+
+    /// The vertices on one side.
+    fn side<'b>(&self, edges: &'b RecordBatch, side: Side) -> Result<&'b [i64]> {
+        let column = match side {
             Side::Source => 0,
             Side::Dest => 1,
         };
         let ends = edges.columns().get(column).and_then(|ends| ends.as_primitive_opt::<Int64Type>());
         let ends = ends.ok_or_else(|| unwritable(self.info.name(), "a batch without ends"))?;
         Ok(ends.values())
+    }
+
+    /// The vertex that an edge is listed by, and the other.
+    fn ends(&self, edges: &RecordBatch, row: usize) -> Result<Option<(i64, i64)>> {
+        let other = match self.list.order.aligned_by() {
+            Side::Source => Side::Dest,
+            Side::Dest => Side::Source,
+        };
+        let (aligned, other) = (self.aligned(edges)?, self.side(edges, other)?);
+        Ok(aligned.get(row).copied().zip(other.get(row).copied()))
     }
 
     fn count(&mut self, edges: &RecordBatch, start: usize, end: usize) -> Result<()> {
@@ -126,6 +157,12 @@ impl<'a> ListWriter<'a> {
             Some(chunk) => chunk,
             None => {
                 let files = edge_files(self.info, self.list, self.schema, self.part, self.chunks);
+                if let Some(first) = self.ends(edges, 0)? {
+                    if self.last == Some(first) {
+                        self.written.continued.push(self.written.firsts.len() as u64);
+                    }
+                    self.written.firsts.push(first.1);
+                }
                 self.chunks += 1;
                 self.encoders.open(files).await?
             }
@@ -133,6 +170,7 @@ impl<'a> ListWriter<'a> {
         let room = self.info.chunk_size.saturating_sub(chunk.rows);
         let taken = edges.num_rows().min(usize::try_from(room).unwrap_or(usize::MAX));
         self.encoders.write(&mut chunk, &edges.slice(0, taken)).await?;
+        self.last = self.ends(edges, taken.saturating_sub(1))?;
         match chunk.rows >= self.info.chunk_size {
             true => self.encoders.end(chunk),
             false => self.chunk = Some(chunk),
@@ -154,6 +192,7 @@ impl<'a> ListWriter<'a> {
         if let Some(chunk) = self.chunk.take() {
             self.encoders.end(chunk);
         }
+        self.written.parts.push(self.part_edges);
         let path = self.info.edge_count_path(self.list, self.part);
         self.encoders.file(path, self.part_edges.to_le_bytes().to_vec()).await?;
         if self.list.order.is_ordered() {

@@ -40,6 +40,15 @@ mod sort;
 mod vertex_write;
 mod vertices;
 
+/// What the graph store makes use of.
+pub(crate) use self::{
+    blocking::blocking,
+    key_room::Refused,
+    keys::Keys,
+    list_writer::WrittenList,
+    names::unwritable,
+    runs::{Run, RunReader},
+};
 pub use self::{
     edge_write::EdgeWrite,
     graph_writer::{GraphWriter, WrittenGraph},

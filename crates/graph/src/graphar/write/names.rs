@@ -67,7 +67,7 @@ pub(super) fn no_property(of: &str, name: &str, available: &[String]) -> Error {
     Error::NoSuchProperty { of: of.to_owned(), property: name.to_owned(), available: available.join(", ") }
 }
 
-pub(super) fn unwritable(of: impl Into<String>, reason: impl Into<String>) -> Error {
+pub(crate) fn unwritable(of: impl Into<String>, reason: impl Into<String>) -> Error {
     Error::Unwritable { of: of.into(), reason: reason.into() }
 }
 

@@ -21,16 +21,16 @@ const AT_ONCE: usize = 256 << 10;
 
 /// Batches of edges in the order of a list.
 #[derive(Debug)]
-pub(super) struct Run {
+pub(crate) struct Run {
     file: File,
 }
 
 /// The batches of a run, one after the other.
-pub(super) type RunReader = StreamReader<BufReader<File>>;
+pub(crate) type RunReader = StreamReader<BufReader<File>>;
 
 impl Run {
     /// Writes batches to a file in this folder.
-    pub(super) fn write(
+    pub(crate) fn write(
         folder: &Path,
         schema: &Schema,
         batches: impl Iterator<Item = Result<RecordBatch>>,
@@ -50,14 +50,14 @@ impl Run {
     }
 
     /// Reads them again.
-    pub(super) fn read(self) -> Result<RunReader> {
+    pub(crate) fn read(self) -> Result<RunReader> {
         let input = BufReader::with_capacity(AT_ONCE, self.file);
         StreamReader::try_new(input, None).map_err(unread)
     }
 }
 
 /// What came of reading a run.
-pub(super) fn unread(error: ArrowError) -> Error {
+pub(crate) fn unread(error: ArrowError) -> Error {
     unwritable("edges", format!("what was sorted on disk cannot be read again: {error}"))
 }
 
