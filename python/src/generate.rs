@@ -1,4 +1,4 @@
-//! `generate_tpch` and `generate_tpcds`: the tables of benchmarks, in files or as streams.
+//! `generate_tpch`, `generate_tpcds` and `generate_snb`: the tables of benchmarks, in files or as streams.
 
 use std::{
     cell::Cell,
@@ -42,11 +42,12 @@ fn benchmark(py: Python<'_>, name: &str) -> PyResult<Benchmark> {
     match name {
         "tpch" => Ok(Benchmark::TpcH),
         "tpcds" => Ok(Benchmark::TpcDs),
+        "snb" => Ok(Benchmark::Snb),
         other => Err(Class::Config.error(py, format!("{other}: no such benchmark"))),
     }
 }
 
-/// The work behind `stylobate.generate_tpch` and `generate_tpcds` where there are files to be made.
+/// The work behind `stylobate.generate_tpch` and its like where there are files to be made.
 #[pyfunction]
 #[pyo3(signature = (name, scale, output, given, storage_options=None, progress=None))]
 pub(crate) fn generate(
@@ -98,6 +99,7 @@ fn request(
             "durability" => sinks = sinks.with_durability(parsed::<Durability>(&name, &value)?),
             "overwrite" => request = request.with_overwrite(value.extract()?),
             "threads" => request = request.with_threads(value.extract()?),
+            "seed" => request = request.with_seed(value.extract()?),
             other => return Err(Class::Config.error(py, format!("{other}: no such option"))),
         }
     }
@@ -169,7 +171,8 @@ pub(crate) struct PyGeneratedTable {
 impl PyGeneratedTable {
     /// The tables of these names, or all of the benchmark.
     #[staticmethod]
-    #[pyo3(signature = (name, scale, tables=None, parts=1, part=1, threads=None))]
+    #[pyo3(signature = (name, scale, tables=None, parts=1, part=1, threads=None, seed=None))]
+    #[expect(clippy::too_many_arguments, reason = "they are keywords in Python")]
     fn all(
         py: Python<'_>,
         name: &str,
@@ -178,6 +181,7 @@ impl PyGeneratedTable {
         parts: u32,
         part: u32,
         threads: Option<usize>,
+        seed: Option<u64>,
     ) -> PyResult<Vec<Self>> {
         let raised = |error: Error| Failure::from(error).raised(py);
         let benchmark = benchmark(py, name)?;
@@ -189,7 +193,9 @@ impl PyGeneratedTable {
                 names.iter().map(|name| benchmark.table(name)).collect::<Result<_, _>>().map_err(raised)?
             }
         };
-        Ok(tables.into_iter().map(|table| Self { table, scale, part, threads: threads.max(1) }).collect())
+        let of_seed = |table: Table| seed.map_or(table, |seed| table.with_seed(seed));
+        let generated = |table| Self { table: of_seed(table), scale, part, threads: threads.max(1) };
+        Ok(tables.into_iter().map(generated).collect())
     }
 
     /// What it is called.

@@ -9,8 +9,8 @@ A `Scan` is read by whatever reads Arrow streams: pyarrow, pandas, Polars, DuckD
 dictionary that the file stored them as, and filters run where the data is. What is read again comes from a
 `Cache`, which all scans of a process share unless they are given another.
 
-`write_parquet` and `write_orc` write whatever gives Arrow data, and keep its dictionaries. `generate_tpch` and
-`generate_tpcds` make the tables of benchmarks, as files or as streams.
+`write_parquet` and `write_orc` write whatever gives Arrow data, and keep its dictionaries. `generate_tpch`,
+`generate_tpcds` and `generate_snb` make the tables of benchmarks, as files or as streams.
 
 `open_graph` opens a graph in the GraphAr format, whose chunks share that cache; `write_graph` writes one.
 
@@ -51,7 +51,7 @@ from stylobate.errors import (
     StylobateError,
     UnsupportedError,
 )
-from stylobate.generate import Generated, GeneratedFile, generate_tpcds, generate_tpch
+from stylobate.generate import Generated, GeneratedFile, generate_snb, generate_tpcds, generate_tpch
 from stylobate.graph import Edges, Graph, Vertices, open_graph
 from stylobate.graph_write import WrittenGraph, write_graph
 from stylobate.orc import write_orc
@@ -97,6 +97,7 @@ __all__ = [
     "__version__",
     "col",
     "default_cache",
+    "generate_snb",
     "generate_tpcds",
     "generate_tpch",
     "inspect",

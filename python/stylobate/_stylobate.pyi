@@ -241,6 +241,7 @@ class GeneratedTable:
         parts: int = 1,
         part: int = 1,
         threads: int | None = None,
+        seed: int | None = None,
     ) -> list[GeneratedTable]: ...
     @property
     def name(self) -> str: ...

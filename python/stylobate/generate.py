@@ -1,4 +1,4 @@
-"""`generate_tpch` and `generate_tpcds`, which make the tables of benchmarks, and what they return."""
+"""`generate_tpch`, `generate_tpcds` and `generate_snb`, which make the tables of benchmarks, and what they return."""
 
 from __future__ import annotations
 
@@ -11,7 +11,7 @@ from stylobate import _stylobate
 from stylobate._stylobate import GeneratedTable
 from stylobate.scan import Path
 
-__all__ = ["Generated", "GeneratedFile", "generate_tpcds", "generate_tpch"]
+__all__ = ["Generated", "GeneratedFile", "generate_snb", "generate_tpcds", "generate_tpch"]
 
 
 @dataclass(frozen=True)
@@ -157,6 +157,59 @@ def generate_tpcds(
     return generated("tpcds", scale_factor, output, given)
 
 
+@overload
+def generate_snb(
+    scale_factor: float = 1,
+    output: None = None,
+    *,
+    seed: int = 42,
+    tables: str | Sequence[str] | None = None,
+    parts: int = 1,
+    part: int | None = None,
+    threads: int | None = None,
+) -> dict[str, GeneratedTable]: ...
+@overload
+def generate_snb(
+    scale_factor: float,
+    output: Path,
+    *,
+    seed: int = 42,
+    tables: str | Sequence[str] | None = None,
+    parts: int = 1,
+    part: int | None = None,
+    format: Literal["parquet", "orc", "csv", "arrow"] = "parquet",
+    compression: str | None = None,
+    row_group_rows: int | None = None,
+    sink: Literal["auto", "thread", "io_uring", "io_uring_direct"] = "auto",
+    durability: Literal["fsync", "none"] = "fsync",
+    overwrite: bool = False,
+    threads: int | None = None,
+    storage_options: Mapping[str, Any] | None = None,
+    progress: Callable[[int, int], object] | None = None,
+) -> Generated: ...
+def generate_snb(
+    scale_factor: float = 1, output: Path | None = None, **given: Any
+) -> Generated | dict[str, GeneratedTable]:
+    """Makes the seven tables of a social network, as graph stores are measured with.
+
+    All is as with `generate_tpch`, but that CSV has `|` between its fields, and that `seed` says which network is
+    made. At scale 1 there are 10,000 `persons`, 100,000 `posts`, 50,000 `comments`, and as edges 100,000 `knows`,
+    150,000 `has_creator`, 100,000 `likes` and 30,000 `reply_of`; fractions from 0.001 on. Some pairs have several
+    edges. Edges of `has_creator` come from posts and comments, those of `likes` and `reply_of` lead to both: by
+    type of their ends, the same are in `post_has_creator`, `comment_has_creator`, `likes_post`, `likes_comment`,
+    `reply_of_post` and `reply_of_comment`, which are made where `tables` names them.
+
+    >>> import stylobate as st
+    >>> import pyarrow as pa
+    >>> likes = pa.table(st.generate_snb(0.01)["likes"])
+    >>> likes.num_rows, likes.column_names
+    (1000, ['src', 'dst', 'creationDate'])
+    >>> st.generate_snb(0.01, "snb", seed=7, format="csv").rows
+    5400
+    """
+    return generated("snb", scale_factor, output, given)
+
+
 FOR_STREAMS = {"tables", "parts", "part", "threads"}
 FOR_FILES = FOR_STREAMS | {
     "format", "compression", "row_group_rows", "sink", "durability", "overwrite", "storage_options", "progress",
@@ -167,6 +220,8 @@ def generated(
     benchmark: str, scale_factor: float, output: Path | None, given: dict[str, Any]
 ) -> Generated | dict[str, GeneratedTable]:
     known = FOR_STREAMS if output is None else FOR_FILES
+    if benchmark == "snb":
+        known = known | {"seed"}
     for name in given:
         if name not in known:
             where = "" if name not in FOR_FILES else " without output"

@@ -108,6 +108,30 @@ def test_of_tpcds_all_tables_are_there() -> None:
         assert pa.table(tables[name]).num_rows == rows
 
 
+def test_a_social_network_has_edges_between_what_is_there(tmp_path: Path) -> None:
+    made = st.generate_snb(0.1, tmp_path, format="csv")
+    rows = {"persons": 1_000, "posts": 10_000, "comments": 5_000, "knows": 10_000, "has_creator": 15_000,
+            "likes": 10_000, "reply_of": 3_000}  # fmt: skip
+    assert {file.table: file.rows for file in made.files} == rows
+    connection = duckdb.connect()
+    for name in rows:
+        connection.sql(f"CREATE TABLE {name} AS FROM read_csv('{tmp_path}/{name}.csv', delim = '|', header = true)")
+        assert connection.sql(f"SELECT count(*) FROM {name}").fetchone() == (rows[name],)
+    connection.sql("CREATE VIEW ids AS SELECT id FROM persons UNION ALL FROM (SELECT id FROM posts UNION ALL "
+                   "SELECT id FROM comments)")
+    for name in ("knows", "has_creator", "likes", "reply_of"):
+        for end in ("src", "dst"):
+            assert connection.sql(f"FROM {name} ANTI JOIN ids ON {end} = id").fetchall() == []
+    streams = st.generate_snb(0.1, tables=["persons", "likes_post", "likes_comment"])
+    both = pa.concat_tables([pa.table(streams[name]) for name in ("likes_post", "likes_comment")])
+    found = connection.sql("FROM likes").fetchall()
+    assert found == list(zip(*(both[name].to_pylist() for name in both.column_names)))
+    assert pa.types.is_dictionary(streams["persons"].schema.field("firstName").type)
+    assert pa.table(st.generate_snb(0.1, seed=7)["likes"])["src"] != pa.table(st.generate_snb(0.1)["likes"])["src"]
+    with pytest.raises(TypeError, match="seed"):
+        st.generate_tpch(0.1, seed=7)  # type: ignore[call-overload]
+
+
 def test_a_run_goes_on_where_it_ended_and_leaves_others_alone(tmp_path: Path) -> None:
     first = st.generate_tpch(0.01, tmp_path, tables=["orders", "customer"])
     orders = tmp_path / "orders.parquet"

@@ -268,3 +268,38 @@ fn help_has_examples() {
         "{help}"
     );
 }
+
+#[test]
+fn a_social_network_is_made_as_parquet_and_as_text_and_repeats_itself() {
+    let folder = temporary();
+    let snb = |args: &[&str]| {
+        assert_eq!(
+            succeeds(folder.path(), &[&["generate", "snb", "--quiet"], &SMALL[..], args].concat()),
+            ""
+        );
+        contents(&manifest(folder.path()))
+    };
+    let made = snb(&[]);
+    let rows: Vec<_> = made.iter().map(|(table, rows, _)| (table.as_str(), *rows)).collect();
+    let vertices = [("persons", 100), ("posts", 1_000), ("comments", 500)];
+    let edges = [("knows", 1_000), ("has_creator", 1_500), ("likes", 1_000), ("reply_of", 300)];
+    assert_eq!(rows, [&vertices[..], &edges].concat());
+    assert_eq!(manifest(folder.path())["seed"], 42);
+    assert_eq!(snb(&["--force", "--format", "csv", "--threads", "1"]), made);
+    let text = fs::read_to_string(folder.path().join("out/likes.csv")).unwrap();
+    assert!(text.starts_with("src|dst|creationDate\n50") && text.lines().count() == 1_001, "{text}");
+    succeeds(folder.path(), &["generate", "verify", "out"]);
+    assert_ne!(snb(&["--force", "--seed", "7"]), made);
+    let typed = snb(&["--force", "--tables", "likes_post,reply_of_comment,posts"]);
+    let rows: Vec<_> = typed.iter().map(|(table, rows, _)| (table.as_str(), *rows)).collect();
+    assert_eq!(rows, [("posts", 1_000), ("likes_post", 500), ("reply_of_comment", 90)]);
+    let wrong =
+        fails(folder.path(), 2, &[&["generate", "snb", "--tables", "likes_posts"], &SMALL[..]].concat());
+    assert_eq!(wrong, "stylobate: SNB has no table likes_posts; did you mean likes_post?");
+    let help = succeeds(folder.path(), &["generate", "snb", "--help"]);
+    assert!(
+        help.contains("10,000 persons") && help.contains("--seed") && help.contains("data/snb"),
+        "{help}"
+    );
+    assert!(!help.contains("TPC"), "{help}");
+}

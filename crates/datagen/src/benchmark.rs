@@ -4,7 +4,7 @@ use std::fmt;
 
 use serde::{Deserialize, Serialize};
 
-/// A benchmark of the Transaction Processing Performance Council.
+/// A benchmark: those of the Transaction Processing Performance Council, and one of graphs.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash, Serialize, Deserialize)]
 #[serde(rename_all = "lowercase")]
 pub enum Benchmark {
@@ -12,6 +12,20 @@ pub enum Benchmark {
     TpcH,
     /// TPC-DS: 24 tables of sales in shops, by catalog and on the web, and one that says how they were made.
     TpcDs,
+    /// A social network as graph stores are measured with: vertices and edges in seven tables, and six more that hold the
+    /// edges by the types of their ends. The columns are those of a subset of LDBC's Social Network Benchmark, the counts
+    /// and values are not.
+    Snb,
+}
+
+impl Benchmark {
+    /// What stands between the fields of its CSV files.
+    pub(crate) fn delimiter(self) -> u8 {
+        match self {
+            Self::TpcH | Self::TpcDs => b',',
+            Self::Snb => b'|',
+        }
+    }
 }
 
 impl fmt::Display for Benchmark {
@@ -19,6 +33,7 @@ impl fmt::Display for Benchmark {
         f.write_str(match self {
             Self::TpcH => "TPC-H",
             Self::TpcDs => "TPC-DS",
+            Self::Snb => "SNB",
         })
     }
 }

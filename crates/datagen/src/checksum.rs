@@ -177,7 +177,7 @@ fn texts<'a>(texts: impl Iterator<Item = Option<&'a str>>, mut each: impl FnMut(
 }
 
 /// SplitMix64.
-fn hash_of_number(number: i64) -> u64 {
+pub(crate) fn hash_of_number(number: i64) -> u64 {
     let z = (number as u64).wrapping_add(0x9E37_79B9_7F4A_7C15);
     let z = (z ^ (z >> 30)).wrapping_mul(0xBF58_476D_1CE4_E5B9);
     let z = (z ^ (z >> 27)).wrapping_mul(0x94D0_49BB_1331_11EB);

@@ -24,7 +24,8 @@ pub enum FileFormat {
         #[serde(with = "as_text")]
         compression: OrcCompression,
     },
-    /// Comma-separated values with a header; a null is an empty field, an empty string is `""`.
+    /// Comma-separated values with a header; a null is an empty field, an empty string is `""`. Of the social network,
+    /// `|` takes the place of commas.
     Csv,
     /// Arrow IPC, the file; strings are plain.
     Arrow,

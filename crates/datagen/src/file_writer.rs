@@ -16,8 +16,9 @@ use stylobate_columnar::{
 use stylobate_storage::{ByteSize, Result as StorageResult, Sealed, Sink};
 
 use crate::{
-    Checksums, Error, FileFormat, Result, Table,
+    Benchmark, Checksums, Error, FileFormat, Result, Table,
     columns::Representation,
+    delimited,
     output::{Digest, Digesting},
 };
 
@@ -93,11 +94,14 @@ impl Preparer {
         }
         let content = match self.format {
             FileFormat::Parquet { .. } => Content::Batches(batches),
-            FileFormat::Csv => {
-                let mut encoder = CsvEncoder::without_header(Vec::new());
-                batches.iter().try_for_each(|batch| encoder.write(batch))?;
-                Content::Text(encoder.into_inner())
-            }
+            FileFormat::Csv => Content::Text(match self.table.benchmark().delimiter() {
+                b',' => {
+                    let mut encoder = CsvEncoder::without_header(Vec::new());
+                    batches.iter().try_for_each(|batch| encoder.write(batch))?;
+                    encoder.into_inner()
+                }
+                other => delimited::lines(&batches, other)?,
+            }),
             FileFormat::Orc { .. } | FileFormat::Arrow => {
                 let batches = batches.into_iter().map(|batch| with_types(batch, &self.written));
                 Content::Batches(batches.collect::<Result<_>>()?)
@@ -111,6 +115,7 @@ impl FileWriter {
     /// A file with rows of these columns; `name` is what errors call it.
     pub(crate) async fn new(
         format: FileFormat,
+        benchmark: Benchmark,
         schema: &SchemaRef,
         threads: usize,
         name: String,
@@ -141,7 +146,11 @@ impl FileWriter {
                 Encoder::Orc(Box::new(OrcWriter::new(sink, name.clone(), schema, options)?))
             }
             FileFormat::Csv => {
-                sink.write(&CsvEncoder::new(Vec::new(), schema)?.into_inner()).await?;
+                let header = match benchmark.delimiter() {
+                    b',' => CsvEncoder::new(Vec::new(), schema)?.into_inner(),
+                    other => delimited::header(schema, other),
+                };
+                sink.write(&header).await?;
                 Encoder::Csv(sink)
             }
             FileFormat::Arrow => {
@@ -235,6 +244,8 @@ fn never_repeats(field: &Field) -> bool {
             | "s_comment"
             | "p_partkey"
             | "p_name"
+            | "id"
+            | "content"
     )
 }
 

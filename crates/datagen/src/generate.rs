@@ -12,6 +12,7 @@ use crate::{
     file_writer::FileWriter,
     manifest::{ColumnEntry, FileEntry, PlannedFile, hexadecimal},
     output::Digest,
+    snb::SEED,
     stream::chunks,
 };
 
@@ -41,28 +42,37 @@ pub enum Event {
 }
 
 impl GenerateRequest {
-    /// All tables of a benchmark, whole.
+    /// All tables that make a benchmark, whole.
     pub fn new(benchmark: Benchmark, scale: Scale) -> Self {
         let tables = benchmark.tables().iter().map(|table| table.name().to_owned()).collect();
         let generator = match benchmark {
             Benchmark::TpcH => "tpchgen 4.0",
             Benchmark::TpcDs => "tpcdsgen 4.0",
+            Benchmark::Snb => "stylobate snb 1",
         };
         let generator = generator.to_owned();
-        let run =
-            Run { benchmark, scale, generator, tables, parts: 1, part: None, format: FileFormat::PARQUET };
+        let seed = (benchmark == Benchmark::Snb).then_some(SEED);
+        let format = FileFormat::PARQUET;
+        let run = Run { benchmark, scale, generator, seed, tables, parts: 1, part: None, format };
         let threads = std::thread::available_parallelism().map_or(1, NonZeroUsize::get);
         Self { run, threads, overwrite: false }
     }
 
-    /// Only these tables, in the order in which they are always made. Fails with [`Error::NoSuchTable`]. Default: all
-    /// of them.
+    /// Only these tables, in the order in which they are always made. Fails with [`Error::NoSuchTable`]. Default:
+    /// [`Benchmark::tables`].
     pub fn with_tables<S: AsRef<str>>(mut self, names: &[S]) -> Result<Self> {
         let tables = names.iter().map(|name| self.run.benchmark.table(name.as_ref()));
         let tables: Vec<Table> = tables.collect::<Result<_>>()?;
-        let wanted = self.run.benchmark.tables().into_iter().filter(|table| tables.contains(table));
+        let wanted = self.run.benchmark.all_tables().into_iter().filter(|table| tables.contains(table));
         self.run.tables = wanted.map(|table| table.name().to_owned()).collect();
         Ok(self)
+    }
+
+    /// What chance begins with in the social network. TPC-H and TPC-DS say themselves what their rows are, and there it
+    /// changes nothing. Default: 42.
+    pub fn with_seed(mut self, seed: u64) -> Self {
+        self.run.seed = self.run.seed.map(|_| seed);
+        self
     }
 
     /// A file for each of so many parts, or for one of them. Tables that are too small to be cut belong to part 1.
@@ -176,7 +186,8 @@ impl GenerateRequest {
         })?;
         let sink = output.sink(&file.path).await?;
         let name = output.name_of(&file.path);
-        let mut writer = FileWriter::new(format, schema, self.threads, name, sink).await?;
+        let mut writer =
+            FileWriter::new(format, self.run.benchmark, schema, self.threads, name, sink).await?;
         let (mut sums, mut bytes) = (Checksums::with_columns(schema.fields().len()), 0);
         loop {
             let taken = tokio::task::spawn_blocking(move || {

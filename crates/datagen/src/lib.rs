@@ -1,4 +1,4 @@
-//! TPC-H and TPC-DS tables as Arrow streams and as files.
+//! Tables of TPC-H, of TPC-DS and of a social network as Arrow streams and as files.
 //!
 //! ```
 //! use stylobate_datagen::{Benchmark, Part, Scale};
@@ -16,6 +16,7 @@ mod benchmark;
 mod checksum;
 mod chunk;
 mod columns;
+mod delimited;
 mod error;
 mod file_format;
 mod file_writer;
@@ -29,6 +30,7 @@ mod part;
 mod read_arrow;
 mod repeated;
 mod scale;
+mod snb;
 mod stream;
 mod table;
 mod tpcds;

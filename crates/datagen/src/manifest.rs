@@ -30,6 +30,9 @@ pub struct Run {
     pub scale: Scale,
     /// What made the rows.
     pub generator: String,
+    /// What chance began with, where the rows are made by chance.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub seed: Option<u64>,
     /// The tables, in the order in which they are made.
     pub tables: Vec<String>,
     /// How many parts tables are cut into.
@@ -117,6 +120,7 @@ impl Run {
         let mut files = Vec::new();
         for name in &self.tables {
             let table = self.benchmark.table(name)?;
+            let table = self.seed.map_or(table, |seed| table.with_seed(seed));
             let (extension, is_cut) = (self.format.extension(), self.parts > 1 && table.is_cut(self.scale)?);
             let parts = match (is_cut, self.part) {
                 (true, Some(part)) => part..=part,
@@ -143,6 +147,7 @@ impl Run {
         let texts = |run: &Self| {
             [
                 format!("{} at scale {}", run.benchmark, run.scale),
+                run.seed.map_or_else(|| "no seed".to_owned(), |seed| format!("seed {seed}")),
                 format!("made by {}", run.generator),
                 format!("tables {}", run.tables.join(",")),
                 format!("{} parts", run.parts),
@@ -176,6 +181,7 @@ mod tests {
             benchmark: Benchmark::TpcH,
             scale: Scale::new(0.01).unwrap(),
             generator: "x".to_owned(),
+            seed: None,
             tables: vec!["orders".to_owned(), "nation".to_owned()],
             parts,
             part,

@@ -13,7 +13,7 @@ use arrow::{
     },
 };
 
-use crate::{Benchmark, repeated::Keys};
+use crate::{Benchmark, repeated::Keys, snb::AGES};
 
 /// The first and the last day of orders and what follows of them, since 1970.
 const FIRST_DAY: i64 = 8_035;
@@ -44,6 +44,7 @@ impl NumberRange {
             (Benchmark::TpcH, "c_nationkey" | "s_nationkey") => (0, 24, 1),
             (Benchmark::TpcH, "ps_availqty") => (1, 9_999, 1),
             (Benchmark::TpcH, "ps_supplycost") => (100, 100_000, 1),
+            (Benchmark::Snb, "age") => (AGES.0, AGES.0 + AGES.1 as i64 - 1, 1),
             _ => return None,
         };
         Self::new(least, most, step, data_type)

@@ -54,6 +54,7 @@ pub(crate) fn repeated(benchmark: Benchmark, column: &str, scale: Scale) -> Opti
             "o_clerk" => Some(Keys::of((CLERKS * scale.factor().max(1.0)) as u64)),
             _ => None,
         },
+        Benchmark::Snb => matches!(column, "firstName" | "lastName").then_some(Keys::One),
         Benchmark::TpcDs => match column {
             "c_salutation"
             | "c_preferred_cust_flag"

@@ -7,6 +7,7 @@ use arrow::datatypes::SchemaRef;
 use crate::{
     Benchmark, Error, Part, Result, Scale,
     chunk::{Batches, Chunk, clipped},
+    snb::{self, SnbTable},
     tpcds,
     tpch::{self, TpchTable},
 };
@@ -19,20 +20,32 @@ pub struct Table(Kind);
 enum Kind {
     TpcH(TpchTable),
     TpcDs(tpcdsgen::config::Table),
+    /// With its seed.
+    Snb(SnbTable, u64),
 }
 
 impl Benchmark {
-    /// All tables, in the order in which they are made.
+    /// The tables that make it, in the order in which they are made.
     pub fn tables(self) -> Vec<Table> {
         match self {
             Self::TpcH => tpch::TABLES.map(|table| Table(Kind::TpcH(table))).to_vec(),
             Self::TpcDs => tpcds::TABLES.map(|table| Table(Kind::TpcDs(table))).to_vec(),
+            Self::Snb => snb::TABLES.map(|table| Table(Kind::Snb(table, snb::SEED))).to_vec(),
         }
+    }
+
+    /// Those, and the tables that hold some of the same rows and are made only when they are asked for.
+    pub(crate) fn all_tables(self) -> Vec<Table> {
+        let mut tables = self.tables();
+        if self == Self::Snb {
+            tables.extend(snb::TYPED.map(|table| Table(Kind::Snb(table, snb::SEED))));
+        }
+        tables
     }
 
     /// The table of this name. Fails with [`Error::NoSuchTable`].
     pub fn table(self, name: &str) -> Result<Table> {
-        let tables = self.tables();
+        let tables = self.all_tables();
         tables.iter().find(|table| table.name() == name).copied().ok_or_else(|| Error::NoSuchTable {
             benchmark: self,
             name: name.to_owned(),
@@ -47,6 +60,7 @@ impl Table {
         match self.0 {
             Kind::TpcH(table) => table.name(),
             Kind::TpcDs(table) => table.get_name(),
+            Kind::Snb(table, _) => table.name(),
         }
     }
 
@@ -55,6 +69,16 @@ impl Table {
         match self.0 {
             Kind::TpcH(_) => Benchmark::TpcH,
             Kind::TpcDs(_) => Benchmark::TpcDs,
+            Kind::Snb(..) => Benchmark::Snb,
+        }
+    }
+
+    /// The same table of another social network; TPC-H and TPC-DS say themselves what their rows are, and there it
+    /// changes nothing. Default: 42.
+    pub fn with_seed(self, seed: u64) -> Self {
+        match self.0 {
+            Kind::Snb(table, _) => Self(Kind::Snb(table, seed)),
+            Kind::TpcH(_) | Kind::TpcDs(_) => self,
         }
     }
 
@@ -63,6 +87,7 @@ impl Table {
         match self.0 {
             Kind::TpcH(table) => Ok(table.is_cut()),
             Kind::TpcDs(table) => tpcds::is_cut(table, scale),
+            Kind::Snb(..) => Ok(true),
         }
     }
 
@@ -71,6 +96,7 @@ impl Table {
         match self.0 {
             Kind::TpcH(table) => Ok(table.estimated_rows(scale, part)),
             Kind::TpcDs(table) => tpcds::estimated_rows(table, scale, part),
+            Kind::Snb(table, _) => Ok(table.rows(scale, part)),
         }
     }
 
@@ -79,6 +105,7 @@ impl Table {
         match self.0 {
             Kind::TpcH(table) => table.schema(),
             Kind::TpcDs(table) => tpcds::schema(table),
+            Kind::Snb(table, _) => table.schema(),
         }
     }
 
@@ -86,6 +113,7 @@ impl Table {
         match self.0 {
             Kind::TpcH(table) => Ok(table.chunks(scale, part)),
             Kind::TpcDs(table) => tpcds::chunks(table, scale, part),
+            Kind::Snb(table, _) => Ok(table.chunks(scale, part)),
         }
     }
 
@@ -98,10 +126,12 @@ impl Table {
             (Kind::TpcDs(table), Chunk::Sources { first, last }) => {
                 tpcds::batches(table, scale, first, last)?
             }
-            // Chunks come from the same table.
-            (Kind::TpcH(_), Chunk::Sources { .. }) | (Kind::TpcDs(_), Chunk::Numbered { .. }) => {
-                Box::new(std::iter::empty())
+            (Kind::Snb(table, seed), Chunk::Sources { first, last }) => {
+                table.batches(scale, seed, first, last)
             }
+            // Chunks come from the same table.
+            (Kind::TpcH(_), Chunk::Sources { .. })
+            | (Kind::TpcDs(_) | Kind::Snb(..), Chunk::Numbered { .. }) => Box::new(std::iter::empty()),
         })
     }
 }

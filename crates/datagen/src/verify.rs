@@ -130,7 +130,10 @@ impl Reading<'_> {
         let schema = self.run.format.written(&self.table.schema(self.run.scale));
         match self.run.format {
             FileFormat::Parquet { .. } | FileFormat::Orc { .. } => self.scanned(&schema).await,
-            FileFormat::Csv => self.read(move |input, sums| csv_sums(input, &schema, sums)).await,
+            FileFormat::Csv => {
+                let delimiter = self.run.benchmark.delimiter();
+                self.read(move |input, sums| csv_sums(input, delimiter, &schema, sums)).await
+            }
             FileFormat::Arrow => {
                 self.read(move |input, sums| read_arrow(input, &schema, |batch| sums.add(batch))).await
             }
@@ -177,8 +180,13 @@ impl Reading<'_> {
 }
 
 /// Adds up the rows of a CSV file, whose header must name these columns and no others.
-fn csv_sums(input: &mut dyn Read, schema: &SchemaRef, sums: &mut Checksums) -> Result<(), String> {
-    let mut reader = CsvReader::new(input, BATCH_ROWS)?;
+fn csv_sums(
+    input: &mut dyn Read,
+    delimiter: u8,
+    schema: &SchemaRef,
+    sums: &mut Checksums,
+) -> Result<(), String> {
+    let mut reader = CsvReader::with_delimiter(input, delimiter, BATCH_ROWS)?;
     if !schema.fields().iter().map(|field| field.name()).eq(reader.header()) {
         return Err("its header names other columns".to_owned());
     }

@@ -1,4 +1,4 @@
-//! `stylobate generate tpch` and `tpcds`: the files of a benchmark.
+//! `stylobate generate tpch`, `tpcds` and `snb`: the files of a benchmark.
 
 use std::{
     cell::Cell,
@@ -42,6 +42,48 @@ manifest.json says what is in each file. The same command, repeated after it was
 interrupted, goes on: files that are whole are kept.
 
 Exit codes: 2 wrong command line, or something else in the folder; 1 anything else.";
+
+pub(super) const SNB_SCALE: &str = "How large: at 1, 10,000 persons, 100,000 posts, 50,000 comments and 380,000 edges. \
+     Fractions from 0.001 on";
+
+pub(super) const SNB_EXAMPLES: &str = "\
+Examples:
+  All tables at scale 1 as Parquet:
+    stylobate generate snb --scale 1 --output data/snb
+  As text with | between its fields, as loaders of graph stores take it:
+    stylobate generate snb --scale 1 --format csv --output data/snb
+  A tenth of it, of another seed:
+    stylobate generate snb --scale 0.1 --seed 7 --output data/small
+  A table for each pair of vertex types that edges lie between:
+    stylobate generate snb --output data/typed --tables persons,posts,comments,knows,\
+post_has_creator,comment_has_creator,likes_post,likes_comment,reply_of_post,reply_of_comment
+  Whether all of it is still as it was made:
+    stylobate generate verify data/snb
+
+  persons           id, firstName, lastName, age, creationDate       10,000
+  posts, comments   id, content, creationDate, length               100,000 and 50,000
+  knows             src, dst, since                                 100,000
+  has_creator       src, dst: of 75,000 posts, of 75,000 comments   150,000
+  likes             src, dst, creationDate: 50,000 posts, comments  100,000
+  reply_of          src, dst: of comments, 21,000 to posts           30,000
+
+An id is 32 hexadecimal digits, and begins with 50 in persons, 4f in posts and 43
+in comments. Dates are seconds since 1970. Ends are drawn evenly, so that some
+pairs have several edges. Rows are the same whatever the number of threads and
+parts. The same command, repeated after it was interrupted, goes on.
+
+Exit codes: 2 wrong command line, or something else in the folder; 1 anything else.";
+
+/// What the user asked of `stylobate generate snb`.
+#[derive(Args, Clone, Debug)]
+pub(super) struct SnbArgs {
+    #[command(flatten)]
+    pub(super) make: MakeArgs,
+
+    /// What chance begins with: another seed, another network
+    #[arg(long, value_name = "NUMBER", default_value_t = 42)]
+    pub(super) seed: u64,
+}
 
 /// What the user asked of `stylobate generate tpch` or `tpcds`.
 #[derive(Args, Clone, Debug)]
@@ -114,16 +156,16 @@ enum Format {
     Arrow,
 }
 
-pub(super) async fn run(benchmark: Benchmark, args: &MakeArgs) -> Result<()> {
-    until_stopped(make(benchmark, args)).await
+pub(super) async fn run(benchmark: Benchmark, args: &MakeArgs, seed: Option<u64>) -> Result<()> {
+    until_stopped(make(benchmark, args, seed)).await
 }
 
-async fn make(benchmark: Benchmark, args: &MakeArgs) -> Result<()> {
+async fn make(benchmark: Benchmark, args: &MakeArgs, seed: Option<u64>) -> Result<()> {
     // Rows are made in many small pieces: pages of 2 MiB would hold a fifth more memory, and save no time.
     #[cfg(target_os = "linux")]
     let _ = rustix::thread::disable_transparent_huge_pages(true);
     let started = Instant::now();
-    let request = args.request(benchmark)?;
+    let request = args.request(benchmark, seed)?;
     let sinks = SinkOptions::default().with_kind(args.sink).with_durability(args.durability);
     let output = Output::open(&args.output, &args.option, sinks)?;
     let progress = Progress::new(Some(request.estimated_rows()?), args.quiet)?;
@@ -163,7 +205,7 @@ async fn make(benchmark: Benchmark, args: &MakeArgs) -> Result<()> {
 }
 
 impl MakeArgs {
-    fn request(&self, benchmark: Benchmark) -> Result<GenerateRequest> {
+    fn request(&self, benchmark: Benchmark, seed: Option<u64>) -> Result<GenerateRequest> {
         let scale: Scale = self.scale.parse()?;
         let mut request = GenerateRequest::new(benchmark, scale)
             .with_format(self.format()?)
@@ -172,6 +214,9 @@ impl MakeArgs {
         if let Some(tables) = &self.tables {
             let names: Vec<&str> = tables.iter().map(|name| name.trim()).collect();
             request = request.with_tables(&names).map_err(in_words)?;
+        }
+        if let Some(seed) = seed {
+            request = request.with_seed(seed);
         }
         if let Some(threads) = self.threads {
             request = request.with_threads(threads.get());

@@ -19,6 +19,9 @@ enum What {
     Tpch(make::MakeArgs),
     /// TPC-DS: 24 tables of sales in shops, by catalog and on the web, and dbgen_version
     Tpcds(make::MakeArgs),
+    /// A social network, for graph stores: persons, posts, comments, knows, has_creator, likes, reply_of
+    #[command(after_help = make::SNB_EXAMPLES, mut_arg("scale", |scale| scale.help(make::SNB_SCALE)))]
+    Snb(make::SnbArgs),
     /// Reads files back and compares them with what was made
     Verify(verify::VerifyArgs),
 }
@@ -33,8 +36,9 @@ pub(crate) async fn run(args: GenerateArgs) -> Result<()> {
     use stylobate_datagen::Benchmark;
 
     match args.what {
-        What::Tpch(args) => make::run(Benchmark::TpcH, &args).await,
-        What::Tpcds(args) => make::run(Benchmark::TpcDs, &args).await,
+        What::Tpch(args) => make::run(Benchmark::TpcH, &args, None).await,
+        What::Tpcds(args) => make::run(Benchmark::TpcDs, &args, None).await,
+        What::Snb(args) => make::run(Benchmark::Snb, &args.make, Some(args.seed)).await,
         What::Verify(args) => verify::run(&args).await,
     }
 }

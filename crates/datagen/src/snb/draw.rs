@@ -1,0 +1,68 @@
+//! Numbers by chance that depend on the seed, on what is drawn and on the row, and on nothing that was drawn before:
+//! any thread can begin at any row.
+
+use crate::checksum::hash_of_number;
+
+/// The step between states of SplitMix64.
+const STEP: u64 = 0x9E37_79B9_7F4A_7C15;
+
+/// What is drawn: a place for each, so that no two see the same numbers.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(super) enum Drawn {
+    FirstName,
+    LastName,
+    Age,
+    /// Of edges of the type with this number.
+    Source(u64),
+    Destination(u64),
+    Date(u64),
+}
+
+/// The numbers of one column.
+#[derive(Clone, Copy, Debug)]
+pub(super) struct Draws {
+    start: u64,
+}
+
+impl Draws {
+    pub(super) fn new(seed: u64, drawn: Drawn) -> Self {
+        let place = match drawn {
+            Drawn::FirstName => 0,
+            Drawn::LastName => 1,
+            Drawn::Age => 2,
+            Drawn::Source(edges) => 4 * edges + 4,
+            Drawn::Destination(edges) => 4 * edges + 5,
+            Drawn::Date(edges) => 4 * edges + 6,
+        };
+        Self { start: hash(hash(seed) ^ place) }
+    }
+
+    /// The number of a row, from 0, below `count`.
+    pub(super) fn below(self, row: u64, count: u64) -> u64 {
+        let drawn = hash(self.start.wrapping_add(row.wrapping_mul(STEP)));
+        (u128::from(drawn) * u128::from(count) >> 64) as u64
+    }
+}
+
+fn hash(number: u64) -> u64 {
+    hash_of_number(number as i64)
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn numbers_are_spread_evenly_and_each_column_has_its_own() {
+        let draws = [Drawn::Age, Drawn::Source(0), Drawn::Source(1)].map(|drawn| Draws::new(1, drawn));
+        let mut counts = [0; 10];
+        let mut same = 0;
+        for row in 0..100_000 {
+            counts[draws[0].below(row, 10) as usize] += 1;
+            same += u32::from(draws[1].below(row, 1_000) == draws[2].below(row, 1_000));
+        }
+        assert!(counts.iter().all(|count| (9_500..10_500).contains(count)), "{counts:?}");
+        assert!((50..200).contains(&same), "{same}");
+        assert_ne!(draws[0].below(5, 1 << 40), Draws::new(2, Drawn::Age).below(5, 1 << 40));
+    }
+}

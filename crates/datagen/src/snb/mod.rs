@@ -1,0 +1,184 @@
+//! A social network: its tables, and the chunks that rows are made in.
+//!
+//! People know people, create posts and comments and like them, and comments reply to posts and comments. The tables
+//! have the names, columns and counts of the graph that benchmarks of graph stores use in place of the much larger one
+//! of LDBC. At scale 1:
+//!
+//! | table | columns | rows |
+//! |---|---|---|
+//! | `persons` | `id, firstName, lastName, age, creationDate` | 10,000 |
+//! | `posts` | `id, content, creationDate, length` | 100,000 |
+//! | `comments` | `id, content, creationDate, length` | 50,000 |
+//! | `knows` | `src, dst, since`: of persons | 100,000 |
+//! | `has_creator` | `src, dst`: half are of posts, half of comments, all to persons | 150,000 |
+//! | `likes` | `src, dst, creationDate`: of persons, half to posts, half to comments | 100,000 |
+//! | `reply_of` | `src, dst`: of comments, 7 of 10 to posts, the others to comments | 30,000 |
+//!
+//! An id is 32 hexadecimal digits: 50 for a person, 4f for a post, 43 for a comment, and the index in 30 digits. Dates
+//! are seconds since 1970, and all numbers have 64 bits. Ends of edges are drawn evenly, so that some pairs have
+//! several edges; no edge ends where it begins.
+//!
+//! Who needs a table for each pair of vertex types asks for `post_has_creator`, `comment_has_creator`, `likes_post`,
+//! `likes_comment`, `reply_of_post` and `reply_of_comment`: each is the rows of the table with both that it is named
+//! after, in the same order.
+//!
+//! A value depends on the seed, its column and its row alone.
+
+mod draw;
+mod names;
+mod network;
+mod rows;
+
+use std::ops::Range;
+
+use arrow::datatypes::SchemaRef;
+
+use self::network::{EdgeType, Vertex};
+pub(crate) use self::rows::AGES;
+use crate::{
+    Part, Scale,
+    chunk::{BATCH_ROWS, Batches, Chunk},
+};
+
+/// Rows of a chunk.
+const CHUNK_ROWS: u64 = 16_384;
+/// The seed where none is given.
+pub(crate) const SEED: u64 = 42;
+
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(crate) enum SnbTable {
+    Persons,
+    Posts,
+    Comments,
+    Knows,
+    HasCreator,
+    Likes,
+    ReplyOf,
+    PostHasCreator,
+    CommentHasCreator,
+    LikesPost,
+    LikesComment,
+    ReplyOfPost,
+    ReplyOfComment,
+}
+
+use SnbTable::{
+    CommentHasCreator, Comments, HasCreator, Knows, Likes, LikesComment, LikesPost, Persons, PostHasCreator,
+    Posts, ReplyOf, ReplyOfComment, ReplyOfPost,
+};
+
+/// What is made where nothing else is asked for.
+pub(crate) const TABLES: [SnbTable; 7] = [Persons, Posts, Comments, Knows, HasCreator, Likes, ReplyOf];
+/// The rows of some of them, by the types of their ends.
+pub(crate) const TYPED: [SnbTable; 6] =
+    [PostHasCreator, CommentHasCreator, LikesPost, LikesComment, ReplyOfPost, ReplyOfComment];
+
+/// What the rows of a table are.
+enum Content {
+    Vertices(Vertex),
+    /// The edges of these types, one after another.
+    Edges(&'static [EdgeType]),
+}
+
+impl SnbTable {
+    pub(crate) fn name(self) -> &'static str {
+        match self {
+            Persons => "persons",
+            Posts => "posts",
+            Comments => "comments",
+            Knows => "knows",
+            HasCreator => "has_creator",
+            Likes => "likes",
+            ReplyOf => "reply_of",
+            PostHasCreator => "post_has_creator",
+            CommentHasCreator => "comment_has_creator",
+            LikesPost => "likes_post",
+            LikesComment => "likes_comment",
+            ReplyOfPost => "reply_of_post",
+            ReplyOfComment => "reply_of_comment",
+        }
+    }
+
+    fn content(self) -> Content {
+        Content::Edges(match self {
+            Persons => return Content::Vertices(Vertex::Person),
+            Posts => return Content::Vertices(Vertex::Post),
+            Comments => return Content::Vertices(Vertex::Comment),
+            Knows => &[EdgeType::Knows],
+            HasCreator => &[EdgeType::PostHasCreator, EdgeType::CommentHasCreator],
+            Likes => &[EdgeType::LikesPost, EdgeType::LikesComment],
+            ReplyOf => &[EdgeType::ReplyOfPost, EdgeType::ReplyOfComment],
+            PostHasCreator => &[EdgeType::PostHasCreator],
+            CommentHasCreator => &[EdgeType::CommentHasCreator],
+            LikesPost => &[EdgeType::LikesPost],
+            LikesComment => &[EdgeType::LikesComment],
+            ReplyOfPost => &[EdgeType::ReplyOfPost],
+            ReplyOfComment => &[EdgeType::ReplyOfComment],
+        })
+    }
+
+    /// As its rows are described; strings may come as dictionaries.
+    pub(crate) fn schema(self) -> SchemaRef {
+        match self.content() {
+            Content::Vertices(vertex) => rows::vertex_schema(vertex),
+            Content::Edges(types) => rows::edge_schema(types),
+        }
+    }
+
+    fn count(self, scale: Scale) -> u64 {
+        match self.content() {
+            Content::Vertices(vertex) => vertex.count(scale),
+            Content::Edges(types) => types.iter().map(|edges| edges.count(scale)).sum(),
+        }
+    }
+
+    /// Rows of a part.
+    pub(crate) fn rows(self, scale: Scale, part: Part) -> u64 {
+        let range = self.rows_of(scale, part);
+        range.end - range.start
+    }
+
+    fn rows_of(self, scale: Scale, part: Part) -> Range<u64> {
+        let (count, number, of) = (self.count(scale), u64::from(part.number()), u64::from(part.of()));
+        count * (number - 1) / of..count * number / of
+    }
+
+    /// The chunks of a part, in order.
+    pub(crate) fn chunks(self, scale: Scale, part: Part) -> Vec<Chunk> {
+        let rows = self.rows_of(scale, part);
+        let chunk = |from: u64| Chunk::Sources { first: from + 1, last: (from + CHUNK_ROWS).min(rows.end) };
+        rows.clone().step_by(CHUNK_ROWS as usize).map(chunk).collect()
+    }
+
+    /// The rows from `first` to `last`, counted from 1.
+    pub(crate) fn batches(self, scale: Scale, seed: u64, first: u64, last: u64) -> Batches {
+        Box::new((first - 1..last).step_by(BATCH_ROWS).map(move |from| {
+            let rows = from..(from + BATCH_ROWS as u64).min(last);
+            match self.content() {
+                Content::Vertices(vertex) => rows::vertices(vertex, seed, rows),
+                Content::Edges(types) => rows::edges(types, scale, seed, rows),
+            }
+        }))
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn parts_and_chunks_follow_on_each_other() {
+        let scale = Scale::new(0.5).unwrap();
+        for (table, rows) in [(Persons, 5_000), (HasCreator, 75_000), (ReplyOfPost, 10_500)] {
+            let mut next = 1;
+            for number in 1..=3 {
+                for chunk in table.chunks(scale, Part::new(number, 3).unwrap()) {
+                    let Chunk::Sources { first, last } = chunk else { panic!("{chunk:?}") };
+                    assert!(first == next && last >= first && last - first < CHUNK_ROWS);
+                    next = last + 1;
+                }
+            }
+            assert_eq!(next - 1, rows, "{table:?}");
+        }
+    }
+}

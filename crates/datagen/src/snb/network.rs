@@ -1,0 +1,149 @@
+//! What the network is made of: how many vertices and edges of each type there are, and where an edge leads.
+
+use super::draw::{Drawn, Draws};
+use crate::Scale;
+
+/// A type of vertices.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(super) enum Vertex {
+    Person,
+    Post,
+    Comment,
+}
+
+/// Edges from vertices of one type to vertices of one type.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(super) enum EdgeType {
+    Knows,
+    PostHasCreator,
+    CommentHasCreator,
+    LikesPost,
+    LikesComment,
+    ReplyOfPost,
+    ReplyOfComment,
+}
+
+use EdgeType::{
+    CommentHasCreator, Knows, LikesComment, LikesPost, PostHasCreator, ReplyOfComment, ReplyOfPost,
+};
+use Vertex::{Comment, Person, Post};
+
+/// So many at scale 1, at another.
+fn scaled(count: u64, scale: Scale) -> u64 {
+    (count as f64 * scale.factor()).round() as u64
+}
+
+impl Vertex {
+    pub(super) fn count(self, scale: Scale) -> u64 {
+        match self {
+            Person => scaled(10_000, scale),
+            Post => scaled(100_000, scale),
+            Comment => scaled(50_000, scale),
+        }
+    }
+
+    /// What its ids begin with, so that no two types share one.
+    pub(super) fn prefix(self) -> u8 {
+        match self {
+            Person => b'P',
+            Post => b'O',
+            Comment => b'C',
+        }
+    }
+
+    /// When the vertex of this index was created: seconds since 1970.
+    pub(super) fn created(self, index: u64) -> i64 {
+        let (first, step) = match self {
+            Person => (1_500_000_000, 86_400),
+            Post => (1_500_000_000, 30),
+            Comment => (1_500_001_000, 17),
+        };
+        first + step * index as i64
+    }
+}
+
+impl EdgeType {
+    pub(super) fn source(self) -> Vertex {
+        match self {
+            Knows | LikesPost | LikesComment => Person,
+            PostHasCreator => Post,
+            CommentHasCreator | ReplyOfPost | ReplyOfComment => Comment,
+        }
+    }
+
+    pub(super) fn destination(self) -> Vertex {
+        match self {
+            Knows | PostHasCreator | CommentHasCreator => Person,
+            LikesPost | ReplyOfPost => Post,
+            LikesComment | ReplyOfComment => Comment,
+        }
+    }
+
+    /// The column that says since when or when.
+    pub(super) fn date(self) -> Option<&'static str> {
+        match self {
+            Knows => Some("since"),
+            LikesPost | LikesComment => Some("creationDate"),
+            _ => None,
+        }
+    }
+
+    pub(super) fn count(self, scale: Scale) -> u64 {
+        let (creators, likes, replies) =
+            (scaled(150_000, scale), scaled(100_000, scale), scaled(30_000, scale));
+        match self {
+            Knows => scaled(100_000, scale),
+            PostHasCreator => creators / 2,
+            CommentHasCreator => creators - creators / 2,
+            LikesPost => likes / 2,
+            LikesComment => likes - likes / 2,
+            ReplyOfPost => replies * 7 / 10,
+            ReplyOfComment => replies - replies * 7 / 10,
+        }
+    }
+
+    /// Draws its edges.
+    pub(super) fn edges(self, scale: Scale, seed: u64) -> Edges {
+        let number = self as u64;
+        let (sources, destinations) = (self.source().count(scale), self.destination().count(scale));
+        Edges {
+            sources: (Draws::new(seed, Drawn::Source(number)), sources),
+            destinations: (Draws::new(seed, Drawn::Destination(number)), destinations),
+            dates: Draws::new(seed, Drawn::Date(number)),
+            dates_of: match self {
+                Knows => (1_500_010_000, 10_000_000),
+                _ => (1_500_020_000, 5_000_000),
+            },
+            is_within_a_type: self.source() == self.destination(),
+        }
+    }
+}
+
+/// The edges of a type.
+pub(super) struct Edges {
+    sources: (Draws, u64),
+    destinations: (Draws, u64),
+    dates: Draws,
+    /// The first date, and how many seconds follow.
+    dates_of: (i64, u64),
+    is_within_a_type: bool,
+}
+
+impl Edges {
+    /// The indexes of the ends of an edge.
+    pub(super) fn ends(&self, edge: u64) -> (u64, u64) {
+        let (sources, destinations) = (self.sources, self.destinations);
+        let source = sources.0.below(edge, sources.1);
+        if !self.is_within_a_type {
+            return (source, destinations.0.below(edge, destinations.1));
+        }
+        // One of the others.
+        let destination = destinations.0.below(edge, destinations.1 - 1);
+        (source, destination + u64::from(destination >= source))
+    }
+
+    /// Its date: seconds since 1970.
+    pub(super) fn date(&self, edge: u64) -> i64 {
+        self.dates_of.0 + self.dates.below(edge, self.dates_of.1) as i64
+    }
+}
