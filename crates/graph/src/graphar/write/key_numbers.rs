@@ -8,7 +8,7 @@ use super::key_room::{Refused, table_bytes};
 
 /// Keys in the order in which they came.
 #[derive(Debug, Default)]
-pub(super) struct KeyNumbers {
+pub(crate) struct KeyNumbers {
     first: i64,
     count: u64,
     table: Option<HashTable<Slot>>,

@@ -12,7 +12,7 @@ use super::{
 
 /// Keys in the order in which they came.
 #[derive(Debug, Default)]
-pub(super) struct KeyTexts {
+pub(crate) struct KeyTexts {
     /// Of all texts, one after the other.
     bytes: Vec<u8>,
     /// Where each text ends.

@@ -1,0 +1,170 @@
+//! What a base is: a GraphAr tree of one type that was written in bulk and never changes, as the log describes it.
+//!
+//! ```text
+//! vertices/<type>-<uuid>/          edges/<source>_<edge>_<destination>-<uuid>/
+//!   <type>.graph.yml, …yml           <name>.graph.yml, …yml
+//!   vertex/<type>/<group>/chunk<n>   edge/<name>/ordered_by_{source,dest}/{adj_list,offset,<group>}/…
+//!   keys/chunk<n>                    vertex/<type>/vertex_count
+//! ```
+//!
+//! Whatever GraphAr keeps in small files of its own (counts of vertices, of edges of each part) is in the description
+//! too, so that to open a base costs no request.
+
+use arrow::{array::ArrayRef, datatypes::FieldRef};
+use serde::{Deserialize, Serialize};
+use smallvec::SmallVec;
+
+use super::keys::KeysInfo;
+use crate::{
+    FileType,
+    graphar::{ChunkFiles, Place},
+};
+
+/// Vertices of one type with the indexes from `first` on.
+#[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
+pub(crate) struct VertexBaseInfo {
+    /// Where it is below the store's root, without slashes at its ends.
+    pub(crate) path: String,
+    pub(crate) type_name: String,
+    pub(crate) first: u64,
+    pub(crate) count: u64,
+    pub(crate) chunk_size: u64,
+    /// Where its chunks are below `path`.
+    pub(crate) prefix: String,
+    pub(crate) groups: Vec<GroupInfo>,
+    pub(crate) keys: Option<KeysInfo>,
+    pub(crate) bytes: u64,
+}
+
+/// Edges of one type, listed by both ends.
+#[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
+pub(crate) struct EdgeBaseInfo {
+    /// Where it is below the store's root, without slashes at its ends.
+    pub(crate) path: String,
+    pub(crate) source_type: String,
+    pub(crate) edge_type: String,
+    pub(crate) destination_type: String,
+    pub(crate) count: u64,
+    /// Vertices that it knows of: those with indexes from here on have no edges in it.
+    pub(crate) sources: u64,
+    pub(crate) destinations: u64,
+    pub(crate) source_chunk_size: u64,
+    pub(crate) destination_chunk_size: u64,
+    pub(crate) edge_chunk_size: u64,
+    /// Where its lists are below `path`.
+    pub(crate) prefix: String,
+    pub(crate) groups: Vec<GroupInfo>,
+    pub(crate) by_source: ListInfo,
+    pub(crate) by_destination: ListInfo,
+    pub(crate) bytes: u64,
+}
+
+/// Properties that are stored together.
+#[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
+pub(crate) struct GroupInfo {
+    pub(crate) prefix: String,
+    pub(crate) properties: Vec<String>,
+}
+
+/// One of the lists of a base of edges.
+#[derive(Clone, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
+pub(crate) struct ListInfo {
+    /// Edges of each part.
+    pub(crate) parts: Vec<u64>,
+    /// The neighbour of the first edge of each chunk, part by part: an edge is found in one chunk, however many edges
+    /// its vertex has.
+    pub(crate) firsts: Vec<i64>,
+    /// Chunks whose first edge is parallel to the last of the chunk before.
+    #[serde(default, skip_serializing_if = "Vec::is_empty")]
+    pub(crate) continued: Vec<u64>,
+}
+
+/// Columns that were looked up in one base, to be read from it as often as needed.
+#[derive(Clone, Debug, Default)]
+pub(crate) struct Selection {
+    pub(super) columns: SmallVec<[SelectedColumn; 4]>,
+}
+
+#[derive(Clone, Debug)]
+pub(super) struct SelectedColumn {
+    pub(super) field: FieldRef,
+    /// The group, and the column within it; nothing where the base is older than the property.
+    pub(super) stored: Option<(usize, usize)>,
+}
+
+impl Selection {
+    pub(super) fn new(groups: &[Group], fields: &[FieldRef]) -> Self {
+        let stored = |name: &str| {
+            groups.iter().enumerate().find_map(|(at, group)| {
+                let column = group.fields.iter().position(|field| field.name() == name)?;
+                Some((at, column))
+            })
+        };
+        let column = |field: &FieldRef| SelectedColumn { field: field.clone(), stored: stored(field.name()) };
+        Self { columns: fields.iter().map(column).collect() }
+    }
+
+    /// What is to be read of a group: its columns, and which of the selected ones each is.
+    pub(super) fn of_group(&self, wanted: usize) -> (Vec<usize>, Vec<usize>) {
+        let columns = self.columns.iter().enumerate();
+        let of_group = columns.filter_map(|(at, column)| match column.stored {
+            Some((group, column)) if group == wanted => Some((column, at)),
+            _ => None,
+        });
+        of_group.unzip()
+    }
+
+    /// Nulls for the columns that the base does not have.
+    pub(super) fn missing(&self, at: usize, rows: usize) -> Option<ArrayRef> {
+        let column = self.columns.get(at).filter(|column| column.stored.is_none())?;
+        Some(arrow::array::new_null_array(column.field.data_type(), rows))
+    }
+}
+
+/// The files of a group of properties.
+pub(super) struct Group {
+    /// Where they are below the list or the vertices.
+    pub(super) prefix: String,
+    pub(super) fields: Vec<FieldRef>,
+    pub(super) files: ChunkFiles,
+}
+
+impl Group {
+    /// Groups as they are stored, to be read as these fields. A property that is none of them is not read.
+    pub(super) fn open_all(place: &Place, groups: &[GroupInfo], fields: &[FieldRef]) -> Vec<Self> {
+        let field = |name: &String| fields.iter().find(|field| field.name() == name).cloned();
+        let group = |group: &GroupInfo| {
+            let fields: Vec<FieldRef> = group.properties.iter().filter_map(field).collect();
+            let files = ChunkFiles::new(place.clone(), FileType::Parquet, fields.clone().into());
+            Self { prefix: group.prefix.clone(), fields, files }
+        };
+        groups.iter().map(group).collect()
+    }
+}
+
+/// Divides by a chunk size, which mostly is a power of two: then it is a shift.
+#[derive(Clone, Copy, Debug)]
+pub(super) struct ChunkSize {
+    size: u64,
+    shift: Option<u32>,
+}
+
+impl ChunkSize {
+    pub(super) fn new(size: u64) -> Self {
+        let size = size.max(1);
+        Self { size, shift: size.is_power_of_two().then(|| size.trailing_zeros()) }
+    }
+
+    pub(super) fn get(self) -> u64 {
+        self.size
+    }
+
+    /// The chunk of an index, and the row in it.
+    #[inline]
+    pub(super) fn split(self, index: u64) -> (u64, u64) {
+        match self.shift {
+            Some(shift) => (index >> shift, index & (self.size - 1)),
+            None => (index / self.size, index % self.size),
+        }
+    }
+}

@@ -1,0 +1,166 @@
+//! Edges of a base: those of a vertex by either end, those between two vertices, and all of them in order.
+
+use std::{ops::Range, sync::Arc};
+
+use arrow::{
+    array::{ArrayRef, AsArray, Int64Array},
+    datatypes::{FieldRef, Int64Type},
+};
+use futures::{StreamExt, stream::BoxStream};
+
+use super::{
+    base::{EdgeBaseInfo, Selection},
+    base_list::{EdgeColumns, Found, List},
+    base_vertices::CHUNKS_AHEAD,
+};
+use crate::{Direction, Result, graphar::Place};
+
+/// A base of edges that is open. Nothing is read before it is asked for.
+///
+/// Edges have ordinals: their places in the list of a direction. Of each vertex they are sorted by the neighbour, and
+/// parallel ones are in the order in which they were added.
+pub(crate) struct EdgeBase {
+    info: EdgeBaseInfo,
+    out: List,
+    into: List,
+}
+
+/// Edges that are read together.
+pub(crate) struct EdgeRows {
+    /// The ordinal of the first.
+    pub(crate) first: u64,
+    /// The vertices that the list is ordered by.
+    pub(crate) vertices: Int64Array,
+    pub(crate) neighbors: Int64Array,
+    pub(crate) columns: Vec<ArrayRef>,
+}
+
+impl EdgeBase {
+    /// `fields` are the properties of the type, with the types that answers have.
+    pub(crate) fn open(place: &Place, info: &EdgeBaseInfo, fields: &[FieldRef]) -> Self {
+        let list = |direction| List::open(place, info, direction, fields);
+        Self { info: info.clone(), out: list(Direction::Out), into: list(Direction::In) }
+    }
+
+    pub(crate) fn info(&self) -> &EdgeBaseInfo {
+        &self.info
+    }
+
+    pub(crate) fn select(&self, fields: &[FieldRef]) -> Selection {
+        Selection::new(&self.out.groups, fields)
+    }
+
+    #[inline]
+    pub(crate) fn list(&self, direction: Direction) -> &List {
+        match direction {
+            Direction::Out => &self.out,
+            Direction::In => &self.into,
+        }
+    }
+
+    /// The ordinals of a vertex's edges.
+    pub(crate) async fn slice(&self, direction: Direction, vertex: i64) -> Result<Range<u64>> {
+        self.list(direction).slice(vertex).await
+    }
+
+    /// The same, if the offsets are in the cache.
+    #[inline]
+    pub(crate) fn slice_cached(&self, direction: Direction, vertex: i64) -> Option<Result<Range<u64>>> {
+        self.list(direction).slice_cached(vertex)
+    }
+
+    /// The ordinals of the edges of each of these vertices.
+    pub(crate) async fn slices(&self, direction: Direction, vertices: &[i64]) -> Result<Vec<Range<u64>>> {
+        self.list(direction).slices(vertices).await
+    }
+
+    /// The same, if all offsets that are needed are in the cache.
+    pub(crate) fn slices_cached(
+        &self,
+        direction: Direction,
+        vertices: &[i64],
+    ) -> Option<Result<Vec<Range<u64>>>> {
+        self.list(direction).slices_cached(vertices)
+    }
+
+    /// Neighbours and columns of edges, range after range. Those of one range within one chunk are not copied.
+    pub(crate) async fn read(
+        &self,
+        direction: Direction,
+        ranges: &[Range<u64>],
+        selection: &Selection,
+    ) -> Result<EdgeColumns> {
+        self.list(direction).read(ranges, selection).await
+    }
+
+    /// The same, if all of it is in the cache.
+    #[inline]
+    pub(crate) fn read_cached(
+        &self,
+        direction: Direction,
+        ranges: &[Range<u64>],
+        selection: &Selection,
+    ) -> Option<Result<EdgeColumns>> {
+        self.list(direction).read_cached(ranges, selection)
+    }
+
+    /// The edges between a vertex and a neighbour.
+    pub(crate) async fn find(
+        &self,
+        direction: Direction,
+        vertex: i64,
+        neighbor: i64,
+        selection: &Selection,
+    ) -> Result<Found> {
+        self.list(direction).find(vertex, neighbor, selection).await
+    }
+
+    /// The same, if all of it is in the cache.
+    #[inline]
+    pub(crate) fn find_cached(
+        &self,
+        direction: Direction,
+        vertex: i64,
+        neighbor: i64,
+        selection: &Selection,
+    ) -> Option<Result<Found>> {
+        self.list(direction).find_cached(vertex, neighbor, selection)
+    }
+
+    /// All edges in the order of a direction, a chunk at a time.
+    pub(crate) fn stream(
+        self: &Arc<Self>,
+        direction: Direction,
+        selection: &Selection,
+    ) -> BoxStream<'static, Result<EdgeRows>> {
+        let (base, selection) = (self.clone(), Arc::new(selection.clone()));
+        let chunks = self.list(direction).chunks();
+        let read = move |chunk| {
+            let (base, selection) = (base.clone(), selection.clone());
+            async move { base.chunk(direction, chunk, &selection).await }
+        };
+        futures::stream::iter(0..chunks).map(read).buffered(CHUNKS_AHEAD).boxed()
+    }
+
+    /// A chunk of all edges in the order of a direction.
+    pub(crate) async fn chunk(
+        &self,
+        direction: Direction,
+        chunk: u64,
+        selection: &Selection,
+    ) -> Result<EdgeRows> {
+        let list = self.list(direction);
+        let loaded = futures::future::try_join(list.ends(chunk, &[0, 1]), list.properties(chunk, selection));
+        let (ends, columns) = loaded.await?;
+        let end = |at: usize| {
+            let ends = ends.get(at).and_then(|ends| ends.as_primitive_opt::<Int64Type>());
+            ends.cloned().unwrap_or_else(|| Int64Array::from(Vec::<i64>::new()))
+        };
+        let (neighbors, vertices) = (end(0), end(1));
+        let column = |(at, array): (usize, Option<ArrayRef>)| {
+            array.or_else(|| selection.missing(at, neighbors.values().len()))
+        };
+        let columns = columns.into_iter().enumerate().filter_map(column).collect();
+        Ok(EdgeRows { first: list.first_of(chunk), vertices, neighbors, columns })
+    }
+}

@@ -1,0 +1,491 @@
+//! One list of a base's edges: those of each vertex lie together, and are counted through all parts and chunks.
+
+use std::{ops::Range, sync::Arc};
+
+use arrow::{
+    array::{Array, ArrayRef, AsArray, Int64Array},
+    datatypes::{DataType, Field, FieldRef, Int64Type},
+};
+use futures::{StreamExt, TryStreamExt};
+use stylobate_columnar::Columns;
+
+use super::{
+    base::{ChunkSize, EdgeBaseInfo, Group, ListInfo, Selection},
+    base_vertices::CHUNKS_AT_ONCE,
+    gather::{Chunks, Run, gather_runs},
+};
+use crate::{
+    Direction, Error, FileType, Result,
+    graphar::{ChunkFiles, DESTINATION, OFFSET, Place, Rows, SOURCE},
+};
+
+/// Files of a list, and where the edges of each are among all.
+pub(crate) struct List {
+    /// What errors call its edges.
+    of: String,
+    /// Where its files are, with a slash at its end.
+    folder: String,
+    pub(super) vertices: u64,
+    part_size: ChunkSize,
+    chunk_size: ChunkSize,
+    /// Edges before each part, and all edges at last.
+    starts: Vec<u64>,
+    /// Chunks before each part, and all chunks at last.
+    first_chunks: Vec<u64>,
+    info: ListInfo,
+    offsets: ChunkFiles,
+    /// The neighbour, then the vertex itself.
+    ends: ChunkFiles,
+    pub(super) groups: Vec<Group>,
+}
+
+/// A chunk of a list.
+#[derive(Clone, Copy, Debug)]
+struct ChunkAt {
+    part: u64,
+    /// Within the part.
+    chunk: u64,
+    rows: u64,
+}
+
+/// Edges of one vertex to one other.
+#[derive(Clone, Debug)]
+pub(crate) struct Found {
+    pub(crate) ordinals: Range<u64>,
+    pub(crate) neighbors: Int64Array,
+    pub(crate) columns: Vec<ArrayRef>,
+}
+
+/// What is read of some edges: the neighbours, and columns.
+pub(crate) type EdgeColumns = (Int64Array, Vec<ArrayRef>);
+
+/// Where some edges are: the chunks that they are in, the stretches of these, and how many edges they are.
+struct Located {
+    chunks: Chunks,
+    runs: Vec<Run>,
+    rows: usize,
+}
+
+/// What a chunk has of the neighbour and of a selection.
+type Loaded = (ArrayRef, Vec<Option<ArrayRef>>);
+
+impl List {
+    pub(super) fn open(place: &Place, of: &EdgeBaseInfo, direction: Direction, fields: &[FieldRef]) -> Self {
+        let (info, folder, vertices, part_size, names) = match direction {
+            Direction::Out => {
+                let names = [DESTINATION, SOURCE];
+                (&of.by_source, "ordered_by_source", of.sources, of.source_chunk_size, names)
+            }
+            Direction::In => {
+                let names = [SOURCE, DESTINATION];
+                (&of.by_destination, "ordered_by_dest", of.destinations, of.destination_chunk_size, names)
+            }
+        };
+        let number = |name: &str| -> FieldRef { Arc::new(Field::new(name, DataType::Int64, true)) };
+        let files = |fields: &[FieldRef]| ChunkFiles::new(place.clone(), FileType::Parquet, fields.into());
+        let chunk_size = ChunkSize::new(of.edge_chunk_size);
+        let before = |size: u64| {
+            let mut sum = 0_u64;
+            let sums = info.parts.iter().map(|edges| {
+                sum = sum.saturating_add(edges.div_ceil(size));
+                sum
+            });
+            std::iter::once(0).chain(sums).collect::<Vec<u64>>()
+        };
+        Self {
+            of: format!("edges of type {}_{}_{}", of.source_type, of.edge_type, of.destination_type),
+            folder: format!("{}/{}{folder}/", of.path, of.prefix),
+            vertices,
+            part_size: ChunkSize::new(part_size),
+            chunk_size,
+            starts: before(1),
+            first_chunks: before(chunk_size.get()),
+            info: info.clone(),
+            offsets: files(&[number(OFFSET)]),
+            ends: files(&names.map(number)),
+            groups: Group::open_all(place, &of.groups, fields),
+        }
+    }
+
+    pub(crate) fn parts(&self) -> u64 {
+        self.vertices.div_ceil(self.part_size.get())
+    }
+
+    pub(crate) fn chunks(&self) -> u64 {
+        self.first_chunks.last().copied().unwrap_or(0)
+    }
+
+    pub(super) fn edges(&self) -> u64 {
+        self.starts.last().copied().unwrap_or(0)
+    }
+
+    /// Where the edges of a vertex are, if that is in the cache.
+    #[inline]
+    pub(super) fn slice_cached(&self, vertex: i64) -> Option<Result<Range<u64>>> {
+        let vertex = vertex as u64;
+        if vertex >= self.vertices {
+            return Some(Ok(0..0));
+        }
+        let (part, row) = self.part_size.split(vertex);
+        let offsets = self.offsets.cached(part, 0)?;
+        Some(self.range(part, row, &offsets))
+    }
+
+    pub(super) async fn slice(&self, vertex: i64) -> Result<Range<u64>> {
+        match self.slice_cached(vertex) {
+            Some(range) => range,
+            None => {
+                let (part, row) = self.part_size.split(vertex as u64);
+                self.range(part, row, &Box::pin(self.offsets(part)).await?)
+            }
+        }
+    }
+
+    /// The same of many vertices.
+    pub(super) fn slices_cached(&self, vertices: &[i64]) -> Option<Result<Vec<Range<u64>>>> {
+        let (parts, places) = self.parts_of(vertices);
+        let mut offsets = Vec::with_capacity(parts.numbers().len());
+        for part in parts.numbers() {
+            offsets.push(self.offsets.cached(*part, 0)?);
+        }
+        Some(self.ranges(&parts, &places, &offsets))
+    }
+
+    pub(super) async fn slices(&self, vertices: &[i64]) -> Result<Vec<Range<u64>>> {
+        match self.slices_cached(vertices) {
+            Some(ranges) => ranges,
+            None => Box::pin(self.load_slices(vertices)).await,
+        }
+    }
+
+    async fn load_slices(&self, vertices: &[i64]) -> Result<Vec<Range<u64>>> {
+        let (parts, places) = self.parts_of(vertices);
+        let loads = parts.numbers().iter().map(|part| self.offsets(*part));
+        let offsets: Vec<ArrayRef> =
+            futures::stream::iter(loads).buffered(CHUNKS_AT_ONCE).try_collect().await?;
+        self.ranges(&parts, &places, &offsets)
+    }
+
+    /// The parts of vertices, and for each vertex which of these and the row in it; nothing for one without edges.
+    fn parts_of(&self, vertices: &[i64]) -> (Chunks, Vec<Option<(usize, u64)>>) {
+        let mut parts = Chunks::new(vertices.len(), self.parts());
+        let place = |vertex: &i64| {
+            let vertex = *vertex as u64;
+            let (part, row) = self.part_size.split(vertex);
+            (vertex < self.vertices).then(|| (parts.place(part), row))
+        };
+        let places = vertices.iter().map(place).collect();
+        (parts, places)
+    }
+
+    fn ranges(
+        &self,
+        parts: &Chunks,
+        places: &[Option<(usize, u64)>],
+        offsets: &[ArrayRef],
+    ) -> Result<Vec<Range<u64>>> {
+        let range = |place: &Option<(usize, u64)>| {
+            let Some((at, row)) = place else { return Ok(0..0) };
+            match (parts.numbers().get(*at), offsets.get(*at)) {
+                (Some(part), Some(offsets)) => self.range(*part, *row, offsets),
+                _ => Ok(0..0),
+            }
+        };
+        places.iter().map(range).collect()
+    }
+
+    #[inline]
+    fn range(&self, part: u64, row: u64, offsets: &ArrayRef) -> Result<Range<u64>> {
+        let found = offsets.as_primitive_opt::<Int64Type>().and_then(|offsets| {
+            let (offsets, at) = (offsets.values(), row as usize);
+            let (start, end) = (*offsets.get(at)?, *offsets.get(at + 1)?);
+            let (first, next) = (*self.starts.get(part as usize)?, *self.starts.get(part as usize + 1)?);
+            let is_right = 0 <= start && start <= end && first + end as u64 <= next;
+            is_right.then(|| first + start as u64..first + end as u64)
+        });
+        found.ok_or_else(|| Error::Data {
+            file: self.offset_file(part),
+            reason: format!("offsets of vertex {row} of the part that lead to no edges"),
+        })
+    }
+
+    pub(crate) async fn offsets(&self, part: u64) -> Result<ArrayRef> {
+        let rest = self.vertices.saturating_sub(part.saturating_mul(self.part_size.get()));
+        let rows = Rows::Exactly(rest.min(self.part_size.get()) + 1);
+        let columns = self.offsets.get(part, || self.offset_file(part), rows, &[0]).await?;
+        let missing = || Error::Missing { file: self.offset_file(part) };
+        columns.into_iter().next().ok_or_else(missing)
+    }
+
+    fn offset_file(&self, part: u64) -> String {
+        format!("{}offset/chunk{part}", self.folder)
+    }
+
+    /// Neighbours and columns of edges, if all of it is in the cache.
+    pub(super) fn read_cached(
+        &self,
+        ranges: &[Range<u64>],
+        selection: &Selection,
+    ) -> Option<Result<EdgeColumns>> {
+        let Located { chunks, runs, rows } = match self.locate(ranges) {
+            Ok(located) => located,
+            Err(error) => return Some(Err(error)),
+        };
+        if let ([chunk], [run]) = (chunks.numbers(), runs.as_slice()) {
+            return self.slice_of_chunk(*chunk, run.rows.clone(), selection).map(Ok);
+        }
+        let mut loaded = Vec::with_capacity(chunks.numbers().len());
+        for chunk in chunks.numbers() {
+            loaded.push(self.chunk_cached(*chunk, selection)?);
+        }
+        Some(gather(&loaded, &runs, rows, selection))
+    }
+
+    /// Rows of a chunk, without a copy.
+    #[inline]
+    fn slice_of_chunk(&self, chunk: u64, rows: Range<usize>, selection: &Selection) -> Option<EdgeColumns> {
+        let neighbors = self.ends.cached(chunk, 0)?;
+        let neighbors = neighbors.as_primitive_opt::<Int64Type>()?.slice(rows.start, rows.len());
+        let mut columns = Vec::with_capacity(selection.columns.len());
+        for (at, column) in selection.columns.iter().enumerate() {
+            columns.push(match column.stored {
+                Some((group, place)) => {
+                    self.groups.get(group)?.files.cached(chunk, place)?.slice(rows.start, rows.len())
+                }
+                None => selection.missing(at, rows.len())?,
+            });
+        }
+        Some((neighbors, columns))
+    }
+
+    fn chunk_cached(&self, chunk: u64, selection: &Selection) -> Option<Loaded> {
+        let neighbors = self.ends.cached(chunk, 0)?;
+        let mut columns = Vec::with_capacity(selection.columns.len());
+        for column in &selection.columns {
+            columns.push(match column.stored {
+                Some((group, place)) => Some(self.groups.get(group)?.files.cached(chunk, place)?),
+                None => None,
+            });
+        }
+        Some((neighbors, columns))
+    }
+
+    pub(super) async fn read(&self, ranges: &[Range<u64>], selection: &Selection) -> Result<EdgeColumns> {
+        match self.read_cached(ranges, selection) {
+            Some(read) => read,
+            None => Box::pin(self.load_and_read(ranges, selection)).await,
+        }
+    }
+
+    async fn load_and_read(&self, ranges: &[Range<u64>], selection: &Selection) -> Result<EdgeColumns> {
+        let Located { chunks, runs, rows } = self.locate(ranges)?;
+        let loads = chunks.numbers().iter().map(|chunk| self.load(*chunk, selection));
+        let loaded: Vec<Loaded> = futures::stream::iter(loads).buffered(CHUNKS_AT_ONCE).try_collect().await?;
+        gather(&loaded, &runs, rows, selection)
+    }
+
+    fn locate(&self, ranges: &[Range<u64>]) -> Result<Located> {
+        let mut chunks = Chunks::new(ranges.len(), self.chunks());
+        let mut runs = Vec::with_capacity(ranges.len());
+        let (mut rows, mut part) = (0, 0);
+        for range in ranges.iter().filter(|range| range.start < range.end) {
+            if range.end > self.edges() {
+                let (of, count) = (self.of.clone(), self.edges());
+                return Err(Error::OutOfRange { of, index: range.end as i64 - 1, count });
+            }
+            rows += (range.end - range.start) as usize;
+            let mut start = range.start;
+            while start < range.end {
+                let (first, end) = self.bounds(&mut part, start);
+                let (chunk, row) = self.chunk_size.split(start - first);
+                let place = chunks.place(self.first_chunks.get(part).copied().unwrap_or(0) + chunk);
+                let end = range.end.min(end).min(first + (chunk + 1) * self.chunk_size.get());
+                let row = row as usize;
+                runs.push(Run { chunk: place, rows: row..row + (end - start) as usize });
+                start = end;
+            }
+        }
+        Ok(Located { chunks, runs, rows })
+    }
+
+    /// Where the part of an edge begins and ends. Often it is that of the edge before.
+    #[inline]
+    fn bounds(&self, part: &mut usize, edge: u64) -> (u64, u64) {
+        let of = |part: usize| {
+            let start = self.starts.get(part).copied().unwrap_or(0);
+            (start, self.starts.get(part + 1).copied().unwrap_or(u64::MAX))
+        };
+        let (start, end) = of(*part);
+        if start <= edge && edge < end {
+            return (start, end);
+        }
+        *part = self.starts.partition_point(|start| *start <= edge).saturating_sub(1);
+        of(*part)
+    }
+
+    fn chunk_at(&self, number: u64) -> ChunkAt {
+        let part = self.first_chunks.partition_point(|first| *first <= number).saturating_sub(1);
+        let chunk = number - self.first_chunks.get(part).copied().unwrap_or(0);
+        let edges = self.info.parts.get(part).copied().unwrap_or(0);
+        let size = self.chunk_size.get();
+        ChunkAt { part: part as u64, chunk, rows: edges.saturating_sub(chunk * size).min(size) }
+    }
+
+    /// The neighbours and what is selected of a chunk: files of all groups are asked for side by side.
+    async fn load(&self, number: u64, selection: &Selection) -> Result<Loaded> {
+        let neighbors = async {
+            let neighbors = self.ends(number, &[0]).await?;
+            neighbors.into_iter().next().ok_or_else(|| Error::Missing { file: self.ends_file(number) })
+        };
+        futures::future::try_join(neighbors, self.properties(number, selection)).await
+    }
+
+    /// Neighbours (0) and vertices (1) of a chunk.
+    pub(crate) async fn ends(&self, number: u64, columns: &[usize]) -> Result<Columns> {
+        let rows = Rows::Exactly(self.chunk_at(number).rows);
+        let ends = self.ends.get(number, || self.ends_file(number), rows, columns).await?;
+        match ends.iter().all(|ends| ends.null_count() == 0) {
+            true => Ok(ends),
+            false => {
+                Err(Error::Data { file: self.ends_file(number), reason: "an edge without an end".to_owned() })
+            }
+        }
+    }
+
+    fn ends_file(&self, number: u64) -> String {
+        let ChunkAt { part, chunk, .. } = self.chunk_at(number);
+        format!("{}adj_list/part{part}/chunk{chunk}", self.folder)
+    }
+
+    pub(super) async fn properties(
+        &self,
+        number: u64,
+        selection: &Selection,
+    ) -> Result<Vec<Option<ArrayRef>>> {
+        let mut found: Vec<Option<ArrayRef>> = vec![None; selection.columns.len()];
+        let ChunkAt { part, chunk, rows } = self.chunk_at(number);
+        let groups = self.groups.iter().enumerate().map(|(at, group)| async move {
+            let (columns, at) = selection.of_group(at);
+            if columns.is_empty() {
+                return Ok::<_, Error>((at, Columns::new()));
+            }
+            let path = || format!("{}{}part{part}/chunk{chunk}", self.folder, group.prefix);
+            Ok((at, group.files.get(number, path, Rows::Exactly(rows), &columns).await?))
+        });
+        for (at, arrays) in futures::future::try_join_all(groups).await? {
+            for (at, array) in at.into_iter().zip(arrays) {
+                if let Some(found) = found.get_mut(at) {
+                    *found = Some(array);
+                }
+            }
+        }
+        Ok(found)
+    }
+
+    /// The edge that a chunk begins with, among all.
+    pub(super) fn first_of(&self, number: u64) -> u64 {
+        let ChunkAt { part, chunk, .. } = self.chunk_at(number);
+        self.starts.get(part as usize).copied().unwrap_or(0) + chunk * self.chunk_size.get()
+    }
+
+    /// Those edges of a range of one vertex's that can lead to a neighbour: of one chunk, unless edges to the same
+    /// neighbour lie on both sides of its beginning.
+    fn candidates(&self, edges: Range<u64>, neighbor: i64) -> Range<u64> {
+        if edges.is_empty() {
+            return edges;
+        }
+        let mut part = 0;
+        let (start, _) = self.bounds(&mut part, edges.start);
+        let before = self.first_chunks.get(part).copied().unwrap_or(0);
+        let number = |edge: u64| before + self.chunk_size.split(edge - start).0;
+        let (first, last) = (number(edges.start), number(edges.end - 1));
+        let firsts = self.info.firsts.get(first as usize + 1..last as usize + 1).unwrap_or_default();
+        if first == last || firsts.len() as u64 != last - first {
+            return edges;
+        }
+        let found = first + firsts.partition_point(|other| *other <= neighbor) as u64;
+        let mut least = found;
+        let is_continued = |chunk: u64| {
+            self.info.firsts.get(chunk as usize) == Some(&neighbor)
+                && self.info.continued.binary_search(&chunk).is_ok()
+        };
+        while least > first && is_continued(least) {
+            least -= 1;
+        }
+        let begins = |chunk: u64| start + (chunk - before) * self.chunk_size.get();
+        edges.start.max(begins(least))..edges.end.min(begins(found + 1))
+    }
+
+    /// The edges of a vertex to another, if all of it is in the cache.
+    pub(super) fn find_cached(
+        &self,
+        vertex: i64,
+        neighbor: i64,
+        selection: &Selection,
+    ) -> Option<Result<Found>> {
+        let edges = match self.slice_cached(vertex)? {
+            Ok(edges) => self.candidates(edges, neighbor),
+            Err(error) => return Some(Err(error)),
+        };
+        let located = match self.locate(std::slice::from_ref(&edges)) {
+            Ok(located) => located,
+            Err(error) => return Some(Err(error)),
+        };
+        if let ([chunk], [run]) = (located.chunks.numbers(), located.runs.as_slice()) {
+            let ends = self.ends.cached(*chunk, 0)?;
+            let ends = ends.as_primitive_opt::<Int64Type>()?.values().get(run.rows.clone())?;
+            let rows = equal_range(ends, neighbor);
+            let ordinals = edges.start + rows.start as u64..edges.start + rows.end as u64;
+            let rows = run.rows.start + rows.start..run.rows.start + rows.end;
+            let (neighbors, columns) = self.slice_of_chunk(*chunk, rows, selection)?;
+            return Some(Ok(Found { ordinals, neighbors, columns }));
+        }
+        let read = self.read_cached(std::slice::from_ref(&edges), selection)?;
+        Some(read.map(|read| found(&edges, read, neighbor)))
+    }
+
+    /// The edges of a vertex to another: after the offsets, one chunk is read.
+    pub(super) async fn find(&self, vertex: i64, neighbor: i64, selection: &Selection) -> Result<Found> {
+        if let Some(found) = self.find_cached(vertex, neighbor, selection) {
+            return found;
+        }
+        let edges = self.candidates(self.slice(vertex).await?, neighbor);
+        let read = self.read(std::slice::from_ref(&edges), selection).await?;
+        Ok(found(&edges, read, neighbor))
+    }
+}
+
+fn found(edges: &Range<u64>, (neighbors, columns): EdgeColumns, neighbor: i64) -> Found {
+    let rows = equal_range(neighbors.values(), neighbor);
+    let columns = columns.iter().map(|column| column.slice(rows.start, rows.len())).collect();
+    Found {
+        ordinals: edges.start + rows.start as u64..edges.start + rows.end as u64,
+        neighbors: neighbors.slice(rows.start, rows.len()),
+        columns,
+    }
+}
+
+fn equal_range(sorted: &[i64], wanted: i64) -> Range<usize> {
+    let start = sorted.partition_point(|value| *value < wanted);
+    let rest = sorted.get(start..).unwrap_or_default();
+    // Few edges are parallel.
+    let count = rest.iter().take_while(|value| **value == wanted).count();
+    start..start + count
+}
+
+fn gather(loaded: &[Loaded], runs: &[Run], rows: usize, selection: &Selection) -> Result<EdgeColumns> {
+    let neighbors: Vec<ArrayRef> = loaded.iter().map(|(neighbors, _)| neighbors.clone()).collect();
+    let neighbors = gather_runs(&neighbors, runs, rows, &DataType::Int64)?;
+    let mut columns = Vec::with_capacity(selection.columns.len());
+    for (at, column) in selection.columns.iter().enumerate() {
+        columns.push(match selection.missing(at, rows) {
+            Some(nulls) => nulls,
+            None => {
+                let arrays: Vec<ArrayRef> =
+                    loaded.iter().filter_map(|(_, columns)| columns.get(at)?.clone()).collect();
+                gather_runs(&arrays, runs, rows, column.field.data_type())?
+            }
+        });
+    }
+    Ok((neighbors.as_primitive::<Int64Type>().clone(), columns))
+}

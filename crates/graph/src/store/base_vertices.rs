@@ -1,0 +1,266 @@
+//! Vertices of a base: properties by index, indexes by key, and all of them in order.
+
+use std::sync::Arc;
+
+use arrow::{
+    array::{Array, ArrayRef, UInt64Array},
+    compute::{concat, take},
+    datatypes::FieldRef,
+};
+use futures::{StreamExt, TryStreamExt, stream::BoxStream};
+
+use super::{
+    base::{ChunkSize, Group, Selection, VertexBaseInfo},
+    gather::{Chunks, gather_rows},
+    keys::KeyFiles,
+};
+use crate::{
+    Error, Result,
+    graphar::{Place, Rows, gathering},
+};
+
+/// Chunks that are read at the same time.
+pub(super) const CHUNKS_AT_ONCE: usize = 16;
+/// Chunks of which rows are gathered at a time: so much is in memory beyond what the cache keeps.
+pub(super) const GATHERED_AT_ONCE: usize = 64;
+/// Chunks that are read ahead of who takes all of them.
+pub(super) const CHUNKS_AHEAD: usize = 4;
+
+/// A base of vertices that is open. Nothing is read before it is asked for.
+pub(crate) struct VertexBase {
+    info: VertexBaseInfo,
+    groups: Vec<Group>,
+    size: ChunkSize,
+    keys: Option<KeyFiles>,
+}
+
+/// Rows of a chunk: the index of the first, how many there are, and what was selected of them.
+pub(crate) struct VertexRows {
+    pub(crate) first: i64,
+    pub(crate) rows: usize,
+    pub(crate) columns: Vec<ArrayRef>,
+}
+
+/// Where vertices are: the chunks that they are in, and for each of them which of these, and the row in it.
+struct Located {
+    chunks: Chunks,
+    rows: Vec<(u32, u32)>,
+}
+
+impl VertexBase {
+    /// `fields` are the properties of the type, with the types that answers have.
+    pub(crate) fn open(place: &Place, info: &VertexBaseInfo, fields: &[FieldRef]) -> Self {
+        let groups = Group::open_all(place, &info.groups, fields);
+        let size = ChunkSize::new(info.chunk_size);
+        let keys = info.keys.as_ref().map(|keys| KeyFiles::open(place, &info.path, keys));
+        Self { info: info.clone(), groups, size, keys }
+    }
+
+    pub(crate) fn info(&self) -> &VertexBaseInfo {
+        &self.info
+    }
+
+    pub(crate) fn select(&self, fields: &[FieldRef]) -> Selection {
+        Selection::new(&self.groups, fields)
+    }
+
+    /// Chunks that there are.
+    pub(crate) fn chunks(&self) -> u64 {
+        self.info.count.div_ceil(self.size.get())
+    }
+
+    pub(crate) fn keys(&self) -> Option<&KeyFiles> {
+        self.keys.as_ref()
+    }
+
+    /// Columns of the vertices with these indexes, which must be in the base, in this order.
+    pub(crate) async fn take(&self, indexes: &[i64], selection: &Selection) -> Result<Vec<ArrayRef>> {
+        match self.take_cached(indexes, selection) {
+            Some(taken) => taken,
+            None => Box::pin(self.load_and_take(indexes, selection)).await,
+        }
+    }
+
+    /// The same, if all of it is in the cache.
+    pub(crate) fn take_cached(
+        &self,
+        indexes: &[i64],
+        selection: &Selection,
+    ) -> Option<Result<Vec<ArrayRef>>> {
+        let Located { chunks, rows } = match self.locate(indexes) {
+            Ok(located) => located,
+            Err(error) => return Some(Err(error)),
+        };
+        let mut taken = Vec::with_capacity(selection.columns.len());
+        let mut arrays: Vec<ArrayRef> = Vec::with_capacity(chunks.numbers().len());
+        for (at, column) in selection.columns.iter().enumerate() {
+            let Some((group, place)) = column.stored else {
+                taken.extend(selection.missing(at, indexes.len()));
+                continue;
+            };
+            let files = &self.groups.get(group)?.files;
+            arrays.clear();
+            for chunk in chunks.numbers() {
+                arrays.push(files.cached(*chunk, place)?);
+            }
+            match gather_rows(&arrays, &rows, column.field.data_type()) {
+                Ok(array) => taken.push(array),
+                Err(error) => return Some(Err(error)),
+            }
+        }
+        Some(Ok(taken))
+    }
+
+    fn locate(&self, indexes: &[i64]) -> Result<Located> {
+        let VertexBaseInfo { first, count, .. } = self.info;
+        let mut chunks = Chunks::new(indexes.len(), self.chunks());
+        let mut rows = Vec::with_capacity(indexes.len());
+        for index in indexes {
+            let row = (*index as u64).wrapping_sub(first);
+            if row >= count {
+                return Err(self.outside(*index));
+            }
+            let (chunk, row) = self.size.split(row);
+            rows.push((chunks.place(chunk) as u32, row as u32));
+        }
+        Ok(Located { chunks, rows })
+    }
+
+    fn outside(&self, index: i64) -> Error {
+        let end = self.info.first + self.info.count;
+        Error::OutOfRange { of: format!("vertices of type {}", self.info.type_name), index, count: end }
+    }
+
+    async fn load_and_take(&self, indexes: &[i64], selection: &Selection) -> Result<Vec<ArrayRef>> {
+        let Located { chunks, rows } = self.locate(indexes)?;
+        if chunks.numbers().len() <= GATHERED_AT_ONCE {
+            return self.gather(chunks.numbers(), &rows, selection).await;
+        }
+        // Some chunks at a time, each of them once, however the indexes are mixed.
+        let mut order: Vec<(usize, (u32, u32))> = rows.into_iter().enumerate().collect();
+        order.sort_by_key(|(_, (chunk, _))| *chunk);
+        let mut parts: Vec<Vec<ArrayRef>> = vec![Vec::new(); selection.columns.len()];
+        let window = |(_, (chunk, _)): &(usize, (u32, u32))| *chunk as usize / GATHERED_AT_ONCE;
+        for (window, rows) in order.chunk_by(|a, b| window(a) == window(b)).enumerate() {
+            let first = window * GATHERED_AT_ONCE;
+            let numbers = chunks.numbers().iter().skip(first).take(GATHERED_AT_ONCE).copied();
+            let numbers: Vec<u64> = numbers.collect();
+            let rows: Vec<(u32, u32)> =
+                rows.iter().map(|(_, (chunk, row))| (*chunk - first as u32, *row)).collect();
+            for (part, array) in parts.iter_mut().zip(self.gather(&numbers, &rows, selection).await?) {
+                part.push(array);
+            }
+        }
+        let mut places = vec![0_u64; order.len()];
+        for (place, (at, _)) in order.iter().enumerate() {
+            if let Some(to) = places.get_mut(*at) {
+                *to = place as u64;
+            }
+        }
+        let places = UInt64Array::from(places);
+        let whole = |parts: &Vec<ArrayRef>| {
+            let parts: Vec<&dyn Array> = parts.iter().map(AsRef::as_ref).collect();
+            take(&concat(&parts)?, &places, None)
+        };
+        parts.iter().map(whole).collect::<Result<_, _>>().map_err(gathering)
+    }
+
+    async fn gather(
+        &self,
+        chunks: &[u64],
+        rows: &[(u32, u32)],
+        selection: &Selection,
+    ) -> Result<Vec<ArrayRef>> {
+        let loads = chunks.iter().map(|chunk| self.load(*chunk, selection));
+        let loaded: Vec<_> = futures::stream::iter(loads).buffered(CHUNKS_AT_ONCE).try_collect().await?;
+        let column = |(at, column): (usize, &super::base::SelectedColumn)| {
+            if let Some(nulls) = selection.missing(at, rows.len()) {
+                return Ok(nulls);
+            }
+            let arrays: Vec<ArrayRef> =
+                loaded.iter().filter_map(|arrays: &Vec<Option<ArrayRef>>| arrays.get(at)?.clone()).collect();
+            gather_rows(&arrays, rows, column.field.data_type())
+        };
+        selection.columns.iter().enumerate().map(column).collect()
+    }
+
+    /// What is selected and stored of all vertices of a chunk.
+    async fn load(&self, chunk: u64, selection: &Selection) -> Result<Vec<Option<ArrayRef>>> {
+        let mut found: Vec<Option<ArrayRef>> = vec![None; selection.columns.len()];
+        let groups = self.groups.iter().enumerate().map(|(number, group)| async move {
+            let (columns, at) = selection.of_group(number);
+            match columns.is_empty() {
+                true => Ok::<_, Error>((at, Default::default())),
+                false => Ok((at, self.read(group, chunk, &columns).await?)),
+            }
+        });
+        for (at, arrays) in futures::future::try_join_all(groups).await? {
+            for (at, array) in at.into_iter().zip(arrays) {
+                if let Some(found) = found.get_mut(at) {
+                    *found = Some(array);
+                }
+            }
+        }
+        Ok(found)
+    }
+
+    async fn read(
+        &self,
+        group: &Group,
+        chunk: u64,
+        columns: &[usize],
+    ) -> Result<stylobate_columnar::Columns> {
+        let rows = Rows::Exactly(self.rows(chunk));
+        group.files.get(chunk, || self.file(&group.prefix, chunk), rows, columns).await
+    }
+
+    /// The file of a chunk of a group.
+    pub(super) fn file(&self, group: &str, chunk: u64) -> String {
+        let VertexBaseInfo { path, prefix, .. } = &self.info;
+        format!("{path}/{prefix}{group}chunk{chunk}")
+    }
+
+    fn rows(&self, chunk: u64) -> u64 {
+        let size = self.size.get();
+        self.info.count.saturating_sub(chunk.saturating_mul(size)).min(size)
+    }
+
+    /// What is selected of all vertices of a chunk.
+    pub(crate) async fn chunk(&self, chunk: u64, selection: &Selection) -> Result<VertexRows> {
+        let rows = self.rows(chunk) as usize;
+        let loaded = self.load(chunk, selection).await?;
+        let column = |(at, array): (usize, Option<ArrayRef>)| array.or_else(|| selection.missing(at, rows));
+        let columns = loaded.into_iter().enumerate().filter_map(column).collect();
+        Ok(VertexRows { first: (self.info.first + chunk * self.size.get()) as i64, rows, columns })
+    }
+
+    /// All vertices in the order of their indexes, a chunk at a time.
+    pub(crate) fn stream(self: &Arc<Self>, selection: &Selection) -> BoxStream<'static, Result<VertexRows>> {
+        let (base, selection) = (self.clone(), Arc::new(selection.clone()));
+        let read = move |chunk| {
+            let (base, selection) = (base.clone(), selection.clone());
+            async move { base.chunk(chunk, &selection).await }
+        };
+        futures::stream::iter(0..self.chunks()).map(read).buffered(CHUNKS_AHEAD).boxed()
+    }
+
+    /// The indexes of keys; nothing for those that no vertex of the base has.
+    ///
+    /// # Errors
+    ///
+    /// [`Error::Unwritable`] where these cannot be keys of the type.
+    pub(crate) async fn indexes_of(&self, keys: &ArrayRef) -> Result<Vec<Option<i64>>> {
+        match &self.keys {
+            Some(files) => files.find(&self.info.type_name, keys).await,
+            None => Ok(vec![None; keys.len()]),
+        }
+    }
+
+    /// The same, if all chunks of keys that are needed are in the cache.
+    pub(crate) fn indexes_of_cached(&self, keys: &ArrayRef) -> Option<Result<Vec<Option<i64>>>> {
+        match &self.keys {
+            Some(files) => files.find_cached(&self.info.type_name, keys),
+            None => Some(Ok(vec![None; keys.len()])),
+        }
+    }
+}

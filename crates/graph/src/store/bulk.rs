@@ -1,0 +1,140 @@
+//! Writes bases: all vertices or all edges of one type, from streams of record batches, in bounded memory.
+//!
+//! Nothing of it is part of the store before a record of the log names it: what was written for nothing is removed, or
+//! found by the collection of garbage.
+
+use std::path::PathBuf;
+
+use futures::{StreamExt, TryStreamExt};
+use object_store::{ObjectStore, ObjectStoreExt};
+use stylobate_storage::{ByteSize, Destination, Durability, Error as StorageError, SinkOptions, Sinks};
+
+use crate::{GraphWriteOptions, PropertyGroup, Result, graphar::blocking, store::base::GroupInfo};
+
+/// Requests to an object store that are under way at a time.
+pub(super) const REQUESTS: usize = 16;
+
+/// How many rows chunks have.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(crate) struct BaseSizes {
+    /// Vertices of a chunk, by which edges are cut into parts too.
+    pub(crate) vertex_chunk: u64,
+    pub(crate) edge_chunk: u64,
+    pub(crate) keys_chunk: u64,
+}
+
+/// Rows of a chunk. Its files, of numbers, are not larger than what comes with the first request for one, so that an
+/// edge that nobody asked for before costs one request for its offsets, and one for each file of its chunk.
+pub(crate) const CHUNK: u64 = 1 << 16;
+
+impl Default for BaseSizes {
+    fn default() -> Self {
+        Self { vertex_chunk: CHUNK, edge_chunk: CHUNK, keys_chunk: CHUNK }
+    }
+}
+
+/// Writes bases below the root of a store.
+#[derive(Clone, Debug)]
+pub(crate) struct BaseWriter {
+    pub(crate) root: Destination,
+    pub(crate) sizes: BaseSizes,
+    /// For all that is sorted, encoded and kept meanwhile.
+    pub(crate) memory: ByteSize,
+    pub(crate) durability: Durability,
+    pub(crate) threads: usize,
+    /// Where is sorted what does not fit into memory.
+    pub(crate) temporary_folder: Option<PathBuf>,
+}
+
+impl BaseWriter {
+    /// A writer with the usual sizes, and as many threads as there are cores.
+    pub(crate) fn new(root: Destination, memory: ByteSize) -> Self {
+        let threads = std::thread::available_parallelism().map_or(1, usize::from);
+        let durability = Durability::default();
+        Self { root, sizes: BaseSizes::default(), memory, durability, threads, temporary_folder: None }
+    }
+
+    pub(super) fn options(&self, memory: usize) -> GraphWriteOptions {
+        let options = GraphWriteOptions::default()
+            .with_vertex_chunk_size(self.sizes.vertex_chunk.clamp(1, u64::from(u32::MAX)))
+            .with_edge_chunk_size(self.sizes.edge_chunk.clamp(1, u64::from(u32::MAX)))
+            .with_memory(ByteSize::bytes(memory as u64))
+            .with_threads(self.threads)
+            .with_durability(self.durability);
+        match &self.temporary_folder {
+            Some(folder) => options.with_temporary_folder(folder),
+            None => options,
+        }
+    }
+
+    pub(super) fn sinks(&self) -> Sinks {
+        Sinks::new(SinkOptions::default().with_durability(self.durability))
+    }
+
+    /// Removes a base that is of no use, as well as it can be done.
+    pub(super) async fn give_up(&self, path: &str) {
+        if let Err(error) = remove_all(&self.root, path).await {
+            tracing::warn!(path, %error, "files of a write that failed not removed");
+        }
+    }
+}
+
+/// Removes all files below a path. Returns how many there were.
+pub(super) async fn remove_all(root: &Destination, path: &str) -> Result<u64> {
+    match root.join(path)? {
+        Destination::File(folder) => {
+            let shown = folder.display().to_string();
+            let remove = move || {
+                let count = count_files(&folder)?;
+                match std::fs::remove_dir_all(&folder) {
+                    Err(error) if error.kind() != std::io::ErrorKind::NotFound => Err(error),
+                    _ => Ok(count),
+                }
+            };
+            blocking(move || {
+                remove().map_err(|error| crate::graphar::unwritable(shown, format!("not removed: {error}")))
+            })
+            .await
+        }
+        Destination::Object { origin, path } => {
+            let failed = |error| StorageError::from_origin(path.as_ref(), error);
+            let store = origin.store().clone();
+            let found: Vec<_> = store.list(Some(&path)).try_collect().await.map_err(failed)?;
+            let count = found.len() as u64;
+            let deletes = found.into_iter().map(|object| {
+                let store = store.clone();
+                async move {
+                    match store.delete(&object.location).await {
+                        Ok(()) | Err(object_store::Error::NotFound { .. }) => Ok(()),
+                        Err(error) => Err(error),
+                    }
+                }
+            });
+            let deleted = futures::stream::iter(deletes).buffer_unordered(REQUESTS);
+            deleted.try_collect::<()>().await.map_err(failed)?;
+            Ok(count)
+        }
+    }
+}
+
+fn count_files(folder: &std::path::Path) -> std::io::Result<u64> {
+    let entries = match std::fs::read_dir(folder) {
+        Err(error) if error.kind() == std::io::ErrorKind::NotFound => return Ok(0),
+        entries => entries?,
+    };
+    let mut count = 0;
+    for entry in entries {
+        let entry = entry?;
+        count += if entry.file_type()?.is_dir() { count_files(&entry.path())? } else { 1 };
+    }
+    Ok(count)
+}
+
+/// Groups of properties, as a base describes them.
+pub(super) fn described(groups: &[PropertyGroup]) -> Vec<GroupInfo> {
+    let group = |group: &PropertyGroup| GroupInfo {
+        prefix: group.prefix.clone(),
+        properties: group.properties.iter().map(|property| property.name.clone()).collect(),
+    };
+    groups.iter().map(group).collect()
+}

@@ -1,0 +1,322 @@
+//! Writes bases of vertices, and their keys in order.
+
+use std::sync::Arc;
+
+use arrow::{
+    array::{Array, ArrayRef, AsArray, RecordBatch},
+    compute::cast,
+    datatypes::{DataType, FieldRef, Int64Type, Schema, SchemaRef},
+    util::display::{ArrayFormatter, FormatOptions},
+};
+use futures::{Stream, StreamExt, TryStreamExt};
+use parking_lot::Mutex;
+use stylobate_columnar::{ColumnOptions, Compression, DictionaryEncoding, ParquetOptions, ParquetWriter};
+use stylobate_storage::{Destination, Overwrite, Sinks};
+use tokio::sync::mpsc;
+
+use super::{
+    base::VertexBaseInfo,
+    bulk::{BaseWriter, REQUESTS, described},
+    deletion::Deleted,
+    keys::{Fences, KeysInfo, Wanted, file, folder},
+    keys_sort::{KeySorter, repeated, sort_folder},
+    names::uuid7,
+};
+use crate::{
+    Error, GraphWriter, Result, VertexWrite,
+    graphar::{Keys, Refused, blocking, gathering, unwritable},
+};
+
+/// A base of vertices that was written.
+pub(crate) struct WrittenVertices {
+    pub(crate) info: VertexBaseInfo,
+    /// Their keys, where they were asked for and fit into their share of the memory.
+    pub(crate) keys: Option<KeyMap>,
+}
+
+/// Keys of vertices in memory, by which edges find them.
+#[derive(Clone, Debug)]
+pub(crate) struct KeyMap {
+    of: String,
+    keys: Arc<Keys>,
+    first: u64,
+}
+
+impl KeyMap {
+    /// The indexes of keys; nothing for those that no vertex has.
+    pub(crate) fn find(&self, keys: &ArrayRef) -> Result<Vec<Option<i64>>> {
+        let fences = match self.keys.arrow() {
+            DataType::Int64 => Fences::Numbers(Vec::new()),
+            _ => Fences::Texts(Vec::new()),
+        };
+        let keys: ArrayRef = match fences.wanted(&self.of, keys)? {
+            Wanted::Numbers(keys) => Arc::new(keys),
+            Wanted::Texts(keys) => Arc::new(keys),
+        };
+        let index = |index: u64| Some((self.first + index) as i64);
+        let mut found = Vec::with_capacity(keys.len());
+        while found.len() < keys.len() {
+            let rest = keys.slice(found.len(), keys.len() - found.len());
+            match self.keys.find(&rest) {
+                Ok(indexes) => found.extend(indexes.into_iter().map(index)),
+                Err(missing) => {
+                    let before = self.keys.find(&rest.slice(0, missing)).unwrap_or_default();
+                    found.extend(before.into_iter().map(index));
+                    found.push(None);
+                }
+            }
+        }
+        Ok(found)
+    }
+}
+
+/// What is made of the keys while vertices are written.
+struct Tap {
+    of: String,
+    column: String,
+    at: usize,
+    sorter: KeySorter,
+    map: Option<Keys>,
+    /// Bytes that the map may take.
+    share: usize,
+    /// Vertices that have no key any more, by their indexes in the store, and the index of the first.
+    deleted: Arc<Deleted>,
+    first: u64,
+}
+
+impl Tap {
+    fn take(&mut self, batch: &RecordBatch) -> Result<()> {
+        let (of, column) = (&self.of, &self.column);
+        let first = self.sorter.next();
+        let given = batch.columns().get(self.at).ok_or_else(|| unwritable(of, "a batch without keys"))?;
+        if let Some(row) = (given.null_count() > 0).then(|| (0..given.len()).find(|row| given.is_null(*row)))
+        {
+            let row = first + row.unwrap_or_default() as u64;
+            return Err(unwritable(of, format!("column {column}: the key of row {row} is null")));
+        }
+        let wanted = self.sorter.schema().field(0).data_type().clone();
+        let keys = cast(given, &wanted).map_err(gathering)?;
+        if keys.null_count() > 0 {
+            let reason = format!("column {column}: {} has keys that are no {wanted}", given.data_type());
+            return Err(unwritable(of, reason));
+        }
+        if let Some(map) = &mut self.map {
+            match map.insert(&keys, self.share) {
+                Ok(()) => {}
+                // Edges will ask the files.
+                Err(Refused::TooLarge) => self.map = None,
+                Err(Refused::Null { row }) => {
+                    let row = first + row as u64;
+                    return Err(unwritable(of, format!("column {column}: the key of row {row} is null")));
+                }
+                Err(Refused::Repeated { row, earlier }) => {
+                    let shown = ArrayFormatter::try_new(keys.as_ref(), &FormatOptions::default());
+                    let shown = shown.map_or_else(|_| String::new(), |shown| shown.value(row).to_string());
+                    return Err(twice(of, column, &shown, earlier, first + row as u64));
+                }
+            }
+        }
+        let (deleted, first) = (&self.deleted, self.first);
+        self.sorter.push(&keys, &|row| !deleted.contains(first + row))
+    }
+}
+
+fn twice(of: &str, column: &str, key: &str, earlier: u64, later: u64) -> Error {
+    let reason = format!("column {column}: the key {key} of row {later} is that of row {earlier} too");
+    unwritable(of, reason)
+}
+
+impl BaseWriter {
+    /// Writes vertices, which get the indexes from `first` on in the order in which they arrive: batches of `fields`.
+    /// `keep_keys` keeps keys in memory for edges that name vertices by them.
+    ///
+    /// # Errors
+    ///
+    /// [`Error::Unwritable`] with column and row where a key is null or there twice, and as
+    /// [`GraphWriter::vertices`]. Nothing is left behind.
+    pub(crate) async fn vertices(
+        &self,
+        type_name: &str,
+        key: Option<&str>,
+        fields: &[FieldRef],
+        first: u64,
+        batches: impl Stream<Item = Result<RecordBatch>> + Send,
+        keep_keys: bool,
+    ) -> Result<WrittenVertices> {
+        self.vertices_without(type_name, key, fields, first, batches, keep_keys, Arc::default()).await
+    }
+
+    /// The same, with the indexes of vertices that were deleted: they stay where they are, and are not found by keys.
+    #[expect(clippy::too_many_arguments, reason = "what is written, and what of it is left out")]
+    pub(crate) async fn vertices_without(
+        &self,
+        type_name: &str,
+        key: Option<&str>,
+        fields: &[FieldRef],
+        first: u64,
+        batches: impl Stream<Item = Result<RecordBatch>> + Send,
+        keep_keys: bool,
+        deleted: Arc<Deleted>,
+    ) -> Result<WrittenVertices> {
+        let of = format!("vertices of type {type_name}");
+        let path = format!("vertices/{type_name}-{}", uuid7());
+        let memory = self.memory.as_usize();
+        let schema: SchemaRef = Arc::new(Schema::new(fields.to_vec()));
+        let tap = key.map(|key| self.tap(&of, key, &schema, keep_keys)).transpose()?;
+        let tap = tap.map(|tap| Tap { deleted, first, ..tap });
+        let tap = Arc::new(Mutex::new(tap));
+        let tapped = batches.and_then(|batch| {
+            let tap = tap.clone();
+            async move {
+                let held = tap.lock().take();
+                let Some(mut held) = held else { return Ok(batch) };
+                let (held, batch) = blocking(move || held.take(&batch).map(|()| (held, batch))).await?;
+                *tap.lock() = Some(held);
+                Ok(batch)
+            }
+        });
+        let mut write = VertexWrite::new(type_name, schema).with_groups(groups(key, fields));
+        if let Some(key) = key {
+            write = write.with_primary(key);
+        }
+        let options = self.options(memory / 2);
+        let mut writer = GraphWriter::create(self.root.join(&path)?, type_name, options).await?;
+        let count = writer.vertices(write, tapped).await?;
+        let written = writer.finish().await?;
+        let info = written.info.vertices.first().ok_or_else(|| unwritable(&of, "nothing was written"))?;
+        let mut base = VertexBaseInfo {
+            path,
+            type_name: type_name.to_owned(),
+            first,
+            count,
+            chunk_size: info.chunk_size,
+            prefix: info.prefix.clone(),
+            groups: described(&info.groups),
+            keys: None,
+            bytes: written.bytes,
+        };
+        let tap = tap.lock().take();
+        let Some(Tap { sorter, map, column, .. }) = tap else {
+            return Ok(WrittenVertices { info: base, keys: None });
+        };
+        match self.keys(&of, &column, &base.path, first, sorter).await {
+            Ok((keys, bytes)) => {
+                base.keys = Some(keys);
+                base.bytes += bytes;
+            }
+            Err(error) => {
+                self.give_up(&base.path).await;
+                return Err(error);
+            }
+        }
+        let keys = map.map(|keys| KeyMap { of: type_name.to_owned(), keys: Arc::new(keys), first });
+        Ok(WrittenVertices { info: base, keys })
+    }
+
+    fn tap(&self, of: &str, key: &str, schema: &Schema, keep_keys: bool) -> Result<Tap> {
+        let wrong = |reason: String| unwritable(of, format!("column {key}: {reason}"));
+        let (at, field) = schema.column_with_name(key).ok_or_else(|| wrong("it is missing".to_owned()))?;
+        let keys = crate::PropertyType::of_arrow(field.data_type()).and_then(|of| Keys::of(&of));
+        let keys = keys.ok_or_else(|| wrong(format!("{} is no key", field.data_type())))?;
+        let share = self.memory.as_usize() / 4;
+        let sorter = KeySorter::new(&keys.arrow(), share, sort_folder(self.temporary_folder.as_deref()));
+        let map = keep_keys.then_some(keys);
+        Ok(Tap {
+            of: of.to_owned(),
+            column: key.to_owned(),
+            at,
+            sorter,
+            map,
+            share,
+            deleted: Arc::default(),
+            first: 0,
+        })
+    }
+
+    /// Writes keys in their order. Returns their description, and their bytes.
+    async fn keys(
+        &self,
+        of: &str,
+        column: &str,
+        path: &str,
+        first: u64,
+        sorter: KeySorter,
+    ) -> Result<(KeysInfo, u64)> {
+        let (count, schema) = (sorter.count(), sorter.schema().clone());
+        let chunk_size = self.sizes.keys_chunk.clamp(1, u64::from(u32::MAX));
+        let (sender, receiver) = mpsc::channel(2);
+        let (of, column) = (of.to_owned(), column.to_owned());
+        let is_text = *schema.field(0).data_type() == DataType::Utf8;
+        let sort = blocking(move || {
+            let mut fences = if is_text { Fences::Texts(Vec::new()) } else { Fences::Numbers(Vec::new()) };
+            let mut before: Option<RecordBatch> = None;
+            for batch in sorter.finish(chunk_size as usize)? {
+                let batch = batch?;
+                if let Some((key, earlier, later)) = repeated(before.as_ref(), &batch) {
+                    return Err(twice(&of, &column, &key, earlier, later));
+                }
+                let keys = batch.column(0);
+                match &mut fences {
+                    Fences::Numbers(fences) => {
+                        fences.extend(keys.as_primitive::<Int64Type>().values().first().copied())
+                    }
+                    Fences::Texts(fences) => fences.push(keys.as_string::<i32>().value(0).to_owned()),
+                }
+                // Who takes no more has failed, and says why.
+                if sender.blocking_send(globally(&batch, first)?).is_err() {
+                    break;
+                }
+                before = Some(batch);
+            }
+            Ok(fences)
+        });
+        let (sinks, folder) = (self.sinks(), folder(path));
+        let batches = futures::stream::unfold(receiver, |mut receiver| async move {
+            let batch = receiver.recv().await?;
+            Some((batch, receiver))
+        });
+        let files = batches.enumerate().map(|(number, batch)| {
+            let (sinks, to) = (sinks.clone(), self.root.join(&format!("{folder}{}", file(number as u64))));
+            async move { write_keys(&sinks, &to?, batch).await }
+        });
+        let written =
+            files.buffer_unordered(REQUESTS / 2).try_fold(0, |sum, bytes| async move { Ok(sum + bytes) });
+        let (fences, bytes) = futures::future::try_join(sort, written).await?;
+        Ok((KeysInfo { count, chunk_size, fences }, bytes))
+    }
+}
+
+/// With the indexes that vertices have in the store.
+fn globally(batch: &RecordBatch, first: u64) -> Result<RecordBatch> {
+    let indexes =
+        batch.column(1).as_primitive::<Int64Type>().unary::<_, Int64Type>(|index| index + first as i64);
+    let columns = vec![batch.column(0).clone(), Arc::new(indexes) as ArrayRef];
+    RecordBatch::try_new(batch.schema(), columns).map_err(gathering)
+}
+
+async fn write_keys(sinks: &Sinks, to: &Destination, batch: RecordBatch) -> Result<u64> {
+    // Nobody else has the name, and a request that is sent twice must not find itself.
+    let sink = sinks.open(to, Overwrite::Replace).await?;
+    let plain = ColumnOptions::default()
+        .with_compression(Compression::Snappy)
+        .with_dictionary(DictionaryEncoding::Off);
+    let options = ParquetOptions::default().with_all_columns(plain).with_threads(1);
+    let mut writer = ParquetWriter::new(sink, to.to_string(), batch.schema(), options)?;
+    writer.write(&batch).await?;
+    Ok(writer.finish().await?.bytes)
+}
+
+/// The key by itself, texts and lists each by themselves, and all that is narrow together: whoever wants one text reads
+/// no other.
+fn groups(key: Option<&str>, fields: &[FieldRef]) -> Vec<Vec<String>> {
+    let (narrow, wide): (Vec<&FieldRef>, Vec<&FieldRef>) = fields
+        .iter()
+        .filter(|field| Some(field.name().as_str()) != key)
+        .partition(|field| field.data_type().is_primitive() || *field.data_type() == DataType::Boolean);
+    let names = |fields: &[&FieldRef]| fields.iter().map(|field| field.name().clone()).collect::<Vec<_>>();
+    let mut groups: Vec<Vec<String>> = key.map(|key| vec![key.to_owned()]).into_iter().collect();
+    groups.push(names(&narrow));
+    groups.extend(wide.iter().map(|field| names(&[*field])));
+    groups.retain(|group| !group.is_empty());
+    groups
+}

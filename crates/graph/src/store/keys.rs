@@ -1,0 +1,264 @@
+//! The keys of a base in their order, with the index of each, in chunks: a key is found in the one chunk that the first
+//! keys of all chunks lead to.
+
+use std::sync::Arc;
+
+use arrow::{
+    array::{Array, ArrayRef, AsArray, Int64Array, StringArray},
+    compute::cast,
+    datatypes::{DataType, Field, FieldRef, Int64Type},
+};
+use futures::{StreamExt, TryStreamExt};
+use serde::{Deserialize, Serialize};
+use stylobate_columnar::Columns;
+
+use super::{
+    base_vertices::{CHUNKS_AT_ONCE, GATHERED_AT_ONCE},
+    gather::Chunks,
+};
+use crate::{
+    Error, FileType, Result,
+    graphar::{ChunkFiles, Place, Rows, gathering, unwritable},
+};
+
+/// The column of keys.
+pub(super) const KEY: &str = "key";
+/// The column of their indexes.
+pub(super) const INDEX: &str = "index";
+
+/// The keys of a base.
+#[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
+pub(crate) struct KeysInfo {
+    pub(crate) count: u64,
+    /// Keys of a chunk at most.
+    pub(crate) chunk_size: u64,
+    pub(crate) fences: Fences,
+}
+
+/// The first key of each chunk, ascending.
+#[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
+#[serde(rename_all = "snake_case")]
+pub(crate) enum Fences {
+    Numbers(Vec<i64>),
+    /// In the order of their bytes.
+    Texts(Vec<String>),
+}
+
+/// Keys as they are looked for.
+pub(super) enum Wanted {
+    Numbers(Int64Array),
+    Texts(StringArray),
+}
+
+impl Fences {
+    /// What keys are looked for as.
+    pub(super) fn data_type(&self) -> DataType {
+        match self {
+            Self::Numbers(_) => DataType::Int64,
+            Self::Texts(_) => DataType::Utf8,
+        }
+    }
+
+    pub(crate) fn chunks(&self) -> usize {
+        match self {
+            Self::Numbers(fences) => fences.len(),
+            Self::Texts(fences) => fences.len(),
+        }
+    }
+
+    /// Keys in the type that they are kept in; those that cannot be any of them become null.
+    pub(super) fn wanted(&self, of: &str, keys: &ArrayRef) -> Result<Wanted> {
+        let from = match keys.data_type() {
+            DataType::Dictionary(_, values) => values.as_ref(),
+            other => other,
+        };
+        let fits = match self {
+            Self::Numbers(_) => from.is_integer(),
+            Self::Texts(_) => matches!(from, DataType::Utf8 | DataType::LargeUtf8 | DataType::Utf8View),
+        };
+        let to = self.data_type();
+        if !fits {
+            let reason = format!("its keys are {to}, and these are {}", keys.data_type());
+            return Err(unwritable(format!("vertices of type {of}"), reason));
+        }
+        let keys = match *keys.data_type() == to {
+            true => keys.clone(),
+            false => cast(keys, &to).map_err(gathering)?,
+        };
+        Ok(match self {
+            Self::Numbers(_) => Wanted::Numbers(keys.as_primitive::<Int64Type>().clone()),
+            Self::Texts(_) => Wanted::Texts(keys.as_string::<i32>().clone()),
+        })
+    }
+
+    /// The chunk that a key would be in.
+    fn chunk(&self, wanted: &Wanted, row: usize) -> Option<u64> {
+        let after = match (self, wanted) {
+            (Self::Numbers(fences), Wanted::Numbers(keys)) if keys.is_valid(row) => {
+                let key = keys.value(row);
+                fences.partition_point(|fence| *fence <= key)
+            }
+            (Self::Texts(fences), Wanted::Texts(keys)) if keys.is_valid(row) => {
+                let key = keys.value(row);
+                fences.partition_point(|fence| fence.as_str() <= key)
+            }
+            _ => 0,
+        };
+        after.checked_sub(1).map(|chunk| chunk as u64)
+    }
+}
+
+impl Wanted {
+    fn len(&self) -> usize {
+        match self {
+            Self::Numbers(keys) => keys.len(),
+            Self::Texts(keys) => keys.len(),
+        }
+    }
+
+    /// The index of a key, if it is in a chunk.
+    fn find(&self, row: usize, chunk: &Columns) -> Option<i64> {
+        let [keys, indexes] = chunk.as_slice() else { return None };
+        let place = match self {
+            Self::Numbers(wanted) => {
+                let keys = keys.as_primitive_opt::<Int64Type>()?.values();
+                keys.binary_search(&wanted.value(row)).ok()?
+            }
+            Self::Texts(wanted) => {
+                let keys = keys.as_string_opt::<i32>()?;
+                text_place(keys, wanted.value(row))?
+            }
+        };
+        indexes.as_primitive_opt::<Int64Type>()?.values().get(place).copied()
+    }
+}
+
+fn text_place(keys: &StringArray, wanted: &str) -> Option<usize> {
+    let (mut start, mut end) = (0, keys.len());
+    while start < end {
+        let middle = start + (end - start) / 2;
+        match keys.value(middle).cmp(wanted) {
+            std::cmp::Ordering::Less => start = middle + 1,
+            std::cmp::Ordering::Equal => return Some(middle),
+            std::cmp::Ordering::Greater => end = middle,
+        }
+    }
+    None
+}
+
+/// The files of the keys of a base.
+pub(crate) struct KeyFiles {
+    info: KeysInfo,
+    /// Where they are, with a slash at its end.
+    folder: String,
+    files: ChunkFiles,
+}
+
+/// Which chunk each key would be in.
+struct Located {
+    chunks: Chunks,
+    /// For each key which of the chunks; nothing for one that is in none.
+    places: Vec<Option<u32>>,
+}
+
+impl KeyFiles {
+    /// The keys of the base that is at `path`.
+    pub(super) fn open(place: &Place, path: &str, info: &KeysInfo) -> Self {
+        let field = |name, data_type| -> FieldRef { Arc::new(Field::new(name, data_type, false)) };
+        let fields = [field(KEY, info.fences.data_type()), field(INDEX, DataType::Int64)];
+        let files = ChunkFiles::new(place.clone(), FileType::Parquet, fields.into());
+        Self { info: info.clone(), folder: folder(path), files }
+    }
+
+    pub(crate) fn info(&self) -> &KeysInfo {
+        &self.info
+    }
+
+    /// The file of a chunk.
+    pub(super) fn file(&self, chunk: u64) -> String {
+        format!("{}{}", self.folder, file(chunk))
+    }
+
+    /// Keys and indexes of a chunk.
+    pub(super) async fn chunk(&self, chunk: u64) -> Result<Columns> {
+        let rows = Rows::Between(1, self.info.chunk_size);
+        let columns = self.files.get(chunk, || self.file(chunk), rows, &[0, 1]).await?;
+        let has_nulls = columns.iter().any(|column| column.null_count() > 0);
+        match has_nulls {
+            false => Ok(columns),
+            true => Err(Error::Data { file: self.file(chunk), reason: "a key is null".to_owned() }),
+        }
+    }
+
+    fn cached(&self, chunk: u64) -> Option<Columns> {
+        Some(Columns::from_iter([self.files.cached(chunk, 0)?, self.files.cached(chunk, 1)?]))
+    }
+
+    fn locate(&self, wanted: &Wanted) -> Located {
+        let rows = wanted.len();
+        let mut chunks = Chunks::new(rows, self.info.fences.chunks() as u64);
+        let place = |row| {
+            let chunk = self.info.fences.chunk(wanted, row)?;
+            Some(chunks.place(chunk) as u32)
+        };
+        let places = (0..rows).map(place).collect();
+        Located { chunks, places }
+    }
+
+    /// The indexes of keys, if all chunks that are needed are in the cache.
+    pub(super) fn find_cached(&self, of: &str, keys: &ArrayRef) -> Option<Result<Vec<Option<i64>>>> {
+        let wanted = match self.info.fences.wanted(of, keys) {
+            Ok(wanted) => wanted,
+            Err(error) => return Some(Err(error)),
+        };
+        let Located { chunks, places } = self.locate(&wanted);
+        let mut cached = Vec::with_capacity(chunks.numbers().len());
+        for chunk in chunks.numbers() {
+            cached.push(self.cached(*chunk)?);
+        }
+        let find = |(row, place): (usize, &Option<u32>)| wanted.find(row, cached.get((*place)? as usize)?);
+        Some(Ok(places.iter().enumerate().map(find).collect()))
+    }
+
+    /// The indexes of keys; nothing for those that are not there.
+    pub(super) async fn find(&self, of: &str, keys: &ArrayRef) -> Result<Vec<Option<i64>>> {
+        match self.find_cached(of, keys) {
+            Some(found) => found,
+            None => Box::pin(self.load_and_find(of, keys)).await,
+        }
+    }
+
+    async fn load_and_find(&self, of: &str, keys: &ArrayRef) -> Result<Vec<Option<i64>>> {
+        let wanted = self.info.fences.wanted(of, keys)?;
+        let Located { chunks, places } = self.locate(&wanted);
+        let mut rows: Vec<(u32, usize)> =
+            places.iter().enumerate().filter_map(|(row, place)| Some(((*place)?, row))).collect();
+        rows.sort_unstable();
+        let mut found = vec![None; places.len()];
+        let window = |(place, _): &(u32, usize)| *place as usize / GATHERED_AT_ONCE;
+        for rows in rows.chunk_by(|a, b| window(a) == window(b)) {
+            let first = rows.first().map_or(0, window) * GATHERED_AT_ONCE;
+            let numbers = chunks.numbers().iter().skip(first).take(GATHERED_AT_ONCE);
+            let loads = numbers.map(|chunk| self.chunk(*chunk));
+            let loaded: Vec<Columns> =
+                futures::stream::iter(loads).buffered(CHUNKS_AT_ONCE).try_collect().await?;
+            for (place, row) in rows {
+                let chunk = loaded.get(*place as usize - first);
+                if let (Some(found), Some(chunk)) = (found.get_mut(*row), chunk) {
+                    *found = wanted.find(*row, chunk);
+                }
+            }
+        }
+        Ok(found)
+    }
+}
+
+/// Where the keys of a base are.
+pub(super) fn folder(path: &str) -> String {
+    format!("{path}/keys/")
+}
+
+/// The file of a chunk within that.
+pub(super) fn file(chunk: u64) -> String {
+    format!("chunk{chunk}")
+}
