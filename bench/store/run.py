@@ -1,0 +1,227 @@
+#!/usr/bin/env python3
+"""`make bench-store`: four queries over a social network, beside Kùzu, Ladybug and NamiDB, in one run on one machine.
+
+The network is what `stylobate generate snb` makes; all engines load the same Parquet files into a local folder, one
+after another, and each query is asked in a process of its own: the first right after opening, then 50 times for each
+of three persons. Every answer is compared with the whole result, which DuckDB works out from the same files; where
+dates are the same, either row is right. Clocks stop when an engine holds its answer in full, in the form it gives to
+its caller (ours is an Arrow table); beside that, with rows as Python has them. Ratios are of medians: of the 50 runs,
+and then of the persons. What Kùzu calls prepared is planned once and asked with a parameter.
+
+Persons are the first in each third of them who have answers to all queries, and around whom no two edges lie between
+the same two vertices, since NamiDB keeps but one of those.
+"""
+
+from __future__ import annotations
+
+import argparse
+import json
+import os
+import shutil
+import statistics
+import subprocess
+import sys
+import venv
+from collections import Counter
+from pathlib import Path
+from typing import Any
+
+import duckdb
+
+ROOT = Path(__file__).resolve().parents[2]
+MEASURE = Path(__file__).with_name("measure.py")
+PEERS = ["kuzu==0.11.3", "ladybug==0.22.0", "namidb==2.0.6", "pyarrow"]
+TABLES = ["persons", "posts", "comments", "knows", "post_has_creator", "comment_has_creator", "likes_post",
+          "likes_comment", "reply_of_post", "reply_of_comment"]  # fmt: skip
+ENGINES = ["stylobate", "kuzu", "kuzu prepared", "ladybug", "ladybug prepared", "namidb"]
+OURS = "stylobate"
+# How much faster than the better of Kùzu's two ways, and than NamiDB.
+BARS = {"IC02": (20, 5), "IC07": (50, 5), "IC08": (50, 5), "IC09": (20, 5)}
+NEWEST = 20
+# Of each query, all rows of a person, and which column is the date.
+POSTS = """SELECT firstName, lastName, content, posts.creationDate FROM {0}
+    JOIN persons ON persons.id = friend JOIN post_has_creator AS created ON created.dst = friend
+    JOIN posts ON posts.id = created.src"""
+ALL = {
+    "IC02": (3, POSTS.format("(SELECT dst AS friend FROM knows WHERE src = $person)")),
+    "IC07": (2, """SELECT firstName, lastName, likes_post.creationDate, content FROM post_has_creator AS created
+        JOIN likes_post ON likes_post.dst = created.src JOIN persons ON persons.id = likes_post.src
+        JOIN posts ON posts.id = created.src WHERE created.dst = $person"""),
+    "IC08": (1, """SELECT comments.content, comments.creationDate, posts.content FROM post_has_creator AS created
+        JOIN reply_of_post AS reply ON reply.dst = created.src JOIN comments ON comments.id = reply.src
+        JOIN posts ON posts.id = created.src WHERE created.dst = $person"""),
+    "IC09": (3, POSTS.format("""(SELECT further.dst AS friend FROM knows JOIN knows AS further
+        ON further.src = knows.dst WHERE knows.src = $person)""")),
+}  # fmt: skip
+
+
+def main() -> int:
+    arguments = parse()
+    folder = arguments.data
+    folder.mkdir(parents=True, exist_ok=True)
+    tables = arguments.tables or make(arguments)
+    peers = installed(folder / "venv")
+    network = Network(tables)
+    persons = network.persons(arguments.persons)
+    expected = {name: [network.all(name, person) for person in persons] for name in ALL}
+    print(f"scale {arguments.scale}, {arguments.runs} runs, persons {', '.join(persons)}, cpus {os.cpu_count()}\n")
+    report: dict[str, Any] = {"scale": arguments.scale, "persons": persons, "load": {}, "queries": {}}
+    for engine in dict.fromkeys(name.partition(" ")[0] for name in arguments.engines):
+        python = Path(sys.executable) if engine == OURS else peers
+        home = folder / engine
+        shutil.rmtree(home, ignore_errors=True)
+        home.mkdir()
+        measured(python, "prepare", engine, home, "--data", tables)
+        report["load"][engine] = measured(python, "load", engine, home, "--data", tables)
+        for way in (name for name in arguments.engines if name.partition(" ")[0] == engine):
+            for query in ALL:
+                figures = asked(arguments, python, way, home, query, persons)
+                check(way, query, figures, expected[query])
+                report["queries"].setdefault(query, {})[way] = figures
+        shutil.rmtree(home)
+    loads(report)
+    for query, ways in report["queries"].items():
+        table(query, ways)
+    if arguments.json:
+        arguments.json.write_text(json.dumps(report, indent=1))
+    return 0
+
+
+def parse() -> argparse.Namespace:
+    target = Path(os.environ.get("CARGO_TARGET_DIR", ROOT / "target"))
+    parser = argparse.ArgumentParser(description=__doc__.splitlines()[0])
+    parser.add_argument("--scale", type=float, default=10)
+    parser.add_argument("--runs", type=int, default=50)
+    parser.add_argument("--persons", type=int, default=3)
+    parser.add_argument("--engines", type=lambda text: text.split(","), default=ENGINES, metavar="NAMES",
+                        help=f"of {', '.join(ENGINES)}; several with commas between them")  # fmt: skip
+    parser.add_argument("--json", type=Path, metavar="FILE", help="write all figures as JSON")
+    parser.add_argument("--data", type=Path, default=target / "bench-store", help="where everything is kept")
+    parser.add_argument("--tables", type=Path, help="tables that were made already, in place of new ones")
+    parser.add_argument("--binary", type=Path, default=target / "release/stylobate")
+    arguments = parser.parse_args()
+    if unknown := [name for name in arguments.engines if name not in ENGINES]:
+        parser.error(f"no engine {', '.join(unknown)}: there are {', '.join(ENGINES)}")
+    return arguments
+
+
+def make(arguments: argparse.Namespace) -> Path:
+    """The tables, unless they are there."""
+    output = arguments.data / f"snb-{arguments.scale:g}"
+    command = [arguments.binary, "generate", "snb", "--scale", f"{arguments.scale:g}", "--output", output]
+    subprocess.run([*command, "--tables", ",".join(TABLES)], check=True)
+    return output
+
+
+def installed(folder: Path) -> Path:
+    """A Python of their own for the peers, whose packages may need others than ours."""
+    python = folder / "bin" / "python"
+    if not python.exists():
+        venv.create(folder, with_pip=True)
+    subprocess.run([python, "-m", "pip", "install", "--quiet", "--disable-pip-version-check", *PEERS], check=True)
+    return python
+
+
+class Network:
+    """The tables as DuckDB sees them."""
+
+    def __init__(self, folder: Path) -> None:
+        self.connection = duckdb.connect()
+        for name in TABLES:
+            self.connection.execute(f"CREATE TABLE {name} AS FROM '{folder}/{name}.parquet'")
+
+    def all(self, query: str, person: str) -> list[tuple[Any, ...]]:
+        """All that a query would give without its limit."""
+        return self.connection.execute(ALL[query][1], {"person": person}).fetchall()
+
+    def persons(self, count: int) -> list[str]:
+        """The first in each share of them who have answers, and no parallel edges around them."""
+        created = "post_has_creator AS created JOIN {0} ON {0}.dst = created.src"
+        likes, replies = created.format("likes_post"), created.format("reply_of_post")
+        near = f"""
+            WITH pairs AS (
+                SELECT src AS person FROM knows GROUP BY src, dst HAVING count(*) > 1
+                UNION SELECT dst FROM post_has_creator GROUP BY src, dst HAVING count(*) > 1
+                UNION SELECT created.dst FROM {likes} GROUP BY created.dst, created.src, likes_post.src
+                    HAVING count(*) > 1
+                UNION SELECT created.dst FROM {replies} GROUP BY created.dst, created.src, reply_of_post.src
+                    HAVING count(*) > 1
+            ), near AS (SELECT person FROM pairs UNION SELECT src FROM knows JOIN pairs ON dst = person)
+            SELECT person FROM near UNION SELECT src FROM knows JOIN near ON dst = person"""
+        chosen = []
+        ids = [id for (id,) in self.connection.execute("SELECT id FROM persons ORDER BY id").fetchall()]
+        excluded = {id for (id,) in self.connection.execute(near).fetchall()}
+        for share in range(count):
+            rest = (id for id in ids[share * len(ids) // count :] if id not in excluded)
+            chosen.append(next(id for id in rest if all(self.all(query, id) for query in ALL)))
+        return chosen
+
+
+def measured(python: Path, *command: str | Path) -> dict[str, Any]:
+    done = subprocess.run([python, MEASURE, *command], check=True, stdout=subprocess.PIPE, text=True)
+    return json.loads(done.stdout.splitlines()[-1])
+
+
+def asked(arguments: argparse.Namespace, python: Path, way: str, home: Path, query: str, persons: list[str]) -> dict:
+    options = ["--query", query, "--persons", ",".join(persons), "--runs", str(arguments.runs)]
+    figures = measured(python, "ask", way, home, *options)
+    for person in figures["persons"]:
+        for kind in ("answer_us", "rows_us"):
+            runs = sorted(person[kind])
+            person[kind] = {"p50": statistics.median(runs), "p95": runs[round(0.95 * (len(runs) - 1))]}
+    return figures
+
+
+def check(way: str, query: str, figures: dict[str, Any], expected: list[list[tuple[Any, ...]]]) -> None:
+    """The newest dates, in order, and of each date rows that the whole result has."""
+    date = ALL[query][0]
+    for found, whole in zip(figures["persons"], expected):
+        rows = [tuple(row) for row in found.pop("answer")]
+        dates = sorted((row[date] for row in whole), reverse=True)[:NEWEST]
+        if [row[date] for row in rows] != dates or Counter(rows) - Counter(whole):
+            raise SystemExit(f"{way}, {query}, {found['person']}: a wrong answer: {rows}")
+        found["rows"] = len(rows)
+
+
+def median(figures: dict[str, Any], kind: str, share: str) -> float:
+    return statistics.median(person[kind][share] for person in figures["persons"])
+
+
+def loads(report: dict[str, Any]) -> None:
+    print(f"{'loading':<20}{'s':>10}{'ratio':>10}{'MiB, peak':>14}{'MiB, on disk':>14}{'MiB, queries':>14}")
+    ours = report["load"].get(OURS, {}).get("seconds")
+    for engine, figures in report["load"].items():
+        ways = [found for ways in report["queries"].values() for name, found in ways.items() if name.startswith(engine)]
+        asking = max(found["peak_kib"] for found in ways) / 1024
+        print(f"{engine:<20}{figures['seconds']:>10,.1f}{ratio(figures['seconds'], ours):>10}"
+              f"{figures['peak_kib'] / 1024:>14,.0f}{figures['bytes'] / 2**20:>14,.0f}{asking:>14,.0f}")  # fmt: skip
+    print()
+
+
+def table(query: str, ways: dict[str, Any]) -> None:
+    rows = "/".join(str(person["rows"]) for person in next(iter(ways.values()))["persons"])
+    title = f"{query}, {rows} rows, µs"
+    print(f"{title:<26}{'open':>11}{'cold':>11}{'p50 of each person':>28}{'p50':>11}{'p95':>11}{'ratio':>9}"
+          f"{'as rows':>11}")  # fmt: skip
+    ours = median(ways[OURS], "answer_us", "p50") if OURS in ways else None
+    for way, figures in ways.items():
+        each = " / ".join(f"{person['answer_us']['p50']:,.0f}" for person in figures["persons"])
+        p50, p95 = (median(figures, "answer_us", share) for share in ("p50", "p95"))
+        print(f"{way:<26}{figures['open_us']:>11,.0f}{figures['cold_us']:>11,.0f}{each:>28}{p50:>11,.0f}{p95:>11,.0f}"
+              f"{ratio(p50, ours):>9}{median(figures, 'rows_us', 'p50'):>11,.0f}")  # fmt: skip
+    if ours is not None:
+        bars = zip(("kuzu", "namidb"), BARS[query])
+        for peer, bar in bars:
+            medians = [median(figures, "answer_us", "p50") for way, figures in ways.items() if way.startswith(peer)]
+            if medians:
+                reached = min(medians) / ours
+                print(f"  {reached:,.1f} times as fast as {peer}, where {bar} is wanted")
+    print()
+
+
+def ratio(theirs: float, ours: float | None) -> str:
+    return "" if ours is None else f"{theirs / ours:,.2f}x"
+
+
+if __name__ == "__main__":
+    sys.exit(main())
