@@ -127,6 +127,15 @@ impl EdgeBase {
         self.list(direction).find_cached(vertex, neighbor, selection)
     }
 
+    /// Both ends of edges by their ordinals: the vertices that the list is ordered by, and the neighbours.
+    pub(crate) async fn ends(
+        &self,
+        direction: Direction,
+        ordinals: Range<u64>,
+    ) -> Result<(Int64Array, Int64Array)> {
+        self.list(direction).both_ends(ordinals).await
+    }
+
     /// All edges in the order of a direction, a chunk at a time.
     pub(crate) fn stream(
         self: &Arc<Self>,
@@ -140,6 +149,19 @@ impl EdgeBase {
             async move { base.chunk(direction, chunk, &selection).await }
         };
         futures::stream::iter(0..chunks).map(read).buffered(CHUNKS_AHEAD).boxed()
+    }
+
+    /// Brings the neighbours and what is selected of a chunk into the cache.
+    pub(crate) async fn warm(
+        &self,
+        direction: Direction,
+        chunk: u64,
+        selection: &Selection,
+    ) -> Result<Vec<ArrayRef>> {
+        let list = self.list(direction);
+        let loaded = futures::future::try_join(list.ends(chunk, &[0]), list.properties(chunk, selection));
+        let (ends, columns) = loaded.await?;
+        Ok(ends.into_iter().chain(columns.into_iter().flatten()).collect())
     }
 
     /// A chunk of all edges in the order of a direction.

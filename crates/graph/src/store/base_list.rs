@@ -115,6 +115,11 @@ impl List {
         self.first_chunks.last().copied().unwrap_or(0)
     }
 
+    /// Edges of a part.
+    pub(crate) fn part_edges(&self, part: u64) -> u64 {
+        self.info.parts.get(part as usize).copied().unwrap_or(0)
+    }
+
     pub(super) fn edges(&self) -> u64 {
         self.starts.last().copied().unwrap_or(0)
     }
@@ -160,7 +165,7 @@ impl List {
 
     async fn load_slices(&self, vertices: &[i64]) -> Result<Vec<Range<u64>>> {
         let (parts, places) = self.parts_of(vertices);
-        let loads = parts.numbers().iter().map(|part| self.offsets(*part));
+        let loads = parts.numbers().iter().copied().map(|part| self.offsets(part));
         let offsets: Vec<ArrayRef> =
             futures::stream::iter(loads).buffered(CHUNKS_AT_ONCE).try_collect().await?;
         self.ranges(&parts, &places, &offsets)
@@ -279,7 +284,7 @@ impl List {
 
     async fn load_and_read(&self, ranges: &[Range<u64>], selection: &Selection) -> Result<EdgeColumns> {
         let Located { chunks, runs, rows } = self.locate(ranges)?;
-        let loads = chunks.numbers().iter().map(|chunk| self.load(*chunk, selection));
+        let loads = chunks.numbers().iter().copied().map(|chunk| self.load(chunk, selection));
         let loaded: Vec<Loaded> = futures::stream::iter(loads).buffered(CHUNKS_AT_ONCE).try_collect().await?;
         gather(&loaded, &runs, rows, selection)
     }
@@ -350,6 +355,20 @@ impl List {
                 Err(Error::Data { file: self.ends_file(number), reason: "an edge without an end".to_owned() })
             }
         }
+    }
+
+    /// The vertices and the neighbours of edges.
+    pub(super) async fn both_ends(&self, edges: Range<u64>) -> Result<(Int64Array, Int64Array)> {
+        let Located { chunks, runs, rows } = self.locate(std::slice::from_ref(&edges))?;
+        let loads = chunks.numbers().iter().copied().map(|chunk| self.ends(chunk, &[0, 1]));
+        let loaded: Vec<Columns> =
+            futures::stream::iter(loads).buffered(CHUNKS_AT_ONCE).try_collect().await?;
+        let side = |at: usize| {
+            let arrays: Vec<ArrayRef> = loaded.iter().filter_map(|ends| ends.get(at)).cloned().collect();
+            let ends = gather_runs(&arrays, &runs, rows, &DataType::Int64)?;
+            Ok::<_, Error>(ends.as_primitive::<Int64Type>().clone())
+        };
+        Ok((side(1)?, side(0)?))
     }
 
     fn ends_file(&self, number: u64) -> String {

@@ -171,7 +171,7 @@ impl VertexBase {
         rows: &[(u32, u32)],
         selection: &Selection,
     ) -> Result<Vec<ArrayRef>> {
-        let loads = chunks.iter().map(|chunk| self.load(*chunk, selection));
+        let loads = chunks.iter().copied().map(|chunk| self.load(chunk, selection));
         let loaded: Vec<_> = futures::stream::iter(loads).buffered(CHUNKS_AT_ONCE).try_collect().await?;
         let column = |(at, column): (usize, &super::base::SelectedColumn)| {
             if let Some(nulls) = selection.missing(at, rows.len()) {

@@ -117,6 +117,26 @@ pub(super) async fn remove_all(root: &Destination, path: &str) -> Result<u64> {
     }
 }
 
+/// Removes one file. Whether it was there makes no difference.
+pub(super) async fn remove_file(root: &Destination, path: &str) -> Result<()> {
+    match root.join(path)? {
+        Destination::File(file) => {
+            let shown = file.display().to_string();
+            blocking(move || match std::fs::remove_file(&file) {
+                Err(error) if error.kind() != std::io::ErrorKind::NotFound => {
+                    Err(crate::graphar::unwritable(shown, format!("not removed: {error}")))
+                }
+                _ => Ok(()),
+            })
+            .await
+        }
+        Destination::Object { origin, path } => match origin.store().delete(&path).await {
+            Ok(()) | Err(object_store::Error::NotFound { .. }) => Ok(()),
+            Err(error) => Err(StorageError::from_origin(path.as_ref(), error).into()),
+        },
+    }
+}
+
 fn count_files(folder: &std::path::Path) -> std::io::Result<u64> {
     let entries = match std::fs::read_dir(folder) {
         Err(error) if error.kind() == std::io::ErrorKind::NotFound => return Ok(0),

@@ -238,8 +238,8 @@ impl KeyFiles {
         let window = |(place, _): &(u32, usize)| *place as usize / GATHERED_AT_ONCE;
         for rows in rows.chunk_by(|a, b| window(a) == window(b)) {
             let first = rows.first().map_or(0, window) * GATHERED_AT_ONCE;
-            let numbers = chunks.numbers().iter().skip(first).take(GATHERED_AT_ONCE);
-            let loads = numbers.map(|chunk| self.chunk(*chunk));
+            let numbers = chunks.numbers().iter().skip(first).take(GATHERED_AT_ONCE).copied();
+            let loads = numbers.map(|chunk| self.chunk(chunk));
             let loaded: Vec<Columns> =
                 futures::stream::iter(loads).buffered(CHUNKS_AT_ONCE).try_collect().await?;
             for (place, row) in rows {

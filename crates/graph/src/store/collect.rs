@@ -1,0 +1,231 @@
+//! Collects garbage: versions that are old and held by nobody, and files that no version needs.
+//!
+//! Records go first, the oldest before all others, so that no version is left that has lost a file. A version stays as
+//! long as a later one that stays needs the small data in its record.
+
+use std::{
+    collections::{BTreeMap, BTreeSet, HashSet},
+    sync::Arc,
+    time::Duration,
+};
+
+use futures::{StreamExt, TryStreamExt};
+use object_store::{ObjectMeta, ObjectStore, ObjectStoreExt, path::Path};
+use stylobate_storage::{Destination, Error as StorageError};
+
+use super::{
+    bulk::{REQUESTS, remove_all},
+    graph_store::GraphStore,
+    names::now_ms,
+    record::{Location, Record, file_name},
+};
+use crate::Result;
+
+/// What is younger stays: a week.
+const OLDER_THAN: Duration = Duration::from_secs(7 * 24 * 60 * 60);
+/// What is younger stays whatever is asked: somebody may be about to make a version of it, or to commit behind it.
+const LEAST_AGE: Duration = Duration::from_secs(60 * 60);
+/// Where files are.
+const FOLDERS: [&str; 4] = ["vertices", "edges", "delta", "deleted"];
+
+/// What is collected.
+#[derive(Clone, Debug)]
+pub struct CollectOptions {
+    older_than: Duration,
+    even_young: bool,
+    dry_run: bool,
+}
+
+impl Default for CollectOptions {
+    fn default() -> Self {
+        Self { older_than: OLDER_THAN, even_young: false, dry_run: false }
+    }
+}
+
+impl CollectOptions {
+    /// Versions and files that are younger stay. Less than an hour is an hour: a writer that has just written its files
+    /// may be about to commit them. Default: 7 days.
+    pub fn with_older_than(mut self, age: Duration) -> Self {
+        self.older_than = age;
+        self
+    }
+
+    /// Even where that is less than an hour. Nobody may write, load or compact meanwhile. Default: no.
+    pub fn with_even_young(mut self, even_young: bool) -> Self {
+        self.even_young = even_young;
+        self
+    }
+
+    /// Only says what would be removed. Default: no.
+    pub fn with_dry_run(mut self, dry_run: bool) -> Self {
+        self.dry_run = dry_run;
+        self
+    }
+}
+
+/// What was removed.
+#[derive(Clone, Debug, Default, PartialEq, Eq)]
+#[non_exhaustive]
+pub struct Collected {
+    /// Versions that are gone, ascending.
+    pub versions: Vec<u64>,
+    /// Files that are gone, without records.
+    pub files: u64,
+    /// Bytes of these files.
+    pub bytes: u64,
+}
+
+impl GraphStore {
+    /// Removes versions that are old, and files that no version needs. The newest version stays, and all that snapshots
+    /// of this store hold here; snapshots of other processes are safe for as long as they are younger than the age.
+    ///
+    /// # Errors
+    ///
+    /// Whatever the object store says; what was removed until then is gone, and no version that is left misses it.
+    pub async fn collect_garbage(&self, options: &CollectOptions) -> Result<Collected> {
+        let age = match options.even_young {
+            true => options.older_than,
+            false => options.older_than.max(LEAST_AGE),
+        };
+        let before = now_ms().saturating_sub(i64::try_from(age.as_millis()).unwrap_or(i64::MAX));
+        // The listing of files comes first: what is committed after it is young.
+        let files = self.files().await?;
+        let records = self.records().await?;
+        let kept = kept(&records, &self.core().live.versions(), before);
+        let needed = Needed::of(kept.iter().filter_map(|version| records.get(version)));
+        let gone: Vec<u64> = records.keys().copied().filter(|version| !kept.contains(version)).collect();
+        let is_old = |file: &&ObjectMeta| file.last_modified.timestamp_millis() < before;
+        let base = self.core().place.base.clone();
+        let below = |file: &ObjectMeta| file.location.as_ref().strip_prefix(base.as_str()).map(str::to_owned);
+        let unneeded = files.iter().filter(is_old).filter(|file| below(file).is_some_and(|path| !needed.has(&path)));
+        let unneeded: Vec<&ObjectMeta> = unneeded.collect();
+        let bytes = unneeded.iter().map(|file| file.size).sum();
+        let collected = Collected { versions: gone.clone(), files: unneeded.len() as u64, bytes };
+        if options.dry_run {
+            return Ok(collected);
+        }
+        for version in gone {
+            self.delete(&self.core().place.path(&file_name(version))?).await?;
+        }
+        let deletes = unneeded.iter().map(|file| self.delete(&file.location)).collect::<Vec<_>>();
+        futures::stream::iter(deletes).buffer_unordered(REQUESTS).try_collect::<()>().await?;
+        self.remove_folders(unneeded.iter().filter_map(|file| below(file)), &needed).await?;
+        Ok(collected)
+    }
+
+    /// The versions that are kept.
+    async fn records(&self) -> Result<BTreeMap<u64, Arc<Record>>> {
+        let log = &self.core().log;
+        let read = log.list(None).await?.into_iter().map(|listed| async move {
+            log.read(listed.version).await.map(|record| (listed.version, record))
+        });
+        futures::stream::iter(read).buffered(REQUESTS).try_collect().await
+    }
+
+    /// All files but records.
+    async fn files(&self) -> Result<Vec<ObjectMeta>> {
+        let place = &self.core().place;
+        let store = place.store.origin().store().clone();
+        let mut files = Vec::new();
+        for folder in FOLDERS {
+            let path = place.path(folder)?;
+            let failed = |error| StorageError::from_origin(path.as_ref(), error);
+            let listed: Vec<ObjectMeta> = store.list(Some(&path)).try_collect().await.map_err(failed)?;
+            files.extend(listed);
+        }
+        Ok(files)
+    }
+
+    async fn delete(&self, path: &Path) -> Result<()> {
+        match self.core().place.store.delete(path).await {
+            Ok(()) | Err(object_store::Error::NotFound { .. }) => Ok(()),
+            Err(error) => Err(StorageError::from_origin(path.as_ref(), error).into()),
+        }
+    }
+
+    /// Folders of this machine, which do not go with the last of their files.
+    async fn remove_folders(&self, removed: impl Iterator<Item = String>, needed: &Needed) -> Result<()> {
+        let root = self.core().log.destination();
+        if !matches!(root, Destination::File(_)) {
+            return Ok(());
+        }
+        let bases: BTreeSet<String> = removed.filter_map(|path| base_of(&path).map(str::to_owned)).collect();
+        for base in bases.iter().filter(|base| !needed.bases.contains(*base)) {
+            remove_all(&root, base).await?;
+        }
+        Ok(())
+    }
+}
+
+/// The folder of the base that a file belongs to.
+fn base_of(path: &str) -> Option<&str> {
+    let (folder, rest) = path.split_once('/')?;
+    let (name, _) = rest.split_once('/')?;
+    matches!(folder, "vertices" | "edges").then(|| path.get(..folder.len() + 1 + name.len()))?
+}
+
+/// The versions that stay: the newest, those that are held, those that are not old, and those whose records have what
+/// these need.
+fn kept(records: &BTreeMap<u64, Arc<Record>>, held: &[u64], before: i64) -> BTreeSet<u64> {
+    let newest = records.keys().next_back().copied();
+    let stays = |(version, record): &(&u64, &Arc<Record>)| {
+        Some(**version) == newest || held.contains(version) || record.time_ms >= before
+    };
+    let mut kept: BTreeSet<u64> = records.iter().filter(stays).map(|(version, _)| *version).collect();
+    let mut left: Vec<u64> = kept.iter().copied().collect();
+    while let Some(version) = left.pop() {
+        let locations = records.get(&version).into_iter().flat_map(|record| record.locations());
+        for location in locations {
+            if let Location::Inline { version, .. } = location
+                && kept.insert(*version)
+            {
+                left.push(*version);
+            }
+        }
+    }
+    kept
+}
+
+/// Files that versions need.
+#[derive(Default)]
+struct Needed {
+    bases: HashSet<String>,
+    files: HashSet<String>,
+}
+
+impl Needed {
+    fn of<'a>(records: impl Iterator<Item = &'a Arc<Record>>) -> Self {
+        let mut needed = Self::default();
+        for record in records {
+            let vertices = record.vertices.iter().flat_map(|state| &state.bases).map(|base| &base.path);
+            let edges = record.edges.iter().flat_map(|state| &state.bases).map(|base| &base.info.path);
+            needed.bases.extend(vertices.chain(edges).cloned());
+            for location in record.locations() {
+                if let Location::File { path } = location {
+                    needed.files.insert(path.clone());
+                }
+            }
+        }
+        needed
+    }
+
+    fn has(&self, path: &str) -> bool {
+        match base_of(path) {
+            Some(base) => self.bases.contains(base),
+            None => self.files.contains(path),
+        }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn files_of_bases_are_told_from_others() {
+        assert_eq!(base_of("vertices/Person-1/vertex/Person/id/chunk0"), Some("vertices/Person-1"));
+        assert_eq!(base_of("edges/A_e_B-2/A_e_B.graph.yml"), Some("edges/A_e_B-2"));
+        assert_eq!(base_of("delta/1.parquet"), None);
+        assert_eq!(base_of("vertices/stray"), None);
+    }
+}

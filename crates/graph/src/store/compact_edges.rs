@@ -1,0 +1,293 @@
+//! Compacts edges of a type: into one base without what was deleted, or deltas into one delta.
+
+use std::{collections::BTreeSet, ops::Range, sync::Arc};
+
+use arrow::{
+    array::{Array, ArrayRef, AsArray, BooleanArray, Int64Array, RecordBatch, new_null_array},
+    compute::{concat_batches, filter_record_batch},
+    datatypes::{FieldRef, Int64Type, Schema},
+};
+use futures::{Stream, StreamExt, TryStreamExt};
+use roaring::RoaringTreemap;
+
+use super::{
+    base::Selection,
+    base_edges::EdgeBase,
+    compact::{CompactOptions, Compacted, Outcome, next},
+    compact_plan::{Parts, Plan},
+    compact_vertices::ROWS_AT_ONCE,
+    deletion::Deleted,
+    delta::{self, EdgeDelta},
+    edge_parts::{EdgePart, EdgePartOf, EdgeParts},
+    graph_store::GraphStore,
+    load::edge_batch,
+    names::uuid7,
+    record::{DeletedPair, EdgeBaseState, EdgeDeltaInfo, EdgeState, Location},
+    rows::{self, Rows, arrow_error},
+    snapshot::Snapshot,
+};
+use crate::{Direction, Error, Result};
+
+/// Ends of edges.
+type Pairs = BTreeSet<(i64, i64)>;
+
+impl GraphStore {
+    pub(super) async fn compact_edges(&self, name: &str, options: &CompactOptions) -> Result<Outcome> {
+        let snapshot = self.refresh().await?;
+        let parts = snapshot.edge_parts(snapshot.record().edge_type(name)?).await?;
+        match options.plan(counted(&parts.state)) {
+            Plan::Nothing => Ok(Outcome::Nothing),
+            Plan::Rewrite => self.rewrite_edges(name, &snapshot, parts).await,
+            Plan::MergeDeltas => self.merge_edges(name, &snapshot, parts).await,
+        }
+    }
+
+    async fn rewrite_edges(&self, name: &str, from: &Snapshot, parts: Arc<EdgeParts>) -> Result<Outcome> {
+        let schema = &parts.state.schema;
+        let fields = schema.fields();
+        let writer = self.core().base_writer();
+        let batches = all_edges(parts.clone(), 0, fields.clone().into());
+        let names = (schema.source.as_str(), schema.name.as_str(), schema.destination.as_str());
+        let counts = (parts.sources, parts.destinations);
+        let written = writer.edges(names, counts, &fields, batches).await?;
+        let (path, rows, bytes) = (written.path.clone(), written.count, written.bytes);
+        let base = Arc::new(EdgeBase::open(&self.core().place, &written, &fields));
+        let replace = |head: Snapshot| {
+            let (base, parts) = (base.clone(), parts.clone());
+            async move {
+                let mut record = next(&head);
+                let at = record.edge_type(name)?;
+                if !self.is_untouched(from, &head).await? {
+                    return Ok(None);
+                }
+                let now = head.edge_parts(at).await?;
+                let Some((pairs, left)) = deleted_since(&parts, 0, &now).await? else { return Ok(None) };
+                let deleted = self.deleted_of(&base, &pairs).await?;
+                let Some(state) = record.edges.get_mut(at) else { return Ok(None) };
+                let info = base.info().clone();
+                state.bases.splice(..parts.state.bases.len(), [EdgeBaseState { info, deleted }]);
+                state.deltas.drain(..left);
+                Ok(Some(record))
+            }
+        };
+        match self.publish(replace).await? {
+            Some(done) => {
+                let version = done.version();
+                Ok(Outcome::Done(Compacted { of: name.to_owned(), version, rewritten: true, rows, bytes }))
+            }
+            None => {
+                writer.give_up(&path).await;
+                Ok(Outcome::Overtaken)
+            }
+        }
+    }
+
+    /// What is deleted of a new base: all edges of these pairs.
+    async fn deleted_of(&self, base: &EdgeBase, pairs: &Pairs) -> Result<Vec<DeletedPair>> {
+        let (mut by_source, mut by_destination) = (RoaringTreemap::new(), RoaringTreemap::new());
+        let none = Selection::default();
+        for (source, destination) in pairs {
+            by_source.insert_range(base.find(Direction::Out, *source, *destination, &none).await?.ordinals);
+            by_destination.insert_range(base.find(Direction::In, *destination, *source, &none).await?.ordinals);
+        }
+        if by_source.is_empty() {
+            return Ok(Vec::new());
+        }
+        let count = by_source.len();
+        let by_source = self.core().write_deleted(&Deleted::new(by_source)).await?;
+        let by_destination = self.core().write_deleted(&Deleted::new(by_destination)).await?;
+        Ok(vec![DeletedPair { by_source, by_destination, count }])
+    }
+
+    async fn merge_edges(&self, name: &str, from: &Snapshot, parts: Arc<EdgeParts>) -> Result<Outcome> {
+        let fields: Arc<[FieldRef]> = parts.state.schema.fields().into();
+        let bases = parts.state.bases.len();
+        let batches: Vec<RecordBatch> = all_edges(parts.clone(), bases, fields.clone()).try_collect().await?;
+        let schema = Arc::new(Schema::new(delta::fields(&fields).to_vec()));
+        let failed = |error| arrow_error("deltas of edges", error);
+        let all = concat_batches(&schema, &batches).map_err(failed)?;
+        let ends = |at: usize| all.column(at).as_primitive::<Int64Type>().values();
+        let properties = all.columns().get(2..).unwrap_or_default();
+        let sorted = delta::sorted(ends(0), ends(1), &fields, properties)?;
+        let (rows, core) = (sorted.num_rows() as u64, self.core());
+        let path = format!("delta/{}.parquet", uuid7());
+        rows::write(core.log.sinks(), &core.log.destination(), &path, &sorted).await?;
+        let at = Location::File { path };
+        let (sources, destinations) = (sorted.column(0).clone(), sorted.column(1).clone());
+        let merged = EdgeDelta::new(Rows::Decoded(sorted), &sources, &destinations);
+        let merged = Arc::new(merged.map_err(|reason| Error::Data { file: at.to_string(), reason })?);
+        let replace = |head: Snapshot| {
+            let (merged, parts, place) = (merged.clone(), parts.clone(), at.clone());
+            async move {
+                let mut record = next(&head);
+                let at = record.edge_type(name)?;
+                if !self.is_untouched(from, &head).await? {
+                    return Ok(None);
+                }
+                let now = head.edge_parts(at).await?;
+                let Some((pairs, left)) = deleted_since(&parts, bases, &now).await? else { return Ok(None) };
+                let mut gone = RoaringTreemap::new();
+                for (source, destination) in &pairs {
+                    gone.insert_range(merged.find(Direction::Out, *source, *destination));
+                }
+                let mut info =
+                    EdgeDeltaInfo { at: place, rows, deleted: Vec::new(), deleted_count: gone.len() };
+                if !gone.is_empty() {
+                    info.deleted.push(self.core().write_deleted(&Deleted::new(gone)).await?);
+                }
+                let Some(state) = record.edges.get_mut(at) else { return Ok(None) };
+                let kept = (info.deleted_count < info.rows).then_some(info);
+                state.deltas.splice(..left, kept);
+                Ok(Some(record))
+            }
+        };
+        match self.publish(replace).await? {
+            Some(done) => {
+                let version = done.version();
+                Ok(Outcome::Done(Compacted { of: name.to_owned(), version, rewritten: false, rows, bytes: 0 }))
+            }
+            None => {
+                core.give_up_file(&at).await;
+                Ok(Outcome::Overtaken)
+            }
+        }
+    }
+}
+
+fn counted(state: &EdgeState) -> Parts {
+    let gone = state.bases.iter().flat_map(|base| &base.deleted).map(|pair| pair.count).sum();
+    Parts {
+        bases: state.bases.len(),
+        base_rows: state.bases.iter().map(|base| base.info.count).sum(),
+        changed_rows: gone,
+        deltas: state.deltas.len(),
+        delta_rows: state.deltas.iter().map(|delta| delta.rows).sum(),
+        patches: 0,
+    }
+}
+
+/// The pairs whose edges were deleted since, of those in the parts from `skip` on, and how many deltas are left of them.
+/// An edge is only ever deleted with all that run parallel to it and were there. Nothing if a base is not there any more.
+async fn deleted_since(before: &EdgeParts, skip: usize, now: &EdgeParts) -> Result<Option<(Pairs, usize)>> {
+    let (bases, deltas) = (&before.state.bases, &before.state.deltas);
+    let same = bases.iter().zip(&now.state.bases).all(|(a, b)| a.info.path == b.info.path);
+    if !same || bases.len() > now.state.bases.len() {
+        return Ok(None);
+    }
+    let mut pairs = Pairs::new();
+    let mut left = 0;
+    for (at, part) in before.parts.iter().enumerate().skip(skip) {
+        let later = match at.checked_sub(bases.len()) {
+            None => now.parts.get(at),
+            // A delta of which all edges were deleted is not part of a version any more.
+            Some(delta) => {
+                let place = deltas.get(delta).map(|info| &info.at);
+                let found = now.state.deltas.iter().position(|info| Some(&info.at) == place);
+                left += usize::from(found.is_some());
+                found.and_then(|found| now.parts.get(now.state.bases.len() + found))
+            }
+        };
+        let gone = match later {
+            Some(later) => later.out_deleted.set() - part.out_deleted.set(),
+            None => {
+                let mut all = RoaringTreemap::new();
+                all.insert_range(0..part.len());
+                all - part.out_deleted.set()
+            }
+        };
+        for range in ranges(&gone) {
+            let (sources, destinations) = part.ends(range).await?;
+            pairs.extend(sources.values().iter().copied().zip(destinations.values().iter().copied()));
+        }
+    }
+    // Those that are left come first, as they did.
+    let kept = now.state.deltas.iter().take(left).all(|info| deltas.iter().any(|known| known.at == info.at));
+    Ok(kept.then_some((pairs, left)))
+}
+
+/// A set as ranges, none of which is long.
+fn ranges(set: &RoaringTreemap) -> Vec<Range<u64>> {
+    let mut ranges: Vec<Range<u64>> = Vec::new();
+    for value in set {
+        match ranges.last_mut() {
+            Some(last) if last.end == value && last.end - last.start < ROWS_AT_ONCE as u64 => last.end += 1,
+            _ => ranges.push(value..value + 1),
+        }
+    }
+    ranges
+}
+
+impl EdgePart {
+    /// Both ends of edges, by their ordinals in the order of sources.
+    async fn ends(&self, ordinals: Range<u64>) -> Result<(Int64Array, Int64Array)> {
+        match &self.of {
+            EdgePartOf::Base(base) => base.ends(Direction::Out, ordinals).await,
+            EdgePartOf::Delta(delta) => {
+                let (start, len) = (ordinals.start as usize, (ordinals.end - ordinals.start) as usize);
+                let ends = |array: &Int64Array| array.slice(start, len);
+                Ok((ends(delta.keys(Direction::Out)), ends(delta.neighbors(Direction::Out))))
+            }
+        }
+    }
+}
+
+/// Edges of parts from `skip` on that were not deleted, part by part in the order of sources: both ends, and columns.
+pub(super) fn all_edges(
+    parts: Arc<EdgeParts>,
+    skip: usize,
+    fields: Arc<[FieldRef]>,
+) -> impl Stream<Item = Result<RecordBatch>> + Send {
+    let numbers = futures::stream::iter(skip..parts.parts.len());
+    let batches = numbers.map(Ok::<_, Error>).and_then(move |at| {
+        let (parts, fields) = (parts.clone(), fields.clone());
+        async move {
+            let Some(part) = parts.parts.get(at) else { return Ok(futures::stream::empty().boxed()) };
+            let deleted = part.out_deleted.clone();
+            Ok(match &part.of {
+                EdgePartOf::Base(base) => {
+                    let rows = base.stream(Direction::Out, &base.select(&fields));
+                    let batch = move |rows: super::base_edges::EdgeRows| {
+                        let ends = [Arc::new(rows.vertices) as ArrayRef, Arc::new(rows.neighbors)];
+                        let columns = ends.into_iter().chain(rows.columns).collect();
+                        let batch = edge_batch(&fields, columns).and_then(|batch| left(&batch, rows.first, &deleted));
+                        std::future::ready(batch)
+                    };
+                    rows.and_then(batch).boxed()
+                }
+                EdgePartOf::Delta(delta) => {
+                    let batch = of_delta(delta, &fields).await?;
+                    let pieces = (0..batch.num_rows()).step_by(ROWS_AT_ONCE).map(|start| {
+                        let rows = ROWS_AT_ONCE.min(batch.num_rows() - start);
+                        left(&batch.slice(start, rows), start as u64, &deleted)
+                    });
+                    futures::stream::iter(pieces.collect::<Vec<_>>()).boxed()
+                }
+            })
+        }
+    });
+    batches.try_flatten()
+}
+
+async fn of_delta(delta: &EdgeDelta, fields: &[FieldRef]) -> Result<RecordBatch> {
+    let rows = delta.rows();
+    let places: Vec<Option<usize>> = fields.iter().map(|field| rows.position(field.name())).collect();
+    let wanted: Vec<usize> = places.iter().flatten().copied().collect();
+    let mut found = rows.get(&wanted).await?.into_iter();
+    let ends = [delta.keys(Direction::Out), delta.neighbors(Direction::Out)];
+    let mut columns: Vec<ArrayRef> = ends.map(|ends| Arc::new(ends.clone()) as ArrayRef).to_vec();
+    for (place, field) in places.iter().zip(fields) {
+        let column = place.and_then(|_| found.next());
+        columns.push(column.unwrap_or_else(|| new_null_array(field.data_type(), rows.len())));
+    }
+    edge_batch(fields, columns)
+}
+
+/// What is left of edges with ordinals from `first` on.
+fn left(batch: &RecordBatch, first: u64, deleted: &Deleted) -> Result<RecordBatch> {
+    let range = first..first + batch.num_rows() as u64;
+    if deleted.count(&range) == 0 {
+        return Ok(batch.clone());
+    }
+    let kept: BooleanArray = range.map(|ordinal| Some(!deleted.contains(ordinal))).collect();
+    filter_record_batch(batch, &kept).map_err(|error| arrow_error("edges that are left", error))
+}

@@ -1,0 +1,257 @@
+//! Compacts vertices of a type: into one base with what patches say, or deltas into one delta.
+
+use std::sync::Arc;
+
+use arrow::{
+    array::{Array, ArrayRef, BooleanArray, RecordBatch, new_null_array},
+    compute::{concat_batches, nullif},
+    datatypes::{FieldRef, Schema},
+};
+use futures::{Stream, StreamExt, TryStreamExt};
+
+use super::{
+    compact::{CompactOptions, Compacted, Outcome, next},
+    compact_plan::{Parts, Plan},
+    graph_store::GraphStore,
+    names::uuid7,
+    record::{Location, VertexDeltaInfo, VertexState},
+    rows::{self, Arrays, arrow_error},
+    snapshot::Snapshot,
+    vertex_delta::VertexDelta,
+    vertex_parts::{VertexPart, VertexParts, VertexSelection},
+};
+use crate::{Error, Result};
+
+/// Rows of a delta that are taken at a time.
+pub(super) const ROWS_AT_ONCE: usize = 1 << 16;
+
+impl GraphStore {
+    pub(super) async fn compact_vertices(&self, name: &str, options: &CompactOptions) -> Result<Outcome> {
+        let snapshot = self.refresh().await?;
+        let parts = snapshot.vertex_parts(snapshot.record().vertex_type(name)?).await?;
+        match options.plan(counted(&parts)) {
+            Plan::Nothing => Ok(Outcome::Nothing),
+            Plan::Rewrite => self.rewrite_vertices(name, &snapshot, parts).await,
+            Plan::MergeDeltas => self.merge_vertices(name, &snapshot, &parts).await,
+        }
+    }
+
+    async fn rewrite_vertices(&self, name: &str, from: &Snapshot, parts: Arc<VertexParts>) -> Result<Outcome> {
+        let schema = &parts.state.schema;
+        let fields = schema.fields();
+        let writer = self.core().base_writer();
+        let batches = rewritten(parts.clone(), fields.clone().into());
+        let deleted = parts.deleted.clone();
+        let written =
+            writer.vertices_without(name, Some(&schema.key), &fields, 0, batches, false, deleted).await?.info;
+        let (path, rows, bytes) = (written.path.clone(), written.count, written.bytes);
+        let before = &parts.state;
+        let replace = |head: Snapshot| {
+            let written = written.clone();
+            async move {
+                let mut record = next(&head);
+                let at = record.vertex_type(name)?;
+                let untouched = self.is_untouched(from, &head).await?;
+                let Some(state) = record.vertices.get_mut(at).filter(|state| untouched && follows(before, state)) else {
+                    return Ok(None);
+                };
+                state.bases.splice(..before.bases.len(), [written]);
+                state.deltas.drain(..before.deltas.len());
+                state.patches.drain(..before.patches.len());
+                Ok(Some(record))
+            }
+        };
+        match self.publish(replace).await? {
+            Some(done) => {
+                let version = done.version();
+                Ok(Outcome::Done(Compacted { of: name.to_owned(), version, rewritten: true, rows, bytes }))
+            }
+            None => {
+                writer.give_up(&path).await;
+                Ok(Outcome::Overtaken)
+            }
+        }
+    }
+
+    async fn merge_vertices(&self, name: &str, from: &Snapshot, parts: &VertexParts) -> Result<Outcome> {
+        let before = &parts.state;
+        let fields: Arc<[FieldRef]> = before.schema.fields().into();
+        let core = self.core();
+        let mut merged: Vec<VertexDeltaInfo> = Vec::new();
+        let mut written: Vec<Location> = Vec::new();
+        let mut rows = 0;
+        let adjacent = |a: &VertexDeltaInfo, b: &VertexDeltaInfo| a.first + a.rows == b.first;
+        for run in before.deltas.chunk_by(adjacent) {
+            let Some((first, info)) = run.first().map(|info| info.first).zip(run.first()) else { continue };
+            if run.len() == 1 {
+                merged.push(info.clone());
+                continue;
+            }
+            let of_run = parts.parts.iter().filter_map(|part| match part {
+                VertexPart::Delta(delta) if run.iter().any(|info| info.first == delta.range().start) => Some(delta),
+                _ => None,
+            });
+            let mut batches = Vec::new();
+            for delta in of_run {
+                batches.push(batch(&fields, whole(delta, &fields).await?.into_vec())?);
+            }
+            let schema = Arc::new(Schema::new(fields.to_vec()));
+            let all = concat_batches(&schema, &batches).map_err(|error| arrow_error("deltas of vertices", error))?;
+            let path = format!("delta/{}.parquet", uuid7());
+            rows::write(core.log.sinks(), &core.log.destination(), &path, &all).await?;
+            rows += all.num_rows() as u64;
+            let at = Location::File { path };
+            written.push(at.clone());
+            merged.push(VertexDeltaInfo { at, first, rows: all.num_rows() as u64 });
+        }
+        if written.is_empty() {
+            return Ok(Outcome::Nothing);
+        }
+        let replace = |head: Snapshot| {
+            let merged = merged.clone();
+            async move {
+                let mut record = next(&head);
+                let at = record.vertex_type(name)?;
+                let untouched = self.is_untouched(from, &head).await?;
+                let Some(state) = record.vertices.get_mut(at).filter(|state| untouched && follows(before, state)) else {
+                    return Ok(None);
+                };
+                state.deltas.splice(..before.deltas.len(), merged);
+                Ok(Some(record))
+            }
+        };
+        match self.publish(replace).await? {
+            Some(done) => {
+                let version = done.version();
+                Ok(Outcome::Done(Compacted { of: name.to_owned(), version, rewritten: false, rows, bytes: 0 }))
+            }
+            None => {
+                for location in &written {
+                    core.give_up_file(location).await;
+                }
+                Ok(Outcome::Overtaken)
+            }
+        }
+    }
+}
+
+fn counted(parts: &VertexParts) -> Parts {
+    let state = &parts.state;
+    let mut changed = 0;
+    for base in &state.bases {
+        let gone = parts.deleted.count(&(base.first..base.first + base.count));
+        // Those that the base does not find by key were gone when it was written.
+        let known = base.keys.as_ref().map_or(0, |keys| base.count.saturating_sub(keys.count));
+        changed += gone.saturating_sub(known);
+    }
+    Parts {
+        bases: state.bases.len(),
+        base_rows: state.bases.iter().map(|base| base.count).sum(),
+        changed_rows: changed + state.patches.iter().map(|patch| patch.rows).sum::<u64>(),
+        deltas: state.deltas.len(),
+        delta_rows: state.deltas.iter().map(|delta| delta.rows).sum(),
+        patches: state.patches.len(),
+    }
+}
+
+/// Whether a later state is made of all that an earlier one was made of, in the same places.
+fn follows(before: &VertexState, after: &VertexState) -> bool {
+    let bases = before.bases.iter().zip(&after.bases).all(|(a, b)| a.path == b.path);
+    let deltas = before.deltas.iter().zip(&after.deltas).all(|(a, b)| a == b);
+    let patches = before.patches.iter().zip(&after.patches).all(|(a, b)| a == b);
+    let is_longer = before.bases.len() <= after.bases.len()
+        && before.deltas.len() <= after.deltas.len()
+        && before.patches.len() <= after.patches.len();
+    is_longer && bases && deltas && patches
+}
+
+/// All columns of a delta, null where it is older than a property.
+pub(super) async fn whole(delta: &VertexDelta, fields: &[FieldRef]) -> Result<Arrays> {
+    let rows = delta.rows();
+    let places: Vec<Option<usize>> = fields.iter().map(|field| rows.position(field.name())).collect();
+    let wanted: Vec<usize> = places.iter().flatten().copied().collect();
+    let mut found = rows.get(&wanted).await?.into_iter();
+    let column = |(place, field): (&Option<usize>, &FieldRef)| {
+        place.and_then(|_| found.next()).unwrap_or_else(|| new_null_array(field.data_type(), rows.len()))
+    };
+    Ok(places.iter().zip(fields).map(column).collect())
+}
+
+fn batch(fields: &[FieldRef], columns: Vec<ArrayRef>) -> Result<RecordBatch> {
+    let schema = Arc::new(Schema::new(fields.to_vec()));
+    RecordBatch::try_new(schema, columns).map_err(|error| arrow_error("vertices", error))
+}
+
+/// Some vertices of a part as they are now: the index of the first, and columns. Deleted ones are among them.
+pub(super) type Rows = (i64, Arrays);
+
+/// All vertices of a type in the order of their indexes, whether they were deleted or not, with what patches say.
+pub(super) fn all_vertices(
+    parts: Arc<VertexParts>,
+    fields: Arc<[FieldRef]>,
+) -> impl Stream<Item = Result<Rows>> + Send {
+    let selection = Arc::new(parts.select(fields.clone()));
+    let numbers = futures::stream::iter(0..parts.parts.len());
+    let (of, with) = (parts.clone(), fields.clone());
+    let raw = numbers.map(Ok::<_, Error>).and_then(move |at| {
+        let (parts, fields) = (of.clone(), with.clone());
+        async move {
+            Ok(match parts.parts.get(at) {
+                Some(VertexPart::Base(base)) => {
+                    let rows = base.stream(&base.select(&fields));
+                    rows.map_ok(|rows| (rows.first, Arrays::from(rows.columns))).boxed()
+                }
+                Some(VertexPart::Delta(delta)) => {
+                    let (columns, range) = (whole(delta, &fields).await?, delta.range());
+                    let len = (range.end - range.start) as usize;
+                    let slices = (0..len).step_by(ROWS_AT_ONCE).map(move |start| {
+                        let rows = ROWS_AT_ONCE.min(len - start);
+                        let slice = columns.iter().map(|column| column.slice(start, rows)).collect();
+                        Ok((range.start as i64 + start as i64, slice))
+                    });
+                    futures::stream::iter(slices.collect::<Vec<_>>()).boxed()
+                }
+                None => futures::stream::empty().boxed(),
+            })
+        }
+    });
+    raw.try_flatten().and_then(move |(first, columns): Rows| {
+        let (parts, selection) = (parts.clone(), selection.clone());
+        async move { patched(&parts, &selection, first, columns).await }
+    })
+}
+
+async fn patched(parts: &VertexParts, selection: &VertexSelection, first: i64, columns: Arrays) -> Result<Rows> {
+    let rows = columns.first().map_or(0, |column| column.len()) as i64;
+    if parts.patches.is_empty() {
+        return Ok((first, columns));
+    }
+    let indexes: Vec<i64> = (first..first + rows).collect();
+    Ok((first, parts.patched(&indexes, columns, selection).await?))
+}
+
+/// The same as batches for a base: of deleted vertices nothing but their keys is left.
+fn rewritten(
+    parts: Arc<VertexParts>,
+    fields: Arc<[FieldRef]>,
+) -> impl Stream<Item = Result<RecordBatch>> + Send {
+    let deleted = parts.deleted.clone();
+    let key = fields.iter().position(|field| *field.name() == parts.state.schema.key);
+    all_vertices(parts, fields.clone()).and_then(move |(first, columns)| {
+        let rows = columns.first().map_or(0, |column| column.len());
+        let range = first as u64..first as u64 + rows as u64;
+        let made = match deleted.count(&range) {
+            0 => Ok(columns.into_vec()),
+            _ => {
+                let gone: BooleanArray = range.map(|index| Some(deleted.contains(index))).collect();
+                let columns = columns.iter().enumerate().map(|(at, column)| match Some(at) == key {
+                    true => Ok(column.clone()),
+                    false => nullif(column, &gone),
+                });
+                columns.collect::<Result<Vec<_>, _>>().map_err(|error| arrow_error("vertices", error))
+            }
+        };
+        let batch = made.and_then(|columns| batch(&fields, columns));
+        std::future::ready(batch)
+    })
+}

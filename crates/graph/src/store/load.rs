@@ -1,0 +1,327 @@
+//! Bulk loads: vertices and edges of many types from streams of batches, written as bases and committed as one version.
+
+use std::{collections::HashMap, sync::Arc};
+
+use arrow::{
+    array::{Array, ArrayRef, Int64Array, RecordBatch},
+    datatypes::{DataType, Field, FieldRef, Schema},
+};
+use futures::{Stream, StreamExt, TryStreamExt, stream::BoxStream};
+
+use super::{
+    arriving::Arriving,
+    base::{EdgeBaseInfo, VertexBaseInfo},
+    base_vertices::VertexBase,
+    bulk::{BaseSizes, BaseWriter},
+    bulk_vertices::KeyMap,
+    changes::Ends,
+    opened::Core,
+    record::{EdgeBaseState, Record},
+    rows::arrow_error,
+    schema::{DESTINATION, EdgeType, SOURCE, VertexType},
+    vertex_delta::KeyColumn,
+    vertex_parts::VertexParts,
+    writer::StoreWriter,
+};
+use crate::{Error, Result, graphar::blocking};
+
+/// Batches that are prepared ahead of who writes them.
+const AHEAD: usize = 3;
+
+/// What is to be loaded at once: each type from a stream of batches, as [`StoreWriter::add_vertices`] and
+/// [`StoreWriter::add_edges`] take them.
+#[derive(Default)]
+pub struct BulkLoad<'a> {
+    vertices: Vec<(String, BoxStream<'a, Result<RecordBatch>>)>,
+    edges: Vec<(String, Ends, BoxStream<'a, Result<RecordBatch>>)>,
+}
+
+/// What was loaded.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+#[non_exhaustive]
+pub struct Loaded {
+    /// The version that has it.
+    pub version: u64,
+    /// Vertices of all types.
+    pub vertices: u64,
+    /// Edges of all types.
+    pub edges: u64,
+    /// Bytes that were written.
+    pub bytes: u64,
+}
+
+impl<'a> BulkLoad<'a> {
+    /// Nothing yet.
+    pub fn new() -> Self {
+        Self::default()
+    }
+
+    /// Vertices of a type, with their keys. Each type once.
+    pub fn with_vertices(
+        mut self,
+        vertex_type: impl Into<String>,
+        batches: impl Stream<Item = Result<RecordBatch>> + Send + 'a,
+    ) -> Self {
+        self.vertices.push((vertex_type.into(), batches.boxed()));
+        self
+    }
+
+    /// Edges of a type, between vertices that are there or are loaded at once. Each type once.
+    pub fn with_edges(
+        mut self,
+        edge_type: impl Into<String>,
+        ends: Ends,
+        batches: impl Stream<Item = Result<RecordBatch>> + Send + 'a,
+    ) -> Self {
+        self.edges.push((edge_type.into(), ends, batches.boxed()));
+        self
+    }
+}
+
+/// Vertices of a type while a load goes on.
+struct Loading {
+    schema: VertexType,
+    /// Those that were there before.
+    parts: Arc<VertexParts>,
+    /// Those that are new.
+    base: Option<VertexBase>,
+    keys: Option<KeyMap>,
+    /// Indexes given out, new ones among them.
+    next: u64,
+}
+
+/// Bases by the numbers of their types.
+#[derive(Default)]
+struct Bases {
+    vertices: Vec<(usize, VertexBaseInfo)>,
+    edges: Vec<(usize, EdgeBaseInfo)>,
+}
+
+impl Core {
+    /// A writer of bases of the store.
+    pub(super) fn base_writer(&self) -> BaseWriter {
+        BaseWriter {
+            sizes: BaseSizes {
+                vertex_chunk: self.options.vertex_chunk_size,
+                edge_chunk: self.options.edge_chunk_size,
+                keys_chunk: self.options.vertex_chunk_size,
+            },
+            durability: self.options.durability,
+            temporary_folder: self.options.temporary_folder.clone(),
+            ..BaseWriter::new(self.log.destination(), self.options.memory)
+        }
+    }
+}
+
+impl StoreWriter {
+    /// Loads vertices and edges, and commits them. They are sorted over disk where they do not fit into the memory that
+    /// [`StoreOptions`](crate::StoreOptions) give. Nothing may be pending. After an error nothing was loaded.
+    ///
+    /// # Errors
+    ///
+    /// [`Error::Row`], [`Error::Column`] and [`Error::Unwritable`] where rows cannot be taken: a key is there already,
+    /// an end is not there, a value does not fit; those of the streams, and those of [`Self::commit`].
+    pub async fn bulk_load(&mut self, load: BulkLoad<'_>) -> Result<Loaded> {
+        if self.has_pending() {
+            let reason = "there are changes that are not committed: commit them, or roll them back".to_owned();
+            return Err(Error::Conflict { object: self.store().core().name(), reason });
+        }
+        let core = self.store().core().clone();
+        let writer = core.base_writer();
+        let mut bases = Bases::default();
+        if let Err(error) = self.load_all(&core, &writer, load, &mut bases).await {
+            let vertices = bases.vertices.iter().map(|(_, info)| &info.path);
+            for path in vertices.chain(bases.edges.iter().map(|(_, info)| &info.path)) {
+                writer.give_up(path).await;
+            }
+            return Err(error);
+        }
+        let mut loaded = Loaded::default();
+        for (_, info) in &bases.vertices {
+            loaded.vertices += info.count;
+            loaded.bytes += info.bytes;
+        }
+        for (_, info) in &bases.edges {
+            loaded.edges += info.count;
+            loaded.bytes += info.bytes;
+        }
+        let bases = &bases;
+        loaded.version = self.commit_with("load", |_, record| async move { bases.add_to(record) }).await?;
+        Ok(loaded)
+    }
+
+    async fn load_all(
+        &self,
+        core: &Core,
+        writer: &BaseWriter,
+        load: BulkLoad<'_>,
+        bases: &mut Bases,
+    ) -> Result<()> {
+        let head = self.snapshot();
+        let record = head.record();
+        let mut loading: HashMap<usize, Loading> = HashMap::new();
+        for (name, batches) in load.vertices {
+            let at = record.vertex_type(&name)?;
+            let by_key = load.edges.iter().any(|(edge, ends, _)| {
+                let schema = record.edge_type(edge).ok().and_then(|at| record.edges.get(at)).map(|state| &state.schema);
+                *ends == Ends::Keys && schema.is_some_and(|schema| schema.source == name || schema.destination == name)
+            });
+            let known = Loading::new(head, at).await?;
+            if loading.contains_key(&at) {
+                return Err(twice(format!("vertices of type {name}")));
+            }
+            let (schema, parts, first) = (known.schema.clone(), known.parts.clone(), known.next);
+            let fields = schema.fields();
+            let prepared = batches.map(|batch| prepared_vertices(batch, &schema, &parts)).buffered(AHEAD);
+            let written = writer.vertices(&name, Some(&schema.key), &fields, first, prepared, by_key).await?;
+            let base = VertexBase::open(&core.place, &written.info, &fields);
+            let next = first + written.info.count;
+            bases.vertices.push((at, written.info));
+            loading.insert(at, Loading { base: Some(base), keys: written.keys, next, ..known });
+        }
+        let mut seen: Vec<usize> = Vec::new();
+        for (name, ends, batches) in load.edges {
+            let at = record.edge_type(&name)?;
+            let Some(schema) = record.edges.get(at).map(|state| state.schema.clone()) else { continue };
+            if seen.contains(&at) {
+                return Err(twice(format!("edges of type {}", schema.full_name())));
+            }
+            seen.push(at);
+            let (from, to) = (record.vertex_type(&schema.source)?, record.vertex_type(&schema.destination)?);
+            for end in [from, to] {
+                if let std::collections::hash_map::Entry::Vacant(entry) = loading.entry(end) {
+                    entry.insert(Loading::new(head, end).await?);
+                }
+            }
+            let (Some(from), Some(to)) = (loading.get(&from), loading.get(&to)) else { continue };
+            let prepared = batches.map(|batch| prepared_edges(batch, &schema, ends, (from, to))).buffered(AHEAD);
+            let names = (schema.source.as_str(), schema.name.as_str(), schema.destination.as_str());
+            let counts = (from.next, to.next);
+            bases.edges.push((at, writer.edges(names, counts, &schema.fields(), prepared).await?));
+        }
+        Ok(())
+    }
+}
+
+fn twice(of: String) -> Error {
+    Error::Unwritable { of, reason: "they are there twice in one load".to_owned() }
+}
+
+impl Loading {
+    async fn new(head: &super::snapshot::Snapshot, at: usize) -> Result<Self> {
+        let parts = head.vertex_parts(at).await?;
+        let (schema, next) = (parts.state.schema.clone(), parts.state.next);
+        Ok(Self { schema, parts, base: None, keys: None, next })
+    }
+
+    /// The vertices that a column names.
+    async fn resolve(&self, arriving: &Arriving<'_>, name: &str, ends: Ends) -> Result<ArrayRef> {
+        if ends == Ends::Indexes {
+            let indexes = arriving.indexes(name)?;
+            let is_there = |index: &i64| {
+                let is_new = self.parts.state.next <= *index as u64 && (*index as u64) < self.next;
+                is_new || self.parts.is_there(*index)
+            };
+            return match indexes.values().iter().position(|index| !is_there(index)) {
+                None => Ok(Arc::new(indexes)),
+                Some(row) => {
+                    let index = indexes.values().get(row).copied().unwrap_or_default();
+                    let reason = format!("there is no vertex of type {} with index {index}", self.schema.name);
+                    Err(arriving.wrong_row(name, row, reason))
+                }
+            };
+        }
+        let keys = arriving.keys(name, &self.schema.key_type())?;
+        let mut found = match (&self.keys, &self.base) {
+            (Some(map), _) => {
+                let (map, keys) = (map.clone(), keys.clone());
+                blocking(move || map.find(&keys)).await?
+            }
+            (None, Some(base)) => base.indexes_of(&keys).await?,
+            (None, None) => vec![None; keys.len()],
+        };
+        if self.parts.state.count > 0 && found.iter().any(Option::is_none) {
+            for (found, earlier) in found.iter_mut().zip(self.parts.indexes_of(&keys).await?) {
+                *found = found.or(earlier);
+            }
+        }
+        match found.iter().position(Option::is_none) {
+            None => Ok(Arc::new(found.into_iter().collect::<Int64Array>())),
+            Some(row) => {
+                let key = KeyColumn::new(&keys).map(|column| column.at(row).to_string()).unwrap_or_default();
+                let reason = format!("there is no vertex of type {} with key {key}", self.schema.name);
+                Err(arriving.wrong_row(name, row, reason))
+            }
+        }
+    }
+}
+
+/// Vertices as the type has them, none of which was there before.
+async fn prepared_vertices(batch: Result<RecordBatch>, schema: &VertexType, parts: &VertexParts) -> Result<RecordBatch> {
+    let batch = batch?;
+    let arriving = Arriving { of: format!("vertices of type {}", schema.name), batch: &batch };
+    let fields = schema.fields();
+    arriving.check_names(&[], &fields)?;
+    let keys = arriving.keys(&schema.key, &schema.key_type())?;
+    if parts.state.count > 0
+        && let Some(row) = parts.indexes_of(&keys).await?.iter().position(Option::is_some)
+    {
+        let key = KeyColumn::new(&keys).map(|column| column.at(row).to_string()).unwrap_or_default();
+        return Err(arriving.wrong_row(&schema.key, row, format!("there is a vertex with key {key} already")));
+    }
+    let columns = fields.iter().map(|field| arriving.property(field)).collect::<Result<Vec<_>>>()?;
+    let prepared = RecordBatch::try_new(Arc::new(Schema::new(fields)), columns);
+    prepared.map_err(|error| arrow_error("vertices", error))
+}
+
+/// Edges as the type has them, with the indexes of their ends.
+async fn prepared_edges(
+    batch: Result<RecordBatch>,
+    schema: &EdgeType,
+    ends: Ends,
+    (from, to): (&Loading, &Loading),
+) -> Result<RecordBatch> {
+    let batch = batch?;
+    let arriving = Arriving { of: format!("edges of type {}", schema.full_name()), batch: &batch };
+    let fields = schema.fields();
+    arriving.check_names(&[SOURCE, DESTINATION], &fields)?;
+    let sources = from.resolve(&arriving, SOURCE, ends).await?;
+    let destinations = to.resolve(&arriving, DESTINATION, ends).await?;
+    let properties = fields.iter().map(|field| arriving.property(field)).collect::<Result<Vec<_>>>()?;
+    let columns = [sources, destinations].into_iter().chain(properties).collect();
+    edge_batch(&fields, columns)
+}
+
+/// Edges as a base is written of them.
+pub(super) fn edge_batch(fields: &[FieldRef], columns: Vec<ArrayRef>) -> Result<RecordBatch> {
+    let ends = [SOURCE, DESTINATION].map(|name| Arc::new(Field::new(name, DataType::Int64, false)));
+    let schema = Schema::new(ends.into_iter().chain(fields.iter().cloned()).collect::<Vec<_>>());
+    RecordBatch::try_new(Arc::new(schema), columns).map_err(|error| arrow_error("edges", error))
+}
+
+impl Bases {
+    /// The state with them.
+    fn add_to(&self, mut record: Record) -> Result<Record> {
+        let object = super::record::file_name(record.version);
+        for (at, info) in &self.vertices {
+            let Some(state) = record.vertices.get_mut(*at) else { continue };
+            if state.next != info.first {
+                let reason = format!("vertices of type {}: others were added meanwhile", state.schema.name);
+                return Err(Error::Conflict { object, reason });
+            }
+            state.next += info.count;
+            state.count += info.count;
+            if info.count > 0 {
+                state.bases.push(info.clone());
+            }
+        }
+        for (at, info) in &self.edges {
+            let Some(state) = record.edges.get_mut(*at) else { continue };
+            state.count += info.count;
+            if info.count > 0 {
+                state.bases.push(EdgeBaseState { info: info.clone(), deleted: Vec::new() });
+            }
+        }
+        Ok(record)
+    }
+}

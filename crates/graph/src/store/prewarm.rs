@@ -1,0 +1,210 @@
+//! Brings into the cache what the first questions will ask for: what is small at once, named columns up to a limit.
+
+use futures::{StreamExt, TryStreamExt};
+use stylobate_storage::ByteSize;
+
+use super::{
+    edge_parts::{EdgePartOf, EdgeParts},
+    graph_store::GraphStore,
+    snapshot::Snapshot,
+    vertex_parts::{VertexPart, VertexParts},
+};
+use crate::{Direction, Result};
+
+/// Chunks that are read at the same time.
+const CHUNKS_AT_ONCE: usize = 8;
+/// Bytes of what is brought in.
+const LIMIT: ByteSize = ByteSize::gib(1);
+
+/// What is brought into the cache.
+#[derive(Clone, Debug)]
+pub struct PrewarmOptions {
+    types: Vec<(String, Option<Vec<String>>)>,
+    limit: ByteSize,
+}
+
+impl Default for PrewarmOptions {
+    fn default() -> Self {
+        Self { types: Vec::new(), limit: LIMIT }
+    }
+}
+
+impl PrewarmOptions {
+    /// A type of vertices or edges with all its properties: of vertices with their keys, of edges with the neighbours in
+    /// both directions. Default: none; the offsets of all types of edges are brought in in any case.
+    pub fn with_type(mut self, name: impl Into<String>) -> Self {
+        self.types.push((name.into(), None));
+        self
+    }
+
+    /// The same with these properties only.
+    pub fn with_columns<S: Into<String>>(
+        mut self,
+        name: impl Into<String>,
+        columns: impl IntoIterator<Item = S>,
+    ) -> Self {
+        self.types.push((name.into(), Some(columns.into_iter().map(Into::into).collect())));
+        self
+    }
+
+    /// It ends when so many bytes are in memory. Default: 1 GiB.
+    pub fn with_limit(mut self, limit: ByteSize) -> Self {
+        self.limit = limit;
+        self
+    }
+}
+
+/// What was brought in.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+#[non_exhaustive]
+pub struct Prewarmed {
+    /// Bytes of arrays.
+    pub bytes: u64,
+    /// Whether it ended at the limit.
+    pub at_limit: bool,
+}
+
+impl Prewarmed {
+    /// Counts arrays. Returns whether more may come.
+    fn add<'a>(&mut self, arrays: impl IntoIterator<Item = &'a arrow::array::ArrayRef>, limit: ByteSize) -> bool {
+        self.bytes += arrays.into_iter().map(|array| array.get_array_memory_size() as u64).sum::<u64>();
+        self.at_limit = self.bytes >= limit.as_u64();
+        !self.at_limit
+    }
+}
+
+impl GraphStore {
+    /// Prewarms the newest known version by a task of its own, which goes on until it is done or aborted. Must be used
+    /// within a tokio runtime.
+    pub fn prewarm_in_background(&self, options: PrewarmOptions) -> tokio::task::JoinHandle<Result<Prewarmed>> {
+        let snapshot = self.latest();
+        tokio::spawn(async move {
+            let done = snapshot.prewarm(&options).await;
+            if let Err(error) = &done {
+                tracing::debug!(%error, "not all was brought into the cache");
+            }
+            done
+        })
+    }
+}
+
+impl Snapshot {
+    /// Reads what is named into the cache: first what bases and deltas say of themselves, then the offsets of all edges,
+    /// then types in the order in which they were given.
+    ///
+    /// # Errors
+    ///
+    /// [`crate::Error::NoSuchVertexType`], [`crate::Error::NoSuchProperty`], and those of reading.
+    pub async fn prewarm(&self, options: &PrewarmOptions) -> Result<Prewarmed> {
+        let mut warmed = Prewarmed::default();
+        for at in 0..self.record().vertices.len() {
+            self.vertex_parts(at).await?;
+        }
+        for at in 0..self.record().edges.len() {
+            let parts = self.edge_parts(at).await?;
+            if !offsets(&parts, &mut warmed, options.limit).await? {
+                return Ok(warmed);
+            }
+        }
+        for (name, columns) in &options.types {
+            let names: Option<Vec<&str>> =
+                columns.as_ref().map(|columns| columns.iter().map(String::as_str).collect());
+            let goes_on = match self.record().edge_type(name) {
+                Ok(at) => edges(&*self.edge_parts(at).await?, names.as_deref(), &mut warmed, options.limit).await?,
+                Err(_) => {
+                    let parts = self.vertex_parts(self.record().vertex_type(name)?).await?;
+                    vertices(&parts, names.as_deref(), &mut warmed, options.limit).await?
+                }
+            };
+            if !goes_on {
+                break;
+            }
+        }
+        Ok(warmed)
+    }
+}
+
+async fn offsets(parts: &EdgeParts, warmed: &mut Prewarmed, limit: ByteSize) -> Result<bool> {
+    for part in &parts.parts {
+        let EdgePartOf::Base(base) = &part.of else { continue };
+        for direction in [Direction::Out, Direction::In] {
+            let list = base.list(direction);
+            let read = (0..list.parts()).map(|part| list.offsets(part));
+            let mut read = futures::stream::iter(read.collect::<Vec<_>>()).buffer_unordered(CHUNKS_AT_ONCE);
+            while let Some(array) = read.try_next().await? {
+                if !warmed.add([&array], limit) {
+                    return Ok(false);
+                }
+            }
+        }
+    }
+    Ok(true)
+}
+
+async fn edges(
+    parts: &EdgeParts,
+    names: Option<&[&str]>,
+    warmed: &mut Prewarmed,
+    limit: ByteSize,
+) -> Result<bool> {
+    let fields = chosen(parts.state.schema.fields(), names, &parts.state.schema.full_name())?;
+    for part in &parts.parts {
+        let EdgePartOf::Base(base) = &part.of else { continue };
+        let selection = base.select(&fields);
+        for direction in [Direction::Out, Direction::In] {
+            let read = (0..base.list(direction).chunks()).map(|chunk| base.warm(direction, chunk, &selection));
+            let mut read = futures::stream::iter(read.collect::<Vec<_>>()).buffer_unordered(CHUNKS_AT_ONCE);
+            while let Some(arrays) = read.try_next().await? {
+                if !warmed.add(&arrays, limit) {
+                    return Ok(false);
+                }
+            }
+        }
+    }
+    Ok(true)
+}
+
+async fn vertices(
+    parts: &VertexParts,
+    names: Option<&[&str]>,
+    warmed: &mut Prewarmed,
+    limit: ByteSize,
+) -> Result<bool> {
+    let fields = chosen(parts.state.schema.fields(), names, &parts.state.schema.name)?;
+    for part in &parts.parts {
+        let VertexPart::Base(base) = part else { continue };
+        if let Some(keys) = base.keys() {
+            for chunk in 0..keys.info().fences.chunks() as u64 {
+                if !warmed.add(&keys.chunk(chunk).await?, limit) {
+                    return Ok(false);
+                }
+            }
+        }
+        let selection = base.select(&fields);
+        let read = (0..base.chunks()).map(|chunk| base.chunk(chunk, &selection));
+        let mut read = futures::stream::iter(read.collect::<Vec<_>>()).buffer_unordered(CHUNKS_AT_ONCE);
+        while let Some(rows) = read.try_next().await? {
+            if !warmed.add(&rows.columns, limit) {
+                return Ok(false);
+            }
+        }
+    }
+    Ok(true)
+}
+
+fn chosen(
+    fields: Vec<arrow::datatypes::FieldRef>,
+    names: Option<&[&str]>,
+    of: &str,
+) -> Result<Vec<arrow::datatypes::FieldRef>> {
+    let Some(names) = names else { return Ok(fields) };
+    let field = |name: &&str| {
+        let found = fields.iter().find(|field| field.name() == name).cloned();
+        found.ok_or_else(|| crate::Error::NoSuchProperty {
+            of: of.to_owned(),
+            property: (*name).to_owned(),
+            available: super::alter::joined(fields.iter().map(|field| field.name().clone())),
+        })
+    };
+    names.iter().map(field).collect()
+}

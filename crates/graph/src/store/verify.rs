@@ -1,0 +1,219 @@
+//! Verifies a version: every file that it refers to is there and opens, and what is in them agrees with what is said of
+//! them.
+
+use std::sync::Arc;
+
+use arrow::{
+    array::{Array, ArrayRef, AsArray},
+    datatypes::{FieldRef, Int64Type},
+};
+use futures::StreamExt;
+
+use super::{
+    base::Selection,
+    base_edges::EdgeBase,
+    base_vertices::VertexBase,
+    deletion::Deleted,
+    edge_parts::{EdgePart, EdgePartOf, EdgeParts},
+    keys::Fences,
+    snapshot::Snapshot,
+    vertex_parts::{VertexPart, VertexParts},
+};
+use crate::{Direction, Result};
+
+/// Chunks that are verified at the same time.
+const CHUNKS_AT_ONCE: usize = 4;
+
+/// What came of verifying a version.
+#[derive(Clone, Debug, Default, PartialEq, Eq)]
+#[non_exhaustive]
+pub struct Verification {
+    /// The version.
+    pub version: u64,
+    /// Bases and deltas that were read.
+    pub parts: u64,
+    /// Chunks of bases that were read, of all columns.
+    pub chunks: u64,
+    /// What is wrong, each with the file or type that it is about. Nothing is wrong where there is nothing.
+    pub flaws: Vec<String>,
+}
+
+impl Verification {
+    fn check(&mut self, is_right: bool, flaw: impl FnOnce() -> String) {
+        if !is_right {
+            self.flaws.push(flaw());
+        }
+    }
+
+    /// What was read, or nothing and a flaw.
+    fn take<T>(&mut self, read: Result<T>) -> Option<T> {
+        read.map_err(|error| self.flaws.push(error.to_string())).ok()
+    }
+}
+
+impl Snapshot {
+    /// Reads all that the version is made of. What is wrong with it is not an error, but in the answer.
+    pub async fn verify(&self) -> Verification {
+        let mut found = Verification { version: self.version(), ..Verification::default() };
+        for at in 0..self.record().vertices.len() {
+            if let Some(parts) = found.take(self.vertex_parts(at).await) {
+                vertices(&mut found, &parts).await;
+            }
+        }
+        for at in 0..self.record().edges.len() {
+            if let Some(parts) = found.take(self.edge_parts(at).await) {
+                edges(&mut found, &parts).await;
+            }
+        }
+        found
+    }
+}
+
+async fn vertices(found: &mut Verification, parts: &VertexParts) {
+    let state = &parts.state;
+    let (name, fields) = (&state.schema.name, state.schema.fields());
+    let left = state.next.saturating_sub(parts.deleted.len());
+    found.check(left == state.count, || {
+        format!("vertices of type {name}: {left} are left, and the log says {}", state.count)
+    });
+    for part in &parts.parts {
+        found.parts += 1;
+        match part {
+            VertexPart::Base(base) => {
+                base_of_vertices(found, base, &fields).await;
+                keys(found, base).await;
+            }
+            VertexPart::Delta(delta) => {
+                found.take(super::compact_vertices::whole(delta, &fields).await);
+            }
+        }
+    }
+    for patch in &parts.patches {
+        let wanted: Vec<usize> = fields.iter().filter_map(|field| patch.rows().position(field.name())).collect();
+        found.take(patch.rows().get(&wanted).await);
+        let most = patch.indexes().values().last().copied().unwrap_or(-1);
+        found.check(most < state.next as i64, || format!("vertices of type {name}: an update of index {most}"));
+    }
+}
+
+async fn base_of_vertices(found: &mut Verification, base: &Arc<VertexBase>, fields: &[FieldRef]) {
+    let selection = base.select(fields);
+    let read = (0..base.chunks()).map(|chunk| base.chunk(chunk, &selection));
+    let mut read = futures::stream::iter(read.collect::<Vec<_>>()).buffered(CHUNKS_AT_ONCE);
+    let mut rows = 0;
+    while let Some(chunk) = read.next().await {
+        found.chunks += 1;
+        rows += found.take(chunk).map_or(0, |chunk| chunk.rows as u64);
+    }
+    let count = base.info().count;
+    found.check(rows == count, || format!("{}: {rows} vertices, where the log says {count}", base.info().path));
+}
+
+async fn keys(found: &mut Verification, base: &VertexBase) {
+    let Some(files) = base.keys() else { return };
+    let info = files.info();
+    let (mut count, mut last): (u64, Option<String>) = (0, None);
+    let mut last_number = i64::MIN;
+    for chunk in 0..info.fences.chunks() {
+        let Some(columns) = found.take(files.chunk(chunk as u64).await) else { continue };
+        let Some(keys) = columns.first() else { continue };
+        count += keys.len() as u64;
+        let in_order = match &info.fences {
+            Fences::Numbers(fences) => {
+                let keys = keys.as_primitive::<Int64Type>().values();
+                let ascends = keys.is_sorted() && keys.first().is_some_and(|first| chunk == 0 || *first > last_number);
+                last_number = keys.last().copied().unwrap_or(last_number);
+                ascends && keys.first() == fences.get(chunk)
+            }
+            Fences::Texts(fences) => {
+                let keys = keys.as_string::<i32>();
+                let texts = || (0..keys.len()).map(|row| keys.value(row));
+                let after = texts().next().is_some_and(|first| last.as_deref().is_none_or(|last| last < first));
+                let ascends = texts().is_sorted() && after;
+                last = texts().last().map(str::to_owned);
+                ascends && texts().next() == fences.get(chunk).map(String::as_str)
+            }
+        };
+        found.check(in_order, || format!("{}: keys are not in order", files.file(chunk as u64)));
+        let indexes = columns.get(1).and_then(|indexes| indexes.as_primitive_opt::<Int64Type>());
+        let (first, end) = (base.info().first as i64, (base.info().first + base.info().count) as i64);
+        let inside = indexes.is_some_and(|all| all.values().iter().all(|index| (first..end).contains(index)));
+        found.check(inside, || format!("{}: a key of a vertex that is not there", files.file(chunk as u64)));
+    }
+    found.check(count == info.count, || {
+        format!("{}: {count} keys, where the log says {}", base.info().path, info.count)
+    });
+}
+
+async fn edges(found: &mut Verification, parts: &EdgeParts) {
+    let state = &parts.state;
+    let (name, fields) = (state.schema.full_name(), state.schema.fields());
+    let mut left = 0;
+    for part in &parts.parts {
+        found.parts += 1;
+        left += part.len().saturating_sub(part.out_deleted.len());
+        check_deleted(found, &name, part);
+        match &part.of {
+            EdgePartOf::Base(base) => {
+                for direction in [Direction::Out, Direction::In] {
+                    list(found, base, direction, &base.select(&fields)).await;
+                }
+            }
+            EdgePartOf::Delta(delta) => {
+                let wanted: Vec<usize> =
+                    fields.iter().filter_map(|field| delta.rows().position(field.name())).collect();
+                found.take(delta.rows().get(&wanted).await);
+                let most = |direction| delta.keys(direction).values().last().copied().unwrap_or(-1);
+                let inside = most(Direction::Out) < parts.sources as i64 && most(Direction::In) < parts.destinations as i64;
+                found.check(inside, || format!("edges of type {name}: an end that no vertex has"));
+            }
+        }
+    }
+    found.check(left == state.count, || {
+        format!("edges of type {name}: {left} are left, and the log says {}", state.count)
+    });
+}
+
+fn check_deleted(found: &mut Verification, name: &str, part: &EdgePart) {
+    let same = part.out_deleted.len() == part.in_deleted.len();
+    found.check(same, || format!("edges of type {name}: other edges were deleted by source than by destination"));
+    let inside = |deleted: &Deleted| deleted.set().max().is_none_or(|most| most < part.len());
+    let all = inside(&part.out_deleted) && inside(&part.in_deleted);
+    found.check(all, || format!("edges of type {name}: edges were deleted that were never there"));
+}
+
+/// One list of a base: its offsets, and all chunks in their order.
+async fn list(found: &mut Verification, base: &Arc<EdgeBase>, direction: Direction, selection: &Selection) {
+    let (path, list) = (base.info().path.clone(), base.list(direction));
+    for part in 0..list.parts() {
+        if let Some(offsets) = found.take(list.offsets(part).await) {
+            let is_right = ascends_to(&offsets, list.part_edges(part));
+            found.check(is_right, || format!("{path}: offsets of part {part} do not fit its edges"));
+        }
+    }
+    let read = (0..list.chunks()).map(|chunk| base.chunk(direction, chunk, selection));
+    let mut read = futures::stream::iter(read.collect::<Vec<_>>()).buffered(CHUNKS_AT_ONCE);
+    let (mut rows, mut last) = (0, (i64::MIN, i64::MIN));
+    while let Some(chunk) = read.next().await {
+        found.chunks += 1;
+        let Some(chunk) = found.take(chunk) else { continue };
+        rows += chunk.vertices.len() as u64;
+        let pairs = || chunk.vertices.values().iter().copied().zip(chunk.neighbors.values().iter().copied());
+        let in_order = pairs().is_sorted() && pairs().next().is_none_or(|first| last <= first);
+        last = pairs().last().unwrap_or(last);
+        found.check(in_order, || format!("{path}: edges from {} on are not in order", chunk.first));
+    }
+    let count = base.info().count;
+    found.check(rows == count, || format!("{path}: {rows} edges, where the log says {count}"));
+}
+
+fn ascends_to(offsets: &ArrayRef, edges: u64) -> bool {
+    let offsets = offsets.as_primitive_opt::<Int64Type>();
+    offsets.is_some_and(|offsets| {
+        let values = offsets.values();
+        offsets.null_count() == 0
+            && values.first() == Some(&0)
+            && values.is_sorted()
+            && values.last() == Some(&(edges as i64))
+    })
+}
