@@ -17,7 +17,7 @@ import peers
 def main() -> int:
     parser = argparse.ArgumentParser(description=__doc__)
     parser.add_argument("what", choices=["prepare", "load", "ask"])
-    parser.add_argument("engine", help="stylobate, kuzu, ladybug or namidb, and with the latter two how: prepared")
+    parser.add_argument("engine", help="stylobate, kuzu, ladybug or namidb, and how: prepared, elementId")
     parser.add_argument("folder", type=Path)
     parser.add_argument("--data", type=Path)
     parser.add_argument("--query")
@@ -81,7 +81,7 @@ def opener(name: str, how: str, graph: Path) -> Callable[[], Any]:
         return lambda: Ours(graph)
     module = importlib.import_module(name)
     if name == "namidb":
-        return lambda: peers.Nami(graph)
+        return lambda: peers.Nami(graph, how == "elementId")
     return lambda: peers.Kuzu(module, graph, how == "prepared")
 
 

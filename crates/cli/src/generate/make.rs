@@ -54,23 +54,26 @@ Examples:
     stylobate generate snb --scale 1 --format csv --output data/snb
   A tenth of it, of another seed:
     stylobate generate snb --scale 0.1 --seed 7 --output data/small
-  A table for each pair of vertex types that edges lie between:
-    stylobate generate snb --output data/typed --tables persons,posts,comments,knows,\
-post_has_creator,comment_has_creator,likes_post,likes_comment,reply_of_post,reply_of_comment
+  Edges by the types of their ends, of which each table has one pair:
+    stylobate generate snb --output data/typed --tables persons,posts,post_has_creator,likes_post
   Whether all of it is still as it was made:
     stylobate generate verify data/snb
 
   persons           id, firstName, lastName, age, creationDate       10,000
   posts, comments   id, content, creationDate, length               100,000 and 50,000
   knows             src, dst, since                                 100,000
-  has_creator       src, dst: of 75,000 posts, of 75,000 comments   150,000
-  likes             src, dst, creationDate: 50,000 posts, comments  100,000
-  reply_of          src, dst: of comments, 21,000 to posts           30,000
+  has_creator       src, dst: of posts, half are of comments        150,000
+  likes             src, dst, creationDate: half of them to posts   100,000
+  reply_of          src, dst: of comments, 7 of 10 to posts          30,000
 
 An id is 32 hexadecimal digits, and begins with 50 in persons, 4f in posts and 43
 in comments. Dates are seconds since 1970. Ends are drawn evenly, so that some
-pairs have several edges. Rows are the same whatever the number of threads and
-parts. The same command, repeated after it was interrupted, goes on.
+pairs have several edges. By the types of both ends, the same edges are in
+post_has_creator, comment_has_creator, likes_post, likes_comment, reply_of_post
+and reply_of_comment, which are made where --tables names them.
+
+Rows are the same whatever the number of threads and parts. The same command,
+repeated after it was interrupted, goes on.
 
 Exit codes: 2 wrong command line, or something else in the folder; 1 anything else.";
 
