@@ -113,6 +113,84 @@ pub enum Error {
         reason: String,
     },
 
+    /// There is no graph store at this place, or no such version of it any more. Correct the place or the version.
+    #[error("{store}: {reason}")]
+    NoSuchStore {
+        /// The store.
+        store: String,
+        /// What is not there.
+        reason: String,
+    },
+
+    /// There is a graph store at this place already. Open it, or choose another place.
+    #[error("{store}: there is a graph store already")]
+    StoreExists {
+        /// The store.
+        store: String,
+    },
+
+    /// Somebody else committed this version first. Nothing of this commit is visible: refresh, and commit again.
+    #[error("{object}: {reason}")]
+    Conflict {
+        /// The record of the log.
+        object: String,
+        /// What it is.
+        reason: String,
+    },
+
+    /// A later writer took over. Nothing of this commit is visible: make a new writer if this one shall go on.
+    #[error("{object}: the writer of epoch {epoch} is fenced by that of epoch {by}")]
+    Fenced {
+        /// The record of the log that says so.
+        object: String,
+        /// The epoch of this writer.
+        epoch: u64,
+        /// The epoch of the later one.
+        by: u64,
+    },
+
+    /// A schema cannot be as it was given. Correct it.
+    #[error("{of}: {reason}")]
+    Schema {
+        /// The type.
+        of: String,
+        /// What is wrong.
+        reason: String,
+    },
+
+    /// Rows cannot be taken as they were given. Nothing of the batch was taken: correct it.
+    #[error("{of}: column {column}, row {row}: {reason}")]
+    Row {
+        /// The type of vertex or edge.
+        of: String,
+        /// The column.
+        column: String,
+        /// The row of the batch, from 0.
+        row: usize,
+        /// What is wrong with it.
+        reason: String,
+    },
+
+    /// A column is not there, or has not the type that it should have. Nothing of the batch was taken: correct it.
+    #[error("{of}: column {column}: {reason}")]
+    Column {
+        /// The type of vertex or edge.
+        of: String,
+        /// The column.
+        column: String,
+        /// What is wrong with it.
+        reason: String,
+    },
+
+    /// There is no such vertex: it was never there, or it was deleted.
+    #[error("there is no vertex {vertex} of type {vertex_type}")]
+    NoSuchVertex {
+        /// The type.
+        vertex_type: String,
+        /// Its key or index.
+        vertex: String,
+    },
+
     /// Work in the background was ended before it had an answer: the runtime is shutting down.
     #[error("the work was ended: {reason}")]
     Ended {

@@ -5,6 +5,7 @@
 
 mod error;
 mod graphar;
+mod store;
 
 pub use error::{Error, Result};
 pub use graphar::{
@@ -12,4 +13,10 @@ pub use graphar::{
     Graph, GraphFile, GraphInfo, GraphOptions, GraphWriteOptions, GraphWriter, LabelFilter, Property,
     PropertyGroup, PropertyType, Side, Strictness, UnknownNameError, VertexChunk, VertexInfo, VertexWrite,
     Vertices, WriteProgress, WrittenGraph,
+};
+pub use store::{
+    BulkLoad, CollectOptions, Collected, CompactOptions, Compacted, EdgeRows, EdgeType, EdgeView, Ends,
+    GraphStore, Loaded, LogEntry, PreparedTraversal, PrewarmOptions, Prewarmed, SchemaChange, Snapshot,
+    StoreOptions, StoreProperty, StoreSchema, StoreWriter, Traversal, Verification, VertexIds, VertexType,
+    VertexView,
 };

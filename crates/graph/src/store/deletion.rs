@@ -1,0 +1,141 @@
+//! What was deleted: sets of ordinals or indexes, as roaring bitmaps.
+
+use std::ops::Range;
+
+use base64::{Engine, engine::general_purpose::STANDARD as BASE64};
+use roaring::RoaringTreemap;
+
+/// A set of ordinals of edges, or of indexes of vertices, that are not there any more.
+#[derive(Clone, Debug, Default, PartialEq)]
+pub(crate) struct Deleted {
+    all: RoaringTreemap,
+    /// The least and one past the greatest: most questions end here.
+    span: Range<u64>,
+}
+
+impl Deleted {
+    pub(crate) fn new(all: RoaringTreemap) -> Self {
+        let span = match (all.min(), all.max()) {
+            (Some(first), Some(last)) => first..last.saturating_add(1),
+            _ => 0..0,
+        };
+        Self { all, span }
+    }
+
+    /// All of several sets.
+    pub(crate) fn union<'a>(sets: impl IntoIterator<Item = &'a Self>) -> Self {
+        let mut all = RoaringTreemap::new();
+        for set in sets {
+            all |= &set.all;
+        }
+        Self::new(all)
+    }
+
+    #[inline]
+    pub(crate) fn is_empty(&self) -> bool {
+        self.span.is_empty()
+    }
+
+    pub(crate) fn len(&self) -> u64 {
+        self.all.len()
+    }
+
+    pub(crate) fn set(&self) -> &RoaringTreemap {
+        &self.all
+    }
+
+    #[inline]
+    pub(crate) fn contains(&self, value: u64) -> bool {
+        self.span.contains(&value) && self.all.contains(value)
+    }
+
+    /// How many of a range are in it.
+    #[inline]
+    pub(crate) fn count(&self, range: &Range<u64>) -> u64 {
+        let (start, end) = (range.start.max(self.span.start), range.end.min(self.span.end));
+        if start < end { self.all.range_cardinality(start..end) } else { 0 }
+    }
+
+    /// The parts of a range that are left, in order.
+    #[inline]
+    pub(crate) fn left(&self, range: Range<u64>, mut each: impl FnMut(Range<u64>)) {
+        if range.is_empty() {
+            return;
+        }
+        if self.count(&range) == 0 {
+            return each(range);
+        }
+        let mut start = range.start;
+        let mut deleted = self.all.iter();
+        deleted.advance_to(start);
+        for gone in deleted.take_while(|gone| *gone < range.end) {
+            if gone > start {
+                each(start..gone);
+            }
+            start = gone + 1;
+        }
+        if start < range.end {
+            each(start..range.end);
+        }
+    }
+
+    /// As bytes of the portable form of 64-bit roaring bitmaps.
+    pub(crate) fn to_bytes(&self) -> Vec<u8> {
+        let mut bytes = Vec::with_capacity(self.all.serialized_size());
+        // Writing to memory does not fail.
+        let _ = self.all.serialize_into(&mut bytes);
+        bytes
+    }
+
+    pub(crate) fn from_bytes(bytes: &[u8]) -> Result<Self, String> {
+        let read = RoaringTreemap::deserialize_from(bytes);
+        read.map(Self::new).map_err(|error| format!("not a roaring bitmap: {error}"))
+    }
+
+    pub(crate) fn from_text(text: &str) -> Result<Self, String> {
+        Self::from_bytes(&BASE64.decode(text).map_err(|error| error.to_string())?)
+    }
+}
+
+impl FromIterator<u64> for Deleted {
+    fn from_iter<I: IntoIterator<Item = u64>>(values: I) -> Self {
+        Self::new(values.into_iter().collect())
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn what_is_left_of_a_range_lies_between_what_was_deleted() {
+        let deleted: Deleted = [3, 4, 9, 1 << 40].into_iter().collect();
+        let left = |range: Range<u64>| {
+            let mut parts = Vec::new();
+            deleted.left(range, |part| parts.push(part));
+            parts
+        };
+        assert_eq!(left(0..3), [0..3]);
+        assert_eq!(left(0..10), [0..3, 5..9]);
+        assert_eq!(left(3..5), []);
+        assert_eq!(left(4..12), [5..9, 10..12]);
+        assert_eq!(left(7..7), []);
+        assert_eq!(
+            left((1 << 40) - 1..(1 << 40) + 2),
+            [(1 << 40) - 1..1 << 40, (1 << 40) + 1..(1 << 40) + 2]
+        );
+        assert_eq!((deleted.count(&(0..10)), deleted.len()), (3, 4));
+        assert!(deleted.contains(9) && !deleted.contains(10));
+    }
+
+    #[test]
+    fn a_set_comes_back_from_bytes_and_other_bytes_are_an_error() {
+        let deleted: Deleted = (0..1_000).step_by(7).chain([u64::MAX]).collect();
+        assert_eq!(Deleted::from_bytes(&deleted.to_bytes()).unwrap(), deleted);
+        assert_eq!(Deleted::from_text(&BASE64.encode(deleted.to_bytes())).unwrap(), deleted);
+        Deleted::from_bytes(b"nothing of that kind").unwrap_err();
+        Deleted::from_text("%%").unwrap_err();
+        let one: Deleted = [1].into_iter().collect();
+        assert_eq!(Deleted::union([&one, &Deleted::default()]), one);
+    }
+}

@@ -1,0 +1,273 @@
+//! Edges of a type in a version: those of a vertex, of many at once, or between two.
+
+use std::sync::Arc;
+
+use arrow::{
+    array::{ArrayRef, Int64Array, RecordBatch, UInt32Array},
+    datatypes::{DataType, Field, FieldRef, Schema, SchemaRef},
+};
+
+use super::{
+    edge_parts::{EdgePartOf, EdgeParts, Found, Gathered, PartColumns},
+    rows::Arrays,
+    snapshot::Snapshot,
+    vertex_view::{batch, pick},
+};
+use crate::{Direction, Error, Result};
+
+/// The edges of a type in a version, with some of their properties. Cheap to clone.
+///
+/// What ends in `_cached` answers at once, and only where all that is needed is in memory: no request, no decode, no
+/// wait. The others try that first.
+#[derive(Clone)]
+pub struct EdgeView {
+    inner: Arc<Inner>,
+}
+
+struct Inner {
+    /// Keeps what the version needs.
+    snapshot: Snapshot,
+    parts: Arc<EdgeParts>,
+    fields: Arc<[FieldRef]>,
+    columns: Vec<PartColumns>,
+    /// `neighbor` and the properties.
+    schema: SchemaRef,
+    /// `position`, `neighbor` and the properties.
+    expanded: SchemaRef,
+}
+
+/// Edges of one vertex, or between two: neighbours, ascending within what one commit or base brought, and a column for
+/// each property. Without a copy wherever nothing has to be put together.
+#[derive(Clone, Debug)]
+pub struct EdgeRows {
+    /// The indexes of the vertices at the other ends.
+    pub neighbors: Int64Array,
+    /// The properties of the edges.
+    pub columns: Arrays,
+}
+
+impl From<Found> for EdgeRows {
+    fn from(found: Found) -> Self {
+        Self { neighbors: found.neighbors, columns: found.columns }
+    }
+}
+
+impl EdgeView {
+    pub(super) fn new(snapshot: Snapshot, parts: Arc<EdgeParts>, columns: Option<&[&str]>) -> Result<Self> {
+        let of = format!("edges of type {}", parts.state.schema.full_name());
+        let fields = pick(&of, &parts.state.schema.fields(), columns)?;
+        let columns = parts.parts.iter().map(|part| part.columns(&fields)).collect();
+        let neighbor: FieldRef = Arc::new(Field::new("neighbor", DataType::Int64, false));
+        let position: FieldRef = Arc::new(Field::new("position", DataType::UInt32, false));
+        let schema = std::iter::once(neighbor).chain(fields.iter().cloned()).collect::<Vec<_>>();
+        let expanded = std::iter::once(position).chain(schema.iter().cloned()).collect::<Vec<_>>();
+        let (schema, expanded) = (Arc::new(Schema::new(schema)), Arc::new(Schema::new(expanded)));
+        Ok(Self { inner: Arc::new(Inner { snapshot, parts, fields, columns, schema, expanded }) })
+    }
+
+    /// The version that it is of.
+    pub fn snapshot(&self) -> &Snapshot {
+        &self.inner.snapshot
+    }
+
+    pub(super) fn parts(&self) -> &Arc<EdgeParts> {
+        &self.inner.parts
+    }
+
+    pub(super) fn fields(&self) -> &Arc<[FieldRef]> {
+        &self.inner.fields
+    }
+
+    /// `neighbor`, then the properties.
+    pub fn schema(&self) -> &SchemaRef {
+        &self.inner.schema
+    }
+
+    /// `position`, `neighbor`, then the properties.
+    pub fn expanded_schema(&self) -> &SchemaRef {
+        &self.inner.expanded
+    }
+
+    fn check(&self, direction: Direction, vertices: &[i64]) -> Result<()> {
+        let schema = &self.inner.parts.state.schema;
+        let (of, count) = match direction {
+            Direction::Out => (&schema.source, self.inner.parts.sources),
+            Direction::In => (&schema.destination, self.inner.parts.destinations),
+        };
+        match vertices.iter().find(|vertex| **vertex as u64 >= count) {
+            None => Ok(()),
+            Some(vertex) => {
+                Err(Error::OutOfRange { of: format!("vertices of type {of}"), index: *vertex, count })
+            }
+        }
+    }
+
+    /// The edges of one vertex. That of a deleted vertex has none.
+    ///
+    /// # Errors
+    ///
+    /// [`Error::OutOfRange`] for an index that was never given; [`Error::Missing`] and [`Error::Data`] where a file is
+    /// not there, or is not what it should be.
+    pub async fn of(&self, direction: Direction, vertex: i64) -> Result<EdgeRows> {
+        match self.of_cached(direction, vertex) {
+            Some(found) => found,
+            None => Box::pin(self.gather(direction, &[vertex])).await.map(|gathered| gathered.found.into()),
+        }
+    }
+
+    /// The same, if all that is needed is in memory.
+    #[inline]
+    pub fn of_cached(&self, direction: Direction, vertex: i64) -> Option<Result<EdgeRows>> {
+        if let Err(error) = self.check(direction, &[vertex]) {
+            return Some(Err(error));
+        }
+        let inner = &*self.inner;
+        // Most stores are one base, of which little was deleted.
+        if let ([part], [PartColumns::Base(selection)]) =
+            (inner.parts.parts.as_slice(), inner.columns.as_slice())
+            && let EdgePartOf::Base(base) = &part.of
+        {
+            let slice = match base.slice_cached(direction, vertex)? {
+                Ok(slice) => slice,
+                Err(error) => return Some(Err(error)),
+            };
+            if slice.is_empty() {
+                return Some(Ok(Found::empty(&inner.fields).into()));
+            }
+            if part.deleted(direction).count(&slice) == 0 {
+                let read = base.read_cached(direction, std::slice::from_ref(&slice), selection)?;
+                return Some(
+                    read.map(|(neighbors, columns)| EdgeRows { neighbors, columns: columns.into() }),
+                );
+            }
+        }
+        let gathered = inner.parts.gather_cached(direction, &[vertex], &inner.columns, &inner.fields)?;
+        Some(gathered.map(|gathered| gathered.found.into()))
+    }
+
+    /// The edges that leave a vertex.
+    ///
+    /// # Errors
+    ///
+    /// As [`Self::of`].
+    pub async fn out_edges(&self, vertex: i64) -> Result<EdgeRows> {
+        self.of(Direction::Out, vertex).await
+    }
+
+    /// The edges that enter a vertex.
+    ///
+    /// # Errors
+    ///
+    /// As [`Self::of`].
+    pub async fn in_edges(&self, vertex: i64) -> Result<EdgeRows> {
+        self.of(Direction::In, vertex).await
+    }
+
+    /// The edges from one vertex to another: none, one, or several parallel ones.
+    ///
+    /// # Errors
+    ///
+    /// As [`Self::of`].
+    pub async fn lookup(&self, source: i64, destination: i64) -> Result<EdgeRows> {
+        match self.lookup_cached(source, destination) {
+            Some(found) => found,
+            None => {
+                let inner = &*self.inner;
+                let found = inner.parts.find(source, destination, &inner.columns, &inner.fields);
+                Box::pin(found).await.map(Into::into)
+            }
+        }
+    }
+
+    /// The same, if all that is needed is in memory.
+    #[inline]
+    pub fn lookup_cached(&self, source: i64, destination: i64) -> Option<Result<EdgeRows>> {
+        let checked =
+            self.check(Direction::Out, &[source]).and_then(|()| self.check(Direction::In, &[destination]));
+        if let Err(error) = checked {
+            return Some(Err(error));
+        }
+        let inner = &*self.inner;
+        let found = inner.parts.find_cached(source, destination, &inner.columns, &inner.fields)?;
+        Some(found.map(Into::into))
+    }
+
+    /// How many edges each vertex has, counted with parallel ones.
+    ///
+    /// # Errors
+    ///
+    /// As [`Self::of`].
+    pub async fn degrees(&self, direction: Direction, vertices: &[i64]) -> Result<Int64Array> {
+        self.check(direction, vertices)?;
+        self.inner.parts.degrees(direction, vertices).await
+    }
+
+    /// The same, if all that is needed is in memory.
+    pub fn degrees_cached(&self, direction: Direction, vertices: &[i64]) -> Option<Result<Int64Array>> {
+        match self.check(direction, vertices) {
+            Ok(()) => self.inner.parts.degrees_cached(direction, vertices),
+            Err(error) => Some(Err(error)),
+        }
+    }
+
+    /// The edges of many vertices at once: `position` says for which of `vertices` a row is and ascends, `neighbor` is
+    /// the index of the vertex at the other end; then the properties.
+    ///
+    /// # Errors
+    ///
+    /// As [`Self::of`].
+    pub async fn expand(&self, direction: Direction, vertices: &[i64]) -> Result<RecordBatch> {
+        let gathered = self.gather(direction, vertices).await?;
+        self.expanded(gathered)
+    }
+
+    /// The same, if all that is needed is in memory.
+    pub fn expand_cached(&self, direction: Direction, vertices: &[i64]) -> Option<Result<RecordBatch>> {
+        let gathered = self.gather_cached(direction, vertices)?;
+        Some(gathered.and_then(|gathered| self.expanded(gathered)))
+    }
+
+    fn expanded(&self, gathered: Gathered) -> Result<RecordBatch> {
+        let rows = gathered.found.neighbors.len();
+        let positions: ArrayRef = Arc::new(UInt32Array::from(gathered.positions()));
+        let neighbors: ArrayRef = Arc::new(gathered.found.neighbors);
+        let columns = [positions, neighbors].into_iter().chain(gathered.found.columns).collect();
+        batch(&self.inner.expanded, columns, rows)
+    }
+
+    pub(super) async fn gather(&self, direction: Direction, vertices: &[i64]) -> Result<Gathered> {
+        self.check(direction, vertices)?;
+        let inner = &*self.inner;
+        inner.parts.gather(direction, vertices, &inner.columns, &inner.fields).await
+    }
+
+    pub(super) fn gather_cached(&self, direction: Direction, vertices: &[i64]) -> Option<Result<Gathered>> {
+        if let Err(error) = self.check(direction, vertices) {
+            return Some(Err(error));
+        }
+        let inner = &*self.inner;
+        inner.parts.gather_cached(direction, vertices, &inner.columns, &inner.fields)
+    }
+
+    /// Rows of one vertex as a batch: `neighbor`, then the properties.
+    ///
+    /// # Errors
+    ///
+    /// [`Error::Columnar`] where the rows are of another view.
+    pub fn batch(&self, rows: EdgeRows) -> Result<RecordBatch> {
+        let count = rows.neighbors.len();
+        let neighbors: ArrayRef = Arc::new(rows.neighbors);
+        batch(&self.inner.schema, std::iter::once(neighbors).chain(rows.columns).collect(), count)
+    }
+}
+
+impl Gathered {
+    /// For each row, which of the vertices it is of.
+    pub(super) fn positions(&self) -> Vec<u32> {
+        let mut positions = Vec::with_capacity(self.found.neighbors.len());
+        for (position, count) in self.counts.iter().enumerate() {
+            positions.extend(std::iter::repeat_n(position as u32, *count as usize));
+        }
+        positions
+    }
+}

@@ -1,0 +1,90 @@
+//! What a traversal will read, in words.
+
+use std::fmt::Write;
+
+use super::{
+    edge_parts::{EdgePartOf, EdgeParts},
+    plan::{Names, Place, Plan},
+    traversal::Traversal,
+    vertex_parts::{VertexPart, VertexParts},
+};
+use crate::{Direction, Result};
+
+impl Traversal {
+    /// What it will read, a line for each step. Reads nothing but what says where things are.
+    ///
+    /// # Errors
+    ///
+    /// As [`Self::collect`], but for starts that are not there.
+    pub async fn explain(&self) -> Result<String> {
+        let plan = Plan::new(self).await?;
+        let mut text = String::new();
+        // Writing to a text does not fail.
+        let _ = self.write(&plan, &mut text);
+        Ok(text)
+    }
+
+    fn write(&self, plan: &Plan, text: &mut String) -> std::fmt::Result {
+        let (steps, edges) = (&plan.names.steps, &plan.names.edges);
+        let named = |step: usize| steps.get(step).map(String::as_str).unwrap_or_default();
+        let by = match &self.ids {
+            super::changes::VertexIds::Keys(keys) => format!("{} keys", keys.len()),
+            super::changes::VertexIds::Indexes(indexes) => format!("{} indexes", indexes.len()),
+        };
+        writeln!(text, "version {}", self.snapshot.version())?;
+        writeln!(text, "start {}: {by}, in {}", named(0), of_vertices(plan.start.parts()))?;
+        for (at, (hop, said)) in plan.hops.iter().zip(&self.hops).enumerate() {
+            let (way, own) = match hop.direction {
+                Direction::Out => ("out", "source"),
+                Direction::In => ("in", "destination"),
+            };
+            let edge = edges.get(at).map(String::as_str).unwrap_or_default();
+            let columns = match said.columns.as_slice() {
+                [] => String::new(),
+                columns => format!(" and {}", columns.join(", ")),
+            };
+            let parts = of_edges(hop.edges.parts());
+            let to = named(at + 1);
+            writeln!(text, "{way} {edge} to {to}: neighbours{columns} by {own}, in {parts}")?;
+        }
+        if let (Some(top), Some(place)) = (&self.top, &plan.by) {
+            let order = if top.descending { "greatest" } else { "least" };
+            let of = plan.of(place);
+            writeln!(text, "top {}: the {order} {} ({of}), of all rows", top.rows, top.by)?;
+        }
+        let rows = match &self.top {
+            Some(top) => format!("at most {} rows", top.rows),
+            None => "all rows".to_owned(),
+        };
+        let shown: Vec<String> =
+            plan.shown.iter().map(|(name, place)| format!("{name} ({})", plan.of(place))).collect();
+        writeln!(text, "select for {rows}: {}", shown.join(", "))
+    }
+}
+
+impl Plan {
+    fn of(&self, place: &Place) -> String {
+        let Names { steps, edges, .. } = &self.names;
+        let name = |names: &[String], at: usize| names.get(at).cloned().unwrap_or_default();
+        match place {
+            Place::Position => "which start".to_owned(),
+            Place::Index { step } => format!("index of {}", name(steps, *step)),
+            Place::Edge { hop, .. } => format!("column of edges {}", name(edges, *hop)),
+            Place::Property { step, .. } => format!("property of {}, gathered", name(steps, *step)),
+        }
+    }
+}
+
+fn of_vertices(parts: &VertexParts) -> String {
+    let bases = parts.parts.iter().filter(|part| matches!(part, VertexPart::Base(_))).count();
+    let deltas = parts.parts.len() - bases;
+    let patches = parts.patches.len();
+    format!("{bases} bases, {deltas} deltas and {patches} patches of {} vertices", parts.state.count)
+}
+
+fn of_edges(parts: &EdgeParts) -> String {
+    let bases = parts.parts.iter().filter(|part| matches!(part.of, EdgePartOf::Base(_))).count();
+    let deltas = parts.parts.len() - bases;
+    let deleted: u64 = parts.parts.iter().map(|part| part.out_deleted.len()).sum();
+    format!("{bases} bases and {deltas} deltas of {} edges, {deleted} deleted", parts.state.count)
+}

@@ -1,0 +1,258 @@
+//! A store that is open: its newest known version, and the way to others.
+
+use std::sync::Arc;
+
+use parking_lot::RwLock;
+use stylobate_columnar::{Cache, Source};
+
+use super::{
+    log::Put,
+    names::{now_ms, uuid7},
+    opened::Core,
+    options::StoreOptions,
+    record::{FORMAT, Record},
+    schema::{SchemaChange, StoreSchema},
+    snapshot::Snapshot,
+    writer::StoreWriter,
+};
+use crate::{Error, Result, Strictness, graphar::Place};
+
+/// Attempts of a commit that others keep overtaking.
+pub(super) const ATTEMPTS: u32 = 32;
+
+/// A graph store that is open. Cheap to clone; clones share everything.
+///
+/// A store is a folder or a prefix of a bucket: immutable files, and a log whose records say of which files each
+/// version is made. Any number of processes may read it; one writes, the one that asked for a [`Self::writer`] last.
+#[derive(Clone)]
+pub struct GraphStore {
+    inner: Arc<Inner>,
+}
+
+struct Inner {
+    core: Arc<Core>,
+    latest: RwLock<Snapshot>,
+}
+
+/// What the log says of a version.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct LogEntry {
+    /// The version.
+    pub version: u64,
+    /// The epoch of the writer that was the last one then.
+    pub epoch: u64,
+    /// Which commit it was.
+    pub commit: String,
+    /// Milliseconds since 1970, by the writer's clock.
+    pub time_ms: i64,
+    /// What the commit did: `create`, `writer`, `write`, `load`, `compact`.
+    pub operation: String,
+    /// Vertices of all types.
+    pub vertices: u64,
+    /// Edges of all types.
+    pub edges: u64,
+}
+
+impl GraphStore {
+    /// Makes a store without vertices in a folder or a prefix of a bucket, as its version 0, and opens it.
+    ///
+    /// # Errors
+    ///
+    /// [`Error::StoreExists`]; [`Error::Schema`] where the schema cannot be as it is.
+    pub async fn create(
+        cache: &Cache,
+        source: impl Into<Source>,
+        schema: StoreSchema,
+        options: StoreOptions,
+    ) -> Result<Self> {
+        let core = Arc::new(Core::new(place(cache, source)?, options));
+        let mut record = Record {
+            format: FORMAT,
+            version: 0,
+            epoch: 0,
+            commit: uuid7(),
+            time_ms: now_ms(),
+            operation: "create".to_owned(),
+            vertices: Vec::new(),
+            edges: Vec::new(),
+            inline: Vec::new(),
+        };
+        let vertices = schema.vertices.into_iter().map(SchemaChange::AddVertexType);
+        for change in vertices.chain(schema.edges.into_iter().map(SchemaChange::AddEdgeType)) {
+            record.alter(change)?;
+        }
+        // Records before a first one that is gone may have been removed: the listing tells.
+        if !core.log.list(None).await?.is_empty() {
+            return Err(Error::StoreExists { store: core.name() });
+        }
+        let record = Arc::new(record);
+        match core.log.put(&record).await? {
+            Put::Done => Ok(Self::over(core, record)),
+            Put::Taken(_) => Err(Error::StoreExists { store: core.name() }),
+        }
+    }
+
+    /// Opens the newest version of a store: a listing and a read.
+    ///
+    /// # Errors
+    ///
+    /// [`Error::NoSuchStore`]; [`Error::Data`] where the record is none.
+    pub async fn open(cache: &Cache, source: impl Into<Source>, options: StoreOptions) -> Result<Self> {
+        let core = Arc::new(Core::new(place(cache, source)?, options));
+        let nothing =
+            || Error::NoSuchStore { store: core.name(), reason: "there is no graph store".to_owned() };
+        let newest = core.log.list(None).await?.pop().ok_or_else(nothing)?;
+        let record = core.log.read(newest.version).await?;
+        Ok(Self::over(core, record))
+    }
+
+    fn over(core: Arc<Core>, record: Arc<Record>) -> Self {
+        let latest = RwLock::new(Snapshot::new(core.clone(), record));
+        Self { inner: Arc::new(Inner { core, latest }) }
+    }
+
+    pub(crate) fn core(&self) -> &Arc<Core> {
+        &self.inner.core
+    }
+
+    /// The newest version that is known here: asks nobody.
+    pub fn latest(&self) -> Snapshot {
+        self.inner.latest.read().clone()
+    }
+
+    /// A version: the newest that is known here, or another one that is still kept.
+    ///
+    /// # Errors
+    ///
+    /// [`Error::NoSuchStore`] where the version is not kept.
+    pub async fn snapshot(&self, version: Option<u64>) -> Result<Snapshot> {
+        let latest = self.latest();
+        let Some(version) = version.filter(|version| *version != latest.version()) else { return Ok(latest) };
+        match self.core().log.read(version).await {
+            Ok(record) => Ok(Snapshot::new(self.core().clone(), record)),
+            Err(Error::Missing { .. }) => {
+                let reason = format!("there is no version {version}, or it is not kept any more");
+                Err(Error::NoSuchStore { store: self.core().name(), reason })
+            }
+            Err(error) => Err(error),
+        }
+    }
+
+    /// Looks for newer versions: a listing, and a read where there is one.
+    pub async fn refresh(&self) -> Result<Snapshot> {
+        let known = self.latest();
+        if let Some(newest) = self.core().log.list(Some(known.version())).await?.pop() {
+            let record = self.core().log.read(newest.version).await?;
+            self.install(record).await;
+        }
+        Ok(self.latest())
+    }
+
+    /// Makes a newer version the one that is known. What is open stays open.
+    pub(super) async fn install(&self, record: Arc<Record>) -> Snapshot {
+        let before = self.latest();
+        let next = Snapshot::new(self.core().clone(), record);
+        next.open_as(&before).await;
+        let mut latest = self.inner.latest.write();
+        if next.version() > latest.version() {
+            *latest = next.clone();
+        }
+        next
+    }
+
+    /// What the log says of the versions that are kept, oldest first.
+    pub async fn log(&self) -> Result<Vec<LogEntry>> {
+        use futures::{StreamExt, TryStreamExt};
+        let listed = self.core().log.list(None).await?;
+        let read = listed.into_iter().map(|one| async move {
+            self.core().log.read(one.version).await.map(|record| LogEntry::of(&record))
+        });
+        futures::stream::iter(read).buffered(16).try_collect().await
+    }
+
+    /// Becomes the writer: whoever was it is fenced from now on. One commit.
+    ///
+    /// # Errors
+    ///
+    /// [`Error::Conflict`] where others keep committing meanwhile.
+    pub async fn writer(&self) -> Result<StoreWriter> {
+        let mut head = self.refresh().await?;
+        for _ in 0..ATTEMPTS {
+            let before = head.record();
+            let epoch = before.epoch + 1;
+            let record = Arc::new(before.next("writer", epoch));
+            match self.core().log.put(&record).await? {
+                Put::Done => {
+                    let head = self.install(record).await;
+                    return Ok(StoreWriter::new(self.clone(), head, epoch));
+                }
+                Put::Taken(_) => head = self.refresh().await?,
+            }
+        }
+        Err(Error::Conflict {
+            object: self.core().log.name(head.version() + 1),
+            reason: "others keep committing".to_owned(),
+        })
+    }
+
+    /// Commits a change that is no writer's own: it fences nobody, and keeps indexes as they are. `change` gets the
+    /// newest version and makes the next one's state of it ([`Record::next`] with other parts), or nothing if there is
+    /// nothing to do; it is asked anew where another commit came first.
+    ///
+    /// # Errors
+    ///
+    /// Those of `change`, and [`Error::Conflict`] where others keep committing meanwhile.
+    pub(crate) async fn publish<F>(&self, mut change: impl FnMut(Snapshot) -> F) -> Result<Option<Snapshot>>
+    where
+        F: Future<Output = Result<Option<Record>>>,
+    {
+        let mut head = self.refresh().await?;
+        for _ in 0..ATTEMPTS {
+            let Some(record) = change(head.clone()).await? else { return Ok(None) };
+            let record = Arc::new(record);
+            match self.core().log.put(&record).await? {
+                Put::Done => return Ok(Some(self.install(record).await)),
+                Put::Taken(_) => head = self.refresh().await?,
+            }
+        }
+        Err(Error::Conflict {
+            object: self.core().log.name(head.version() + 1),
+            reason: "others keep committing".to_owned(),
+        })
+    }
+}
+
+impl std::fmt::Debug for GraphStore {
+    fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
+        let latest = self.latest();
+        f.debug_struct("GraphStore")
+            .field("store", &self.core().name())
+            .field("version", &latest.version())
+            .finish()
+    }
+}
+
+impl LogEntry {
+    pub(super) fn of(record: &Record) -> Self {
+        Self {
+            version: record.version,
+            epoch: record.epoch,
+            commit: record.commit.clone(),
+            time_ms: record.time_ms,
+            operation: record.operation.clone(),
+            vertices: record.vertices.iter().map(|state| state.count).sum(),
+            edges: record.edges.iter().map(|state| state.count).sum(),
+        }
+    }
+}
+
+fn place(cache: &Cache, source: impl Into<Source>) -> Result<Place> {
+    let (store, path) = source.into().literal(cache)?;
+    let slash = if path.as_ref().is_empty() { "" } else { "/" };
+    Ok(Place {
+        cache: cache.clone(),
+        store,
+        base: format!("{path}{slash}"),
+        strictness: Strictness::Tolerant,
+    })
+}

@@ -1,0 +1,32 @@
+//! Which versions are held by snapshots: what these need is not to be removed.
+
+use std::collections::BTreeMap;
+
+use parking_lot::Mutex;
+
+/// How many snapshots hold each version.
+#[derive(Debug, Default)]
+pub(crate) struct Live {
+    by_version: Mutex<BTreeMap<u64, usize>>,
+}
+
+impl Live {
+    pub(super) fn add(&self, version: u64) {
+        *self.by_version.lock().entry(version).or_default() += 1;
+    }
+
+    pub(super) fn remove(&self, version: u64) {
+        let mut by_version = self.by_version.lock();
+        if let Some(count) = by_version.get_mut(&version) {
+            *count -= 1;
+            if *count == 0 {
+                by_version.remove(&version);
+            }
+        }
+    }
+
+    /// The versions that are held, ascending.
+    pub(crate) fn versions(&self) -> Vec<u64> {
+        self.by_version.lock().keys().copied().collect()
+    }
+}

@@ -1,0 +1,199 @@
+//! The log: one record for each version, written only where there is none yet. The record is the pointer.
+
+use std::{path::PathBuf, sync::Arc};
+
+use bytes::Bytes;
+use futures::TryStreamExt;
+use object_store::{ObjectStore, PutMode, PutOptions, PutPayload, path::Path};
+use stylobate_storage::{Destination, Durability, Error as StorageError, Overwrite, SinkOptions, Sinks};
+
+use super::{
+    record::{Record, file_name},
+    segments::Shared,
+};
+use crate::{Error, Result, graphar::Place};
+
+/// Versions have as many digits.
+const DIGITS: usize = 20;
+
+/// The log of a store.
+pub(crate) struct Log {
+    place: Place,
+    sinks: Sinks,
+    /// Of local folders, where names are given and made durable by the sinks.
+    folder: Option<PathBuf>,
+    records: Shared<u64, Record>,
+}
+
+/// What became of a record.
+#[derive(Debug)]
+pub(crate) enum Put {
+    /// It is the version now.
+    Done,
+    /// Another one is.
+    Taken(Arc<Record>),
+}
+
+/// What a listing shows of a record.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(crate) struct Listed {
+    pub(crate) version: u64,
+    /// Bytes of the record.
+    pub(crate) bytes: u64,
+}
+
+impl Log {
+    pub(crate) fn new(place: Place, durability: Durability) -> Self {
+        let sinks = Sinks::new(SinkOptions::default().with_durability(durability));
+        let folder = local_folder(&place);
+        Self { place, sinks, folder, records: Shared::default() }
+    }
+
+    /// How errors call a record.
+    pub(crate) fn name(&self, version: u64) -> String {
+        self.place.name(&file_name(version))
+    }
+
+    /// The versions that there are, ascending; only those behind `after` where it is given. One listing.
+    pub(crate) async fn list(&self, after: Option<u64>) -> Result<Vec<Listed>> {
+        let store = self.place.store.origin().store().clone();
+        let folder = self.place.path("_log")?;
+        let listing = match after {
+            Some(version) => store.list_with_offset(Some(&folder), &self.place.path(&file_name(version))?),
+            None => store.list(Some(&folder)),
+        };
+        let mut listed: Vec<Listed> = listing
+            .try_filter_map(|meta| {
+                let version = meta.location.filename().and_then(version_of);
+                std::future::ready(Ok(version.map(|version| Listed { version, bytes: meta.size })))
+            })
+            .try_collect()
+            .await
+            .map_err(|error| StorageError::from_origin(folder.as_ref(), error))?;
+        listed.retain(|one| after.is_none_or(|after| one.version > after));
+        listed.sort_unstable_by_key(|one| one.version);
+        Ok(listed)
+    }
+
+    /// The record of a version: read once for all who hold it.
+    pub(crate) async fn read(&self, version: u64) -> Result<Arc<Record>> {
+        self.records.get(version, self.read_anew(version)).await
+    }
+
+    async fn read_anew(&self, version: u64) -> Result<Record> {
+        let bytes = self.place.read(&file_name(version)).await?;
+        parse(&bytes, version).map_err(|reason| Error::Data { file: self.name(version), reason })
+    }
+
+    /// Writes a record where its version has none yet: one request. Where it is not sure whether that was done, what
+    /// is there now tells.
+    ///
+    /// # Errors
+    ///
+    /// Whatever the store says: then the record was not there when it was looked for, or could not be looked for.
+    pub(crate) async fn put(&self, record: &Arc<Record>) -> Result<Put> {
+        let unwritable = |error: serde_json::Error| Error::Data {
+            file: self.name(record.version),
+            reason: format!("the record cannot be written: {error}"),
+        };
+        let bytes = serde_json::to_vec(record.as_ref()).map_err(unwritable)?;
+        let Err(failed) = self.create(record.version, bytes.into()).await else {
+            self.records.put(record.version, record);
+            return Ok(Put::Done);
+        };
+        let there = match self.read_anew(record.version).await {
+            Ok(there) => there,
+            Err(Error::Missing { .. }) => return Err(failed),
+            Err(error) => {
+                tracing::warn!(%error, "it is not known whether the commit was done");
+                return Err(failed);
+            }
+        };
+        let is_this = there.commit == record.commit;
+        let there = Arc::new(there);
+        self.records.put(record.version, &there);
+        Ok(if is_this { Put::Done } else { Put::Taken(there) })
+    }
+
+    async fn create(&self, version: u64, bytes: Bytes) -> Result<()> {
+        let path = self.place.path(&file_name(version))?;
+        if let Some(folder) = &self.folder {
+            let file = folder.join(file_name(version));
+            let mut sink = self.sinks.file(&file, Overwrite::Refuse).await?;
+            sink.write(&bytes).await?;
+            sink.finish().await?;
+            return Ok(());
+        }
+        let options = PutOptions { mode: PutMode::Create, ..PutOptions::default() };
+        let put = self.place.store.put_opts(&path, PutPayload::from(bytes), options).await;
+        put.map(drop).map_err(|error| StorageError::from_write(path.as_ref(), error).into())
+    }
+
+    /// Where other files of the store are written.
+    pub(crate) fn destination(&self) -> Destination {
+        destination(&self.place)
+    }
+
+    /// Writes other files of the store.
+    pub(crate) fn sinks(&self) -> &Sinks {
+        &self.sinks
+    }
+}
+
+/// The folder of a place on this machine.
+fn local_folder(place: &Place) -> Option<PathBuf> {
+    let root = place.store.origin().name().strip_prefix("file://")?;
+    Some(PathBuf::from(root).join(place.base.trim_end_matches('/')))
+}
+
+/// A place as one to write to.
+pub(crate) fn destination(place: &Place) -> Destination {
+    match local_folder(place) {
+        Some(folder) => Destination::File(folder),
+        None => {
+            let path = Path::from(place.base.trim_end_matches('/'));
+            Destination::Object { origin: place.store.origin().clone(), path }
+        }
+    }
+}
+
+fn version_of(file: &str) -> Option<u64> {
+    let digits = file.strip_suffix(".json")?;
+    let all = digits.len() == DIGITS && digits.bytes().all(|byte| byte.is_ascii_digit());
+    all.then(|| digits.parse().ok()).flatten()
+}
+
+/// A record as it was read.
+pub(crate) fn parse(bytes: &[u8], version: u64) -> std::result::Result<Record, String> {
+    let record: Record = serde_json::from_slice(bytes).map_err(|error| format!("not a record: {error}"))?;
+    match record.flaw(version) {
+        Some(flaw) => Err(flaw),
+        None => Ok(record),
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn only_files_named_by_a_version_are_records() {
+        assert_eq!(version_of("00000000000000000012.json"), Some(12));
+        assert_eq!(version_of("12.json"), None);
+        assert_eq!(version_of("0000000000000000001x.json"), None);
+        assert_eq!(version_of("99999999999999999999.json"), None);
+        assert_eq!(version_of("+0000000000000000001.json"), None);
+    }
+
+    #[test]
+    fn bytes_that_are_no_record_are_an_error_and_never_a_panic() {
+        for bytes in [&b""[..], b"{}", b"[1]", b"{\"format\": 9}", b"\xFF\xFE"] {
+            parse(bytes, 1).unwrap_err();
+        }
+        let newer = br#"{"format":2,"version":1,"epoch":0,"commit":"","time_ms":0,"operation":"","vertices":[],"edges":[]}"#;
+        assert!(parse(newer, 1).unwrap_err().contains("newer"));
+        let other = br#"{"format":1,"version":7,"epoch":0,"commit":"","time_ms":0,"operation":"","vertices":[],"edges":[]}"#;
+        assert!(parse(other, 1).unwrap_err().contains("version 7"));
+        assert!(parse(other, 7).is_ok());
+    }
+}

@@ -1,0 +1,80 @@
+//! A graph store: immutable files in a folder or a bucket, and one log that says which of them each version is made of.
+//!
+//! ```text
+//! StoreWriter ─ add, update, delete ─▶ Pending ─▶ Draft ─ put-if-absent ─▶ _log/{version}.json
+//!                                                                            │ the whole state
+//! GraphStore ─▶ Snapshot ─▶ VertexView ─▶ bases and deltas by ranges of indexes, under patches
+//!                       └─▶ EdgeView ───▶ bases and deltas in both orders, without what was deleted
+//! ```
+//!
+//! What is open is shared by all versions that need it, by the path or place in the log under which it never changes,
+//! and dropped when the last of them is.
+
+mod alter;
+mod arriving;
+mod base;
+mod base_edges;
+mod base_list;
+#[cfg(test)]
+mod base_tests;
+mod base_vertices;
+mod bulk;
+mod bulk_edges;
+mod bulk_vertices;
+mod changes;
+mod collect;
+mod compact;
+mod compact_edges;
+mod compact_plan;
+mod compact_vertices;
+mod deletion;
+mod delta;
+mod draft;
+mod edge_parts;
+mod edge_view;
+mod export;
+mod explain;
+mod gather;
+mod graph_store;
+mod keys;
+mod keys_sort;
+mod live;
+mod load;
+mod log;
+mod names;
+mod opened;
+mod options;
+mod pending;
+mod prewarm;
+mod plan;
+mod record;
+mod rows;
+mod scan;
+mod schema;
+mod schema_of;
+mod segments;
+mod snapshot;
+mod verify;
+mod top;
+mod traversal;
+mod vertex_delta;
+mod vertex_parts;
+mod vertex_view;
+mod writer;
+
+pub use self::{
+    changes::{Ends, VertexIds},
+    collect::{CollectOptions, Collected},
+    compact::{CompactOptions, Compacted},
+    edge_view::{EdgeRows, EdgeView},
+    graph_store::{GraphStore, LogEntry},
+    load::{BulkLoad, Loaded},
+    options::StoreOptions,
+    prewarm::{PrewarmOptions, Prewarmed},
+    schema::{EdgeType, SchemaChange, StoreProperty, StoreSchema, VertexType},
+    snapshot::Snapshot,
+    verify::Verification,
+    traversal::{PreparedTraversal, Traversal},
+    vertex_view::VertexView,
+    writer::StoreWriter,
+};

@@ -1,0 +1,64 @@
+//! Names: of types and properties, which become parts of paths, and of files, which nothing else is ever called.
+
+use std::time::{SystemTime, UNIX_EPOCH};
+
+use crate::{Error, Result};
+
+/// Longest name of a type or property, in bytes.
+const LONGEST: usize = 128;
+
+/// A name that no other file or commit has: a UUID of version 7, so that later ones sort behind earlier ones.
+pub(crate) fn uuid7() -> String {
+    let milliseconds = now_ms().max(0) as u128 & ((1 << 48) - 1);
+    let random: u128 = rand::random();
+    let bits =
+        milliseconds << 80 | 0x7 << 76 | (random >> 64 & 0xFFF) << 64 | 0b10 << 62 | random & ((1 << 62) - 1);
+    let hex = format!("{bits:032x}");
+    let part = |range| hex.get::<std::ops::Range<usize>>(range).unwrap_or_default();
+    format!("{}-{}-{}-{}-{}", part(0..8), part(8..12), part(12..16), part(16..20), part(20..32))
+}
+
+/// Milliseconds since 1970.
+pub(crate) fn now_ms() -> i64 {
+    SystemTime::now().duration_since(UNIX_EPOCH).map_or(0, |since| since.as_millis() as i64)
+}
+
+/// Refuses a name of a type that cannot be a part of a path.
+pub(super) fn check_type(name: &str) -> Result<()> {
+    let plain = |byte: u8| byte.is_ascii_alphanumeric() || matches!(byte, b'_' | b'-');
+    match !name.is_empty() && name.len() <= LONGEST && name.bytes().all(plain) {
+        true => Ok(()),
+        false => Err(Error::Schema {
+            of: format!("type {name:?}"),
+            reason: "a name has 1 to 128 letters, digits, _ and -".to_owned(),
+        }),
+    }
+}
+
+/// Refuses a name of a property that is empty or that the store needs itself.
+pub(super) fn check_property(of: &str, name: &str) -> Result<()> {
+    let reason = match name {
+        "" => "is empty",
+        _ if name.len() > LONGEST => "is longer than 128 bytes",
+        _ if name.starts_with("_graphAr") || name.starts_with("_store") => "is kept for the store itself",
+        _ if name.chars().any(char::is_control) => "has control characters",
+        _ => return Ok(()),
+    };
+    Err(Error::Schema { of: of.to_owned(), reason: format!("the property name {name:?} {reason}") })
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn later_names_sort_behind_earlier_ones_and_none_comes_twice() {
+        let first = uuid7();
+        std::thread::sleep(std::time::Duration::from_millis(2));
+        let second = uuid7();
+        assert!(first < second, "{first} {second}");
+        assert_eq!((first.len(), first.as_bytes()[14]), (36, b'7'));
+        let many: std::collections::HashSet<String> = (0..1_000).map(|_| uuid7()).collect();
+        assert_eq!(many.len(), 1_000);
+    }
+}

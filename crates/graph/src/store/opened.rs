@@ -1,0 +1,209 @@
+//! What all versions of a store share: its place, its log, and whatever immutable of it is open.
+
+use std::sync::Arc;
+
+use arrow::{array::ArrayRef, datatypes::FieldRef};
+
+use super::{
+    base::{EdgeBaseInfo, VertexBaseInfo},
+    base_edges::EdgeBase,
+    base_vertices::VertexBase,
+    deletion::Deleted,
+    delta::{self, EdgeDelta},
+    edge_parts::{EdgePart, EdgePartOf, EdgeParts},
+    log::Log,
+    options::StoreOptions,
+    record::{
+        EdgeBaseState, EdgeDeltaInfo, EdgeState, Location, PatchInfo, Record, VertexDeltaInfo, VertexState,
+    },
+    rows::Rows,
+    schema::{DESTINATION, EdgeType, SOURCE, VertexType},
+    segments::Shared,
+    vertex_delta::{INDEX, Patch, VertexDelta, patch_fields},
+    vertex_parts::{VertexPart, VertexParts},
+};
+use crate::{Error, Result, graphar::Place};
+
+/// A store, whatever its version.
+pub(crate) struct Core {
+    pub(crate) place: Place,
+    pub(crate) options: StoreOptions,
+    pub(crate) log: Log,
+    pub(crate) vertex_bases: Shared<String, VertexBase>,
+    pub(crate) edge_bases: Shared<String, EdgeBase>,
+    pub(crate) vertex_deltas: Shared<Location, VertexDelta>,
+    pub(crate) edge_deltas: Shared<Location, EdgeDelta>,
+    pub(crate) patches: Shared<Location, Patch>,
+    pub(crate) deletions: Shared<Location, Deleted>,
+    pub(crate) live: super::live::Live,
+}
+
+impl Core {
+    pub(crate) fn new(place: Place, options: StoreOptions) -> Self {
+        let log = Log::new(place.clone(), options.durability);
+        Self {
+            place,
+            options,
+            log,
+            vertex_bases: Shared::default(),
+            edge_bases: Shared::default(),
+            vertex_deltas: Shared::default(),
+            edge_deltas: Shared::default(),
+            patches: Shared::default(),
+            deletions: Shared::default(),
+            live: super::live::Live::default(),
+        }
+    }
+
+    /// How errors call the store.
+    pub(crate) fn name(&self) -> String {
+        self.place.name("").trim_end_matches('/').to_owned()
+    }
+
+    fn wrong(&self, at: &Location, reason: impl Into<String>) -> Error {
+        let (file, slot) = match at {
+            Location::Inline { version, slot } => (self.log.name(*version), format!("inline data {slot}: ")),
+            Location::File { path } => (self.place.name(path), String::new()),
+        };
+        Error::Data { file, reason: format!("{slot}{}", reason.into()) }
+    }
+
+    /// Inline data, made into something of use while the record is there.
+    async fn inline<T>(
+        &self,
+        at: &Location,
+        make: impl FnOnce(&str) -> std::result::Result<T, String>,
+    ) -> Result<T> {
+        let Location::Inline { version, slot } = at else {
+            return Err(self.wrong(at, "it is no inline data"));
+        };
+        let record = self.log.read(*version).await?;
+        let text = record.inline.get(*slot as usize).ok_or_else(|| self.wrong(at, "it is not there"))?;
+        make(text).map_err(|reason| self.wrong(at, reason))
+    }
+
+    async fn rows(&self, at: &Location, rows: u64, fields: &Arc<[FieldRef]>) -> Result<Rows> {
+        let opened = match at {
+            Location::Inline { .. } => self.inline(at, Rows::from_text).await?,
+            Location::File { path } => Rows::open(&self.place, path, fields).await?,
+        };
+        match opened.len() as u64 {
+            len if len == rows => Ok(opened),
+            len => Err(self.wrong(at, format!("{len} rows, where the log says {rows}"))),
+        }
+    }
+
+    async fn column(&self, at: &Location, rows: &Rows, name: &str) -> Result<ArrayRef> {
+        rows.named(name).await?.ok_or_else(|| self.wrong(at, format!("there is no column {name}")))
+    }
+
+    async fn deletion(&self, at: &Location) -> Result<Arc<Deleted>> {
+        let open = async {
+            match at {
+                Location::Inline { .. } => self.inline(at, Deleted::from_text).await,
+                Location::File { path } => {
+                    let bytes = self.place.read(path).await?;
+                    Deleted::from_bytes(&bytes).map_err(|reason| self.wrong(at, reason))
+                }
+            }
+        };
+        self.deletions.get(at.clone(), open).await
+    }
+
+    /// All of several sets; the one set itself where there is no other.
+    pub(crate) async fn deleted(&self, at: &[Location]) -> Result<Arc<Deleted>> {
+        let sets = futures::future::try_join_all(at.iter().map(|at| self.deletion(at))).await?;
+        Ok(match sets.as_slice() {
+            [] => Arc::default(),
+            [one] => one.clone(),
+            several => Arc::new(Deleted::union(several.iter().map(AsRef::as_ref))),
+        })
+    }
+
+    async fn vertex_delta(&self, of: &VertexType, info: &VertexDeltaInfo) -> Result<Arc<VertexDelta>> {
+        let open = async {
+            let rows = self.rows(&info.at, info.rows, &of.fields().into()).await?;
+            let keys = self.column(&info.at, &rows, &of.key).await?;
+            VertexDelta::new(info.first, rows, &keys).map_err(|reason| self.wrong(&info.at, reason))
+        };
+        self.vertex_deltas.get(info.at.clone(), open).await
+    }
+
+    async fn patch(&self, of: &VertexType, info: &PatchInfo) -> Result<Arc<Patch>> {
+        let open = async {
+            let rows = self.rows(&info.at, info.rows, &patch_fields(&of.fields())).await?;
+            let indexes = self.column(&info.at, &rows, INDEX).await?;
+            Patch::new(rows, &indexes).map_err(|reason| self.wrong(&info.at, reason))
+        };
+        self.patches.get(info.at.clone(), open).await
+    }
+
+    async fn edge_delta(&self, of: &EdgeType, info: &EdgeDeltaInfo) -> Result<Arc<EdgeDelta>> {
+        let open = async {
+            let rows = self.rows(&info.at, info.rows, &delta::fields(&of.fields())).await?;
+            let sources = self.column(&info.at, &rows, SOURCE).await?;
+            let destinations = self.column(&info.at, &rows, DESTINATION).await?;
+            EdgeDelta::new(rows, &sources, &destinations).map_err(|reason| self.wrong(&info.at, reason))
+        };
+        self.edge_deltas.get(info.at.clone(), open).await
+    }
+
+    async fn vertex_base(&self, of: &VertexType, info: &VertexBaseInfo) -> Result<Arc<VertexBase>> {
+        let open = async { Ok(VertexBase::open(&self.place, info, &of.fields())) };
+        self.vertex_bases.get(info.path.clone(), open).await
+    }
+
+    async fn edge_base(&self, of: &EdgeType, info: &EdgeBaseInfo) -> Result<Arc<EdgeBase>> {
+        let open = async { Ok(EdgeBase::open(&self.place, info, &of.fields())) };
+        self.edge_bases.get(info.path.clone(), open).await
+    }
+
+    /// Opens all that the vertices of a type are made of.
+    pub(crate) async fn vertices(&self, state: &VertexState) -> Result<VertexParts> {
+        let of = &state.schema;
+        let bases = futures::future::try_join_all(state.bases.iter().map(|info| self.vertex_base(of, info)));
+        let deltas =
+            futures::future::try_join_all(state.deltas.iter().map(|info| self.vertex_delta(of, info)));
+        let patches = futures::future::try_join_all(state.patches.iter().map(|info| self.patch(of, info)));
+        let (bases, deltas, patches, deleted) =
+            futures::try_join!(bases, deltas, patches, self.deleted(&state.deleted))?;
+        let bases = bases.into_iter().map(VertexPart::Base);
+        let mut parts: Vec<VertexPart> = bases.chain(deltas.into_iter().map(VertexPart::Delta)).collect();
+        parts.sort_by_key(|part| part.range().start);
+        Ok(VertexParts { state: state.clone(), parts, patches, deleted })
+    }
+
+    /// Opens all that the edges of a type are made of.
+    pub(crate) async fn edges(&self, record: &Record, state: &EdgeState) -> Result<EdgeParts> {
+        let of = &state.schema;
+        let bases = futures::future::try_join_all(state.bases.iter().map(|base| self.base_part(of, base)));
+        let deltas = futures::future::try_join_all(state.deltas.iter().map(|info| self.delta_part(of, info)));
+        let (mut parts, deltas) = futures::try_join!(bases, deltas)?;
+        parts.extend(deltas);
+        let next = |name: &str| {
+            record.vertices.iter().find(|vertices| vertices.schema.name == name).map_or(0, |found| found.next)
+        };
+        let (sources, destinations) = (next(&of.source), next(&of.destination));
+        Ok(EdgeParts { state: state.clone(), sources, destinations, parts })
+    }
+
+    async fn base_part(&self, of: &EdgeType, base: &EdgeBaseState) -> Result<EdgePart> {
+        let by = |pick: fn(&super::record::DeletedPair) -> &Location| {
+            base.deleted.iter().map(|pair| pick(pair).clone()).collect::<Vec<_>>()
+        };
+        let (by_source, by_destination) = (by(|pair| &pair.by_source), by(|pair| &pair.by_destination));
+        let (opened, out_deleted, in_deleted) = futures::try_join!(
+            self.edge_base(of, &base.info),
+            self.deleted(&by_source),
+            self.deleted(&by_destination)
+        )?;
+        Ok(EdgePart { of: EdgePartOf::Base(opened), out_deleted, in_deleted })
+    }
+
+    async fn delta_part(&self, of: &EdgeType, info: &EdgeDeltaInfo) -> Result<EdgePart> {
+        let (opened, out_deleted) =
+            futures::try_join!(self.edge_delta(of, info), self.deleted(&info.deleted))?;
+        let in_deleted = Arc::new(opened.by_destination(&out_deleted));
+        Ok(EdgePart { of: EdgePartOf::Delta(opened), out_deleted, in_deleted })
+    }
+}

@@ -1,0 +1,160 @@
+//! What a writer was given and did not commit yet: rows with their indexes, and what is to be deleted.
+//!
+//! It is said in terms of vertices and never of places in files, so that it fits whatever version it is committed on:
+//! another one may have come between, in which the same rows are elsewhere.
+
+use std::collections::{BTreeMap, HashMap, HashSet};
+
+use arrow::array::{ArrayRef, RecordBatch, new_null_array};
+use arrow::compute::{concat, filter};
+use arrow::datatypes::FieldRef;
+use roaring::RoaringTreemap;
+
+use super::{record::Record, rows::arrow_error, schema::SchemaChange, vertex_delta::Key};
+use crate::Result;
+
+/// A key that is kept.
+#[derive(Clone, Debug, PartialEq, Eq, Hash)]
+pub(super) enum OwnedKey {
+    Int(i64),
+    Text(Box<str>),
+}
+
+impl From<Key<'_>> for OwnedKey {
+    fn from(key: Key<'_>) -> Self {
+        match key {
+            Key::Int(value) => Self::Int(value),
+            Key::Text(text) => Self::Text(text.into()),
+        }
+    }
+}
+
+/// What is to be committed.
+#[derive(Clone, Default)]
+pub(super) struct Pending {
+    pub(super) changes: Vec<SchemaChange>,
+    /// By the number of the type in the record.
+    pub(super) vertices: BTreeMap<usize, PendingVertices>,
+    pub(super) edges: BTreeMap<usize, PendingEdges>,
+}
+
+/// Vertices of a type.
+#[derive(Clone, Default)]
+pub(super) struct PendingVertices {
+    /// The index of the first new one.
+    pub(super) first: u64,
+    pub(super) rows: u64,
+    pub(super) batches: Vec<RecordBatch>,
+    /// Of new ones that are there.
+    pub(super) keys: HashMap<OwnedKey, i64>,
+    /// New ones and others.
+    pub(super) deleted: RoaringTreemap,
+    /// Later ones win; each has the column of indexes first.
+    pub(super) patches: Vec<RecordBatch>,
+}
+
+/// Edges of a type.
+#[derive(Clone, Default)]
+pub(super) struct PendingEdges {
+    pub(super) sources: Vec<i64>,
+    pub(super) destinations: Vec<i64>,
+    /// Of new ones, whether they are still there.
+    pub(super) is_there: Vec<bool>,
+    pub(super) batches: Vec<RecordBatch>,
+    /// Ends of edges of earlier versions that are to be deleted.
+    pub(super) pairs: HashSet<(i64, i64)>,
+}
+
+impl Pending {
+    pub(super) fn is_empty(&self) -> bool {
+        let no_vertices = |pending: &PendingVertices| {
+            pending.rows == 0 && pending.deleted.is_empty() && pending.patches.is_empty()
+        };
+        let no_edges = |pending: &PendingEdges| pending.sources.is_empty() && pending.pairs.is_empty();
+        self.changes.is_empty()
+            && self.vertices.values().all(no_vertices)
+            && self.edges.values().all(no_edges)
+    }
+
+    /// The vertices of a type. New ones follow those of the record.
+    pub(super) fn vertices_of(&mut self, at: usize, record: &Record) -> &mut PendingVertices {
+        let first = record.vertices.get(at).map_or(0, |state| state.next);
+        self.vertices.entry(at).or_insert_with(|| PendingVertices { first, ..PendingVertices::default() })
+    }
+
+    pub(super) fn edges_of(&mut self, at: usize) -> &mut PendingEdges {
+        self.edges.entry(at).or_default()
+    }
+
+    /// Drops new edges of a type that pass.
+    pub(super) fn drop_edges(&mut self, at: usize, passes: impl Fn(i64, i64) -> bool) {
+        let Some(edges) = self.edges.get_mut(&at) else { return };
+        let ends = edges.sources.iter().zip(&edges.destinations);
+        for ((source, destination), is_there) in ends.zip(&mut edges.is_there) {
+            if *is_there && passes(*source, *destination) {
+                *is_there = false;
+            }
+        }
+    }
+
+    /// Deletes vertices, and the new edges that begin or end there.
+    pub(super) fn delete_vertices(&mut self, at: usize, record: &Record, indexes: &[i64]) {
+        let vertices = self.vertices_of(at, record);
+        vertices.deleted.extend(indexes.iter().map(|index| *index as u64));
+        let deleted = vertices.deleted.clone();
+        vertices.keys.retain(|_, index| !deleted.contains(*index as u64));
+        let Some(name) = record.vertices.get(at).map(|state| &state.schema.name) else { return };
+        for (edges, state) in record.edges.iter().enumerate() {
+            let (from, to) = (&state.schema.source == name, &state.schema.destination == name);
+            if from || to {
+                let gone = |end: i64| deleted.contains(end as u64);
+                self.drop_edges(edges, |source, destination| from && gone(source) || to && gone(destination));
+            }
+        }
+    }
+}
+
+impl PendingVertices {
+    /// All new vertices, deleted ones among them: they have their indexes.
+    pub(super) fn rows(&self, fields: &[FieldRef]) -> Result<Vec<ArrayRef>> {
+        joined(&self.batches, fields)
+    }
+}
+
+impl PendingEdges {
+    /// The new edges that are there: ends, and columns of properties.
+    pub(super) fn rows(&self, fields: &[FieldRef]) -> Result<(Vec<i64>, Vec<i64>, Vec<ArrayRef>)> {
+        let columns = joined(&self.batches, fields)?;
+        if self.is_there.iter().all(|is_there| *is_there) {
+            return Ok((self.sources.clone(), self.destinations.clone(), columns));
+        }
+        let left = |ends: &[i64]| {
+            ends.iter().zip(&self.is_there).filter(|(_, is_there)| **is_there).map(|(end, _)| *end).collect()
+        };
+        let rows = self.is_there.clone().into();
+        let columns =
+            columns.iter().map(|column| filter(column, &rows)).collect::<std::result::Result<_, _>>();
+        let columns = columns.map_err(|error| arrow_error("edges of a commit", error))?;
+        Ok((left(&self.sources), left(&self.destinations), columns))
+    }
+}
+
+/// Columns of all batches, null where a batch came before its column did.
+fn joined(batches: &[RecordBatch], fields: &[FieldRef]) -> Result<Vec<ArrayRef>> {
+    let of = |field: &FieldRef| {
+        let part = |batch: &RecordBatch| match batch.column_by_name(field.name()) {
+            Some(column) => column.clone(),
+            None => new_null_array(field.data_type(), batch.num_rows()),
+        };
+        let parts: Vec<ArrayRef> = batches.iter().map(part).collect();
+        match parts.as_slice() {
+            [] => Ok(arrow::array::new_empty_array(field.data_type())),
+            [one] => Ok(one.clone()),
+            several => {
+                let several: Vec<_> = several.iter().map(AsRef::as_ref).collect();
+                concat(&several).map_err(|error| arrow_error("batches of a commit", error))
+            }
+        }
+    };
+    fields.iter().map(of).collect()
+}

@@ -1,0 +1,202 @@
+//! What the names of a traversal mean: types, columns, and where each value of the answer comes from.
+
+use super::{
+    alter::joined,
+    changes::VertexIds,
+    edge_view::EdgeView,
+    schema::EdgeType,
+    traversal::{Hop, Traversal},
+    vertex_view::VertexView,
+};
+use crate::{Direction, Error, Result};
+
+/// A traversal whose names were found.
+pub(super) struct Plan {
+    pub(super) start: VertexView,
+    pub(super) hops: Vec<PlannedHop>,
+    pub(super) names: Names,
+    /// What `top` orders by.
+    pub(super) by: Option<Place>,
+    pub(super) shown: Vec<(String, Place)>,
+    /// One property of one step each.
+    pub(super) views: Vec<VertexView>,
+}
+
+pub(super) struct PlannedHop {
+    pub(super) edges: EdgeView,
+    pub(super) direction: Direction,
+}
+
+/// Where values come from.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub(super) enum Place {
+    /// Which of the first vertices a row began at.
+    Position,
+    /// The index of the vertex of a step.
+    Index { step: usize },
+    /// A column of the edges of a hop.
+    Edge { hop: usize, column: usize },
+    /// A property of the vertices of a step.
+    Property { view: usize, step: usize },
+}
+
+impl Plan {
+    pub(super) async fn new(traversal: &Traversal) -> Result<Self> {
+        let snapshot = &traversal.snapshot;
+        let start = snapshot.vertices(&traversal.vertex_type, Some(&[])).await?;
+        let mut hops = Vec::with_capacity(traversal.hops.len());
+        let mut from = traversal.vertex_type.clone();
+        let mut types = vec![from.clone()];
+        for hop in &traversal.hops {
+            let fits = |edges: &EdgeType| {
+                let (own, other) = match hop.direction {
+                    Direction::Out => (&edges.source, &edges.destination),
+                    Direction::In => (&edges.destination, &edges.source),
+                };
+                *own == from && hop.vertex_type.as_ref().is_none_or(|wanted| wanted == other)
+            };
+            let record = snapshot.record();
+            let at = record.edge_type_of(&hop.edge_type, fits).map_err(|error| named(error, &from, hop))?;
+            if let Some(edges) = record.edges.get(at).map(|state| &state.schema) {
+                from = match hop.direction {
+                    Direction::Out => edges.destination.clone(),
+                    Direction::In => edges.source.clone(),
+                };
+                types.push(from.clone());
+            }
+            let columns: Vec<&str> = hop.columns.iter().map(String::as_str).collect();
+            let edges = EdgeView::new(snapshot.clone(), snapshot.edge_parts(at).await?, Some(&columns))?;
+            hops.push(PlannedHop { edges, direction: hop.direction });
+        }
+        let names = Names::new(traversal, types);
+        let mut plan = Self { start, hops, names, by: None, shown: Vec::new(), views: Vec::new() };
+        if let Some(top) = &traversal.top {
+            plan.by = Some(plan.find(traversal, &top.by).await?);
+        }
+        match &traversal.selected {
+            Some(selected) => {
+                for name in selected {
+                    let place = plan.find(traversal, name).await?;
+                    plan.shown.push((name.clone(), place));
+                }
+            }
+            None => plan.shown = plan.by_default(traversal),
+        }
+        Ok(plan)
+    }
+
+    /// The vertices to begin at; nothing where their keys are not in memory, and must be.
+    pub(super) async fn start(&self, ids: &VertexIds, cached: bool) -> Result<Option<Vec<i64>>> {
+        match ids {
+            VertexIds::Keys(keys) if cached => self.start.indexes_of_all_cached(keys).transpose(),
+            VertexIds::Keys(keys) => self.start.indexes_of_all(keys).await.map(Some),
+            VertexIds::Indexes(indexes) => {
+                let parts = self.start.parts();
+                match indexes.iter().find(|index| !parts.is_there(**index)) {
+                    None => Ok(Some(indexes.clone())),
+                    Some(index) => Err(parts.no_vertex(*index)),
+                }
+            }
+        }
+    }
+
+    fn by_default(&self, traversal: &Traversal) -> Vec<(String, Place)> {
+        let mut shown = vec![("position".to_owned(), Place::Position)];
+        let all = || traversal.hops.iter().flat_map(|hop| &hop.columns);
+        for (hop, (said, edge)) in traversal.hops.iter().zip(&self.names.edges).enumerate() {
+            for (column, name) in said.columns.iter().enumerate() {
+                let is_shared = all().filter(|one| *one == name).count() > 1;
+                let shown_as = if is_shared { format!("{edge}.{name}") } else { name.clone() };
+                shown.push((shown_as, Place::Edge { hop, column }));
+            }
+        }
+        let last = self.names.steps.last().cloned().unwrap_or_default();
+        shown.push((format!("{last}._index"), Place::Index { step: traversal.hops.len() }));
+        shown
+    }
+
+    async fn find(&mut self, traversal: &Traversal, name: &str) -> Result<Place> {
+        if name == "position" {
+            return Ok(Place::Position);
+        }
+        if let Some((of, column)) = name.split_once('.') {
+            if let Some(step) = self.names.steps.iter().position(|step| step == of) {
+                return self.property(traversal, step, column).await;
+            }
+            if let Some(hop) = self.names.edges.iter().position(|edge| edge == of) {
+                let columns = traversal.hops.get(hop).map(|hop| hop.columns.as_slice()).unwrap_or_default();
+                return match columns.iter().position(|known| known == column) {
+                    Some(column) => Ok(Place::Edge { hop, column }),
+                    None => Err(no_property(of, column, columns.iter().cloned())),
+                };
+            }
+            let known = self.names.steps.iter().chain(&self.names.edges).cloned();
+            return Err(no_property("the traversal", name, known));
+        }
+        for (hop, said) in traversal.hops.iter().enumerate().rev() {
+            if let Some(column) = said.columns.iter().position(|known| known == name) {
+                return Ok(Place::Edge { hop, column });
+            }
+        }
+        self.property(traversal, traversal.hops.len(), name).await
+    }
+
+    async fn property(&mut self, traversal: &Traversal, step: usize, name: &str) -> Result<Place> {
+        if name == "_index" {
+            return Ok(Place::Index { step });
+        }
+        let vertex_type = self.names.types.get(step).cloned().unwrap_or_default();
+        let view = traversal.snapshot.vertices(&vertex_type, Some(&[name])).await?;
+        self.views.push(view);
+        Ok(Place::Property { view: self.views.len() - 1, step })
+    }
+}
+
+/// What steps and edges are called.
+pub(super) struct Names {
+    /// The type of the vertices of each step.
+    types: Vec<String>,
+    pub(super) steps: Vec<String>,
+    /// Of each hop.
+    pub(super) edges: Vec<String>,
+}
+
+impl Names {
+    fn new(traversal: &Traversal, types: Vec<String>) -> Self {
+        let said = std::iter::once(&traversal.name).chain(traversal.hops.iter().map(|hop| &hop.name));
+        let step = |(step, (said, of)): (usize, (&Option<String>, &String))| match said {
+            Some(said) => said.clone(),
+            None if types.iter().filter(|other| *other == of).count() > 1 => format!("{of}_{step}"),
+            None => of.clone(),
+        };
+        let steps = said.zip(&types).enumerate().map(step).collect();
+        let edge = |(at, hop): (usize, &Hop)| {
+            let same = traversal.hops.iter().filter(|other| other.edge_type == hop.edge_type).count();
+            if same > 1 { format!("{}_{}", hop.edge_type, at + 1) } else { hop.edge_type.clone() }
+        };
+        let edges = traversal.hops.iter().enumerate().map(edge).collect();
+        Self { types, steps, edges }
+    }
+}
+
+fn named(error: Error, from: &str, hop: &Hop) -> Error {
+    match error {
+        Error::NoSuchEdgeType { available, .. } => {
+            let way = match hop.direction {
+                Direction::Out => "out of",
+                Direction::In => "into",
+            };
+            let to = hop
+                .vertex_type
+                .as_deref()
+                .map(|to| format!(" with {to} at the other end"))
+                .unwrap_or_default();
+            Error::NoSuchEdgeType { name: format!("{} {way} {from}{to}", hop.edge_type), available }
+        }
+        other => other,
+    }
+}
+
+fn no_property(of: &str, property: &str, available: impl Iterator<Item = String>) -> Error {
+    Error::NoSuchProperty { of: of.to_owned(), property: property.to_owned(), available: joined(available) }
+}

@@ -1,0 +1,160 @@
+//! Rows of a delta: decoded, if they came with a record of the log, or in a file whose columns the cache keeps.
+
+use std::sync::Arc;
+
+use arrow::{
+    array::{ArrayRef, RecordBatch, new_null_array},
+    datatypes::{FieldRef, Schema},
+    ipc::{
+        reader::StreamReader,
+        writer::{IpcWriteOptions, StreamWriter},
+    },
+};
+use base64::{Engine, engine::general_purpose::STANDARD as BASE64};
+use smallvec::SmallVec;
+use stylobate_columnar::{FileColumns, ParquetOptions, ParquetWriter};
+use stylobate_storage::{Destination, Overwrite, Sinks};
+
+use crate::{Error, FileType, Result, graphar::Place};
+
+/// Arrays of columns that were asked for together.
+pub(crate) type Arrays = SmallVec<[ArrayRef; 4]>;
+
+/// Columns of a delta, each in one piece.
+pub(crate) enum Rows {
+    Decoded(RecordBatch),
+    File { columns: FileColumns, fields: Arc<[FieldRef]> },
+}
+
+impl Rows {
+    /// Rows that came with a record.
+    pub(crate) fn from_text(text: &str) -> std::result::Result<Self, String> {
+        let bytes = BASE64.decode(text).map_err(|error| error.to_string())?;
+        let mut reader = StreamReader::try_new(bytes.as_slice(), None).map_err(|error| error.to_string())?;
+        match (reader.next(), reader.next()) {
+            (Some(Ok(batch)), None) => Ok(Self::Decoded(batch)),
+            (Some(Err(error)), _) | (_, Some(Err(error))) => Err(error.to_string()),
+            _ => Err("not one batch of rows".to_owned()),
+        }
+    }
+
+    /// Rows in a file. Those of its columns are found that are among `fields`.
+    pub(crate) async fn open(place: &Place, path: &str, fields: &Arc<[FieldRef]>) -> Result<Self> {
+        let columns = place.open(path, FileType::Parquet, fields).await?;
+        Ok(Self::File { columns, fields: fields.clone() })
+    }
+
+    pub(crate) fn len(&self) -> usize {
+        match self {
+            Self::Decoded(batch) => batch.num_rows(),
+            Self::File { columns, .. } => columns.rows(),
+        }
+    }
+
+    /// Where a column is, if there is one of this name.
+    pub(crate) fn position(&self, name: &str) -> Option<usize> {
+        match self {
+            Self::Decoded(batch) => batch.schema_ref().index_of(name).ok(),
+            Self::File { columns, fields } => {
+                fields.iter().position(|field| field.name() == name).filter(|at| columns.has(*at))
+            }
+        }
+    }
+
+    /// All rows of a column, if they are in memory.
+    #[inline]
+    pub(crate) fn cached(&self, column: usize) -> Option<ArrayRef> {
+        match self {
+            Self::Decoded(batch) => batch.columns().get(column).cloned(),
+            Self::File { columns, .. } => columns.cached(column),
+        }
+    }
+
+    /// All rows of several columns.
+    pub(crate) async fn get(&self, wanted: &[usize]) -> Result<Arrays> {
+        match self {
+            Self::Decoded(batch) => {
+                Ok(wanted.iter().filter_map(|at| batch.columns().get(*at).cloned()).collect())
+            }
+            Self::File { columns, .. } => Ok(columns.get(wanted).await?),
+        }
+    }
+
+    /// All rows of columns, null where there is no such column.
+    pub(crate) async fn all(&self, places: &[Option<usize>], fields: &[FieldRef]) -> Result<Arrays> {
+        let wanted: SmallVec<[usize; 4]> = places.iter().flatten().copied().collect();
+        let mut found = self.get(&wanted).await?.into_iter();
+        let rows = self.len();
+        let column = |(place, field): (&Option<usize>, &FieldRef)| {
+            place.and_then(|_| found.next()).unwrap_or_else(|| new_null_array(field.data_type(), rows))
+        };
+        Ok(places.iter().zip(fields).map(column).collect())
+    }
+
+    /// A column of this name, if there is one.
+    pub(crate) async fn named(&self, name: &str) -> Result<Option<ArrayRef>> {
+        match self.position(name) {
+            Some(at) => Ok(self.get(&[at]).await?.pop()),
+            None => Ok(None),
+        }
+    }
+}
+
+/// Rows as they ride in a record: a stream of Arrow, in base64.
+pub(crate) fn to_text(batch: &RecordBatch) -> Result<String> {
+    let encode = || {
+        // Little is sent for small batches: nothing is aligned to more than needed.
+        let options = IpcWriteOptions::try_new(8, false, arrow::ipc::MetadataVersion::V5)?;
+        let plain = Schema::new(batch.schema_ref().fields().clone());
+        let mut writer = StreamWriter::try_new_with_options(Vec::new(), &plain, options)?;
+        writer.write(batch)?;
+        writer.into_inner()
+    };
+    let bytes = encode().map_err(|source| arrow_error("a batch of a commit", source))?;
+    Ok(BASE64.encode(bytes))
+}
+
+/// Writes rows to a file of the store.
+pub(crate) async fn write(sinks: &Sinks, root: &Destination, path: &str, batch: &RecordBatch) -> Result<()> {
+    let destination = root.join(path)?;
+    let sink = match &destination {
+        Destination::File(file) => sinks.file(file, Overwrite::Refuse).await?,
+        Destination::Object { origin, path } => {
+            sinks.object(origin.store().clone(), path.clone(), Overwrite::Replace)
+        }
+    };
+    let name = destination.to_string();
+    let mut writer = ParquetWriter::new(sink, name, batch.schema(), ParquetOptions::default())?;
+    writer.write(batch).await?;
+    writer.finish().await?;
+    Ok(())
+}
+
+pub(crate) fn arrow_error(context: &str, source: arrow::error::ArrowError) -> Error {
+    stylobate_columnar::Error::Arrow { context: context.to_owned(), source: Arc::new(source) }.into()
+}
+
+#[cfg(test)]
+mod tests {
+    use arrow::array::{AsArray, Int64Array, StringArray};
+    use arrow::datatypes::Int64Type;
+
+    use super::*;
+
+    #[test]
+    fn rows_come_back_from_text_and_other_text_is_an_error() {
+        let batch = RecordBatch::try_from_iter([
+            ("src", Arc::new(Int64Array::from(vec![1, 2])) as ArrayRef),
+            ("name", Arc::new(StringArray::from(vec![Some("a"), None]))),
+        ])
+        .unwrap();
+        let text = to_text(&batch).unwrap();
+        assert!(text.len() < 1_200, "{}", text.len());
+        let rows = Rows::from_text(&text).unwrap();
+        assert_eq!((rows.len(), rows.position("name"), rows.position("x")), (2, Some(1), None));
+        assert_eq!(rows.cached(0).unwrap().as_primitive::<Int64Type>().values(), &[1, 2]);
+        for wrong in ["", "AAAA", "%", text.get(..text.len() / 2 / 4 * 4).unwrap()] {
+            assert!(Rows::from_text(wrong).is_err());
+        }
+    }
+}

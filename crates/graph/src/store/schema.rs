@@ -1,0 +1,223 @@
+//! What a store holds: types of vertices and edges, and their typed properties. It can grow, and never shrinks.
+
+use std::sync::Arc;
+
+use arrow::datatypes::{DataType, Field, FieldRef, TimeUnit};
+use serde::{Deserialize, Deserializer, Serialize, Serializer, de};
+
+use super::names::{check_property, check_type};
+use crate::{Error, PropertyType, Result};
+
+/// A property of vertices or edges: a column. All but keys may be null.
+#[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
+pub struct StoreProperty {
+    /// Its name.
+    pub name: String,
+    /// The type of its values.
+    #[serde(rename = "type", serialize_with = "to_text", deserialize_with = "from_text")]
+    pub property_type: PropertyType,
+}
+
+impl StoreProperty {
+    /// A property.
+    pub fn new(name: impl Into<String>, property_type: PropertyType) -> Self {
+        Self { name: name.into(), property_type }
+    }
+
+    /// The column that it is read as. Points in time are in microseconds.
+    pub fn field(&self) -> FieldRef {
+        Arc::new(Field::new(&self.name, fine(self.property_type.arrow()), true))
+    }
+}
+
+fn fine(data_type: DataType) -> DataType {
+    match data_type {
+        DataType::Timestamp(_, zone) => DataType::Timestamp(TimeUnit::Microsecond, zone),
+        DataType::List(item) => {
+            let finer = fine(item.data_type().clone());
+            DataType::List(Arc::new(item.as_ref().clone().with_data_type(finer)))
+        }
+        other => other,
+    }
+}
+
+fn to_text<S: Serializer>(
+    property_type: &PropertyType,
+    serializer: S,
+) -> std::result::Result<S::Ok, S::Error> {
+    serializer.collect_str(property_type)
+}
+
+fn from_text<'de, D: Deserializer<'de>>(deserializer: D) -> std::result::Result<PropertyType, D::Error> {
+    String::deserialize(deserializer)?.parse().map_err(de::Error::custom)
+}
+
+/// A type of vertices.
+#[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
+pub struct VertexType {
+    /// Its name: letters, digits, `_` and `-`.
+    pub name: String,
+    /// The property that tells its vertices apart: an `int32`, `int64` or `string` that is never null.
+    pub key: String,
+    /// Its properties, the key among them.
+    pub properties: Vec<StoreProperty>,
+}
+
+impl VertexType {
+    /// A type whose vertices have a key and no other property yet.
+    pub fn new(name: impl Into<String>, key: impl Into<String>, key_type: PropertyType) -> Self {
+        let key = key.into();
+        Self { name: name.into(), properties: vec![StoreProperty::new(&key, key_type)], key }
+    }
+
+    /// Another property.
+    pub fn with_property(mut self, name: impl Into<String>, property_type: PropertyType) -> Self {
+        self.properties.push(StoreProperty::new(name, property_type));
+        self
+    }
+
+    /// The columns of its properties, the key's among them.
+    pub fn fields(&self) -> Vec<FieldRef> {
+        self.properties.iter().map(StoreProperty::field).collect()
+    }
+
+    /// The type of its keys' column.
+    pub(crate) fn key_type(&self) -> DataType {
+        let key = self.properties.iter().find(|property| property.name == self.key);
+        key.map_or(DataType::Null, |key| key.property_type.arrow())
+    }
+
+    pub(super) fn check(&self) -> Result<()> {
+        check_type(&self.name)?;
+        let of = format!("vertex type {}", self.name);
+        check_properties(&of, &self.properties)?;
+        match self.key_type() {
+            DataType::Int32 | DataType::Int64 | DataType::Utf8 => Ok(()),
+            DataType::Null => {
+                Err(Error::Schema { of, reason: format!("its key {} is no property", self.key) })
+            }
+            other => Err(Error::Schema {
+                of,
+                reason: format!("its key {} is {other}: keys are int32, int64 or string", self.key),
+            }),
+        }
+    }
+}
+
+/// A type of edges between vertices of two types, or of one.
+#[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
+pub struct EdgeType {
+    /// The type of the vertices that its edges leave.
+    pub source: String,
+    /// Its name: letters, digits, `_` and `-`. Types between other vertices may have the same.
+    pub name: String,
+    /// The type of the vertices that its edges enter.
+    pub destination: String,
+    /// Its properties.
+    pub properties: Vec<StoreProperty>,
+}
+
+/// The column of edges that says which vertex they leave.
+pub(crate) const SOURCE: &str = "src";
+/// The column of edges that says which vertex they enter.
+pub(crate) const DESTINATION: &str = "dst";
+
+impl EdgeType {
+    /// A type whose edges have no properties yet.
+    pub fn new(source: impl Into<String>, name: impl Into<String>, destination: impl Into<String>) -> Self {
+        let (source, name, destination) = (source.into(), name.into(), destination.into());
+        Self { source, name, destination, properties: Vec::new() }
+    }
+
+    /// Another property.
+    pub fn with_property(mut self, name: impl Into<String>, property_type: PropertyType) -> Self {
+        self.properties.push(StoreProperty::new(name, property_type));
+        self
+    }
+
+    /// The columns of its properties.
+    pub fn fields(&self) -> Vec<FieldRef> {
+        self.properties.iter().map(StoreProperty::field).collect()
+    }
+
+    /// Its name with those of its ends: `Person_KNOWS_Person`.
+    pub fn full_name(&self) -> String {
+        format!("{}_{}_{}", self.source, self.name, self.destination)
+    }
+
+    pub(super) fn check(&self) -> Result<()> {
+        check_type(&self.name)?;
+        let of = format!("edge type {}", self.full_name());
+        check_properties(&of, &self.properties)?;
+        for property in &self.properties {
+            if matches!(property.name.as_str(), SOURCE | DESTINATION | "position" | "neighbor") {
+                let reason = format!("a property may not be called {}", property.name);
+                return Err(Error::Schema { of, reason });
+            }
+        }
+        Ok(())
+    }
+}
+
+fn check_properties(of: &str, properties: &[StoreProperty]) -> Result<()> {
+    for (at, property) in properties.iter().enumerate() {
+        check_property(of, &property.name)?;
+        if properties.iter().take(at).any(|other| other.name == property.name) {
+            let reason = format!("the property {} is there twice", property.name);
+            return Err(Error::Schema { of: of.to_owned(), reason });
+        }
+    }
+    Ok(())
+}
+
+/// All types of a store.
+#[derive(Clone, Debug, Default, PartialEq, Eq)]
+pub struct StoreSchema {
+    /// The types of vertices.
+    pub vertices: Vec<VertexType>,
+    /// The types of edges.
+    pub edges: Vec<EdgeType>,
+}
+
+impl StoreSchema {
+    /// No types yet.
+    pub fn new() -> Self {
+        Self::default()
+    }
+
+    /// Another type of vertices.
+    pub fn with_vertices(mut self, vertices: VertexType) -> Self {
+        self.vertices.push(vertices);
+        self
+    }
+
+    /// Another type of edges.
+    pub fn with_edges(mut self, edges: EdgeType) -> Self {
+        self.edges.push(edges);
+        self
+    }
+}
+
+/// How a schema grows. What was written before has null for a new property.
+#[derive(Clone, Debug, PartialEq, Eq)]
+#[non_exhaustive]
+pub enum SchemaChange {
+    /// Another type of vertices.
+    AddVertexType(VertexType),
+    /// Another type of edges.
+    AddEdgeType(EdgeType),
+    /// Another property of vertices.
+    AddVertexProperty {
+        /// Their type.
+        vertex_type: String,
+        /// The property.
+        property: StoreProperty,
+    },
+    /// Another property of edges.
+    AddEdgeProperty {
+        /// Their type: its name, or its full name where several have it.
+        edge_type: String,
+        /// The property.
+        property: StoreProperty,
+    },
+}

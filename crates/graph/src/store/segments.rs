@@ -1,0 +1,107 @@
+//! Immutable things that were opened, each once for all who hold it: dropped when nobody does any more.
+
+use std::{
+    collections::HashMap,
+    hash::Hash,
+    sync::{Arc, Weak},
+};
+
+use parking_lot::Mutex;
+
+use crate::Result;
+
+/// Entries of things that are gone are removed once there are so many entries, and then whenever they double.
+const FIRST_SWEEP: usize = 256;
+
+type Slot<T> = Arc<tokio::sync::Mutex<Weak<T>>>;
+
+/// What is open, by what never changes: a path, or a place in the log. A commit adds to it and invalidates nothing.
+pub(crate) struct Shared<K, T> {
+    slots: Mutex<Slots<K, T>>,
+}
+
+struct Slots<K, T> {
+    by_key: HashMap<K, Slot<T>>,
+    sweep_at: usize,
+}
+
+impl<K, T> Default for Shared<K, T> {
+    fn default() -> Self {
+        Self { slots: Mutex::new(Slots { by_key: HashMap::new(), sweep_at: FIRST_SWEEP }) }
+    }
+}
+
+impl<K: Eq + Hash, T> Shared<K, T> {
+    /// What is open, or is opened now: others who ask meanwhile wait for it. What failed is tried again.
+    pub(crate) async fn get(&self, key: K, open: impl Future<Output = Result<T>>) -> Result<Arc<T>> {
+        let slot = self.slot(key);
+        let mut held = slot.lock().await;
+        if let Some(found) = held.upgrade() {
+            return Ok(found);
+        }
+        let opened = Arc::new(open.await?);
+        *held = Arc::downgrade(&opened);
+        Ok(opened)
+    }
+
+    /// Keeps what was made here and need not be opened.
+    pub(crate) fn put(&self, key: K, made: &Arc<T>) {
+        // Somebody who is just opening the same has the same in a moment.
+        if let Ok(mut held) = self.slot(key).try_lock() {
+            *held = Arc::downgrade(made);
+        }
+    }
+
+    /// How many are open.
+    pub(crate) fn len(&self) -> usize {
+        self.slots.lock().by_key.values().filter(|slot| is_open(slot)).count()
+    }
+
+    fn slot(&self, key: K) -> Slot<T> {
+        let mut slots = self.slots.lock();
+        if slots.by_key.len() >= slots.sweep_at {
+            slots.by_key.retain(|_, slot| Arc::strong_count(slot) > 1 || is_open(slot));
+            slots.sweep_at = FIRST_SWEEP.max(slots.by_key.len() * 2);
+        }
+        slots.by_key.entry(key).or_default().clone()
+    }
+}
+
+fn is_open<T>(slot: &Slot<T>) -> bool {
+    slot.try_lock().is_ok_and(|held| held.strong_count() > 0)
+}
+
+#[cfg(test)]
+mod tests {
+    use std::sync::atomic::{AtomicU32, Ordering};
+
+    use super::*;
+    use crate::Error;
+
+    #[tokio::test]
+    async fn what_is_held_is_opened_once_and_what_is_not_is_dropped() {
+        let shared: Shared<u32, String> = Shared::default();
+        let opened = AtomicU32::new(0);
+        let open = || async {
+            opened.fetch_add(1, Ordering::SeqCst);
+            tokio::task::yield_now().await;
+            Ok("one".to_owned())
+        };
+        let (a, b) = futures::join!(shared.get(1, open()), shared.get(1, open()));
+        let (a, b) = (a.unwrap(), b.unwrap());
+        assert!(Arc::ptr_eq(&a, &b));
+        assert_eq!((opened.load(Ordering::SeqCst), shared.len()), (1, 1));
+        drop((a, b));
+        assert_eq!(shared.len(), 0);
+        shared.get(1, open()).await.unwrap();
+        assert_eq!(opened.load(Ordering::SeqCst), 2);
+    }
+
+    #[tokio::test]
+    async fn what_failed_is_tried_again() {
+        let shared: Shared<u32, u32> = Shared::default();
+        let failed = shared.get(1, async { Err(Error::Ended { reason: "no".to_owned() }) }).await;
+        failed.unwrap_err();
+        assert_eq!(*shared.get(1, async { Ok(7) }).await.unwrap(), 7);
+    }
+}

@@ -1,0 +1,171 @@
+//! A version of a store, which never changes: what there is, and the way to its vertices and edges.
+
+use std::sync::Arc;
+
+use tokio::sync::OnceCell;
+
+use super::{
+    edge_parts::EdgeParts, edge_view::EdgeView, graph_store::LogEntry, opened::Core, record::Record,
+    schema::StoreSchema, vertex_parts::VertexParts, vertex_view::VertexView,
+};
+use crate::{Error, Result};
+
+/// A version of a store. Cheap to make and to clone; whatever is committed later, it answers as before. As long as it
+/// is held, collecting garbage from the same [`GraphStore`](crate::GraphStore) removes nothing that it needs.
+#[derive(Clone)]
+pub struct Snapshot {
+    inner: Arc<Inner>,
+}
+
+struct Inner {
+    core: Arc<Core>,
+    record: Arc<Record>,
+    vertices: Box<[OnceCell<Arc<VertexParts>>]>,
+    edges: Box<[OnceCell<Arc<EdgeParts>>]>,
+}
+
+impl Drop for Inner {
+    fn drop(&mut self) {
+        self.core.live.remove(self.record.version);
+    }
+}
+
+impl Snapshot {
+    pub(crate) fn new(core: Arc<Core>, record: Arc<Record>) -> Self {
+        core.live.add(record.version);
+        let vertices = record.vertices.iter().map(|_| OnceCell::new()).collect();
+        let edges = record.edges.iter().map(|_| OnceCell::new()).collect();
+        Self { inner: Arc::new(Inner { core, record, vertices, edges }) }
+    }
+
+    pub(crate) fn record(&self) -> &Arc<Record> {
+        &self.inner.record
+    }
+
+    pub(crate) fn core(&self) -> &Arc<Core> {
+        &self.inner.core
+    }
+
+    /// Opens what another version has open, while that holds what both share. What fails is tried again when it is
+    /// asked for.
+    pub(super) async fn open_as(&self, other: &Self) {
+        let vertices = other.inner.vertices.iter().enumerate().filter(|(_, cell)| cell.initialized());
+        let vertices = vertices.map(|(at, _)| async move { drop(self.vertex_parts(at).await) });
+        let edges = other.inner.edges.iter().enumerate().filter(|(_, cell)| cell.initialized());
+        let edges = edges.map(|(at, _)| async move { drop(self.edge_parts(at).await) });
+        futures::join!(futures::future::join_all(vertices), futures::future::join_all(edges));
+    }
+
+    /// The vertices of a type, which is the one of this number in the record.
+    pub(crate) async fn vertex_parts(&self, at: usize) -> Result<Arc<VertexParts>> {
+        let (cell, state) =
+            self.inner.vertices.get(at).zip(self.record().vertices.get(at)).ok_or_else(no_such)?;
+        cell.get_or_try_init(|| async { self.core().vertices(state).await.map(Arc::new) }).await.cloned()
+    }
+
+    /// The edges of a type, which is the one of this number in the record.
+    pub(crate) async fn edge_parts(&self, at: usize) -> Result<Arc<EdgeParts>> {
+        let (cell, state) = self.inner.edges.get(at).zip(self.record().edges.get(at)).ok_or_else(no_such)?;
+        let open = || async { self.core().edges(self.record(), state).await.map(Arc::new) };
+        cell.get_or_try_init(open).await.cloned()
+    }
+
+    /// Its number.
+    pub fn version(&self) -> u64 {
+        self.record().version
+    }
+
+    /// What the log says of it.
+    pub fn entry(&self) -> LogEntry {
+        LogEntry::of(self.record())
+    }
+
+    /// The types of vertices and edges.
+    pub fn schema(&self) -> StoreSchema {
+        self.record().schema()
+    }
+
+    /// How many vertices of a type there are.
+    ///
+    /// # Errors
+    ///
+    /// [`Error::NoSuchVertexType`].
+    pub fn vertex_count(&self, vertex_type: &str) -> Result<u64> {
+        let at = self.record().vertex_type(vertex_type)?;
+        Ok(self.record().vertices.get(at).map_or(0, |state| state.count))
+    }
+
+    /// How many indexes were given to vertices of a type: those of deleted ones are never given again.
+    ///
+    /// # Errors
+    ///
+    /// [`Error::NoSuchVertexType`].
+    pub fn index_count(&self, vertex_type: &str) -> Result<u64> {
+        let at = self.record().vertex_type(vertex_type)?;
+        Ok(self.record().vertices.get(at).map_or(0, |state| state.next))
+    }
+
+    /// How many edges of a type there are. Edges are named as `KNOWS`, or as `Person_KNOWS_Person` where several types
+    /// have that name.
+    ///
+    /// # Errors
+    ///
+    /// [`Error::NoSuchEdgeType`].
+    pub fn edge_count(&self, edge_type: &str) -> Result<u64> {
+        let at = self.record().edge_type(edge_type)?;
+        Ok(self.record().edges.get(at).map_or(0, |state| state.count))
+    }
+
+    /// The vertices of a type, with these properties: a handle that has found everything by its name already. Without
+    /// a list of columns all properties.
+    ///
+    /// # Errors
+    ///
+    /// [`Error::NoSuchVertexType`], [`Error::NoSuchProperty`]; [`Error::Missing`] and [`Error::Data`] where data of
+    /// commits is not there, or is not what it should be.
+    pub async fn vertices(&self, vertex_type: &str, columns: Option<&[&str]>) -> Result<VertexView> {
+        let at = self.record().vertex_type(vertex_type)?;
+        VertexView::new(self.clone(), self.vertex_parts(at).await?, columns)
+    }
+
+    /// The edges of a type, with these properties: a handle that has found everything by its name already. Without a
+    /// list of columns all properties.
+    ///
+    /// # Errors
+    ///
+    /// As [`Self::vertices`], with [`Error::NoSuchEdgeType`].
+    pub async fn edges(&self, edge_type: &str, columns: Option<&[&str]>) -> Result<EdgeView> {
+        let at = self.record().edge_type(edge_type)?;
+        EdgeView::new(self.clone(), self.edge_parts(at).await?, columns)
+    }
+
+    /// The same as [`Self::vertices`], if the type was opened before.
+    pub fn vertices_cached(&self, vertex_type: &str, columns: Option<&[&str]>) -> Option<Result<VertexView>> {
+        let at = match self.record().vertex_type(vertex_type) {
+            Ok(at) => at,
+            Err(error) => return Some(Err(error)),
+        };
+        let parts = self.inner.vertices.get(at)?.get()?;
+        Some(VertexView::new(self.clone(), parts.clone(), columns))
+    }
+
+    /// The same as [`Self::edges`], if the type was opened before.
+    pub fn edges_cached(&self, edge_type: &str, columns: Option<&[&str]>) -> Option<Result<EdgeView>> {
+        let at = match self.record().edge_type(edge_type) {
+            Ok(at) => at,
+            Err(error) => return Some(Err(error)),
+        };
+        let parts = self.inner.edges.get(at)?.get()?;
+        Some(EdgeView::new(self.clone(), parts.clone(), columns))
+    }
+}
+
+fn no_such() -> Error {
+    Error::Ended { reason: "a type that is in no record".to_owned() }
+}
+
+impl std::fmt::Debug for Snapshot {
+    fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
+        f.debug_struct("Snapshot").field("version", &self.version()).finish_non_exhaustive()
+    }
+}

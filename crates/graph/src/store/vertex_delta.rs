@@ -1,0 +1,217 @@
+//! Vertices that commits added, and new values of properties of vertices.
+
+use std::{ops::Range, sync::Arc};
+
+use arrow::{
+    array::{Array, ArrayRef, AsArray, Int64Array, StringArray},
+    datatypes::{DataType, Field, FieldRef, Int32Type, Int64Type},
+};
+
+use super::rows::Rows;
+
+/// The column of a patch that says which vertices it is about.
+pub(crate) const INDEX: &str = "_store_index";
+
+/// Vertices of consecutive indexes, as one commit or one compaction wrote them.
+pub(crate) struct VertexDelta {
+    first: u64,
+    rows: Rows,
+    keys: Keys,
+}
+
+/// Rows in the order of their keys.
+enum Keys {
+    Ints { sorted: Vec<i64>, rows: Vec<u32> },
+    Texts { texts: StringArray, rows: Vec<u32> },
+}
+
+/// A key that is looked for.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
+pub(crate) enum Key<'a> {
+    Int(i64),
+    Text(&'a str),
+}
+
+impl std::fmt::Display for Key<'_> {
+    fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
+        match self {
+            Self::Int(value) => value.fmt(f),
+            Self::Text(text) => write!(f, "{text:?}"),
+        }
+    }
+}
+
+/// Reads keys of a column of keys, which has been cast to the type of the key.
+pub(crate) enum KeyColumn<'a> {
+    Ints(&'a [i64]),
+    Narrow(&'a [i32]),
+    Texts(&'a StringArray),
+}
+
+impl<'a> KeyColumn<'a> {
+    /// Nothing where the column has another type than keys have.
+    pub(crate) fn new(array: &'a ArrayRef) -> Option<Self> {
+        match array.data_type() {
+            DataType::Int64 => Some(Self::Ints(array.as_primitive::<Int64Type>().values())),
+            DataType::Int32 => Some(Self::Narrow(array.as_primitive::<Int32Type>().values())),
+            DataType::Utf8 => Some(Self::Texts(array.as_string::<i32>())),
+            _ => None,
+        }
+    }
+
+    #[inline]
+    pub(crate) fn at(&self, row: usize) -> Key<'a> {
+        match self {
+            Self::Ints(values) => Key::Int(values.get(row).copied().unwrap_or_default()),
+            Self::Narrow(values) => Key::Int(values.get(row).copied().unwrap_or_default().into()),
+            Self::Texts(texts) => Key::Text(texts.value(row)),
+        }
+    }
+}
+
+impl VertexDelta {
+    /// # Errors
+    ///
+    /// What is wrong with the rows.
+    pub(crate) fn new(first: u64, rows: Rows, keys: &ArrayRef) -> Result<Self, String> {
+        if keys.null_count() > 0 || keys.len() != rows.len() || u32::try_from(keys.len()).is_err() {
+            return Err("a vertex has no key".to_owned());
+        }
+        let mut order: Vec<u32> = (0..keys.len() as u32).collect();
+        let keys = match KeyColumn::new(keys).ok_or_else(|| format!("keys are {}", keys.data_type()))? {
+            KeyColumn::Texts(texts) => {
+                order.sort_by_key(|row| texts.value(*row as usize));
+                Keys::Texts { texts: texts.clone(), rows: order }
+            }
+            ints => {
+                let value = |row: &u32| match ints.at(*row as usize) {
+                    Key::Int(value) => value,
+                    Key::Text(_) => 0,
+                };
+                order.sort_by_key(value);
+                Keys::Ints { sorted: order.iter().map(value).collect(), rows: order }
+            }
+        };
+        Ok(Self { first, rows, keys })
+    }
+
+    /// The indexes of its vertices.
+    pub(crate) fn range(&self) -> Range<u64> {
+        self.first..self.first + self.rows.len() as u64
+    }
+
+    pub(crate) fn rows(&self) -> &Rows {
+        &self.rows
+    }
+
+    /// The index of the last vertex with a key for which `is_there` holds.
+    pub(crate) fn find(&self, key: Key<'_>, is_there: impl Fn(u64) -> bool) -> Option<i64> {
+        let (start, rows) = match (&self.keys, key) {
+            (Keys::Ints { sorted, rows }, Key::Int(key)) => {
+                (sorted.partition_point(|other| *other < key), rows)
+            }
+            (Keys::Texts { texts, rows }, Key::Text(key)) => {
+                (rows.partition_point(|row| texts.value(*row as usize) < key), rows)
+            }
+            _ => return None,
+        };
+        let same = |place: usize, row: u32| match (&self.keys, key) {
+            (Keys::Ints { sorted, .. }, Key::Int(key)) => sorted.get(place) == Some(&key),
+            (Keys::Texts { texts, .. }, Key::Text(key)) => texts.value(row as usize) == key,
+            _ => false,
+        };
+        let rest = rows.iter().enumerate().skip(start).take_while(|(place, row)| same(*place, **row));
+        let indexes = rest.map(|(_, row)| self.first + u64::from(*row));
+        indexes.filter(|index| is_there(*index)).last().map(|index| index as i64)
+    }
+}
+
+/// New values of some properties, by index.
+pub(crate) struct Patch {
+    rows: Rows,
+    /// Ascending, each once.
+    indexes: Int64Array,
+}
+
+/// The columns of a patch of these properties.
+pub(crate) fn patch_fields(properties: &[FieldRef]) -> Arc<[FieldRef]> {
+    let index: FieldRef = Arc::new(Field::new(INDEX, DataType::Int64, false));
+    std::iter::once(index).chain(properties.iter().cloned()).collect()
+}
+
+impl Patch {
+    /// # Errors
+    ///
+    /// What is wrong with the rows.
+    pub(crate) fn new(rows: Rows, indexes: &ArrayRef) -> Result<Self, String> {
+        match indexes.as_primitive_opt::<Int64Type>() {
+            Some(indexes)
+                if indexes.null_count() == 0
+                    && indexes.values().windows(2).all(|pair| pair.first() < pair.last()) =>
+            {
+                Ok(Self { rows, indexes: indexes.clone() })
+            }
+            _ => Err("its indexes do not ascend".to_owned()),
+        }
+    }
+
+    pub(crate) fn rows(&self) -> &Rows {
+        &self.rows
+    }
+
+    pub(crate) fn indexes(&self) -> &Int64Array {
+        &self.indexes
+    }
+
+    /// The row that is about a vertex.
+    #[inline]
+    pub(crate) fn row(&self, index: i64) -> Option<usize> {
+        let indexes = self.indexes.values();
+        if indexes.first().is_none_or(|first| index < *first)
+            || indexes.last().is_none_or(|last| index > *last)
+        {
+            return None;
+        }
+        indexes.binary_search(&index).ok()
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use arrow::array::RecordBatch;
+
+    use super::*;
+
+    fn delta(keys: ArrayRef) -> VertexDelta {
+        let batch = RecordBatch::try_from_iter([("id", keys.clone())]).unwrap();
+        VertexDelta::new(100, Rows::Decoded(batch), &keys).unwrap()
+    }
+
+    #[test]
+    fn the_last_vertex_of_a_key_that_is_there_is_found() {
+        let ints = delta(Arc::new(Int64Array::from(vec![7, 3, 7, -1])));
+        assert_eq!(ints.find(Key::Int(7), |_| true), Some(102));
+        assert_eq!(ints.find(Key::Int(7), |index| index != 102), Some(100));
+        assert_eq!(ints.find(Key::Int(7), |_| false), None);
+        assert_eq!(ints.find(Key::Int(8), |_| true), None);
+        assert_eq!(ints.find(Key::Text("7"), |_| true), None);
+        let texts = delta(Arc::new(StringArray::from(vec!["b", "", "a", "b"])));
+        assert_eq!(texts.find(Key::Text("b"), |_| true), Some(103));
+        assert_eq!(texts.find(Key::Text(""), |_| true), Some(101));
+        assert_eq!(texts.find(Key::Text("zz"), |_| true), None);
+        assert_eq!(texts.range(), 100..104);
+    }
+
+    #[test]
+    fn a_patch_knows_its_vertices() {
+        let indexes: ArrayRef = Arc::new(Int64Array::from(vec![2, 5, 9]));
+        let batch = RecordBatch::try_from_iter([(INDEX, indexes.clone())]).unwrap();
+        let patch = Patch::new(Rows::Decoded(batch.clone()), &indexes).unwrap();
+        assert_eq!(
+            [1, 2, 5, 6, 9, 10].map(|index| patch.row(index)),
+            [None, Some(0), Some(1), None, Some(2), None]
+        );
+        let twice: ArrayRef = Arc::new(Int64Array::from(vec![2, 2, 9]));
+        assert!(Patch::new(Rows::Decoded(batch), &twice).is_err());
+    }
+}

@@ -1,0 +1,433 @@
+//! The vertices of a type in one version: bases and deltas by ranges of indexes, under patches, without what was
+//! deleted.
+
+use std::{ops::Range, sync::Arc};
+
+use arrow::{
+    array::{Array, ArrayRef, UInt32Array, new_empty_array, new_null_array},
+    compute::{interleave, take},
+    datatypes::FieldRef,
+};
+use smallvec::SmallVec;
+
+use super::{
+    base::Selection,
+    base_vertices::VertexBase,
+    deletion::Deleted,
+    record::VertexState,
+    rows::{Arrays, arrow_error},
+    vertex_delta::{KeyColumn, Patch, VertexDelta},
+};
+use crate::{Error, Result};
+
+/// All vertices of a type in a version.
+pub(crate) struct VertexParts {
+    pub(crate) state: VertexState,
+    /// Disjoint ranges of indexes, ascending.
+    pub(crate) parts: Vec<VertexPart>,
+    /// Later ones win.
+    pub(crate) patches: Vec<Arc<Patch>>,
+    pub(crate) deleted: Arc<Deleted>,
+}
+
+pub(crate) enum VertexPart {
+    Base(Arc<VertexBase>),
+    Delta(Arc<VertexDelta>),
+}
+
+/// Where a part has the columns that are wanted: resolved once, for a view.
+pub(crate) enum VertexColumns {
+    Base(Selection),
+    Delta(SmallVec<[Option<usize>; 4]>),
+}
+
+/// Columns of vertices, where parts and patches have them.
+pub(crate) struct VertexSelection {
+    pub(crate) fields: Arc<[FieldRef]>,
+    parts: Vec<VertexColumns>,
+    /// For each field, the patches that have it and where, newest first.
+    patches: Vec<Vec<(usize, usize)>>,
+}
+
+/// Which vertices are taken of a part, and where in the answer they go.
+struct Share<'a> {
+    part: usize,
+    indexes: std::borrow::Cow<'a, [i64]>,
+}
+
+impl VertexPart {
+    pub(crate) fn range(&self) -> Range<u64> {
+        match self {
+            Self::Base(base) => base.info().first..base.info().first + base.info().count,
+            Self::Delta(delta) => delta.range(),
+        }
+    }
+
+    fn columns(&self, fields: &[FieldRef]) -> VertexColumns {
+        match self {
+            Self::Base(base) => VertexColumns::Base(base.select(fields)),
+            Self::Delta(delta) => {
+                VertexColumns::Delta(fields.iter().map(|field| delta.rows().position(field.name())).collect())
+            }
+        }
+    }
+
+    fn take_cached(
+        &self,
+        indexes: &[i64],
+        columns: &VertexColumns,
+        fields: &[FieldRef],
+    ) -> Option<Result<Arrays>> {
+        match (self, columns) {
+            (Self::Base(base), VertexColumns::Base(selection)) => {
+                Some(base.take_cached(indexes, selection)?.map(Arrays::from))
+            }
+            (Self::Delta(delta), VertexColumns::Delta(places)) => {
+                let mut whole = Arrays::new();
+                for place in places.iter().flatten() {
+                    whole.push(delta.rows().cached(*place)?);
+                }
+                Some(of_delta(delta, indexes, &whole, places, fields))
+            }
+            _ => None,
+        }
+    }
+
+    async fn take(&self, indexes: &[i64], columns: &VertexColumns, fields: &[FieldRef]) -> Result<Arrays> {
+        match (self, columns) {
+            (Self::Base(base), VertexColumns::Base(selection)) => {
+                Ok(base.take(indexes, selection).await?.into())
+            }
+            (Self::Delta(delta), VertexColumns::Delta(places)) => {
+                let wanted: SmallVec<[usize; 4]> = places.iter().flatten().copied().collect();
+                let whole = delta.rows().get(&wanted).await?;
+                of_delta(delta, indexes, &whole, places, fields)
+            }
+            _ => Ok(Arrays::new()),
+        }
+    }
+}
+
+fn of_delta(
+    delta: &VertexDelta,
+    indexes: &[i64],
+    whole: &[ArrayRef],
+    places: &[Option<usize>],
+    fields: &[FieldRef],
+) -> Result<Arrays> {
+    let first = delta.range().start as i64;
+    let rows: UInt32Array = indexes.iter().map(|index| (index - first) as u32).collect::<Vec<_>>().into();
+    let mut whole = whole.iter();
+    let columns = places.iter().zip(fields).map(|(place, field)| match place.and_then(|_| whole.next()) {
+        Some(column) => take(column, &rows, None).map_err(|error| arrow_error("vertices of a delta", error)),
+        None => Ok(new_null_array(field.data_type(), indexes.len())),
+    });
+    columns.collect()
+}
+
+impl VertexSelection {
+    /// Where a part has the columns.
+    pub(crate) fn columns(&self, part: usize) -> Option<&VertexColumns> {
+        self.parts.get(part)
+    }
+}
+
+impl VertexParts {
+    /// How errors call the type.
+    pub(crate) fn name(&self) -> &str {
+        &self.state.schema.name
+    }
+
+    pub(crate) fn select(&self, fields: Arc<[FieldRef]>) -> VertexSelection {
+        let parts = self.parts.iter().map(|part| part.columns(&fields)).collect();
+        let of_field = |field: &FieldRef| {
+            let patches = self.patches.iter().enumerate().rev();
+            patches.filter_map(|(at, patch)| Some((at, patch.rows().position(field.name())?))).collect()
+        };
+        let patches = fields.iter().map(of_field).collect();
+        VertexSelection { fields, parts, patches }
+    }
+
+    /// Whether there is a vertex of this index.
+    #[inline]
+    pub(crate) fn is_there(&self, index: i64) -> bool {
+        u64::try_from(index).is_ok_and(|index| index < self.state.next && !self.deleted.contains(index))
+    }
+
+    fn check(&self, indexes: &[i64]) -> Result<()> {
+        match indexes.iter().find(|index| !self.is_there(**index)) {
+            None => Ok(()),
+            Some(index) => Err(self.no_vertex(*index)),
+        }
+    }
+
+    pub(crate) fn no_vertex(&self, index: i64) -> Error {
+        let count = self.state.next;
+        match u64::try_from(index) {
+            Ok(known) if known < count => Error::NoSuchVertex {
+                vertex_type: self.name().to_owned(),
+                vertex: format!("with index {index}"),
+            },
+            _ => Error::OutOfRange { of: format!("vertices of type {}", self.name()), index, count },
+        }
+    }
+
+    fn part_of(&self, index: i64) -> usize {
+        self.parts.partition_point(|part| part.range().end <= index as u64)
+    }
+
+    /// Vertices by part, and for each where it is: which share, which row of it. One share has them all if the second
+    /// is empty.
+    fn shares<'a>(&self, indexes: &'a [i64]) -> (SmallVec<[Share<'a>; 4]>, Vec<(usize, usize)>) {
+        let mut shares: SmallVec<[Share<'a>; 4]> = SmallVec::new();
+        let Some(first) = indexes.first() else { return (shares, Vec::new()) };
+        let part = self.part_of(*first);
+        let range = self.parts.get(part).map_or(0..0, VertexPart::range);
+        if indexes.iter().all(|index| range.contains(&(*index as u64))) {
+            shares.push(Share { part, indexes: indexes.into() });
+            return (shares, Vec::new());
+        }
+        let mut rows = Vec::with_capacity(indexes.len());
+        let mut share_of: Vec<Option<usize>> = vec![None; self.parts.len()];
+        for index in indexes {
+            let part = self.part_of(*index);
+            let Some(known) = share_of.get_mut(part) else { continue };
+            let at = *known.get_or_insert_with(|| {
+                shares.push(Share { part, indexes: Vec::new().into() });
+                shares.len() - 1
+            });
+            if let Some(share) = shares.get_mut(at) {
+                rows.push((at, share.indexes.len()));
+                share.indexes.to_mut().push(*index);
+            }
+        }
+        (shares, rows)
+    }
+
+    /// Columns of these vertices, if all that is needed is in memory.
+    pub(crate) fn take_cached(&self, indexes: &[i64], of: &VertexSelection) -> Option<Result<Arrays>> {
+        if let Err(error) = self.check(indexes) {
+            return Some(Err(error));
+        }
+        let (shares, rows) = self.shares(indexes);
+        let mut taken: SmallVec<[Arrays; 2]> = SmallVec::new();
+        for share in &shares {
+            let (part, columns) = (self.parts.get(share.part)?, of.parts.get(share.part)?);
+            match part.take_cached(&share.indexes, columns, &of.fields)? {
+                Ok(arrays) => taken.push(arrays),
+                Err(error) => return Some(Err(error)),
+            }
+        }
+        let joined = match joined(taken, &rows, &of.fields) {
+            Ok(joined) => joined,
+            Err(error) => return Some(Err(error)),
+        };
+        let mut patched = Arrays::new();
+        for (at, column) in joined.into_iter().enumerate() {
+            let hits = self.hits(indexes, of, at);
+            let mut news = Vec::with_capacity(hits.columns.len());
+            for (patch, place) in &hits.columns {
+                news.push(self.patches.get(*patch)?.rows().cached(*place)?);
+            }
+            match hits.apply(column, &news) {
+                Ok(column) => patched.push(column),
+                Err(error) => return Some(Err(error)),
+            }
+        }
+        Some(Ok(patched))
+    }
+
+    /// Columns of these vertices, in this order and as often as they are given.
+    ///
+    /// # Errors
+    ///
+    /// [`Error::NoSuchVertex`] and [`Error::OutOfRange`].
+    pub(crate) async fn take(&self, indexes: &[i64], of: &VertexSelection) -> Result<Arrays> {
+        if let Some(taken) = self.take_cached(indexes, of) {
+            return taken;
+        }
+        let (shares, rows) = self.shares(indexes);
+        let load = shares.iter().filter_map(|share| {
+            let (part, columns) = (self.parts.get(share.part)?, of.parts.get(share.part)?);
+            Some(part.take(&share.indexes, columns, &of.fields))
+        });
+        let taken = futures::future::try_join_all(load).await?;
+        self.patched(indexes, joined(taken.into(), &rows, &of.fields)?, of).await
+    }
+
+    /// The same columns of the same vertices with what patches say.
+    pub(crate) async fn patched(
+        &self,
+        indexes: &[i64],
+        columns: Arrays,
+        of: &VertexSelection,
+    ) -> Result<Arrays> {
+        let mut patched = Arrays::new();
+        for (at, column) in columns.into_iter().enumerate() {
+            let hits = self.hits(indexes, of, at);
+            let mut news = Vec::with_capacity(hits.columns.len());
+            for (patch, place) in &hits.columns {
+                if let Some(patch) = self.patches.get(*patch) {
+                    news.extend(patch.rows().get(&[*place]).await?);
+                }
+            }
+            patched.push(hits.apply(column, &news)?);
+        }
+        Ok(patched)
+    }
+
+    /// Which rows of which patches replace values of a column.
+    fn hits(&self, indexes: &[i64], of: &VertexSelection, field: usize) -> Hits {
+        let patches = of.patches.get(field).map(Vec::as_slice).unwrap_or_default();
+        let mut hits = Hits::default();
+        if patches.is_empty() {
+            return hits;
+        }
+        for (row, index) in indexes.iter().enumerate() {
+            let found = patches.iter().find_map(|(patch, place)| {
+                let row = self.patches.get(*patch)?.row(*index)?;
+                Some(((*patch, *place), row))
+            });
+            if let Some((column, from)) = found {
+                let known = hits.columns.iter().position(|known| *known == column);
+                let at = known.unwrap_or_else(|| {
+                    hits.columns.push(column);
+                    hits.columns.len() - 1
+                });
+                hits.rows.push((row, at, from));
+            }
+        }
+        hits
+    }
+
+    /// The index of the vertex of each key, if all that is needed is in memory.
+    pub(crate) fn indexes_of_cached(&self, keys: &ArrayRef) -> Option<Result<Vec<Option<i64>>>> {
+        let mut search = match Search::new(self, keys) {
+            Ok(search) => search,
+            Err(error) => return Some(Err(error)),
+        };
+        for part in self.parts.iter().rev() {
+            match part {
+                VertexPart::Delta(delta) => search.in_delta(delta),
+                VertexPart::Base(base) => {
+                    let Some(missing) = search.missing() else { break };
+                    let missing = match missing {
+                        Ok(missing) => missing,
+                        Err(error) => return Some(Err(error)),
+                    };
+                    match base.indexes_of_cached(&missing)? {
+                        Ok(found) => search.fill(&found),
+                        Err(error) => return Some(Err(error)),
+                    }
+                }
+            }
+        }
+        Some(Ok(search.found))
+    }
+
+    /// The index of the vertex of each key that there is. Keys have the type of the key's column.
+    pub(crate) async fn indexes_of(&self, keys: &ArrayRef) -> Result<Vec<Option<i64>>> {
+        if let Some(found) = self.indexes_of_cached(keys) {
+            return found;
+        }
+        let mut search = Search::new(self, keys)?;
+        for part in self.parts.iter().rev() {
+            match part {
+                VertexPart::Delta(delta) => search.in_delta(delta),
+                VertexPart::Base(base) => {
+                    let Some(missing) = search.missing() else { break };
+                    search.fill(&base.indexes_of(&missing?).await?);
+                }
+            }
+        }
+        Ok(search.found)
+    }
+}
+
+/// Keys that are looked for, newest part first.
+struct Search<'a> {
+    of: &'a VertexParts,
+    keys: &'a ArrayRef,
+    column: KeyColumn<'a>,
+    found: Vec<Option<i64>>,
+}
+
+impl<'a> Search<'a> {
+    fn new(of: &'a VertexParts, keys: &'a ArrayRef) -> Result<Self> {
+        let wrong = || Error::Column {
+            of: format!("vertices of type {}", of.name()),
+            column: of.state.schema.key.clone(),
+            reason: format!("keys are {}, not {}", of.state.schema.key_type(), keys.data_type()),
+        };
+        let column = KeyColumn::new(keys).ok_or_else(wrong)?;
+        Ok(Self { of, keys, column, found: vec![None; keys.len()] })
+    }
+
+    fn in_delta(&mut self, delta: &VertexDelta) {
+        for (row, found) in self.found.iter_mut().enumerate() {
+            if found.is_none() && self.keys.is_valid(row) {
+                *found = delta.find(self.column.at(row), |index| !self.of.deleted.contains(index));
+            }
+        }
+    }
+
+    /// The keys that were not found yet; nothing if all were.
+    fn missing(&self) -> Option<Result<ArrayRef>> {
+        let count = self.found.iter().filter(|found| found.is_none()).count();
+        if count == 0 {
+            return None;
+        }
+        if count == self.found.len() {
+            return Some(Ok(self.keys.clone()));
+        }
+        let rows = self.found.iter().enumerate().filter(|(_, found)| found.is_none());
+        let rows: UInt32Array = rows.map(|(row, _)| row as u32).collect::<Vec<_>>().into();
+        Some(take(self.keys, &rows, None).map_err(|error| arrow_error("keys", error)))
+    }
+
+    /// What was found of the missing ones.
+    fn fill(&mut self, found: &[Option<i64>]) {
+        let missing = self.found.iter_mut().filter(|found| found.is_none());
+        for (to, found) in missing.zip(found) {
+            *to = found.filter(|index| !self.of.deleted.contains(*index as u64));
+        }
+    }
+}
+
+/// Values that patches replace: row of the column, which patch's column, row in that.
+#[derive(Default)]
+struct Hits {
+    columns: SmallVec<[(usize, usize); 4]>,
+    rows: Vec<(usize, usize, usize)>,
+}
+
+impl Hits {
+    fn apply(&self, column: ArrayRef, news: &[ArrayRef]) -> Result<ArrayRef> {
+        if self.rows.is_empty() {
+            return Ok(column);
+        }
+        let mut places: Vec<(usize, usize)> = (0..column.len()).map(|row| (0, row)).collect();
+        for (row, at, from) in &self.rows {
+            if let Some(place) = places.get_mut(*row) {
+                *place = (at + 1, *from);
+            }
+        }
+        let arrays: Vec<&dyn Array> = std::iter::once(&column).chain(news).map(AsRef::as_ref).collect();
+        interleave(&arrays, &places).map_err(|error| arrow_error("vertices and patches", error))
+    }
+}
+
+/// Rows of shares in the order in which they were asked for.
+fn joined(mut taken: SmallVec<[Arrays; 2]>, rows: &[(usize, usize)], fields: &[FieldRef]) -> Result<Arrays> {
+    if rows.is_empty() {
+        let empty = || fields.iter().map(|field| new_empty_array(field.data_type())).collect();
+        return Ok(taken.pop().unwrap_or_else(empty));
+    }
+    let mut columns = Arrays::new();
+    for at in 0..fields.len() {
+        let of: Vec<&dyn Array> =
+            taken.iter().filter_map(|arrays| arrays.get(at)).map(AsRef::as_ref).collect();
+        columns.push(interleave(&of, rows).map_err(|error| arrow_error("vertices of parts", error))?);
+    }
+    Ok(columns)
+}

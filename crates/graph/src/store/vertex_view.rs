@@ -1,0 +1,210 @@
+//! Vertices of a type in a version, found by index or key.
+
+use std::sync::Arc;
+
+use arrow::{
+    array::{Array, ArrayRef, Int64Array, RecordBatch, RecordBatchOptions},
+    compute::cast,
+    datatypes::{DataType, Field, FieldRef, Schema, SchemaRef},
+};
+
+use super::{
+    alter::joined,
+    rows::{Arrays, arrow_error},
+    snapshot::Snapshot,
+    vertex_delta::KeyColumn,
+    vertex_parts::{VertexParts, VertexSelection},
+};
+use crate::{Error, Result};
+
+/// The vertices of a type in a version, with some of their properties. Cheap to clone.
+#[derive(Clone)]
+pub struct VertexView {
+    /// Keeps what the version needs.
+    snapshot: Snapshot,
+    parts: Arc<VertexParts>,
+    selection: Arc<VertexSelection>,
+    schema: SchemaRef,
+}
+
+/// The column of a vertex's index in answers.
+const INDEX: &str = "_index";
+
+/// The fields of these names, or all.
+pub(super) fn pick(of: &str, all: &[FieldRef], columns: Option<&[&str]>) -> Result<Arc<[FieldRef]>> {
+    let Some(columns) = columns else { return Ok(all.into()) };
+    let find = |name: &&str| {
+        let found = all.iter().find(|field| field.name() == name).cloned();
+        found.ok_or_else(|| Error::NoSuchProperty {
+            of: of.to_owned(),
+            property: (*name).to_owned(),
+            available: joined(all.iter().map(|field| field.name().clone())),
+        })
+    };
+    columns.iter().map(find).collect()
+}
+
+/// A batch of rows whose types are known to fit.
+pub(super) fn batch(schema: &SchemaRef, columns: Vec<ArrayRef>, rows: usize) -> Result<RecordBatch> {
+    let options = RecordBatchOptions::new().with_row_count(Some(rows));
+    RecordBatch::try_new_with_options(schema.clone(), columns, &options)
+        .map_err(|error| arrow_error("an answer", error))
+}
+
+impl VertexView {
+    pub(super) fn new(snapshot: Snapshot, parts: Arc<VertexParts>, columns: Option<&[&str]>) -> Result<Self> {
+        let of = format!("vertices of type {}", parts.name());
+        let fields = pick(&of, &parts.state.schema.fields(), columns)?;
+        let index: FieldRef = Arc::new(Field::new(INDEX, DataType::Int64, false));
+        let schema = Schema::new(std::iter::once(index).chain(fields.iter().cloned()).collect::<Vec<_>>());
+        let selection = Arc::new(parts.select(fields));
+        Ok(Self { snapshot, parts, selection, schema: Arc::new(schema) })
+    }
+
+    /// The version that it is of.
+    pub fn snapshot(&self) -> &Snapshot {
+        &self.snapshot
+    }
+
+    pub(super) fn parts(&self) -> &Arc<VertexParts> {
+        &self.parts
+    }
+
+    pub(super) fn selection(&self) -> &Arc<VertexSelection> {
+        &self.selection
+    }
+
+    /// The columns of answers: `_index`, then the properties.
+    pub fn schema(&self) -> &SchemaRef {
+        &self.schema
+    }
+
+    /// The vertices with these indexes, in this order and as often as they are given: `_index`, then the properties.
+    ///
+    /// # Errors
+    ///
+    /// [`Error::OutOfRange`] for an index that was never given, [`Error::NoSuchVertex`] for that of a deleted vertex.
+    pub async fn take(&self, indexes: &[i64]) -> Result<RecordBatch> {
+        let columns = self.columns(indexes).await?;
+        self.answer(indexes, columns)
+    }
+
+    /// The properties alone, a column for each.
+    pub(crate) async fn columns(&self, indexes: &[i64]) -> Result<Arrays> {
+        self.parts.take(indexes, &self.selection).await
+    }
+
+    /// The same, if all that is needed is in memory.
+    pub(crate) fn columns_cached(&self, indexes: &[i64]) -> Option<Result<Arrays>> {
+        self.parts.take_cached(indexes, &self.selection)
+    }
+
+    /// The same as [`Self::take`], if all that is needed is in memory.
+    pub fn take_cached(&self, indexes: &[i64]) -> Option<Result<RecordBatch>> {
+        let taken = self.parts.take_cached(indexes, &self.selection)?;
+        Some(taken.and_then(|columns| self.answer(indexes, columns)))
+    }
+
+    pub(super) fn answer(&self, indexes: &[i64], columns: Arrays) -> Result<RecordBatch> {
+        let index: ArrayRef = Arc::new(Int64Array::from(indexes.to_vec()));
+        batch(&self.schema, std::iter::once(index).chain(columns).collect(), indexes.len())
+    }
+
+    /// The index of the vertex of each key, null where there is none.
+    ///
+    /// # Errors
+    ///
+    /// [`Error::Column`] where these cannot be keys of the type.
+    pub async fn indexes_of(&self, keys: &ArrayRef) -> Result<Int64Array> {
+        let keys = as_keys(&self.parts, keys)?;
+        Ok(self.parts.indexes_of(&keys).await?.into())
+    }
+
+    /// The same, if all that is needed is in memory.
+    pub fn indexes_of_cached(&self, keys: &ArrayRef) -> Option<Result<Int64Array>> {
+        match as_keys(&self.parts, keys) {
+            Ok(keys) => Some(self.parts.indexes_of_cached(&keys)?.map(Into::into)),
+            Err(error) => Some(Err(error)),
+        }
+    }
+
+    /// The index of the vertex of each key.
+    ///
+    /// # Errors
+    ///
+    /// [`Error::NoSuchVertex`] with the first key that no vertex has.
+    pub async fn indexes_of_all(&self, keys: &ArrayRef) -> Result<Vec<i64>> {
+        let keys = as_keys(&self.parts, keys)?;
+        let found = self.parts.indexes_of(&keys).await?;
+        self.all_of(&keys, found)
+    }
+
+    /// The same, if all that is needed is in memory.
+    pub fn indexes_of_all_cached(&self, keys: &ArrayRef) -> Option<Result<Vec<i64>>> {
+        let keys = match as_keys(&self.parts, keys) {
+            Ok(keys) => keys,
+            Err(error) => return Some(Err(error)),
+        };
+        let found = self.parts.indexes_of_cached(&keys)?;
+        Some(found.and_then(|found| self.all_of(&keys, found)))
+    }
+
+    fn all_of(&self, keys: &ArrayRef, found: Vec<Option<i64>>) -> Result<Vec<i64>> {
+        let index = |(row, found): (usize, Option<i64>)| found.ok_or_else(|| no_key(&self.parts, keys, row));
+        found.into_iter().enumerate().map(index).collect()
+    }
+
+    /// The vertices with these keys, in this order: `_index`, then the properties.
+    ///
+    /// # Errors
+    ///
+    /// As [`Self::indexes_of_all`].
+    pub async fn by_keys(&self, keys: &ArrayRef) -> Result<RecordBatch> {
+        let indexes = self.indexes_of_all(keys).await?;
+        self.take(&indexes).await
+    }
+
+    /// The same, if all that is needed is in memory.
+    pub fn by_keys_cached(&self, keys: &ArrayRef) -> Option<Result<RecordBatch>> {
+        match self.indexes_of_all_cached(keys)? {
+            Ok(indexes) => self.take_cached(&indexes),
+            Err(error) => Some(Err(error)),
+        }
+    }
+}
+
+pub(super) fn no_key(parts: &VertexParts, keys: &ArrayRef, row: usize) -> Error {
+    let vertex = match KeyColumn::new(keys) {
+        Some(column) if keys.is_valid(row) => format!("with key {}", column.at(row)),
+        _ => "with key null".to_owned(),
+    };
+    Error::NoSuchVertex { vertex_type: parts.name().to_owned(), vertex }
+}
+
+/// Keys in the type of the keys' column. Whole numbers of any width are keys, and texts of any kind; a number that the
+/// key's type does not have is nobody's key.
+pub(super) fn as_keys(parts: &VertexParts, keys: &ArrayRef) -> Result<ArrayRef> {
+    let to = parts.state.schema.key_type();
+    let is_text =
+        |data_type: &DataType| matches!(data_type, DataType::Utf8 | DataType::LargeUtf8 | DataType::Utf8View);
+    let plain = match keys.data_type() {
+        DataType::Dictionary(_, value) => value.as_ref().clone(),
+        other => other.clone(),
+    };
+    let fits = match &to {
+        DataType::Utf8 => is_text(&plain),
+        _ => plain.is_integer(),
+    };
+    if *keys.data_type() == to {
+        return Ok(keys.clone());
+    }
+    match fits {
+        true => cast(keys, &to).map_err(|error| arrow_error("keys", error)),
+        false if keys.is_empty() => Ok(arrow::array::new_empty_array(&to)),
+        false => Err(Error::Column {
+            of: format!("vertices of type {}", parts.name()),
+            column: parts.state.schema.key.clone(),
+            reason: format!("{} is not {to}", keys.data_type()),
+        }),
+    }
+}

@@ -1,0 +1,240 @@
+//! The writer of a store: takes batches, and commits them as one version or not at all.
+
+use std::{
+    sync::Arc,
+    time::{Duration, Instant},
+};
+
+use super::{
+    draft::Draft,
+    graph_store::{ATTEMPTS, GraphStore},
+    log::Put,
+    names::uuid7,
+    pending::Pending,
+    record::Record,
+    schema::SchemaChange,
+    snapshot::Snapshot,
+};
+use crate::{Error, Result};
+
+/// The log is listed before a commit that follows on a version this old: the records behind it may be gone already.
+const LIST_AFTER: Duration = Duration::from_secs(300);
+
+/// Takes changes to a store and commits them. What it was given is seen by nobody before it is committed, and what it
+/// commits is a version: all of it, or nothing.
+///
+/// Where a store has several writers, the last one that was made is the writer: commits of the others fail with
+/// [`Error::Fenced`].
+pub struct StoreWriter {
+    store: GraphStore,
+    /// The version that the next commit follows.
+    pub(super) head: Snapshot,
+    seen: Instant,
+    epoch: u64,
+    pub(super) pending: Pending,
+    /// The state with pending changes of the schema.
+    pub(super) record: Record,
+    attempt: Option<Attempt>,
+    /// Commits that were tried with other contents, and may still be done.
+    in_doubt: Vec<String>,
+}
+
+/// A commit that was tried: to be tried again as it is.
+struct Attempt {
+    record: Arc<Record>,
+}
+
+impl StoreWriter {
+    pub(super) fn new(store: GraphStore, head: Snapshot, epoch: u64) -> Self {
+        let record = Record::clone(head.record());
+        let seen = Instant::now();
+        Self {
+            store,
+            head,
+            seen,
+            epoch,
+            pending: Pending::default(),
+            record,
+            attempt: None,
+            in_doubt: Vec::new(),
+        }
+    }
+
+    /// The store that it writes to.
+    pub fn store(&self) -> &GraphStore {
+        &self.store
+    }
+
+    /// The version that the next commit follows: what was committed, and nothing that was not.
+    pub fn snapshot(&self) -> &Snapshot {
+        &self.head
+    }
+
+    /// Which writer it is: each one's number is greater than those before.
+    pub fn epoch(&self) -> u64 {
+        self.epoch
+    }
+
+    /// Whether there is something to commit.
+    pub fn has_pending(&self) -> bool {
+        !self.pending.is_empty()
+    }
+
+    /// Lets the schema grow, with the next commit: what it adds can be written from now on.
+    ///
+    /// # Errors
+    ///
+    /// [`Error::Schema`] where that cannot be, with nothing changed.
+    pub fn alter(&mut self, changes: impl IntoIterator<Item = SchemaChange>) -> Result<()> {
+        let changes: Vec<SchemaChange> = changes.into_iter().collect();
+        let mut altered = self.record.clone();
+        for change in &changes {
+            altered.alter(change.clone())?;
+        }
+        self.touch();
+        self.record = altered;
+        self.pending.changes.extend(changes);
+        Ok(())
+    }
+
+    /// What is pending changed: what was tried before is another commit.
+    pub(super) fn touch(&mut self) {
+        if let Some(attempt) = self.attempt.take() {
+            self.in_doubt.push(attempt.record.commit.clone());
+        }
+    }
+
+    /// Gives up whatever is pending.
+    pub fn rollback(&mut self) {
+        self.touch();
+        self.pending = Pending::default();
+        self.record = Record::clone(self.head.record());
+    }
+
+    /// Commits what is pending as a version, and returns its number; without anything pending that of the last one.
+    /// A small commit is one request. After an error nothing of it is visible and all of it is still pending: commit
+    /// again, add to it, or [`Self::rollback`].
+    ///
+    /// # Errors
+    ///
+    /// [`Error::Fenced`] where a later writer took over, [`Error::Conflict`] where an attempt that had been changed or
+    /// given up was done after all, and whatever the object store says.
+    pub async fn commit(&mut self) -> Result<u64> {
+        self.commit_as("write").await
+    }
+
+    async fn commit_as(&mut self, operation: &str) -> Result<u64> {
+        if self.pending.is_empty() {
+            return Ok(self.head.version());
+        }
+        self.catch_up().await?;
+        for _ in 0..ATTEMPTS {
+            let record = match &self.attempt {
+                Some(attempt) if attempt.record.version == self.head.version() + 1 => attempt.record.clone(),
+                other => {
+                    let commit = other.as_ref().map_or_else(uuid7, |attempt| attempt.record.commit.clone());
+                    let draft = Draft::new(&self.head, &self.pending, self.epoch, operation).await?;
+                    let record = Arc::new(Record { commit, ..draft.place(self.store.core()).await? });
+                    self.attempt = Some(Attempt { record: record.clone() });
+                    record
+                }
+            };
+            if self.put(record).await? {
+                self.attempt = None;
+                self.pending = Pending::default();
+                self.record = Record::clone(self.head.record());
+                return Ok(self.head.version());
+            }
+        }
+        Err(self.overtaken())
+    }
+
+    /// Commits a state that somebody else makes of the newest one, such as that of a bulk load. Nothing may be pending.
+    ///
+    /// # Errors
+    ///
+    /// Those of `change` and of [`Self::commit`].
+    pub(crate) async fn commit_with<F>(
+        &mut self,
+        operation: &str,
+        mut change: impl FnMut(Snapshot, Record) -> F,
+    ) -> Result<u64>
+    where
+        F: Future<Output = Result<Record>>,
+    {
+        if !self.pending.is_empty() {
+            let reason =
+                "there are changes that are not committed: commit them, or roll them back".to_owned();
+            return Err(Error::Conflict { object: self.store.core().name(), reason });
+        }
+        self.catch_up().await?;
+        for _ in 0..ATTEMPTS {
+            let record = change(self.head.clone(), self.head.record().next(operation, self.epoch)).await?;
+            // A failure may hide that it was done: then this writer's next commit finds it.
+            self.in_doubt.push(record.commit.clone());
+            if self.put(Arc::new(record)).await? {
+                self.in_doubt.pop();
+                self.record = Record::clone(self.head.record());
+                return Ok(self.head.version());
+            }
+            self.in_doubt.pop();
+        }
+        Err(self.overtaken())
+    }
+
+    /// Follows what others committed without being writers, where this writer did nothing for long.
+    async fn catch_up(&mut self) -> Result<()> {
+        if self.seen.elapsed() < LIST_AFTER {
+            return Ok(());
+        }
+        let newest = self.store.refresh().await?;
+        self.seen = Instant::now();
+        if newest.version() == self.head.version() {
+            return Ok(());
+        }
+        self.follow(newest.record().clone()).await
+    }
+
+    /// Puts a record; where another one came first that leaves this writer its place, goes on from there.
+    async fn put(&mut self, record: Arc<Record>) -> Result<bool> {
+        match self.store.core().log.put(&record).await? {
+            Put::Done => {
+                self.head = self.store.install(record).await;
+                self.seen = Instant::now();
+                Ok(true)
+            }
+            Put::Taken(other) => self.follow(other).await.map(|()| false),
+        }
+    }
+
+    async fn follow(&mut self, other: Arc<Record>) -> Result<()> {
+        let object = self.store.core().log.name(other.version);
+        if other.epoch > self.epoch {
+            return Err(Error::Fenced { object, epoch: self.epoch, by: other.epoch });
+        }
+        let late = self.in_doubt.contains(&other.commit);
+        if late || other.epoch < self.epoch {
+            let reason = match late {
+                true => "a commit that had been changed or given up was done after all: roll back, and look",
+                false => "the log goes back to an earlier writer",
+            };
+            let reason = reason.to_owned();
+            self.head = self.store.install(other).await;
+            return Err(Error::Conflict { object, reason });
+        }
+        self.head = self.store.install(other).await;
+        Ok(())
+    }
+
+    fn overtaken(&self) -> Error {
+        let object = self.store.core().log.name(self.head.version() + 1);
+        Error::Conflict { object, reason: "others keep committing".to_owned() }
+    }
+}
+
+impl std::fmt::Debug for StoreWriter {
+    fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
+        let (epoch, head) = (self.epoch, self.head.version());
+        f.debug_struct("StoreWriter").field("epoch", &epoch).field("head", &head).finish_non_exhaustive()
+    }
+}

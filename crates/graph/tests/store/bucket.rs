@@ -1,0 +1,213 @@
+//! A bucket in memory that counts requests, and that stops answering when it is told to.
+
+use std::{
+    fmt,
+    sync::{
+        Arc,
+        atomic::{AtomicBool, AtomicI64, AtomicU64, Ordering},
+    },
+    time::Duration,
+};
+
+use async_trait::async_trait;
+use futures::{StreamExt, stream::BoxStream};
+use object_store::{
+    CopyOptions, GetOptions, GetResult, ListResult, MultipartUpload, ObjectMeta, ObjectStore,
+    PutMultipartOptions, PutOptions, PutPayload, PutResult, Result, memory::InMemory, path::Path,
+};
+use stylobate_columnar::{Cache, Source};
+use stylobate_graph::{GraphStore, StoreOptions, StoreSchema};
+use stylobate_storage::{
+    ByteSize, CacheOptions, Consistency, ConsistencyRules, Origin, PageCache, ReadOptions, ReadThrough,
+    RequestOptions,
+};
+
+/// What it was asked for.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+pub struct Requests {
+    pub gets: u64,
+    pub heads: u64,
+    pub puts: u64,
+    pub lists: u64,
+}
+
+#[derive(Debug)]
+pub struct Bucket {
+    pub memory: Arc<InMemory>,
+    gets: AtomicU64,
+    heads: AtomicU64,
+    puts: AtomicU64,
+    lists: AtomicU64,
+    /// Requests that are still answered; negative for all.
+    left: AtomicI64,
+    /// The first request that is not answered is carried out all the same, if it is a write.
+    carries_out: AtomicBool,
+}
+
+impl fmt::Display for Bucket {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.write_str("Bucket")
+    }
+}
+
+/// What becomes of a request.
+enum Fate {
+    Answered,
+    /// Done, and not answered.
+    Silent,
+    Refused,
+}
+
+impl Bucket {
+    pub fn over(memory: Arc<InMemory>) -> Arc<Self> {
+        let zero = AtomicU64::default;
+        Arc::new(Self {
+            memory,
+            gets: zero(),
+            heads: zero(),
+            puts: zero(),
+            lists: zero(),
+            left: AtomicI64::new(-1),
+            carries_out: AtomicBool::new(false),
+        })
+    }
+
+    pub fn new() -> Arc<Self> {
+        Self::over(Arc::new(InMemory::new()))
+    }
+
+    /// Answers so many more requests, and no other.
+    pub fn stop_after(&self, requests: i64, carries_out: bool) {
+        self.carries_out.store(carries_out, Ordering::SeqCst);
+        self.left.store(requests, Ordering::SeqCst);
+    }
+
+    pub fn heal(&self) {
+        self.left.store(-1, Ordering::SeqCst);
+    }
+
+    pub fn requests(&self) -> Requests {
+        let count = |counter: &AtomicU64| counter.load(Ordering::SeqCst);
+        Requests {
+            gets: count(&self.gets),
+            heads: count(&self.heads),
+            puts: count(&self.puts),
+            lists: count(&self.lists),
+        }
+    }
+
+    pub fn total(&self) -> u64 {
+        let Requests { gets, heads, puts, lists } = self.requests();
+        gets + heads + puts + lists
+    }
+
+    fn fate(&self, counter: &AtomicU64) -> Fate {
+        counter.fetch_add(1, Ordering::SeqCst);
+        let left =
+            self.left.fetch_update(Ordering::SeqCst, Ordering::SeqCst, |left| (left > 0).then(|| left - 1));
+        match left {
+            Ok(_) => Fate::Answered,
+            Err(left) if left < 0 => Fate::Answered,
+            Err(_) if self.carries_out.swap(false, Ordering::SeqCst) => Fate::Silent,
+            Err(_) => Fate::Refused,
+        }
+    }
+
+    pub async fn cache() -> Cache {
+        Cache::open(CacheOptions::new(ByteSize::mib(64))).await.unwrap()
+    }
+
+    /// The bucket as what a store is opened from, with a cache of its own.
+    pub async fn source(self: &Arc<Self>) -> (Cache, Source) {
+        let pages = PageCache::open(CacheOptions::new(ByteSize::mib(32))).await.unwrap();
+        let requests =
+            RequestOptions { backoff: Duration::from_millis(1), attempts: 1, ..RequestOptions::default() };
+        let store = ReadThrough::new(
+            Origin::new("bucket", self.clone()),
+            pages.clone(),
+            ConsistencyRules::new(Consistency::DEFAULT),
+            ReadOptions { requests, ..ReadOptions::default() },
+        );
+        let cache = Cache::over(pages, ByteSize::mib(64));
+        (cache, Source::Store { store, pattern: "lake/graph".to_owned() })
+    }
+
+    pub async fn create(
+        self: &Arc<Self>,
+        schema: StoreSchema,
+        options: StoreOptions,
+    ) -> stylobate_graph::Result<GraphStore> {
+        let (cache, source) = self.source().await;
+        GraphStore::create(&cache, source, schema, options).await
+    }
+
+    pub async fn open(self: &Arc<Self>, options: StoreOptions) -> stylobate_graph::Result<GraphStore> {
+        let (cache, source) = self.source().await;
+        GraphStore::open(&cache, source, options).await
+    }
+}
+
+fn stopped() -> object_store::Error {
+    object_store::Error::Generic { store: "Bucket", source: "the bucket does not answer".into() }
+}
+
+#[async_trait]
+impl ObjectStore for Bucket {
+    async fn put_opts(&self, location: &Path, payload: PutPayload, options: PutOptions) -> Result<PutResult> {
+        match self.fate(&self.puts) {
+            Fate::Answered => self.memory.put_opts(location, payload, options).await,
+            Fate::Silent => {
+                let _ = self.memory.put_opts(location, payload, options).await;
+                Err(stopped())
+            }
+            Fate::Refused => Err(stopped()),
+        }
+    }
+
+    async fn put_multipart_opts(
+        &self,
+        location: &Path,
+        options: PutMultipartOptions,
+    ) -> Result<Box<dyn MultipartUpload>> {
+        match self.fate(&self.puts) {
+            Fate::Answered => self.memory.put_multipart_opts(location, options).await,
+            _ => Err(stopped()),
+        }
+    }
+
+    async fn get_opts(&self, location: &Path, options: GetOptions) -> Result<GetResult> {
+        let counter = if options.head { &self.heads } else { &self.gets };
+        match self.fate(counter) {
+            Fate::Answered => self.memory.get_opts(location, options).await,
+            _ => Err(stopped()),
+        }
+    }
+
+    fn delete_stream(&self, locations: BoxStream<'static, Result<Path>>) -> BoxStream<'static, Result<Path>> {
+        match self.fate(&self.puts) {
+            Fate::Answered => self.memory.delete_stream(locations),
+            _ => futures::stream::once(async { Err(stopped()) }).boxed(),
+        }
+    }
+
+    fn list(&self, prefix: Option<&Path>) -> BoxStream<'static, Result<ObjectMeta>> {
+        match self.fate(&self.lists) {
+            Fate::Answered => self.memory.list(prefix),
+            _ => futures::stream::once(async { Err(stopped()) }).boxed(),
+        }
+    }
+
+    async fn list_with_delimiter(&self, prefix: Option<&Path>) -> Result<ListResult> {
+        match self.fate(&self.lists) {
+            Fate::Answered => self.memory.list_with_delimiter(prefix).await,
+            _ => Err(stopped()),
+        }
+    }
+
+    async fn copy_opts(&self, from: &Path, to: &Path, options: CopyOptions) -> Result<()> {
+        match self.fate(&self.puts) {
+            Fate::Answered => self.memory.copy_opts(from, to, options).await,
+            _ => Err(stopped()),
+        }
+    }
+}

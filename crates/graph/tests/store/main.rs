@@ -1,0 +1,18 @@
+//! Graph stores, from outside: histories against a plain graph in memory, failures at any request, races, counts.
+#![allow(
+    clippy::unwrap_used,
+    clippy::expect_used,
+    clippy::panic,
+    clippy::indexing_slicing,
+    reason = "a test may panic"
+)]
+#![allow(missing_docs, reason = "tests")]
+
+mod bucket;
+mod crashes;
+mod errors;
+mod histories;
+mod model;
+mod races;
+mod requests;
+mod upkeep;
