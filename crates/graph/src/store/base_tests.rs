@@ -202,9 +202,9 @@ async fn edges_are_found_by_either_end_and_by_both_whatever_is_in_the_cache() {
         let (sources, destinations) = (500, 300);
         let edges = random_edges(3_000, (sources, destinations), chunk);
         let batches: Vec<_> = edges.chunks(800).map(|edges| Ok(edge_batch(edges))).collect();
-        let counts = (sources as u64, destinations as u64);
+        let (counts, fields) = ((sources as u64, destinations as u64), edge_fields());
         let info =
-            lake.writer.edges(("Person", "LIKES", "Post"), counts, &edge_fields(), stream::iter(batches));
+            lake.writer.edges(("Person", "LIKES", "Post"), counts, &fields, stream::iter(batches));
         let info = info.await.unwrap();
         let base = Arc::new(EdgeBase::open(&lake.place, &info, &edge_fields()));
         let selection = base.select(&[

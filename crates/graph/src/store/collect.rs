@@ -97,7 +97,8 @@ impl GraphStore {
         let is_old = |file: &&ObjectMeta| file.last_modified.timestamp_millis() < before;
         let base = self.core().place.base.clone();
         let below = |file: &ObjectMeta| file.location.as_ref().strip_prefix(base.as_str()).map(str::to_owned);
-        let unneeded = files.iter().filter(is_old).filter(|file| below(file).is_some_and(|path| !needed.has(&path)));
+        let unneeded =
+            files.iter().filter(is_old).filter(|file| below(file).is_some_and(|path| !needed.has(&path)));
         let unneeded: Vec<&ObjectMeta> = unneeded.collect();
         let bytes = unneeded.iter().map(|file| file.size).sum();
         let collected = Collected { versions: gone.clone(), files: unneeded.len() as u64, bytes };

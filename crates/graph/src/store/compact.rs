@@ -108,7 +108,8 @@ impl GraphStore {
             };
             wanted.get_or_insert_default().extend(found);
         }
-        let is_wanted = |name: &String| options.types.is_none() || wanted.iter().flatten().any(|one| one == name);
+        let is_wanted =
+            |name: &String| options.types.is_none() || wanted.iter().flatten().any(|one| one == name);
         let mut compacted = Vec::new();
         let vertices: Vec<String> = record.vertices.iter().map(|state| state.schema.name.clone()).collect();
         for name in vertices.iter().filter(|name| is_wanted(name)) {

@@ -3,7 +3,7 @@
 use std::{collections::BTreeSet, ops::Range, sync::Arc};
 
 use arrow::{
-    array::{Array, ArrayRef, AsArray, BooleanArray, Int64Array, RecordBatch, new_null_array},
+    array::{ArrayRef, AsArray, BooleanArray, Int64Array, RecordBatch, new_null_array},
     compute::{concat_batches, filter_record_batch},
     datatypes::{FieldRef, Int64Type, Schema},
 };
@@ -88,7 +88,8 @@ impl GraphStore {
         let none = Selection::default();
         for (source, destination) in pairs {
             by_source.insert_range(base.find(Direction::Out, *source, *destination, &none).await?.ordinals);
-            by_destination.insert_range(base.find(Direction::In, *destination, *source, &none).await?.ordinals);
+            by_destination
+                .insert_range(base.find(Direction::In, *destination, *source, &none).await?.ordinals);
         }
         if by_source.is_empty() {
             return Ok(Vec::new());
@@ -144,7 +145,13 @@ impl GraphStore {
         match self.publish(replace).await? {
             Some(done) => {
                 let version = done.version();
-                Ok(Outcome::Done(Compacted { of: name.to_owned(), version, rewritten: false, rows, bytes: 0 }))
+                Ok(Outcome::Done(Compacted {
+                    of: name.to_owned(),
+                    version,
+                    rewritten: false,
+                    rows,
+                    bytes: 0,
+                }))
             }
             None => {
                 core.give_up_file(&at).await;
@@ -249,7 +256,8 @@ pub(super) fn all_edges(
                     let batch = move |rows: super::base_edges::EdgeRows| {
                         let ends = [Arc::new(rows.vertices) as ArrayRef, Arc::new(rows.neighbors)];
                         let columns = ends.into_iter().chain(rows.columns).collect();
-                        let batch = edge_batch(&fields, columns).and_then(|batch| left(&batch, rows.first, &deleted));
+                        let batch =
+                            edge_batch(&fields, columns).and_then(|batch| left(&batch, rows.first, &deleted));
                         std::future::ready(batch)
                     };
                     rows.and_then(batch).boxed()

@@ -36,7 +36,12 @@ impl GraphStore {
         }
     }
 
-    async fn rewrite_vertices(&self, name: &str, from: &Snapshot, parts: Arc<VertexParts>) -> Result<Outcome> {
+    async fn rewrite_vertices(
+        &self,
+        name: &str,
+        from: &Snapshot,
+        parts: Arc<VertexParts>,
+    ) -> Result<Outcome> {
         let schema = &parts.state.schema;
         let fields = schema.fields();
         let writer = self.core().base_writer();
@@ -52,9 +57,16 @@ impl GraphStore {
                 let mut record = next(&head);
                 let at = record.vertex_type(name)?;
                 let untouched = self.is_untouched(from, &head).await?;
-                let Some(state) = record.vertices.get_mut(at).filter(|state| untouched && follows(before, state)) else {
+                let deleted = head.vertex_parts(at).await?.deleted.clone();
+                let Some(state) =
+                    record.vertices.get_mut(at).filter(|state| untouched && follows(before, state))
+                else {
                     return Ok(None);
                 };
+                // As one set of its own, for which no record of an earlier version is needed.
+                if !state.deleted.is_empty() {
+                    state.deleted = vec![self.core().write_deleted(&deleted).await?];
+                }
                 state.bases.splice(..before.bases.len(), [written]);
                 state.deltas.drain(..before.deltas.len());
                 state.patches.drain(..before.patches.len());
@@ -88,7 +100,9 @@ impl GraphStore {
                 continue;
             }
             let of_run = parts.parts.iter().filter_map(|part| match part {
-                VertexPart::Delta(delta) if run.iter().any(|info| info.first == delta.range().start) => Some(delta),
+                VertexPart::Delta(delta) if run.iter().any(|info| info.first == delta.range().start) => {
+                    Some(delta)
+                }
                 _ => None,
             });
             let mut batches = Vec::new();
@@ -96,7 +110,8 @@ impl GraphStore {
                 batches.push(batch(&fields, whole(delta, &fields).await?.into_vec())?);
             }
             let schema = Arc::new(Schema::new(fields.to_vec()));
-            let all = concat_batches(&schema, &batches).map_err(|error| arrow_error("deltas of vertices", error))?;
+            let all = concat_batches(&schema, &batches)
+                .map_err(|error| arrow_error("deltas of vertices", error))?;
             let path = format!("delta/{}.parquet", uuid7());
             rows::write(core.log.sinks(), &core.log.destination(), &path, &all).await?;
             rows += all.num_rows() as u64;
@@ -113,7 +128,9 @@ impl GraphStore {
                 let mut record = next(&head);
                 let at = record.vertex_type(name)?;
                 let untouched = self.is_untouched(from, &head).await?;
-                let Some(state) = record.vertices.get_mut(at).filter(|state| untouched && follows(before, state)) else {
+                let Some(state) =
+                    record.vertices.get_mut(at).filter(|state| untouched && follows(before, state))
+                else {
                     return Ok(None);
                 };
                 state.deltas.splice(..before.deltas.len(), merged);
@@ -123,7 +140,13 @@ impl GraphStore {
         match self.publish(replace).await? {
             Some(done) => {
                 let version = done.version();
-                Ok(Outcome::Done(Compacted { of: name.to_owned(), version, rewritten: false, rows, bytes: 0 }))
+                Ok(Outcome::Done(Compacted {
+                    of: name.to_owned(),
+                    version,
+                    rewritten: false,
+                    rows,
+                    bytes: 0,
+                }))
             }
             None => {
                 for location in &written {
@@ -221,7 +244,12 @@ pub(super) fn all_vertices(
     })
 }
 
-async fn patched(parts: &VertexParts, selection: &VertexSelection, first: i64, columns: Arrays) -> Result<Rows> {
+async fn patched(
+    parts: &VertexParts,
+    selection: &VertexSelection,
+    first: i64,
+    columns: Arrays,
+) -> Result<Rows> {
     let rows = columns.first().map_or(0, |column| column.len()) as i64;
     if parts.patches.is_empty() {
         return Ok((first, columns));

@@ -51,7 +51,10 @@ impl Snapshot {
             let fields: Arc<[FieldRef]> = schema.fields().into();
             let find = |name: &str| {
                 let found = dense.iter().find(|(of, _)| of == name).map(|(_, dense)| dense.clone());
-                found.ok_or_else(|| Error::NoSuchVertexType { name: name.to_owned(), available: String::new() })
+                found.ok_or_else(|| Error::NoSuchVertexType {
+                    name: name.to_owned(),
+                    available: String::new(),
+                })
             };
             let (from, to) = (find(&schema.source)?, find(&schema.destination)?);
             let columns = Arc::new(Schema::new(super::delta::fields(&fields).to_vec()));
@@ -92,7 +95,8 @@ fn renumbered(batch: &RecordBatch, from: &Dense, to: &Dense) -> Result<RecordBat
     for (column, dense) in columns.iter_mut().zip([from, to]) {
         if !dense.deleted.is_empty() {
             let ends = column.as_primitive::<Int64Type>().values();
-            *column = Arc::new(ends.iter().map(|index| dense.index(*index)).collect::<Int64Array>()) as ArrayRef;
+            *column =
+                Arc::new(ends.iter().map(|index| dense.index(*index)).collect::<Int64Array>()) as ArrayRef;
         }
     }
     RecordBatch::try_new(batch.schema(), columns).map_err(|error| arrow_error("edges", error))

@@ -6,7 +6,7 @@ use arrow::{
     array::{Array, ArrayRef, Int64Array, RecordBatch},
     datatypes::{DataType, Field, FieldRef, Schema},
 };
-use futures::{Stream, StreamExt, TryStreamExt, stream::BoxStream};
+use futures::{Stream, StreamExt, stream::BoxStream};
 
 use super::{
     arriving::Arriving,
@@ -123,7 +123,8 @@ impl StoreWriter {
     /// an end is not there, a value does not fit; those of the streams, and those of [`Self::commit`].
     pub async fn bulk_load(&mut self, load: BulkLoad<'_>) -> Result<Loaded> {
         if self.has_pending() {
-            let reason = "there are changes that are not committed: commit them, or roll them back".to_owned();
+            let reason =
+                "there are changes that are not committed: commit them, or roll them back".to_owned();
             return Err(Error::Conflict { object: self.store().core().name(), reason });
         }
         let core = self.store().core().clone();
@@ -163,8 +164,13 @@ impl StoreWriter {
         for (name, batches) in load.vertices {
             let at = record.vertex_type(&name)?;
             let by_key = load.edges.iter().any(|(edge, ends, _)| {
-                let schema = record.edge_type(edge).ok().and_then(|at| record.edges.get(at)).map(|state| &state.schema);
-                *ends == Ends::Keys && schema.is_some_and(|schema| schema.source == name || schema.destination == name)
+                let schema = record
+                    .edge_type(edge)
+                    .ok()
+                    .and_then(|at| record.edges.get(at))
+                    .map(|state| &state.schema);
+                *ends == Ends::Keys
+                    && schema.is_some_and(|schema| schema.source == name || schema.destination == name)
             });
             let known = Loading::new(head, at).await?;
             if loading.contains_key(&at) {
@@ -194,7 +200,8 @@ impl StoreWriter {
                 }
             }
             let (Some(from), Some(to)) = (loading.get(&from), loading.get(&to)) else { continue };
-            let prepared = batches.map(|batch| prepared_edges(batch, &schema, ends, (from, to))).buffered(AHEAD);
+            let prepared =
+                batches.map(|batch| prepared_edges(batch, &schema, ends, (from, to))).buffered(AHEAD);
             let names = (schema.source.as_str(), schema.name.as_str(), schema.destination.as_str());
             let counts = (from.next, to.next);
             bases.edges.push((at, writer.edges(names, counts, &schema.fields(), prepared).await?));
@@ -226,7 +233,8 @@ impl Loading {
                 None => Ok(Arc::new(indexes)),
                 Some(row) => {
                     let index = indexes.values().get(row).copied().unwrap_or_default();
-                    let reason = format!("there is no vertex of type {} with index {index}", self.schema.name);
+                    let reason =
+                        format!("there is no vertex of type {} with index {index}", self.schema.name);
                     Err(arriving.wrong_row(name, row, reason))
                 }
             };
@@ -257,7 +265,11 @@ impl Loading {
 }
 
 /// Vertices as the type has them, none of which was there before.
-async fn prepared_vertices(batch: Result<RecordBatch>, schema: &VertexType, parts: &VertexParts) -> Result<RecordBatch> {
+async fn prepared_vertices(
+    batch: Result<RecordBatch>,
+    schema: &VertexType,
+    parts: &VertexParts,
+) -> Result<RecordBatch> {
     let batch = batch?;
     let arriving = Arriving { of: format!("vertices of type {}", schema.name), batch: &batch };
     let fields = schema.fields();
@@ -267,7 +279,11 @@ async fn prepared_vertices(batch: Result<RecordBatch>, schema: &VertexType, part
         && let Some(row) = parts.indexes_of(&keys).await?.iter().position(Option::is_some)
     {
         let key = KeyColumn::new(&keys).map(|column| column.at(row).to_string()).unwrap_or_default();
-        return Err(arriving.wrong_row(&schema.key, row, format!("there is a vertex with key {key} already")));
+        return Err(arriving.wrong_row(
+            &schema.key,
+            row,
+            format!("there is a vertex with key {key} already"),
+        ));
     }
     let columns = fields.iter().map(|field| arriving.property(field)).collect::<Result<Vec<_>>>()?;
     let prepared = RecordBatch::try_new(Arc::new(Schema::new(fields)), columns);

@@ -66,7 +66,11 @@ pub struct Prewarmed {
 
 impl Prewarmed {
     /// Counts arrays. Returns whether more may come.
-    fn add<'a>(&mut self, arrays: impl IntoIterator<Item = &'a arrow::array::ArrayRef>, limit: ByteSize) -> bool {
+    fn add<'a>(
+        &mut self,
+        arrays: impl IntoIterator<Item = &'a arrow::array::ArrayRef>,
+        limit: ByteSize,
+    ) -> bool {
         self.bytes += arrays.into_iter().map(|array| array.get_array_memory_size() as u64).sum::<u64>();
         self.at_limit = self.bytes >= limit.as_u64();
         !self.at_limit
@@ -76,7 +80,10 @@ impl Prewarmed {
 impl GraphStore {
     /// Prewarms the newest known version by a task of its own, which goes on until it is done or aborted. Must be used
     /// within a tokio runtime.
-    pub fn prewarm_in_background(&self, options: PrewarmOptions) -> tokio::task::JoinHandle<Result<Prewarmed>> {
+    pub fn prewarm_in_background(
+        &self,
+        options: PrewarmOptions,
+    ) -> tokio::task::JoinHandle<Result<Prewarmed>> {
         let snapshot = self.latest();
         tokio::spawn(async move {
             let done = snapshot.prewarm(&options).await;
@@ -110,7 +117,9 @@ impl Snapshot {
             let names: Option<Vec<&str>> =
                 columns.as_ref().map(|columns| columns.iter().map(String::as_str).collect());
             let goes_on = match self.record().edge_type(name) {
-                Ok(at) => edges(&*self.edge_parts(at).await?, names.as_deref(), &mut warmed, options.limit).await?,
+                Ok(at) => {
+                    edges(&*self.edge_parts(at).await?, names.as_deref(), &mut warmed, options.limit).await?
+                }
                 Err(_) => {
                     let parts = self.vertex_parts(self.record().vertex_type(name)?).await?;
                     vertices(&parts, names.as_deref(), &mut warmed, options.limit).await?
@@ -152,7 +161,8 @@ async fn edges(
         let EdgePartOf::Base(base) = &part.of else { continue };
         let selection = base.select(&fields);
         for direction in [Direction::Out, Direction::In] {
-            let read = (0..base.list(direction).chunks()).map(|chunk| base.warm(direction, chunk, &selection));
+            let read =
+                (0..base.list(direction).chunks()).map(|chunk| base.warm(direction, chunk, &selection));
             let mut read = futures::stream::iter(read.collect::<Vec<_>>()).buffer_unordered(CHUNKS_AT_ONCE);
             while let Some(arrays) = read.try_next().await? {
                 if !warmed.add(&arrays, limit) {

@@ -89,10 +89,13 @@ async fn vertices(found: &mut Verification, parts: &VertexParts) {
         }
     }
     for patch in &parts.patches {
-        let wanted: Vec<usize> = fields.iter().filter_map(|field| patch.rows().position(field.name())).collect();
+        let wanted: Vec<usize> =
+            fields.iter().filter_map(|field| patch.rows().position(field.name())).collect();
         found.take(patch.rows().get(&wanted).await);
         let most = patch.indexes().values().last().copied().unwrap_or(-1);
-        found.check(most < state.next as i64, || format!("vertices of type {name}: an update of index {most}"));
+        found.check(most < state.next as i64, || {
+            format!("vertices of type {name}: an update of index {most}")
+        });
     }
 }
 
@@ -106,7 +109,9 @@ async fn base_of_vertices(found: &mut Verification, base: &Arc<VertexBase>, fiel
         rows += found.take(chunk).map_or(0, |chunk| chunk.rows as u64);
     }
     let count = base.info().count;
-    found.check(rows == count, || format!("{}: {rows} vertices, where the log says {count}", base.info().path));
+    found.check(rows == count, || {
+        format!("{}: {rows} vertices, where the log says {count}", base.info().path)
+    });
 }
 
 async fn keys(found: &mut Verification, base: &VertexBase) {
@@ -121,14 +126,16 @@ async fn keys(found: &mut Verification, base: &VertexBase) {
         let in_order = match &info.fences {
             Fences::Numbers(fences) => {
                 let keys = keys.as_primitive::<Int64Type>().values();
-                let ascends = keys.is_sorted() && keys.first().is_some_and(|first| chunk == 0 || *first > last_number);
+                let ascends =
+                    keys.is_sorted() && keys.first().is_some_and(|first| chunk == 0 || *first > last_number);
                 last_number = keys.last().copied().unwrap_or(last_number);
                 ascends && keys.first() == fences.get(chunk)
             }
             Fences::Texts(fences) => {
                 let keys = keys.as_string::<i32>();
                 let texts = || (0..keys.len()).map(|row| keys.value(row));
-                let after = texts().next().is_some_and(|first| last.as_deref().is_none_or(|last| last < first));
+                let after =
+                    texts().next().is_some_and(|first| last.as_deref().is_none_or(|last| last < first));
                 let ascends = texts().is_sorted() && after;
                 last = texts().last().map(str::to_owned);
                 ascends && texts().next() == fences.get(chunk).map(String::as_str)
@@ -164,7 +171,8 @@ async fn edges(found: &mut Verification, parts: &EdgeParts) {
                     fields.iter().filter_map(|field| delta.rows().position(field.name())).collect();
                 found.take(delta.rows().get(&wanted).await);
                 let most = |direction| delta.keys(direction).values().last().copied().unwrap_or(-1);
-                let inside = most(Direction::Out) < parts.sources as i64 && most(Direction::In) < parts.destinations as i64;
+                let inside = most(Direction::Out) < parts.sources as i64
+                    && most(Direction::In) < parts.destinations as i64;
                 found.check(inside, || format!("edges of type {name}: an end that no vertex has"));
             }
         }
@@ -176,7 +184,9 @@ async fn edges(found: &mut Verification, parts: &EdgeParts) {
 
 fn check_deleted(found: &mut Verification, name: &str, part: &EdgePart) {
     let same = part.out_deleted.len() == part.in_deleted.len();
-    found.check(same, || format!("edges of type {name}: other edges were deleted by source than by destination"));
+    found.check(same, || {
+        format!("edges of type {name}: other edges were deleted by source than by destination")
+    });
     let inside = |deleted: &Deleted| deleted.set().max().is_none_or(|most| most < part.len());
     let all = inside(&part.out_deleted) && inside(&part.in_deleted);
     found.check(all, || format!("edges of type {name}: edges were deleted that were never there"));
