@@ -26,6 +26,9 @@ pub(crate) enum Class {
     ObjectChanged,
     Storage,
     Config,
+    Conflict,
+    Fenced,
+    InvalidData,
 }
 
 impl Class {
@@ -42,6 +45,9 @@ impl Class {
             Self::ObjectChanged => "ObjectChangedError",
             Self::Storage => "StorageError",
             Self::Config => "ConfigError",
+            Self::Conflict => "ConflictError",
+            Self::Fenced => "WriterFencedError",
+            Self::InvalidData => "InvalidDataError",
         }
     }
 
@@ -150,7 +156,14 @@ impl From<graph::Error> for Failure {
             | Error::NoSuchVertexType { .. }
             | Error::NoSuchEdgeType { .. }
             | Error::NoSuchAdjacency { .. }
-            | Error::NoSuchLabel { .. } => Class::NotFound,
+            | Error::NoSuchLabel { .. }
+            | Error::NoSuchStore { .. }
+            | Error::NoSuchVertex { .. } => Class::NotFound,
+            Error::StoreExists { .. } => Class::AlreadyExists,
+            Error::Conflict { .. } => Class::Conflict,
+            Error::Fenced { .. } => Class::Fenced,
+            Error::Schema { .. } => Class::Schema,
+            Error::Row { .. } | Error::Column { .. } => Class::InvalidData,
             Error::NoSuchProperty { .. } => Class::ColumnNotFound,
             Error::Info { .. } | Error::Data { .. } => Class::CorruptFile,
             Error::Unwritable { .. } => Class::Unsupported,

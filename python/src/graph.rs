@@ -33,14 +33,14 @@ use crate::{
 };
 
 /// Something of a graph that is open, unless it was opened by the process that this one was forked from.
-struct Open<T>(Owned<T>);
+pub(crate) struct Open<T>(Owned<T>);
 
 impl<T: Clone> Open<T> {
-    fn new(process: Process, value: T) -> Self {
+    pub(crate) fn new(process: Process, value: T) -> Self {
         Self(Owned::new(process, value))
     }
 
-    fn get(&self, py: Python<'_>) -> PyResult<(Process, T)> {
+    pub(crate) fn get(&self, py: Python<'_>) -> PyResult<(Process, T)> {
         match self.0.get() {
             Some(value) => Ok((self.0.process().clone(), value.clone())),
             None => Err(Broken::forked().raised(py)),
@@ -330,7 +330,8 @@ impl PyLocalEdges {
     }
 }
 
-fn way(direction: &str) -> PyResult<Direction> {
+/// The direction of this name.
+pub(crate) fn way(direction: &str) -> PyResult<Direction> {
     match direction {
         "out" => Ok(Direction::Out),
         "in" => Ok(Direction::In),
@@ -343,7 +344,7 @@ fn parsed<T: std::str::FromStr<Err: std::fmt::Display>>(py: Python<'_>, text: &s
 }
 
 /// Indexes of vertices: an Arrow array of whole numbers, or any sequence of them.
-fn numbers(given: &Bound<'_, PyAny>) -> PyResult<Int64Array> {
+pub(crate) fn numbers(given: &Bound<'_, PyAny>) -> PyResult<Int64Array> {
     if !given.hasattr("__arrow_c_array__")? {
         return Ok(given.extract::<Vec<i64>>()?.into());
     }

@@ -27,6 +27,7 @@ mod parquet_options;
 mod process;
 mod progress;
 mod scan;
+mod store;
 mod stream;
 mod write;
 mod write_options;

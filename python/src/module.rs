@@ -19,6 +19,10 @@ mod _stylobate {
         node::PyNode,
         objects::{PyObjectFile, PyObjectStoreReader},
         scan::PyLocalScan,
+        store::{
+            PyLocalEdgeView, PyLocalGraphStore, PyLocalSnapshot, PyLocalStoreScan, PyLocalStoreWriter,
+            PyLocalTraversal, PyLocalVertexView,
+        },
         write::{write_orc, write_parquet},
     };
     use pyo3::prelude::*;

@@ -6,6 +6,7 @@
 
 use std::{
     pin::pin,
+    task::{Context, Poll, Waker},
     time::{Duration, Instant},
 };
 

@@ -4,14 +4,17 @@ __all__ = [
     "AlreadyExistsError",
     "ColumnNotFoundError",
     "ConfigError",
+    "ConflictError",
     "CorruptFileError",
     "FilterError",
+    "InvalidDataError",
     "NotFoundError",
     "ObjectChangedError",
     "SchemaError",
     "StorageError",
     "StylobateError",
     "UnsupportedError",
+    "WriterFencedError",
 ]
 
 
@@ -45,7 +48,8 @@ class UnsupportedError(StylobateError):
 
 
 class SchemaError(StylobateError):
-    """Files that are scanned together have types that do not go together. Scan them apart."""
+    """Files that are scanned together have types that do not go together: scan them apart. Or the types of a graph store
+    cannot be as they were given."""
 
 
 class FilterError(StylobateError, ValueError):
@@ -70,6 +74,18 @@ class StorageError(StylobateError, OSError):
 
 class ConfigError(StylobateError, ValueError):
     """An option, a URL or a configuration file cannot be used. The message says what to write instead."""
+
+
+class InvalidDataError(StylobateError, ValueError):
+    """Rows cannot be taken as they were given, and none of them were. The message names type, column and row."""
+
+
+class ConflictError(StylobateError):
+    """Somebody else committed to the graph store first. Nothing of this commit is visible: refresh, and commit again."""
+
+
+class WriterFencedError(ConflictError):
+    """A later writer of the graph store took over. Nothing of this commit is visible: ask for a writer anew."""
 
 
 for _name in __all__:

@@ -126,7 +126,7 @@ impl FileColumns {
     pub fn cached(&self, column: usize) -> Option<ArrayRef> {
         let Column { key, recent, .. } = self.columns.get(column)?.as_ref()?;
         let chunks = self.cache.chunks();
-        if chunks.hits() % LOOKED_UP != 0
+        if !chunks.hits().is_multiple_of(LOOKED_UP)
             && let Some(array) = recent.get()
         {
             chunks.count_hit();

@@ -1,0 +1,18 @@
+//! Graph stores for Python: opening and writing them, their versions, and traversals.
+
+mod data;
+mod graph_store;
+mod ids;
+mod schema;
+mod snapshot;
+mod traversal;
+mod views;
+mod writer;
+
+pub(crate) use self::{
+    graph_store::PyLocalGraphStore,
+    snapshot::{PyLocalSnapshot, PyLocalStoreScan},
+    traversal::PyLocalTraversal,
+    views::{PyLocalEdgeView, PyLocalVertexView},
+    writer::PyLocalStoreWriter,
+};

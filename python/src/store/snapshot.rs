@@ -1,0 +1,225 @@
+//! `LocalSnapshot`: a version of a graph store, and scans of it.
+
+use arrow::datatypes::SchemaRef;
+use futures::{StreamExt, TryStreamExt};
+use pyo3::{
+    prelude::*,
+    types::{PyCapsule, PyDict},
+};
+use pyo3_arrow::error::PyArrowResult;
+use stylobate_columnar::Predicate;
+use stylobate_graph::{Error, GraphWriteOptions, Snapshot};
+use stylobate_storage::{Destination, Overwrite};
+
+use super::{
+    graph_store::{Entry, entry},
+    schema::{Edges, Vertices, shown},
+    views::{PyLocalEdgeView, PyLocalVertexView},
+};
+use crate::{
+    batches::{PyBatchIterator, PyBatches},
+    errors::Failure,
+    exported::{PySchema, stream_capsule},
+    expression::filter,
+    graph::Open,
+    location::location,
+    process::Process,
+    scan::options,
+    stream::{Begin, Reader, Running},
+};
+
+/// Version, bases and deltas, chunks, and what is wrong.
+type Verified = (u64, u64, u64, Vec<String>);
+
+/// The work behind `stylobate.Snapshot`.
+#[pyclass(frozen, module = "stylobate", name = "LocalSnapshot")]
+pub(crate) struct PyLocalSnapshot {
+    pub(super) snapshot: Open<Snapshot>,
+}
+
+/// Names as the graph crate takes them.
+fn names(columns: Option<&[String]>) -> Option<Vec<&str>> {
+    columns.map(|columns| columns.iter().map(String::as_str).collect())
+}
+
+#[pymethods]
+impl PyLocalSnapshot {
+    /// Its number.
+    #[getter]
+    fn version(&self, py: Python<'_>) -> PyResult<u64> {
+        Ok(self.snapshot.get(py)?.1.version())
+    }
+
+    /// What the log says of it.
+    fn entry(&self, py: Python<'_>) -> PyResult<Entry> {
+        Ok(entry(self.snapshot.get(py)?.1.entry()))
+    }
+
+    /// The types of vertices and of edges.
+    fn schema(&self, py: Python<'_>) -> PyResult<(Vec<Vertices>, Vec<Edges>)> {
+        Ok(shown(&self.snapshot.get(py)?.1.schema()))
+    }
+
+    fn vertex_count(&self, py: Python<'_>, vertex_type: &str) -> PyResult<u64> {
+        let count = self.snapshot.get(py)?.1.vertex_count(vertex_type);
+        count.map_err(|error| Failure::from(error).raised(py))
+    }
+
+    fn index_count(&self, py: Python<'_>, vertex_type: &str) -> PyResult<u64> {
+        let count = self.snapshot.get(py)?.1.index_count(vertex_type);
+        count.map_err(|error| Failure::from(error).raised(py))
+    }
+
+    fn edge_count(&self, py: Python<'_>, edge_type: &str) -> PyResult<u64> {
+        let count = self.snapshot.get(py)?.1.edge_count(edge_type);
+        count.map_err(|error| Failure::from(error).raised(py))
+    }
+
+    #[pyo3(signature = (vertex_type, columns=None))]
+    fn vertices(
+        &self,
+        py: Python<'_>,
+        vertex_type: String,
+        columns: Option<Vec<String>>,
+    ) -> PyResult<PyLocalVertexView> {
+        let (process, snapshot) = self.snapshot.get(py)?;
+        let view = process.run(py, async move {
+            snapshot.vertices(&vertex_type, names(columns.as_deref()).as_deref()).await
+        })?;
+        Ok(PyLocalVertexView { view: Open::new(process, view) })
+    }
+
+    #[pyo3(signature = (edge_type, columns=None))]
+    fn edges(
+        &self,
+        py: Python<'_>,
+        edge_type: String,
+        columns: Option<Vec<String>>,
+    ) -> PyResult<PyLocalEdgeView> {
+        let (process, snapshot) = self.snapshot.get(py)?;
+        let view = process
+            .run(py, async move { snapshot.edges(&edge_type, names(columns.as_deref()).as_deref()).await })?;
+        Ok(PyLocalEdgeView { view: Open::new(process, view) })
+    }
+
+    /// All vertices, or all edges, of a type of which a filter is true.
+    #[pyo3(signature = (kind, name, columns=None, filter=None))]
+    fn scan(
+        &self,
+        py: Python<'_>,
+        kind: &str,
+        name: String,
+        columns: Option<Vec<String>>,
+        filter: Option<&Bound<'_, PyAny>>,
+    ) -> PyResult<PyLocalStoreScan> {
+        let (process, snapshot) = self.snapshot.get(py)?;
+        let predicate = filter.map(self::filter).transpose()?;
+        let scan = Scanned { snapshot, is_of_edges: kind == "edges", name, columns, predicate };
+        let first = scan.clone();
+        let schema = process.run(py, async move { first.run().await.map(|(schema, _)| schema) })?;
+        Ok(PyLocalStoreScan { scan: Open::new(process, scan), schema })
+    }
+
+    /// Reads all of it.
+    fn verify(&self, py: Python<'_>) -> PyResult<Verified> {
+        let (process, snapshot) = self.snapshot.get(py)?;
+        let found = process.wait(py, async move { snapshot.verify().await })?;
+        Ok((found.version, found.parts, found.chunks, found.flaws))
+    }
+
+    /// Writes it as a GraphAr graph: its file; vertices, edges, bytes and files.
+    #[pyo3(signature = (path, name, overwrite=false, storage_options=None))]
+    fn export(
+        &self,
+        py: Python<'_>,
+        path: &Bound<'_, PyAny>,
+        name: String,
+        overwrite: bool,
+        storage_options: Option<&Bound<'_, PyDict>>,
+    ) -> PyResult<(String, u64, u64, u64, u64)> {
+        let (process, snapshot) = self.snapshot.get(py)?;
+        let store = storage_options.map(options).transpose()?.unwrap_or_default();
+        let destination = Destination::parse(&location(path)?, &store);
+        let destination = destination.map_err(|error| Failure::from(error).raised(py))?;
+        let mut given = GraphWriteOptions::default();
+        if overwrite {
+            given = given.with_overwrite(Overwrite::Replace);
+        }
+        let written =
+            process.run(py, async move { snapshot.export_graphar(destination, &name, given).await })?;
+        Ok((written.file, written.vertices, written.edges, written.bytes, written.files))
+    }
+}
+
+/// A scan, as it is said.
+#[derive(Clone)]
+struct Scanned {
+    snapshot: Snapshot,
+    is_of_edges: bool,
+    name: String,
+    columns: Option<Vec<String>>,
+    predicate: Option<Predicate>,
+}
+
+impl Scanned {
+    async fn run(self) -> Result<(SchemaRef, crate::stream::Batches), Error> {
+        let columns = names(self.columns.as_deref());
+        let (columns, predicate) = (columns.as_deref(), self.predicate.as_ref());
+        Ok(match self.is_of_edges {
+            true => {
+                let (schema, batches) = self.snapshot.scan_edges(&self.name, columns, predicate).await?;
+                (schema, batches.map_err(Failure::from).boxed())
+            }
+            false => {
+                let (schema, batches) = self.snapshot.scan_vertices(&self.name, columns, predicate).await?;
+                (schema, batches.map_err(Failure::from).boxed())
+            }
+        })
+    }
+}
+
+/// Rows of a version that are read when they are asked for.
+#[pyclass(frozen, module = "stylobate", name = "LocalStoreScan")]
+pub(crate) struct PyLocalStoreScan {
+    scan: Open<Scanned>,
+    schema: SchemaRef,
+}
+
+impl PyLocalStoreScan {
+    fn begin(&self, py: Python<'_>) -> PyResult<(Process, Begin)> {
+        let (process, scan) = self.scan.get(py)?;
+        let batches = async move { scan.run().await.map(|(_, batches)| batches).map_err(Failure::from) };
+        Ok((process, Box::new(move || futures::stream::once(batches).try_flatten().boxed())))
+    }
+}
+
+#[pymethods]
+impl PyLocalStoreScan {
+    /// The columns that come out.
+    #[getter]
+    fn schema(&self) -> PySchema {
+        self.schema.clone().into()
+    }
+
+    fn collect(&self, py: Python<'_>) -> PyResult<PyBatches> {
+        let (process, begin) = self.begin(py)?;
+        let schema = self.schema.clone();
+        let collected = py.detach(|| PyBatches::collect(schema, Running::begin(process, begin)));
+        collected.map_err(|broken| broken.raised(py))
+    }
+
+    fn batches(&self, py: Python<'_>) -> PyResult<PyBatchIterator> {
+        let (process, begin) = self.begin(py)?;
+        Ok(PyBatchIterator::begin(process, begin))
+    }
+
+    #[pyo3(signature = (requested_schema=None))]
+    fn __arrow_c_stream__<'py>(
+        &self,
+        py: Python<'py>,
+        requested_schema: Option<Bound<'py, PyCapsule>>,
+    ) -> PyArrowResult<Bound<'py, PyCapsule>> {
+        let (process, begin) = self.begin(py)?;
+        stream_capsule(py, Reader::new(process, self.schema.clone(), begin), requested_schema)
+    }
+}

@@ -1,0 +1,87 @@
+//! `LocalTraversal`: hops whose names were found once, run from any vertices.
+
+use pyo3::prelude::*;
+use stylobate_graph::{PreparedTraversal, Traversal, VertexIds};
+
+use super::{ids::vertex_ids, snapshot::PyLocalSnapshot};
+use crate::{
+    errors::Class,
+    exported::{PyRecordBatch, PySchema},
+    graph::Open,
+};
+
+/// A step, as Python says it: what it is, and texts. `("out", edge, vertices or none, columns, name or none)`.
+type Hop = (String, String, Option<String>, Vec<String>, Option<String>);
+
+/// The work behind `stylobate.Traversal`.
+#[pyclass(frozen, module = "stylobate", name = "LocalTraversal")]
+pub(crate) struct PyLocalTraversal {
+    said: Open<Traversal>,
+    prepared: Open<PreparedTraversal>,
+}
+
+#[pymethods]
+impl PyLocalTraversal {
+    #[new]
+    #[pyo3(signature = (snapshot, start, hops, name=None, top=None, select=None))]
+    fn new(
+        py: Python<'_>,
+        snapshot: &PyLocalSnapshot,
+        start: &str,
+        hops: Vec<Hop>,
+        name: Option<String>,
+        top: Option<(usize, String, bool)>,
+        select: Option<Vec<String>>,
+    ) -> PyResult<Self> {
+        let (process, snapshot) = snapshot.snapshot.get(py)?;
+        let mut said = snapshot.start(start, VertexIds::Indexes(Vec::new()));
+        if let Some(name) = name {
+            said = said.named(name);
+        }
+        for (way, edge, to, columns, name) in hops {
+            said = match way.as_str() {
+                "out" => said.out(&edge, to.as_deref()),
+                "in" => said.in_(&edge, to.as_deref()),
+                other => return Err(Class::Config.error(py, format!("{other}: a hop is out or in"))),
+            };
+            said = said.columns(columns);
+            if let Some(name) = name {
+                said = said.named(name);
+            }
+        }
+        if let Some((rows, by, descending)) = top {
+            said = said.top(rows, &by, descending);
+        }
+        if let Some(select) = select {
+            said = said.select(select);
+        }
+        let planned = said.clone();
+        let prepared = process.run(py, async move { planned.prepare().await })?;
+        Ok(Self { said: Open::new(process.clone(), said), prepared: Open::new(process, prepared) })
+    }
+
+    /// The columns that come out.
+    #[getter]
+    fn schema(&self, py: Python<'_>) -> PyResult<PySchema> {
+        Ok(self.prepared.get(py)?.1.schema().clone().into())
+    }
+
+    /// The rows from these vertices on.
+    #[pyo3(signature = (ids=None, keys=None))]
+    fn run(
+        &self,
+        py: Python<'_>,
+        ids: Option<&Bound<'_, PyAny>>,
+        keys: Option<&Bound<'_, PyAny>>,
+    ) -> PyResult<PyRecordBatch> {
+        let (process, prepared) = self.prepared.get(py)?;
+        let ids = vertex_ids(ids, keys)?;
+        Ok(process.run(py, async move { prepared.run(&ids).await })?.into())
+    }
+
+    /// What it reads, in words.
+    fn explain(&self, py: Python<'_>) -> PyResult<String> {
+        let (process, said) = self.said.get(py)?;
+        process.run(py, async move { said.explain().await })
+    }
+}

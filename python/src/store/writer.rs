@@ -1,0 +1,268 @@
+//! `LocalStoreWriter`: what a writer of a graph store is given, and its commits.
+
+use std::sync::Arc;
+
+use pyo3::{prelude::*, types::PyDict};
+use stylobate_graph::{BulkLoad, EdgeType, Ends, SchemaChange, StoreSchema, StoreWriter, VertexType};
+use tokio::sync::Mutex;
+
+use super::{
+    data::{Renamed, Told, renamed, rows},
+    ids::vertex_ids,
+    schema::{EdgeName, Edges, Vertices, edge_type, property, vertex_type},
+    snapshot::PyLocalSnapshot,
+};
+use crate::{
+    arriving::Arriving,
+    errors::{Class, Failure},
+    graph::Open,
+    process::{Process, Signals},
+};
+
+/// Version, vertices, edges, bytes.
+type Loaded = (u64, u64, u64, u64);
+
+/// The work behind `stylobate.StoreWriter`.
+#[pyclass(frozen, module = "stylobate", name = "LocalStoreWriter")]
+pub(crate) struct PyLocalStoreWriter {
+    pub(super) writer: Open<Arc<Mutex<StoreWriter>>>,
+}
+
+fn ends(py: Python<'_>, by: &str) -> PyResult<Ends> {
+    match by {
+        "key" => Ok(Ends::Keys),
+        "index" => Ok(Ends::Indexes),
+        other => Err(Class::Config.error(py, format!("by: \"key\" or \"index\", not {other:?}"))),
+    }
+}
+
+#[pymethods]
+impl PyLocalStoreWriter {
+    #[getter]
+    fn epoch(&self, py: Python<'_>) -> PyResult<u64> {
+        let (process, writer) = self.writer.get(py)?;
+        process.wait(py, async move { writer.lock().await.epoch() })
+    }
+
+    #[getter]
+    fn has_pending(&self, py: Python<'_>) -> PyResult<bool> {
+        let (process, writer) = self.writer.get(py)?;
+        process.wait(py, async move { writer.lock().await.has_pending() })
+    }
+
+    /// What was committed.
+    fn snapshot(&self, py: Python<'_>) -> PyResult<PyLocalSnapshot> {
+        let (process, writer) = self.writer.get(py)?;
+        let snapshot = process.wait(py, async move { writer.lock().await.snapshot().clone() })?;
+        Ok(PyLocalSnapshot { snapshot: Open::new(process, snapshot) })
+    }
+
+    /// The indexes of new vertices: the first, and the one after the last.
+    fn add_vertices(&self, py: Python<'_>, name: String, data: &Bound<'_, PyAny>) -> PyResult<(u64, u64)> {
+        let (process, writer) = self.writer.get(py)?;
+        let batch = rows(data, &process)?;
+        let work = async move { writer.lock().await.add_vertices(&name, &batch).await };
+        process.run(py, work).map(|added| (added.start, added.end))
+    }
+
+    fn update_vertices(&self, py: Python<'_>, name: String, data: &Bound<'_, PyAny>) -> PyResult<()> {
+        let (process, writer) = self.writer.get(py)?;
+        let batch = rows(data, &process)?;
+        process.run(py, async move { writer.lock().await.update_vertices(&name, &batch).await })
+    }
+
+    #[pyo3(signature = (name, ids=None, keys=None))]
+    fn delete_vertices(
+        &self,
+        py: Python<'_>,
+        name: String,
+        ids: Option<&Bound<'_, PyAny>>,
+        keys: Option<&Bound<'_, PyAny>>,
+    ) -> PyResult<()> {
+        let (process, writer) = self.writer.get(py)?;
+        let ids = vertex_ids(ids, keys)?;
+        process.run(py, async move { writer.lock().await.delete_vertices(&name, &ids).await })
+    }
+
+    fn add_edges(&self, py: Python<'_>, name: String, data: &Bound<'_, PyAny>, by: &str) -> PyResult<u64> {
+        let (process, writer) = self.writer.get(py)?;
+        let (ends, batch) = (ends(py, by)?, rows(data, &process)?);
+        process.run(py, async move { writer.lock().await.add_edges(&name, &batch, ends).await })
+    }
+
+    fn delete_edges(&self, py: Python<'_>, name: String, data: &Bound<'_, PyAny>, by: &str) -> PyResult<()> {
+        let (process, writer) = self.writer.get(py)?;
+        let (ends, batch) = (ends(py, by)?, rows(data, &process)?);
+        process.run(py, async move { writer.lock().await.delete_edges(&name, &batch, ends).await })
+    }
+
+    /// New types, and new properties of types: those of vertices by their type, those of edges by theirs.
+    fn alter(
+        &self,
+        py: Python<'_>,
+        vertices: Vec<Vertices>,
+        edges: Vec<Edges>,
+        of_vertices: Vec<(String, String, String)>,
+        of_edges: Vec<(String, String, String)>,
+    ) -> PyResult<()> {
+        let (process, writer) = self.writer.get(py)?;
+        let mut changes = Vec::new();
+        for of_type in vertices {
+            changes.push(SchemaChange::AddVertexType(vertex_type(py, of_type)?));
+        }
+        for of_type in edges {
+            changes.push(SchemaChange::AddEdgeType(edge_type(py, of_type)?));
+        }
+        for (vertex_type, name, of) in of_vertices {
+            let property = property(py, &vertex_type, name, of)?;
+            changes.push(SchemaChange::AddVertexProperty { vertex_type, property });
+        }
+        for (edge_type, name, of) in of_edges {
+            let property = property(py, &edge_type, name, of)?;
+            changes.push(SchemaChange::AddEdgeProperty { edge_type, property });
+        }
+        process.run(py, async move { writer.lock().await.alter(changes) })
+    }
+
+    fn commit(&self, py: Python<'_>) -> PyResult<u64> {
+        let (process, writer) = self.writer.get(py)?;
+        process.run(py, async move { writer.lock().await.commit().await })
+    }
+
+    fn rollback(&self, py: Python<'_>) -> PyResult<()> {
+        let (process, writer) = self.writer.get(py)?;
+        process.wait(py, async move { writer.lock().await.rollback() })
+    }
+
+    /// Loads vertices and edges of types, those that are not there yet after their data, and commits them.
+    #[pyo3(signature = (vertices, edges, progress=None))]
+    fn load(
+        &self,
+        py: Python<'_>,
+        vertices: Vec<(String, Bound<'_, PyAny>, Bound<'_, PyDict>)>,
+        edges: Vec<(EdgeName, Bound<'_, PyAny>, Bound<'_, PyDict>)>,
+        progress: Option<Py<PyAny>>,
+    ) -> PyResult<Loaded> {
+        let (process, writer) = self.writer.get(py)?;
+        let vertices =
+            vertices.into_iter().map(|(name, data, given)| Vertex::of(name, &data, &given, &process));
+        let vertices = vertices.collect::<PyResult<Vec<_>>>()?;
+        let edges = edges.into_iter().map(|(name, data, given)| Edge::of(name, &data, &given, &process));
+        let edges = edges.collect::<PyResult<Vec<_>>>()?;
+        let told = Arc::new(Told::new(progress));
+        let work = async {
+            let mut writer = writer.lock().await;
+            let changes =
+                changes(&writer.snapshot().schema(), &vertices, &edges).map_err(|error| told.why(error))?;
+            let mut load = BulkLoad::new();
+            for Vertex { name, arriving, .. } in vertices {
+                load = load.with_vertices(name, told.batches(arriving, &Renamed::new()));
+            }
+            for Edge { name: (source, edge, destination), arriving, names, ends } in edges {
+                let name = EdgeType::new(source, edge, destination).full_name();
+                load = load.with_edges(name, ends, told.batches(arriving, &names));
+            }
+            let done = async {
+                if !changes.is_empty() {
+                    writer.alter(changes)?;
+                    writer.commit().await?;
+                }
+                let loaded = writer.bulk_load(load).await?;
+                told.done(loaded.bytes).map(|()| loaded)
+            };
+            done.await.map_err(|error| told.why(error))
+        };
+        let loaded = py.detach(|| process.wait_detached(work, &mut Signals::new()));
+        let loaded = loaded?.map_err(|broken| broken.raised(py))?;
+        Ok((loaded.version, loaded.vertices, loaded.edges, loaded.bytes))
+    }
+}
+
+/// Vertices of one type on their way.
+struct Vertex {
+    name: String,
+    arriving: Arriving,
+    key: Option<String>,
+}
+
+impl Vertex {
+    fn of(
+        name: String,
+        data: &Bound<'_, PyAny>,
+        given: &Bound<'_, PyDict>,
+        process: &Process,
+    ) -> PyResult<Self> {
+        let mut key = None;
+        for (option, value) in given.iter() {
+            match option.extract::<String>()?.as_str() {
+                "key" => key = Some(value.extract()?),
+                other => return Err(unknown(&value, other)),
+            }
+        }
+        Ok(Self { name, arriving: Arriving::of(data, process)?, key })
+    }
+}
+
+/// Edges of one type on their way.
+struct Edge {
+    name: EdgeName,
+    arriving: Arriving,
+    /// Columns that are `src` and `dst` under other names.
+    names: Renamed,
+    ends: Ends,
+}
+
+impl Edge {
+    fn of(
+        name: EdgeName,
+        data: &Bound<'_, PyAny>,
+        given: &Bound<'_, PyDict>,
+        process: &Process,
+    ) -> PyResult<Self> {
+        let mut it =
+            Self { name, arriving: Arriving::of(data, process)?, names: Vec::new(), ends: Ends::Keys };
+        for (option, value) in given.iter() {
+            match option.extract::<String>()?.as_str() {
+                "source" => it.names.push((value.extract()?, "src".to_owned())),
+                "destination" => it.names.push((value.extract()?, "dst".to_owned())),
+                "by" => it.ends = ends(value.py(), &value.extract::<String>()?)?,
+                other => return Err(unknown(&value, other)),
+            }
+        }
+        Ok(it)
+    }
+}
+
+fn unknown(value: &Bound<'_, PyAny>, option: &str) -> PyErr {
+    Failure::new(Class::Config, format!("{option}: no such option")).raised(value.py())
+}
+
+/// Types that are not there yet, as the columns of their data have them.
+fn changes(
+    known: &StoreSchema,
+    vertices: &[Vertex],
+    edges: &[Edge],
+) -> stylobate_graph::Result<Vec<SchemaChange>> {
+    let mut changes = Vec::new();
+    for Vertex { name, arriving, key } in vertices {
+        if known.vertices.iter().any(|of_type| of_type.name == *name) {
+            continue;
+        }
+        let key = key.clone().ok_or_else(|| stylobate_graph::Error::Schema {
+            of: format!("vertex type {name}"),
+            reason: "it is new: say which column is its key".to_owned(),
+        })?;
+        changes.push(SchemaChange::AddVertexType(VertexType::of_columns(name, key, &arriving.schema)?));
+    }
+    for Edge { name: (source, name, destination), arriving, names, .. } in edges {
+        let is_known = |of_type: &EdgeType| {
+            of_type.source == *source && of_type.name == *name && of_type.destination == *destination
+        };
+        if known.edges.iter().any(is_known) {
+            continue;
+        }
+        let columns = renamed(&arriving.schema, names);
+        changes.push(SchemaChange::AddEdgeType(EdgeType::of_columns(source, name, destination, &columns)?));
+    }
+    Ok(changes)
+}
