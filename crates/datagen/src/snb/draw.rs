@@ -40,7 +40,7 @@ impl Draws {
     /// The number of a row, from 0, below `count`.
     pub(super) fn below(self, row: u64, count: u64) -> u64 {
         let drawn = hash(self.start.wrapping_add(row.wrapping_mul(STEP)));
-        (u128::from(drawn) * u128::from(count) >> 64) as u64
+        ((u128::from(drawn) * u128::from(count)) >> 64) as u64
     }
 }
 
