@@ -37,16 +37,17 @@ def prepare(arguments: argparse.Namespace) -> dict[str, Any]:
 
 def load(arguments: argparse.Namespace) -> dict[str, Any]:
     graph = arguments.folder / "graph"
-    graph.mkdir(parents=True)
     if arguments.engine == "stylobate":
         queries = importlib.import_module("queries")
-        run: Callable[[], None] = lambda: queries.load(str(graph), arguments.data)
+        run: Callable[[], None] = lambda: queries.load(graph, arguments.data)
     elif arguments.engine == "namidb":
         importlib.import_module("namidb")
         run = lambda: peers.Nami.load(graph, arguments.folder / "prepared")
     else:
         module = importlib.import_module(arguments.engine)
         run = lambda: peers.Kuzu.load(module, graph, arguments.data)
+    if arguments.engine != "stylobate":
+        graph.mkdir()
     start = time.perf_counter()
     run()
     seconds = time.perf_counter() - start
@@ -77,26 +78,12 @@ def ask(arguments: argparse.Namespace) -> dict[str, Any]:
 def opener(name: str, how: str, graph: Path) -> Callable[[], Any]:
     """Imports the engine, so that opening it is all that is left to do."""
     if name == "stylobate":
-        importlib.import_module("queries")
-        return lambda: Ours(graph)
+        queries = importlib.import_module("queries")
+        return lambda: queries.Network(graph, how == "prepared")
     module = importlib.import_module(name)
     if name == "namidb":
         return lambda: peers.Nami(graph, how == "elementId")
     return lambda: peers.Kuzu(module, graph, how == "prepared")
-
-
-class Ours:
-    """The graph store, asked as the others are."""
-
-    def __init__(self, graph: Path) -> None:
-        self.network = importlib.import_module("queries").Network(str(graph))
-
-    def query(self, name: str) -> Callable[[str], Any]:
-        return getattr(self.network, name.lower())
-
-    @staticmethod
-    def rows(answer: Any) -> peers.Rows:
-        return list(zip(*(column.to_pylist() for column in answer.columns)))
 
 
 def timed(run: Callable[[], Any]) -> float:

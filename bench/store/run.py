@@ -6,8 +6,8 @@ after another, and each query is asked in a process of its own: the first right 
 of three persons. Every answer is compared with the whole result, which DuckDB works out from the same files; where
 dates are the same, either row is right. Clocks stop when an engine holds its answer in full, in the form it gives to
 its caller (ours is an Arrow table); beside that, with rows as Python has them. Ratios are of medians: of the 50 runs,
-and then of the persons. What Kùzu calls prepared is planned once and asked with a parameter. NamiDB finds a person by
-a unique property, or by the id of the element.
+and then of the persons. What is called prepared is planned once and then asked for each person. NamiDB finds a person
+by a unique property, or by the id of the element.
 
 Persons are the first in each third of them who have answers to all queries, and around whom no two edges lie between
 the same two vertices, since NamiDB keeps but one of those.
@@ -34,7 +34,8 @@ MEASURE = Path(__file__).with_name("measure.py")
 PEERS = ["kuzu==0.11.3", "ladybug==0.22.0", "namidb==2.0.6", "pyarrow"]
 TABLES = ["persons", "posts", "comments", "knows", "post_has_creator", "comment_has_creator", "likes_post",
           "likes_comment", "reply_of_post", "reply_of_comment"]  # fmt: skip
-ENGINES = ["stylobate", "kuzu", "kuzu prepared", "ladybug", "ladybug prepared", "namidb", "namidb elementId"]
+ENGINES = ["stylobate", "stylobate prepared", "kuzu", "kuzu prepared", "ladybug", "ladybug prepared", "namidb",
+           "namidb elementId"]  # fmt: skip
 OURS = "stylobate"
 # How much faster than the better of Kùzu's two ways, and of NamiDB's.
 BARS = {"IC02": (20, 5), "IC07": (50, 5), "IC08": (50, 5), "IC09": (20, 5)}
