@@ -122,6 +122,16 @@ impl EdgeDelta {
         }
     }
 
+    /// Whether one of the vertices may have edges here: for most small deltas none has.
+    #[inline]
+    pub(crate) fn may_have(&self, direction: Direction, vertices: &[i64]) -> bool {
+        let keys = self.keys(direction).values();
+        match (keys.first(), keys.last()) {
+            (Some(first), Some(last)) => vertices.iter().any(|vertex| first <= vertex && vertex <= last),
+            _ => false,
+        }
+    }
+
     /// The edges of a vertex, as ordinals in the order of the direction.
     #[inline]
     pub(crate) fn slice(&self, direction: Direction, vertex: i64) -> Range<u64> {

@@ -84,10 +84,20 @@ impl EdgePart {
         }
     }
 
+    /// Its edges, deleted ones among them.
     pub(crate) fn len(&self) -> u64 {
         match &self.of {
             EdgePartOf::Base(base) => base.info().count,
             EdgePartOf::Delta(delta) => delta.len(),
+        }
+    }
+
+    /// Whether one of the vertices may have edges here.
+    #[inline]
+    fn may_have(&self, direction: Direction, vertices: &[i64]) -> bool {
+        match &self.of {
+            EdgePartOf::Base(_) => true,
+            EdgePartOf::Delta(delta) => delta.may_have(direction, vertices),
         }
     }
 
@@ -227,6 +237,9 @@ impl EdgeParts {
     ) -> Option<Result<Gathered>> {
         let mut pieces: Pieces = SmallVec::new();
         for (part, columns) in self.parts.iter().zip(columns) {
+            if !part.may_have(direction, vertices) {
+                continue;
+            }
             let slices = match part.slices_cached(direction, vertices)? {
                 Ok(slices) => slices,
                 Err(error) => return Some(Err(error)),
@@ -253,7 +266,8 @@ impl EdgeParts {
         if let Some(found) = self.gather_cached(direction, vertices, columns, fields) {
             return found;
         }
-        let load = self.parts.iter().zip(columns).map(|(part, columns)| async move {
+        let parts = self.parts.iter().zip(columns).filter(|(part, _)| part.may_have(direction, vertices));
+        let load = parts.map(|(part, columns)| async move {
             let left = part.left(direction, part.slices(direction, vertices).await?);
             match left.total {
                 0 => Ok(None),
@@ -335,6 +349,18 @@ impl EdgeParts {
         columns: &[PartColumns],
         fields: &[FieldRef],
     ) -> Option<Result<Found>> {
+        // Most stores are one base.
+        if let ([part], [PartColumns::Base(selection)]) = (self.parts.as_slice(), columns)
+            && let EdgePartOf::Base(base) = &part.of
+        {
+            let found = match base.find_cached(Direction::Out, source, destination, selection)? {
+                Ok(found) => found,
+                Err(error) => return Some(Err(error)),
+            };
+            let columns = found.columns.into();
+            let left = part.without_deleted(found.ordinals, Found { neighbors: found.neighbors, columns });
+            return Some(left.map(|left| left.unwrap_or_else(|| Found::empty(fields))));
+        }
         let mut pieces: Pieces = SmallVec::new();
         for (part, columns) in self.parts.iter().zip(columns) {
             let found = match (&part.of, columns) {

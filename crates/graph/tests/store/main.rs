@@ -6,7 +6,7 @@
     clippy::indexing_slicing,
     reason = "a test may panic"
 )]
-#![allow(missing_docs, reason = "tests")]
+#![allow(missing_docs, unreachable_pub, reason = "tests")]
 
 mod bucket;
 mod crashes;
@@ -15,4 +15,6 @@ mod histories;
 mod model;
 mod races;
 mod requests;
+mod speed;
+mod traversals;
 mod upkeep;
