@@ -12,7 +12,8 @@ dictionary that the file stored them as, and filters run where the data is. What
 `write_parquet` and `write_orc` write whatever gives Arrow data, and keep its dictionaries. `generate_tpch`,
 `generate_tpcds` and `generate_snb` make the tables of benchmarks, as files or as streams.
 
-`open_graph` opens a graph in the GraphAr format, whose chunks share that cache; `write_graph` writes one.
+`open_graph` opens a graph in the GraphAr format, whose chunks share that cache; `write_graph` writes one. `GraphStore` is
+a graph that can be changed.
 
 `Node` is a storage node inside this process, `StylobateFileSystem` a file system for fsspec.
 """
@@ -42,20 +43,28 @@ from stylobate.errors import (
     AlreadyExistsError,
     ColumnNotFoundError,
     ConfigError,
+    ConflictError,
     CorruptFileError,
     FilterError,
+    InvalidDataError,
     NotFoundError,
     ObjectChangedError,
     SchemaError,
     StorageError,
     StylobateError,
     UnsupportedError,
+    WriterFencedError,
 )
 from stylobate.generate import Generated, GeneratedFile, generate_snb, generate_tpcds, generate_tpch
 from stylobate.graph import Edges, Graph, Vertices, open_graph
+from stylobate.graph_store import GraphStore
 from stylobate.graph_write import WrittenGraph, write_graph
 from stylobate.orc import write_orc
 from stylobate.scan import Scan, col, scan
+from stylobate.store_results import Collected, Compacted, Loaded, LogEntry, Verification
+from stylobate.store_snapshot import Snapshot, StoreRows
+from stylobate.store_traversal import PreparedTraversal, Traversal
+from stylobate.store_writer import StoreWriter
 from stylobate.write import Written, write_parquet
 
 if TYPE_CHECKING:
@@ -67,9 +76,12 @@ __all__ = [
     "BatchIterator",
     "Batches",
     "Cache",
+    "Collected",
     "Column",
     "ColumnNotFoundError",
+    "Compacted",
     "ConfigError",
+    "ConflictError",
     "CorruptFileError",
     "Edges",
     "Expr",
@@ -78,20 +90,31 @@ __all__ = [
     "GeneratedFile",
     "GeneratedTable",
     "Graph",
+    "GraphStore",
+    "InvalidDataError",
+    "Loaded",
+    "LogEntry",
     "Node",
     "NotFoundError",
     "ObjectChangedError",
     "ObjectFile",
     "ObjectStoreReader",
+    "PreparedTraversal",
     "RecordBatch",
     "Scan",
     "Schema",
     "SchemaError",
+    "Snapshot",
     "StorageError",
+    "StoreRows",
+    "StoreWriter",
     "StylobateError",
     "StylobateFileSystem",
+    "Traversal",
     "UnsupportedError",
+    "Verification",
     "Vertices",
+    "WriterFencedError",
     "Written",
     "WrittenGraph",
     "__version__",

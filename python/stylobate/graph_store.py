@@ -180,7 +180,8 @@ class GraphStore:
                 CSV file.
             edges: By types `(source, edge, destination)`, data, or a dictionary: `data`; `source` and `destination`, the
                 columns with the ends (`"src"` and `"dst"`); `by`, what these are: `"key"` or `"index"`; `delimiter`.
-            progress: Is called with the rows that came and the bytes that were written; what it raises ends the load.
+            progress: Is called with the rows that came, and when it is done with the bytes too; what it raises before ends
+                the load.
 
         Data is whatever gives Arrow data, a scan, or a path of Parquet, ORC or CSV files.
 

@@ -60,7 +60,8 @@ def cache() -> Iterator[st.Cache]:
 
 @pytest.fixture
 def trips(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
-    """What the examples of the documentation read, a file and a graph, in the folder that is the current one."""
+    """What the examples of the documentation read, a file, a graph and a graph store, in the folder that is the current
+    one."""
     path = tmp_path / "trips.parquet"
     pq.write_table(TRIPS, path)
     settle(path)
@@ -72,5 +73,11 @@ def trips(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
         vertices={"person": {"data": people, "key": "id"}},
         edges={("person", "knows", "person"): knows},
     )
+    person = {"key": "id", "properties": {"id": "int64", "name": "string"}}
+    schema = {"vertices": {"Person": person}, "edges": {("Person", "KNOWS", "Person"): {"since": "int64"}}}
+    store = st.GraphStore.create(tmp_path / "network", schema, durability="none")
+    with store.writer() as writer:
+        writer.add_vertices("Person", people.select(["id", "name"]))
+        writer.add_edges("KNOWS", knows)
     monkeypatch.chdir(tmp_path)
     return path

@@ -20,7 +20,13 @@ from stylobate import _stylobate
 
 MODULES = [
     "stylobate",
-    *(f"stylobate.{name}" for name in ("errors", "filesystem", "flight", "generate", "graph", "graph_write", "orc", "rows", "scan", "write", "_optional")),
+    *(
+        f"stylobate.{name}"
+        for name in (
+            "errors", "filesystem", "flight", "generate", "graph", "graph_store", "graph_write", "orc", "rows", "scan",
+            "store_data", "store_results", "store_snapshot", "store_traversal", "store_writer", "write", "_optional",
+        )
+    ),
 ]
 README = Path(__file__).parents[2] / "python" / "README.md"
 STUBS = Path(st.__file__).parent / "_stylobate.pyi"

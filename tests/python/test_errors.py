@@ -24,6 +24,9 @@ TREE: dict[type[Exception], tuple[type[Exception], ...]] = {
     st.ObjectChangedError: (),
     st.StorageError: (OSError,),
     st.ConfigError: (ValueError,),
+    st.InvalidDataError: (ValueError,),
+    st.ConflictError: (),
+    st.WriterFencedError: (st.ConflictError,),
 }
 
 

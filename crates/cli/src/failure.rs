@@ -56,6 +56,9 @@ pub(crate) fn exit_code(error: &Error) -> u8 {
                     | Graph::NoSuchProperty { .. }
                     | Graph::NoSuchLabel { .. }
                     | Graph::NoSuchAdjacency { .. }
+                    | Graph::NoSuchVertex { .. }
+                    | Graph::StoreExists { .. }
+                    | Graph::Schema { .. }
                     | Graph::Columnar(Columnar::NoSuchColumn { .. } | Columnar::Pattern { .. })
             )
         );

@@ -46,7 +46,7 @@ enum Verb {
     Inspect(inspect::InspectArgs),
     /// TPC-H and TPC-DS data as Parquet, CSV or Arrow IPC, and whether it is still what was made
     Generate(Box<generate::GenerateArgs>),
-    /// Graphs in the GraphAr format: what is in them, neighbours of vertices, import and export
+    /// Graphs in the GraphAr format: what is in them, neighbours of vertices, import and export; and graph stores
     Graph(Box<graph::GraphArgs>),
     /// The main job on embedded defaults, with a table of what it measured
     Demo(demo::DemoArgs),

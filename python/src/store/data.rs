@@ -3,7 +3,7 @@
 use std::sync::Arc;
 
 use arrow::{
-    array::RecordBatch,
+    array::{RecordBatch, RecordBatchOptions},
     compute::concat_batches,
     datatypes::{Field, FieldRef, Schema, SchemaRef},
 };
@@ -66,7 +66,13 @@ impl Told {
         progress.tell(*all, 0).map_err(|broken| self.end(broken))
     }
 
-    /// All of it is done.
+    /// The rows of a stream were the last of it: who hears it may end the work before it is done.
+    fn pause(&self) -> Result<()> {
+        let (progress, all) = &mut *self.progress.lock();
+        progress.tell(*all, 0).map_err(|broken| self.end(broken))
+    }
+
+    /// All of it is done, in so many bytes.
     pub(super) fn done(&self, bytes: u64) -> Result<()> {
         let (progress, all) = &mut *self.progress.lock();
         progress.tell(*all, bytes).map_err(|broken| self.end(broken))
@@ -90,11 +96,15 @@ impl Told {
     ) -> impl Stream<Item = Result<RecordBatch>> + Send + use<> {
         let told = self.clone();
         let schema = renamed(&arriving.schema, names);
-        arriving.batches.map(move |batch| {
+        let batches = arriving.batches.map(move |batch| {
             let batch = batch.map_err(|failure| told.end(Broken::Failed(failure)))?;
             told.add(batch.num_rows())?;
-            let wrong = |error: arrow::error::ArrowError| Error::Ended { reason: error.to_string() };
-            batch.with_schema(schema.clone()).map_err(wrong)
-        })
+            let options = RecordBatchOptions::new().with_row_count(Some(batch.num_rows()));
+            let named = RecordBatch::try_new_with_options(schema.clone(), batch.columns().to_vec(), &options);
+            named.map_err(|error| Error::Ended { reason: error.to_string() })
+        });
+        let told = self.clone();
+        let last = futures::stream::once(async move { told.pause() });
+        batches.chain(last.filter_map(|told| std::future::ready(told.err().map(Err))))
     }
 }

@@ -4,11 +4,12 @@ use std::{sync::Arc, time::Duration};
 
 use pyo3::{prelude::*, types::PyDict};
 use stylobate_columnar::Source;
-use stylobate_graph::{CollectOptions, CompactOptions, GraphStore, LogEntry, PrewarmOptions, StoreOptions};
+use stylobate_graph::{CollectOptions, CompactOptions, GraphStore, PrewarmOptions, StoreOptions};
 use stylobate_storage::Durability;
 use tokio::sync::Mutex;
 
 use super::{
+    entry::{Entry, entry},
     schema::{Edges, Vertices, schema},
     snapshot::PyLocalSnapshot,
     writer::PyLocalStoreWriter,
@@ -23,14 +24,6 @@ use crate::{
     scan::options,
     write_options::{parsed, positive},
 };
-
-/// Version, epoch, commit, milliseconds since 1970, operation, vertices, edges.
-pub(super) type Entry = (u64, u64, String, i64, String, u64, u64);
-
-pub(super) fn entry(entry: LogEntry) -> Entry {
-    let LogEntry { version, epoch, commit, time_ms, operation, vertices, edges } = entry;
-    (version, epoch, commit, time_ms, operation, vertices, edges)
-}
 
 /// Type, version, whether it is one base now, rows, bytes.
 type Compacted = (String, u64, bool, u64, u64);

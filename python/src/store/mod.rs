@@ -1,6 +1,7 @@
 //! Graph stores for Python: opening and writing them, their versions, and traversals.
 
 mod data;
+mod entry;
 mod graph_store;
 mod ids;
 mod schema;

@@ -12,7 +12,7 @@ use stylobate_graph::{Error, GraphWriteOptions, Snapshot};
 use stylobate_storage::{Destination, Overwrite};
 
 use super::{
-    graph_store::{Entry, entry},
+    entry::{Entry, entry},
     schema::{Edges, Vertices, shown},
     views::{PyLocalEdgeView, PyLocalVertexView},
 };

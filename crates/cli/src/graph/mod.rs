@@ -1,4 +1,4 @@
-//! `stylobate graph`: graphs in the GraphAr format.
+//! `stylobate graph`: graphs in the GraphAr format, and graph stores.
 
 mod export;
 mod free_name;
@@ -7,6 +7,7 @@ mod info;
 mod keys;
 mod neighbors;
 mod place;
+mod store;
 
 use anyhow::Result;
 use clap::{Args, Subcommand};
@@ -28,6 +29,8 @@ enum What {
     Import(Box<import::ImportArgs>),
     /// Makes tables of a graph: a file for each type of vertices and of edges
     Export(export::ExportArgs),
+    /// Graph stores: graphs in a folder or a bucket that can be changed, version by version
+    Store(store::StoreArgs),
 }
 
 /// Does what was asked, until told to stop.
@@ -41,5 +44,6 @@ pub(crate) async fn run(args: GraphArgs) -> Result<()> {
         What::Neighbors(args) => neighbors::run(args).await,
         What::Import(args) => import::run(*args).await,
         What::Export(args) => export::run(args).await,
+        What::Store(args) => store::run(args).await,
     }
 }

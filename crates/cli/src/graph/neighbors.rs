@@ -244,7 +244,7 @@ async fn by_index(vertices: &Vertices, texts: &[String]) -> Result<Found> {
 }
 
 /// What stands between commas. A backslash takes the meaning from a comma or a backslash.
-fn values(text: &str) -> Vec<String> {
+pub(super) fn values(text: &str) -> Vec<String> {
     let mut values = vec![String::new()];
     let mut letters = text.chars().peekable();
     while let Some(letter) = letters.next() {

@@ -4,11 +4,11 @@ mod csv;
 mod guess;
 mod json;
 mod objects;
-mod plan;
+pub(in crate::graph) mod plan;
 mod shape;
-mod source;
+pub(in crate::graph) mod source;
 mod spec;
-mod typed;
+pub(in crate::graph) mod typed;
 mod yaml;
 
 use std::{num::NonZeroUsize, path::PathBuf, str::FromStr, time::Instant};
@@ -154,7 +154,7 @@ enum GraphFormat {
 }
 
 /// A delimiter as it is typed.
-fn delimiter(text: &str) -> Result<u8, &'static str> {
+pub(in crate::graph) fn delimiter(text: &str) -> Result<u8, &'static str> {
     match text.as_bytes() {
         _ if text == "tab" || text == r"\t" => Ok(b'\t'),
         [b'"' | b'\n' | b'\r'] => Err("quotes and ends of lines stand for themselves"),
@@ -171,7 +171,7 @@ async fn import(args: &ImportArgs) -> Result<()> {
     let started = Instant::now();
     let plan = match &args.spec {
         Some(path) => spec::plan(path)?,
-        None => typed::plan(args)?,
+        None => typed::plan(&args.typed())?,
     };
     let output = args.output.as_ref().or(plan.output.as_ref());
     let output = output.ok_or_else(|| usage("--output is missing, and the SPEC has no graphar.path"))?;
@@ -281,6 +281,17 @@ impl EdgePlan {
 }
 
 impl ImportArgs {
+    fn typed(&self) -> typed::Typed<'_> {
+        typed::Typed {
+            vertices: &self.vertices,
+            edges: &self.edges,
+            labels: &self.labels,
+            by_index: self.by_index,
+            delimiter: self.delimiter,
+            known: &[],
+        }
+    }
+
     fn memory(&self) -> ByteSize {
         let half = available_memory().as_u64() / 2;
         self.memory.unwrap_or_else(|| ByteSize::bytes(MEMORY.as_u64().min(half)))

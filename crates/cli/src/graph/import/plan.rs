@@ -4,63 +4,63 @@ use stylobate_graph::{AdjacencyOrder, FileType, PropertyType};
 
 /// A graph and its sources.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
-pub(super) struct Plan {
-    pub(super) name: Option<String>,
-    pub(super) output: Option<String>,
-    pub(super) file_type: Option<FileType>,
-    pub(super) vertex_chunk_size: Option<u64>,
-    pub(super) edge_chunk_size: Option<u64>,
-    pub(super) lists: Option<Vec<AdjacencyOrder>>,
-    pub(super) vertices: Vec<VertexPlan>,
-    pub(super) edges: Vec<EdgePlan>,
+pub(in crate::graph) struct Plan {
+    pub(in crate::graph) name: Option<String>,
+    pub(in crate::graph) output: Option<String>,
+    pub(in crate::graph) file_type: Option<FileType>,
+    pub(in crate::graph) vertex_chunk_size: Option<u64>,
+    pub(in crate::graph) edge_chunk_size: Option<u64>,
+    pub(in crate::graph) lists: Option<Vec<AdjacencyOrder>>,
+    pub(in crate::graph) vertices: Vec<VertexPlan>,
+    pub(in crate::graph) edges: Vec<EdgePlan>,
 }
 
 /// Vertices of a type.
 #[derive(Clone, Debug, PartialEq, Eq)]
-pub(super) struct VertexPlan {
-    pub(super) vertex_type: String,
-    pub(super) source: SourcePlan,
-    pub(super) key: Option<String>,
+pub(in crate::graph) struct VertexPlan {
+    pub(in crate::graph) vertex_type: String,
+    pub(in crate::graph) source: SourcePlan,
+    pub(in crate::graph) key: Option<String>,
     /// All vertices have these; or those that the column can name.
-    pub(super) labels: Vec<String>,
-    pub(super) labels_column: Option<String>,
-    pub(super) chunk_size: Option<u64>,
-    pub(super) file_type: Option<FileType>,
-    pub(super) groups: Vec<Vec<String>>,
+    pub(in crate::graph) labels: Vec<String>,
+    pub(in crate::graph) labels_column: Option<String>,
+    pub(in crate::graph) chunk_size: Option<u64>,
+    pub(in crate::graph) file_type: Option<FileType>,
+    pub(in crate::graph) groups: Vec<Vec<String>>,
 }
 
 /// Edges of a type.
 #[derive(Clone, Debug, PartialEq, Eq)]
-pub(super) struct EdgePlan {
-    pub(super) src_type: String,
-    pub(super) edge_type: String,
-    pub(super) dst_type: String,
-    pub(super) source: SourcePlan,
-    pub(super) source_column: String,
-    pub(super) destination_column: String,
-    pub(super) by_index: bool,
-    pub(super) directed: bool,
-    pub(super) lists: Option<Vec<AdjacencyOrder>>,
-    pub(super) chunk_size: Option<u64>,
-    pub(super) file_type: Option<FileType>,
-    pub(super) groups: Vec<Vec<String>>,
+pub(in crate::graph) struct EdgePlan {
+    pub(in crate::graph) src_type: String,
+    pub(in crate::graph) edge_type: String,
+    pub(in crate::graph) dst_type: String,
+    pub(in crate::graph) source: SourcePlan,
+    pub(in crate::graph) source_column: String,
+    pub(in crate::graph) destination_column: String,
+    pub(in crate::graph) by_index: bool,
+    pub(in crate::graph) directed: bool,
+    pub(in crate::graph) lists: Option<Vec<AdjacencyOrder>>,
+    pub(in crate::graph) chunk_size: Option<u64>,
+    pub(in crate::graph) file_type: Option<FileType>,
+    pub(in crate::graph) groups: Vec<Vec<String>>,
 }
 
 /// Where rows are, and what is taken of them.
 #[derive(Clone, Debug, PartialEq, Eq)]
-pub(super) struct SourcePlan {
-    pub(super) path: String,
+pub(in crate::graph) struct SourcePlan {
+    pub(in crate::graph) path: String,
     /// `None`: the names of its files tell.
-    pub(super) kind: Option<SourceKind>,
+    pub(in crate::graph) kind: Option<SourceKind>,
     /// `None`: a comma, or a tab where the names say so.
-    pub(super) delimiter: Option<u8>,
+    pub(in crate::graph) delimiter: Option<u8>,
     /// `None`: all columns as they are.
-    pub(super) columns: Option<Vec<ColumnPlan>>,
+    pub(in crate::graph) columns: Option<Vec<ColumnPlan>>,
 }
 
 /// What a source is.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub(super) enum SourceKind {
+pub(in crate::graph) enum SourceKind {
     /// Parquet or ORC.
     Columnar,
     Csv,
@@ -69,19 +69,19 @@ pub(super) enum SourceKind {
 
 /// A column that is taken.
 #[derive(Clone, Debug, PartialEq, Eq)]
-pub(super) struct ColumnPlan {
+pub(in crate::graph) struct ColumnPlan {
     /// Its name in the source.
-    pub(super) column: String,
+    pub(in crate::graph) column: String,
     /// Its name in the graph.
-    pub(super) name: String,
+    pub(in crate::graph) name: String,
     /// `None`: its own.
-    pub(super) property_type: Option<PropertyType>,
-    pub(super) is_nullable: bool,
+    pub(in crate::graph) property_type: Option<PropertyType>,
+    pub(in crate::graph) is_nullable: bool,
 }
 
 impl EdgePlan {
     /// `person_knows_person`.
-    pub(super) fn name(&self) -> String {
+    pub(in crate::graph) fn name(&self) -> String {
         format!("{}_{}_{}", self.src_type, self.edge_type, self.dst_type)
     }
 }

@@ -19,14 +19,14 @@ use super::{
 use crate::failure::usage;
 
 /// What sources are read with.
-pub(super) struct Reading<'a> {
-    pub(super) cache: &'a Cache,
-    pub(super) options: &'a [(String, String)],
-    pub(super) threads: Option<NonZeroUsize>,
+pub(in crate::graph) struct Reading<'a> {
+    pub(in crate::graph) cache: &'a Cache,
+    pub(in crate::graph) options: &'a [(String, String)],
+    pub(in crate::graph) threads: Option<NonZeroUsize>,
 }
 
 /// A source that is there, whose columns are known.
-pub(super) struct Opened {
+pub(in crate::graph) struct Opened {
     rows: Rows,
     shape: Shape,
     /// How errors call it.
@@ -42,7 +42,7 @@ enum Rows {
 
 impl Reading<'_> {
     /// Finds the source and its columns. Of texts, all values are looked at.
-    pub(super) async fn open(&self, plan: &SourcePlan) -> Result<Opened> {
+    pub(in crate::graph) async fn open(&self, plan: &SourcePlan) -> Result<Opened> {
         let source = Source::Url { url: plan.path.clone(), options: self.options.to_vec() };
         let (kind, files) = self.kind(plan, &source).await?;
         let (rows, shape) = match kind {
@@ -97,12 +97,12 @@ impl Reading<'_> {
 
 impl Opened {
     /// The columns that come out.
-    pub(super) fn schema(&self) -> SchemaRef {
+    pub(in crate::graph) fn schema(&self) -> SchemaRef {
         self.shape.schema().clone()
     }
 
     /// How many rows there are, where that is known.
-    pub(super) fn rows(&self) -> Option<u64> {
+    pub(in crate::graph) fn rows(&self) -> Option<u64> {
         match &self.rows {
             Rows::Columnar(scan) => Some(scan.estimated_rows()),
             Rows::Csv(rows) => Some(rows.count()),
@@ -111,7 +111,7 @@ impl Opened {
     }
 
     /// The rows. Dropped, reading ends.
-    pub(super) fn stream(self) -> impl Stream<Item = Result<RecordBatch, GraphError>> + Send {
+    pub(in crate::graph) fn stream(self) -> impl Stream<Item = Result<RecordBatch, GraphError>> + Send {
         let Self { rows, shape, name } = self;
         let batches: BoxStream<'static, Result<RecordBatch, GraphError>> = match rows {
             Rows::Columnar(scan) => scan.stream().map(|batch| Ok(batch?)).boxed(),

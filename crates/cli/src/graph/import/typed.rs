@@ -2,29 +2,40 @@
 
 use anyhow::Result;
 
-use super::{
-    ImportArgs,
-    plan::{EdgePlan, Plan, SourcePlan, VertexPlan},
-};
+use super::plan::{EdgePlan, Plan, SourcePlan, VertexPlan};
 use crate::failure::usage;
 
 /// Columns that name the ends of edges where nobody said which.
 const ENDS: [&str; 2] = ["src", "dst"];
 
-/// The plan of `--vertices`, `--edges` and what goes with them.
-pub(super) fn plan(args: &ImportArgs) -> Result<Plan> {
+/// `--vertices`, `--edges` and what goes with them.
+pub(in crate::graph) struct Typed<'a> {
+    pub(in crate::graph) vertices: &'a [String],
+    pub(in crate::graph) edges: &'a [String],
+    pub(in crate::graph) labels: &'a [String],
+    pub(in crate::graph) by_index: bool,
+    pub(in crate::graph) delimiter: Option<u8>,
+    /// Types of vertices that edges may be between although none of them are given.
+    pub(in crate::graph) known: &'a [String],
+}
+
+/// The plan that they are.
+pub(in crate::graph) fn plan(args: &Typed<'_>) -> Result<Plan> {
     let mut vertices = Vec::with_capacity(args.vertices.len());
-    for text in &args.vertices {
+    for text in args.vertices {
         vertices.push(vertex(text, args.delimiter)?);
     }
-    for text in &args.labels {
+    for text in args.labels {
         let (vertex_type, column) = halves(text, "--labels", "TYPE=COLUMN")?;
         let found = vertices.iter_mut().find(|of_type| of_type.vertex_type == vertex_type);
         let found = found
             .ok_or_else(|| usage(format!("--labels {text}: there are no --vertices {vertex_type}=…")))?;
         found.labels_column = Some(column.to_owned());
     }
-    let types: Vec<&str> = vertices.iter().map(|of_type| of_type.vertex_type.as_str()).collect();
+    let given = vertices.iter().map(|of_type| &of_type.vertex_type);
+    let others =
+        args.known.iter().filter(|name| !vertices.iter().any(|of_type| of_type.vertex_type == **name));
+    let types: Vec<&str> = given.chain(others).map(String::as_str).collect();
     let edges = args.edges.iter().map(|text| edge(text, &types, args)).collect::<Result<_>>()?;
     Ok(Plan { vertices, edges, ..Plan::default() })
 }
@@ -44,7 +55,7 @@ fn vertex(text: &str, delimiter: Option<u8>) -> Result<VertexPlan> {
     })
 }
 
-fn edge(text: &str, vertex_types: &[&str], args: &ImportArgs) -> Result<EdgePlan> {
+fn edge(text: &str, vertex_types: &[&str], args: &Typed<'_>) -> Result<EdgePlan> {
     let (name, source) = halves(text, "--edges", "TYPE=SOURCE[:SRC,DST]")?;
     let (src_type, edge_type, dst_type) = names(name, vertex_types)?;
     let (path, columns) = path_and_columns(source);
@@ -91,7 +102,10 @@ fn path_and_columns(source: &str) -> (&str, Option<&str>) {
 }
 
 /// The three names of a type of edges. Names may have underscores in them: the types of vertices tell where each ends.
-fn names<'a>(name: &'a str, vertex_types: &[&str]) -> Result<(&'a str, &'a str, &'a str)> {
+pub(in crate::graph) fn names<'a>(
+    name: &'a str,
+    vertex_types: &[&str],
+) -> Result<(&'a str, &'a str, &'a str)> {
     if let [source, edge, destination] = name.split('/').collect::<Vec<_>>()[..] {
         return Ok((source, edge, destination));
     }

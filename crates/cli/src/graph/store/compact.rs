@@ -1,0 +1,97 @@
+//! `stylobate graph store compact`: bases of what commits left behind.
+
+use anyhow::{Context, Result};
+use clap::Args;
+use stylobate_graph::{CompactOptions, Compacted};
+
+use super::place::PlaceArgs;
+use crate::{
+    failure::usage,
+    rows::{grouped, open_cache, until_stopped},
+    table,
+};
+
+const EXAMPLES: &str = "\
+Examples:
+  What is worth it: where a fifth of a base was added, changed or deleted:
+    stylobate graph store compact social
+  One type, down to its last commit:
+    stylobate graph store compact s3://lake/social --types Person_KNOWS_Person --force
+
+Readers and the writer go on meanwhile. Files that versions before need stay until gc.
+Exit codes: 2 wrong command line; 1 anything else.";
+
+/// What the user asked of `stylobate graph store compact`.
+#[derive(Args, Clone, Debug)]
+#[command(after_help = EXAMPLES)]
+pub(super) struct CompactArgs {
+    #[command(flatten)]
+    place: PlaceArgs,
+
+    /// Only these types of vertices and of edges [default: all]
+    #[arg(long, value_name = "TYPES", value_delimiter = ',')]
+    types: Option<Vec<String>>,
+
+    /// Bases are rewritten of which so much was added, changed or deleted
+    #[arg(long, value_name = "SHARE", default_value_t = 0.2)]
+    share: f64,
+
+    /// Rewrite all that is not one base already
+    #[arg(long)]
+    force: bool,
+
+    /// Print what was compacted as JSON
+    #[arg(long)]
+    json: bool,
+
+    /// Do not say what was compacted
+    #[arg(long, short)]
+    quiet: bool,
+}
+
+pub(super) async fn run(args: CompactArgs) -> Result<()> {
+    until_stopped(compact(&args)).await
+}
+
+async fn compact(args: &CompactArgs) -> Result<()> {
+    if !(args.share >= 0.0) {
+        return Err(usage(format!("--share {}: give a number such as 0.2", args.share)));
+    }
+    let store = args.place.open(&open_cache(None).await?, Default::default()).await?;
+    let mut options = CompactOptions::default().with_share(args.share).with_force(args.force);
+    if let Some(types) = &args.types {
+        options = options.with_types(types);
+    }
+    let compacted = store.compact(&options).await?;
+    match (args.json, args.quiet) {
+        (true, _) => {
+            let all: Vec<_> = compacted.iter().map(json).collect();
+            println!("{}", serde_json::to_string_pretty(&all).context("printing")?);
+        }
+        (false, true) => {}
+        (false, false) if compacted.is_empty() => eprintln!("{}: nothing to compact", args.place.shown()),
+        (false, false) => compacted.iter().for_each(|one| eprintln!("{}", line(one))),
+    }
+    Ok(())
+}
+
+fn json(one: &Compacted) -> serde_json::Value {
+    serde_json::json!({
+        "type": one.of,
+        "version": one.version,
+        "rewritten": one.rewritten,
+        "rows": one.rows,
+        "bytes": one.bytes,
+    })
+}
+
+fn line(one: &Compacted) -> String {
+    let what = if one.rewritten { "one base" } else { "one delta" };
+    format!(
+        "{}: {what} since version {}, {} rows, {}",
+        one.of,
+        one.version,
+        grouped(one.rows),
+        table::bytes(one.bytes)
+    )
+}

@@ -1,0 +1,74 @@
+//! `stylobate graph store create`: a new store.
+
+use std::path::PathBuf;
+
+use anyhow::Result;
+use clap::Args;
+use stylobate_graph::{SchemaChange, StoreSchema};
+
+use super::{data::DataArgs, place::PlaceArgs, schema_file};
+use crate::{failure::usage, rows::until_stopped};
+
+const EXAMPLES: &str = "\
+Examples:
+  Of the types that a file names, without vertices:
+    stylobate graph store create s3://lake/social --schema schema.yml
+  Of tables, after whose columns types are made, and which are loaded:
+    stylobate graph store create social --vertices Person=people.parquet:id \\
+      --edges Person_KNOWS_Person=knows.csv:src,dst
+
+A schema in YAML or JSON, with the types of GraphAr (bool, int32, int64, float,
+double, string, date, timestamp, list<…>):
+    vertices:
+      Person: {key: id, properties: {id: int64, name: string}}
+    edges:
+      Person/KNOWS/Person: {since: date}
+
+Where a load fails, the store is there without data: go on with load.
+Exit codes: 2 wrong command line or schema, or there is a store already; 1 anything
+else.";
+
+/// What the user asked of `stylobate graph store create`.
+#[derive(Args, Clone, Debug)]
+#[command(after_help = EXAMPLES)]
+pub(super) struct CreateArgs {
+    #[command(flatten)]
+    place: PlaceArgs,
+
+    /// The file that names types of vertices and edges, in YAML or JSON
+    #[arg(long, value_name = "FILE")]
+    schema: Option<PathBuf>,
+
+    #[command(flatten)]
+    data: DataArgs,
+}
+
+pub(super) async fn run(args: CreateArgs) -> Result<()> {
+    until_stopped(create(&args)).await
+}
+
+async fn create(args: &CreateArgs) -> Result<()> {
+    if args.schema.is_none() && args.data.is_empty() {
+        return Err(usage(
+            "name the types of the store: give --schema, or tables with --vertices and --edges",
+        ));
+    }
+    let mut schema = match &args.schema {
+        Some(path) => schema_file::read(path)?,
+        None => StoreSchema::new(),
+    };
+    let cache = args.data.cache().await?;
+    let tables = args.data.open(&cache, &args.place.option, &schema).await?;
+    for change in tables.changes(&schema)? {
+        match change {
+            SchemaChange::AddVertexType(of_type) => schema.vertices.push(of_type),
+            SchemaChange::AddEdgeType(of_type) => schema.edges.push(of_type),
+            _ => {}
+        }
+    }
+    let store = args.place.create(&cache, schema, args.data.store_options()).await?;
+    match args.data.is_empty() {
+        true => Ok(()),
+        false => tables.load(&store, &args.place.shown(), &args.data).await,
+    }
+}

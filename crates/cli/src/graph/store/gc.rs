@@ -1,0 +1,116 @@
+//! `stylobate graph store gc`: removes what is old and what nobody needs.
+
+use std::time::Duration;
+
+use anyhow::{Context, Result};
+use clap::Args;
+use stylobate_graph::CollectOptions;
+
+use super::place::PlaceArgs;
+use crate::{
+    rows::{grouped, open_cache, until_stopped},
+    table,
+};
+
+const EXAMPLES: &str = "\
+Examples:
+  What would be removed of all that is older than a week:
+    stylobate graph store gc social --dry-run
+  Versions older than a day:
+    stylobate graph store gc s3://lake/social --older-than 1d
+
+The newest version stays. Readers of older versions in other processes are safe while
+these are younger than the age; less than an hour is an hour, since a writer may be
+about to commit files that are there already.
+Exit codes: 2 wrong command line; 1 anything else.";
+
+/// What the user asked of `stylobate graph store gc`.
+#[derive(Args, Clone, Debug)]
+#[command(after_help = EXAMPLES)]
+pub(super) struct GcArgs {
+    #[command(flatten)]
+    place: PlaceArgs,
+
+    /// What is younger stays: a number with s, m, h or d
+    #[arg(long, value_name = "AGE", default_value = "7d", value_parser = age)]
+    older_than: Duration,
+
+    /// Even if that is less than an hour; nobody may write, load or compact meanwhile
+    #[arg(long)]
+    even_young: bool,
+
+    /// Only say what would be removed
+    #[arg(long)]
+    dry_run: bool,
+
+    /// Print what was removed as JSON
+    #[arg(long)]
+    json: bool,
+
+    /// Do not say what was removed
+    #[arg(long, short)]
+    quiet: bool,
+}
+
+/// An age as it is typed.
+fn age(text: &str) -> Result<Duration, &'static str> {
+    const WRONG: &str = "give a number with s, m, h or d, such as 12h";
+    let at = text.find(|letter: char| !letter.is_ascii_digit()).ok_or(WRONG)?;
+    let (number, unit) = text.split_at(at);
+    let seconds: u64 = match unit {
+        "s" => 1,
+        "m" => 60,
+        "h" => 60 * 60,
+        "d" => 24 * 60 * 60,
+        _ => return Err(WRONG),
+    };
+    let number: u64 = number.parse().map_err(|_| WRONG)?;
+    number.checked_mul(seconds).map(Duration::from_secs).ok_or(WRONG)
+}
+
+pub(super) async fn run(args: GcArgs) -> Result<()> {
+    until_stopped(gc(&args)).await
+}
+
+async fn gc(args: &GcArgs) -> Result<()> {
+    let store = args.place.open(&open_cache(None).await?, Default::default()).await?;
+    let options = CollectOptions::default()
+        .with_older_than(args.older_than)
+        .with_even_young(args.even_young)
+        .with_dry_run(args.dry_run);
+    let gone = store.collect_garbage(&options).await?;
+    if args.json {
+        let answer = serde_json::json!({
+            "store": args.place.shown(),
+            "versions": gone.versions,
+            "files": gone.files,
+            "bytes": gone.bytes,
+            "dry_run": args.dry_run,
+        });
+        println!("{}", serde_json::to_string_pretty(&answer).context("printing")?);
+    } else if !args.quiet {
+        let what = if args.dry_run { "would be removed" } else { "removed" };
+        eprintln!(
+            "{}: {} versions and {} files of {} {what}",
+            args.place.shown(),
+            grouped(gone.versions.len() as u64),
+            grouped(gone.files),
+            table::bytes(gone.bytes),
+        );
+    }
+    Ok(())
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn an_age_is_a_number_with_a_unit() {
+        let ages = ["45s", "30m", "12h", "7d"].map(|text| age(text).unwrap().as_secs());
+        assert_eq!(ages, [45, 1800, 43_200, 604_800]);
+        for wrong in ["", "7", "d", "7w", "-1d", "1.5h", "99999999999999999999d", "999999999999999999d"] {
+            assert!(age(wrong).is_err(), "{wrong}");
+        }
+    }
+}

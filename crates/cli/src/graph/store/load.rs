@@ -1,0 +1,50 @@
+//! `stylobate graph store load`: tables into a store.
+
+use anyhow::Result;
+use clap::Args;
+
+use super::{data::DataArgs, place::PlaceArgs};
+use crate::{failure::usage, rows::until_stopped};
+
+const EXAMPLES: &str = "\
+Examples:
+  More persons, and whom they know:
+    stylobate graph store load social --vertices Person=more.parquet \\
+      --edges Person_KNOWS_Person=knows.parquet
+  A type that is new, with its key:
+    stylobate graph store load s3://lake/social --vertices Post=posts.csv:id --delimiter '|' \\
+      --edges Post_HAS_CREATOR_Person=created.csv:post,person
+
+A SOURCE is Parquet or ORC (a file, a folder or a pattern, here or at a URL), CSV
+with a header (.csv, .tsv) or JSON lines (.json, .jsonl, .ndjson). Types that are not
+there yet are made after the columns of their tables.
+
+All of it becomes one version. It is loaded by a writer: whoever writes at the same
+time is told that somebody took over.
+Exit codes: 2 wrong command line; 1 anything else, such as an edge to a vertex that
+is not there.";
+
+/// What the user asked of `stylobate graph store load`.
+#[derive(Args, Clone, Debug)]
+#[command(after_help = EXAMPLES)]
+pub(super) struct LoadArgs {
+    #[command(flatten)]
+    place: PlaceArgs,
+
+    #[command(flatten)]
+    data: DataArgs,
+}
+
+pub(super) async fn run(args: LoadArgs) -> Result<()> {
+    until_stopped(load(&args)).await
+}
+
+async fn load(args: &LoadArgs) -> Result<()> {
+    if args.data.is_empty() {
+        return Err(usage("name what is loaded with --vertices and --edges"));
+    }
+    let cache = args.data.cache().await?;
+    let store = args.place.open(&cache, args.data.store_options()).await?;
+    let tables = args.data.open(&cache, &args.place.option, &store.latest().schema()).await?;
+    tables.load(&store, &args.place.shown(), &args.data).await
+}

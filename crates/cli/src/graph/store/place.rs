@@ -1,0 +1,51 @@
+//! Which store, and how it is opened.
+
+use anyhow::Result;
+use clap::Args;
+use stylobate_columnar::{Cache, Source};
+use stylobate_graph::{GraphStore, Snapshot, StoreOptions, StoreSchema};
+use stylobate_storage::ByteSize;
+
+use crate::rows::{open_cache, option};
+
+/// Where a store is.
+#[derive(Args, Clone, Debug)]
+pub(super) struct PlaceArgs {
+    /// The folder of the store, here or below s3://, gs:// or az://
+    #[arg(value_name = "STORE")]
+    store: String,
+
+    /// An option of the object store, such as region=eu-west-1 or endpoint=http://127.0.0.1:9000; may be repeated
+    #[arg(long, value_name = "KEY=VALUE", value_parser = option)]
+    pub(super) option: Vec<(String, String)>,
+}
+
+impl PlaceArgs {
+    fn source(&self) -> Source {
+        Source::Url { url: self.store.clone(), options: self.option.clone() }
+    }
+
+    /// How it is called, without credentials.
+    pub(super) fn shown(&self) -> String {
+        stylobate_storage::without_credentials(&self.store)
+    }
+
+    pub(super) async fn create(
+        &self,
+        cache: &Cache,
+        schema: StoreSchema,
+        options: StoreOptions,
+    ) -> Result<GraphStore> {
+        Ok(GraphStore::create(cache, self.source(), schema, options).await?)
+    }
+
+    pub(super) async fn open(&self, cache: &Cache, options: StoreOptions) -> Result<GraphStore> {
+        Ok(GraphStore::open(cache, self.source(), options).await?)
+    }
+
+    /// A version of it: the newest, or another.
+    pub(super) async fn snapshot(&self, memory: Option<ByteSize>, version: Option<u64>) -> Result<Snapshot> {
+        let store = self.open(&open_cache(memory).await?, StoreOptions::default()).await?;
+        Ok(store.snapshot(version).await?)
+    }
+}

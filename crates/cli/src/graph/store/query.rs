@@ -1,0 +1,183 @@
+//! `stylobate graph store query`: vertices, neighbours, and what is found over several hops.
+
+use std::{str::FromStr, sync::Arc};
+
+use anyhow::Result;
+use arrow::array::{ArrayRef, Int64Array, RecordBatch, StringArray};
+use clap::Args;
+use futures::stream;
+use stylobate_graph::{PropertyType, Snapshot, VertexIds};
+use stylobate_storage::ByteSize;
+
+use super::{hops::Hops, place::PlaceArgs};
+use crate::{
+    failure::{is_closed_pipe, usage},
+    graph::neighbors::values,
+    rows::{Bound, Format, OutputArgs, Progress, drain, until_stopped},
+};
+
+/// Rows of a table where nobody said how many.
+const TABLE_ROWS: u64 = 100;
+
+const EXAMPLES: &str = "\
+Examples:
+  Vertices by their keys, with all properties:
+    stylobate graph store query social --start Person:933,4139
+  Whom person 933 knows, by name and since when:
+    stylobate graph store query social --start Person:933 \\
+      --out KNOWS --columns creationDate --select firstName,lastName,creationDate
+  The 20 newest likes of what person 933 wrote, and whose they are:
+    stylobate graph store query s3://lake/social --start Person:933 \\
+      --in HAS_CREATOR:Post --in LIKES:Person --columns creationDate \\
+      --top 20:creationDate --select Person_2.firstName,creationDate,Post.content --format csv
+
+Hops are followed in the order in which they stand; TYPE need only be said where edges
+of a name lead to several. Columns are NAME, for the columns of edges that were asked
+for and else for the properties of the last vertices; Person.NAME for properties of the
+vertices of any step, Person._index for their indexes, LIKES.NAME for those of edges.
+Where several steps have one type, they are Person_0, Person_2 by their numbers, or what
+--as says. Without --select: position, the number of the start that a row began at, the
+columns of edges, and the index of the last vertex.
+
+Exit codes: 2 wrong command line, or no such vertex; 1 anything else.";
+
+/// What the user asked of `stylobate graph store query`.
+#[derive(Args, Clone, Debug)]
+#[command(after_help = EXAMPLES)]
+pub(super) struct QueryArgs {
+    #[command(flatten)]
+    place: PlaceArgs,
+
+    /// Where it begins: a type, and keys with commas between them; a comma in a key is written \,
+    #[arg(long, value_name = "TYPE:KEYS")]
+    start: String,
+
+    /// --start names vertices by their indexes
+    #[arg(long)]
+    by_index: bool,
+
+    #[command(flatten)]
+    hops: Hops,
+
+    /// Only the rows with the greatest values of a column
+    #[arg(long, value_name = "COUNT:COLUMN", value_parser = top)]
+    top: Option<(usize, String)>,
+
+    /// --top takes the least values
+    #[arg(long, requires = "top")]
+    least: bool,
+
+    /// The columns that come out, in this order
+    #[arg(long, value_name = "NAMES", value_delimiter = ',')]
+    select: Option<Vec<String>>,
+
+    /// The version that is asked [default: the newest]
+    #[arg(long, value_name = "VERSION")]
+    version: Option<u64>,
+
+    /// Say what would be read, instead
+    #[arg(long)]
+    explain: bool,
+
+    /// Memory for pages and decoded columns [default: a quarter of what the process may use]
+    #[arg(long, value_name = "SIZE", value_parser = ByteSize::from_str)]
+    memory: Option<ByteSize>,
+
+    #[command(flatten)]
+    output: OutputArgs,
+}
+
+/// So many rows, by a column.
+fn top(text: &str) -> Result<(usize, String), &'static str> {
+    const WRONG: &str = "write COUNT:COLUMN, as in 20:creationDate";
+    let (count, column) = text.split_once(':').filter(|(_, column)| !column.is_empty()).ok_or(WRONG)?;
+    Ok((count.parse().map_err(|_| WRONG)?, column.to_owned()))
+}
+
+pub(super) async fn run(args: QueryArgs) -> Result<()> {
+    match until_stopped(query(&args)).await {
+        Err(error) if is_closed_pipe(&error) => Ok(()),
+        done => done,
+    }
+}
+
+async fn query(args: &QueryArgs) -> Result<()> {
+    let (destination, format) = args.output.chosen()?;
+    let (vertex_type, ids) = args
+        .start
+        .split_once(':')
+        .filter(|(name, _)| !name.is_empty())
+        .ok_or_else(|| usage(format!("--start {}: write TYPE:KEYS, as in Person:933", args.start)))?;
+    let snapshot = args.place.snapshot(args.memory, args.version).await?;
+    let ids = args.ids(&snapshot, vertex_type, &values(ids))?;
+    if args.explain {
+        print!("{}", args.traversal(&snapshot, vertex_type, ids).explain().await?);
+        return Ok(());
+    }
+    let answer = args.answer(&snapshot, vertex_type, ids).await?;
+    let mut bound = Bound::default();
+    if format == Format::Table {
+        bound.width = destination.is_terminal().then(|| usize::from(console::Term::stdout().size().1));
+        if args.top.is_none() {
+            bound.rows = Some(TABLE_ROWS);
+            bound.total = Some(answer.num_rows() as u64);
+        }
+    }
+    let progress = Progress::new(None, true)?;
+    let schema = answer.schema();
+    drain(schema, stream::iter([anyhow::Ok(answer)]), format, bound, destination, &progress).await?;
+    Ok(())
+}
+
+impl QueryArgs {
+    /// The vertices that it begins at.
+    fn ids(&self, snapshot: &Snapshot, vertex_type: &str, texts: &[String]) -> Result<VertexIds> {
+        let number = |text: &String| -> Result<i64> {
+            let kind = if self.by_index { "index" } else { "key" };
+            text.trim().parse().map_err(|_| {
+                usage(format!("--start {}: {text:?} is no {kind}: give whole numbers", self.start))
+            })
+        };
+        let numbers = || texts.iter().map(number).collect::<Result<Vec<_>>>();
+        if self.by_index {
+            return Ok(VertexIds::Indexes(numbers()?));
+        }
+        let schema = snapshot.schema();
+        let of_type = schema.vertices.iter().find(|of_type| of_type.name == vertex_type);
+        let key = of_type
+            .and_then(|of_type| of_type.properties.iter().find(|property| property.name == of_type.key));
+        let is_text = key.is_some_and(|key| key.property_type == PropertyType::String);
+        let keys: ArrayRef = match is_text || key.is_none() {
+            true => Arc::new(StringArray::from_iter_values(texts)),
+            false => Arc::new(Int64Array::from(numbers()?)),
+        };
+        Ok(VertexIds::Keys(keys))
+    }
+
+    fn traversal(
+        &self,
+        snapshot: &Snapshot,
+        vertex_type: &str,
+        ids: VertexIds,
+    ) -> stylobate_graph::Traversal {
+        let mut traversal = self.hops.follow(snapshot.start(vertex_type, ids));
+        if let Some((rows, by)) = &self.top {
+            traversal = traversal.top(*rows, by, !self.least);
+        }
+        match &self.select {
+            Some(select) => traversal.select(select),
+            None => traversal,
+        }
+    }
+
+    async fn answer(&self, snapshot: &Snapshot, vertex_type: &str, ids: VertexIds) -> Result<RecordBatch> {
+        if !self.hops.is_empty() || self.select.is_some() || self.top.is_some() {
+            return Ok(self.traversal(snapshot, vertex_type, ids).collect().await?);
+        }
+        let view = snapshot.vertices(vertex_type, None).await?;
+        Ok(match ids {
+            VertexIds::Keys(keys) => view.by_keys(&keys).await?,
+            VertexIds::Indexes(indexes) => view.take(&indexes).await?,
+        })
+    }
+}

@@ -1,0 +1,77 @@
+//! `stylobate graph store verify`: whether a version is what it should be.
+
+use anyhow::{Context, Result, anyhow};
+use clap::Args;
+use stylobate_storage::ByteSize;
+
+use super::place::PlaceArgs;
+use crate::rows::{grouped, until_stopped};
+
+const EXAMPLES: &str = "\
+Examples:
+  stylobate graph store verify social
+  stylobate graph store verify s3://lake/social --version 12 --json
+
+All files of the version are read: they must be there, and agree with what the log
+says of them and with one another.
+Exit codes: 2 wrong command line; 1 something is wrong with the version, or anything
+else.";
+
+/// What the user asked of `stylobate graph store verify`.
+#[derive(Args, Clone, Debug)]
+#[command(after_help = EXAMPLES)]
+pub(super) struct VerifyArgs {
+    #[command(flatten)]
+    place: PlaceArgs,
+
+    /// The version [default: the newest]
+    #[arg(long, value_name = "VERSION")]
+    version: Option<u64>,
+
+    /// Memory for pages and decoded columns [default: a quarter of what the process may use]
+    #[arg(long, value_name = "SIZE", value_parser = <ByteSize as std::str::FromStr>::from_str)]
+    memory: Option<ByteSize>,
+
+    /// Print what was found as JSON
+    #[arg(long)]
+    json: bool,
+
+    /// Do not say that all is well
+    #[arg(long, short)]
+    quiet: bool,
+}
+
+pub(super) async fn run(args: VerifyArgs) -> Result<()> {
+    until_stopped(verify(&args)).await
+}
+
+async fn verify(args: &VerifyArgs) -> Result<()> {
+    let snapshot = args.place.snapshot(args.memory, args.version).await?;
+    let found = snapshot.verify().await;
+    if args.json {
+        let answer = serde_json::json!({
+            "store": args.place.shown(),
+            "version": found.version,
+            "parts": found.parts,
+            "chunks": found.chunks,
+            "flaws": found.flaws,
+        });
+        println!("{}", serde_json::to_string_pretty(&answer).context("printing")?);
+    } else {
+        found.flaws.iter().for_each(|flaw| println!("{flaw}"));
+    }
+    match found.flaws.as_slice() {
+        [] => {
+            if !args.json && !args.quiet {
+                let (parts, chunks) = (grouped(found.parts), grouped(found.chunks));
+                eprintln!(
+                    "{}: version {} is sound: {parts} parts, {chunks} chunks",
+                    args.place.shown(),
+                    found.version
+                );
+            }
+            Ok(())
+        }
+        flaws => Err(anyhow!("{}: version {}: {} flaws", args.place.shown(), found.version, flaws.len())),
+    }
+}

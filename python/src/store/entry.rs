@@ -1,0 +1,11 @@
+//! What the log of a store says of a version, as Python has it.
+
+use stylobate_graph::LogEntry;
+
+/// Version, epoch, commit, milliseconds since 1970, operation, vertices, edges.
+pub(super) type Entry = (u64, u64, String, i64, String, u64, u64);
+
+pub(super) fn entry(entry: LogEntry) -> Entry {
+    let LogEntry { version, epoch, commit, time_ms, operation, vertices, edges } = entry;
+    (version, epoch, commit, time_ms, operation, vertices, edges)
+}
