@@ -21,8 +21,8 @@ Prewarm = Mapping[Any, "Sequence[str] | None"]
 
 
 class GraphStore:
-    """A graph in a folder or a prefix of a bucket that can be changed: immutable files, and a log that says of which files
-    each version is made. Made by `GraphStore.create`, opened by `GraphStore.open`.
+    """A graph in a folder or a prefix of a bucket that can be changed: immutable files, and a log that says of which
+    files each version is made. Made by `GraphStore.create`, opened by `GraphStore.open`.
 
     Any number of processes may read it; one writes, the one that asked for a writer last.
 
@@ -64,12 +64,13 @@ class GraphStore:
         """Makes a store without vertices.
 
         Args:
-            url: A folder, or a prefix of an object store that can put an object only where there is none: `s3://`, `gs://`,
-                `az://`.
-            schema: `"vertices"`: by type the `key`, a property of type `int32`, `int64` or `string`, and the `properties`
-                with their types, the key among them; `"edges"`: by types `(source, edge, destination)` the properties with
-                their types. Types are `bool`, `int32`, `int64`, `float`, `double`, `string`, `date`, `timestamp` (of
-                whole milliseconds) and `list<…>`. Without a schema there are no types yet: `load` makes them after data.
+            url: A folder, or a prefix of an object store that can put an object only where there is none: `s3://`,
+                `gs://`, `az://`.
+            schema: `"vertices"`: by type the `key`, a property of type `int32`, `int64` or `string`, and the
+                `properties` with their types, the key among them; `"edges"`: by types `(source, edge, destination)`
+                the properties with their types. Types are `bool`, `int32`, `int64`, `float`, `double`, `string`,
+                `date`, `timestamp` (of whole milliseconds) and `list<…>`. Without a schema there are no types yet:
+                `load` makes them after data.
             cache: What to keep and find decoded columns in. Default: the one of `default_cache`.
             inline_limit: Batches of a commit ride in the log up to so many bytes together. Default: 64 KiB.
             vertex_chunk_size: Vertices of a chunk. Default: 65,536.
@@ -83,8 +84,8 @@ class GraphStore:
             AlreadyExistsError: There is a store.
             SchemaError: The schema cannot be as it is.
         """
-        given = {"inline_limit": inline_limit, "vertex_chunk_size": vertex_chunk_size, "memory": memory}
-        given |= {"edge_chunk_size": edge_chunk_size, "temporary_folder": temporary_folder}
+        given: dict[str, Any] = {"inline_limit": inline_limit, "vertex_chunk_size": vertex_chunk_size}
+        given |= {"edge_chunk_size": edge_chunk_size, "memory": memory, "temporary_folder": temporary_folder}
         given = {name: value for name, value in given.items() if value is not None}
         options = None if storage_options is None else dict(storage_options)
         vertices, edges = schema_lists(schema)
@@ -111,8 +112,8 @@ class GraphStore:
 
         Args:
             url: Where it is.
-            prewarm: What is brought into the cache in the background: types of vertices and edges, or by type the columns
-                (all where that is None); the offsets of all edges come first, and alone with True.
+            prewarm: What is brought into the cache in the background: types of vertices and edges, or by type the
+                columns (all where that is None); the offsets of all edges come first, and alone with True.
             prewarm_limit: It ends when so many bytes are in memory. Default: 1 GiB.
 
         The other arguments are those of `create`.
@@ -120,8 +121,8 @@ class GraphStore:
         Raises:
             NotFoundError: There is no store.
         """
-        given = {"inline_limit": inline_limit, "vertex_chunk_size": vertex_chunk_size, "memory": memory}
-        given |= {"edge_chunk_size": edge_chunk_size, "temporary_folder": temporary_folder}
+        given: dict[str, Any] = {"inline_limit": inline_limit, "vertex_chunk_size": vertex_chunk_size}
+        given |= {"edge_chunk_size": edge_chunk_size, "memory": memory, "temporary_folder": temporary_folder}
         given = {name: value for name, value in given.items() if value is not None}
         options = None if storage_options is None else dict(storage_options)
         store = cls(LocalGraphStore.open(url, given | {"durability": durability}, cache, options), shown(url))
@@ -170,18 +171,19 @@ class GraphStore:
         *,
         progress: Callable[[int, int], object] | None = None,
     ) -> Loaded:
-        """Loads vertices and edges as one version, however many they are: sorted on disk where they do not fit into the
-        memory of the store's options. It becomes the writer to do so.
+        """Loads vertices and edges as one version, however many they are: sorted on disk where they do not fit into
+        the memory of the store's options. It becomes the writer to do so.
 
         Types that are not there yet are made after the columns of their data, in a version of their own before.
 
         Args:
-            vertices: By type, data, or a dictionary: `data`; `key`, the column of the key, for a new type; `delimiter` of a
-                CSV file.
-            edges: By types `(source, edge, destination)`, data, or a dictionary: `data`; `source` and `destination`, the
-                columns with the ends (`"src"` and `"dst"`); `by`, what these are: `"key"` or `"index"`; `delimiter`.
-            progress: Is called with the rows that came, and when it is done with the bytes too; what it raises before ends
-                the load.
+            vertices: By type, data, or a dictionary: `data`; `key`, the column of the key, for a new type;
+                `delimiter` of a CSV file.
+            edges: By types `(source, edge, destination)`, data, or a dictionary: `data`; `source` and `destination`,
+                the columns with the ends (`"src"` and `"dst"`); `by`, what these are: `"key"` or `"index"`;
+                `delimiter`.
+            progress: Is called with the rows that came, and when it is done with the bytes too; what it raises before
+                ends the load.
 
         Data is whatever gives Arrow data, a scan, or a path of Parquet, ORC or CSV files.
 
@@ -202,8 +204,9 @@ class GraphStore:
     def compact(
         self, types: Sequence[Edge] | None = None, *, share: float | None = None, force: bool = False
     ) -> list[Compacted]:
-        """Makes bases of what commits left behind, type by type: where rows that were added, deleted or changed are more
-        than a share (0.2) of a base, or with `force` wherever there are any. Readers and the writer go on meanwhile.
+        """Makes bases of what commits left behind, type by type: where rows that were added, deleted or changed are
+        more than a share (0.2) of a base, or with `force` wherever there are any. Readers and the writer go on
+        meanwhile.
 
         >>> import stylobate as st
         >>> store = st.GraphStore.open("network")
@@ -216,8 +219,8 @@ class GraphStore:
     def gc(
         self, older_than: timedelta | float | None = None, *, even_young: bool = False, dry_run: bool = False
     ) -> Collected:
-        """Removes versions that are old, and files that no version needs. The newest version stays, and what snapshots of
-        this store hold; snapshots in other processes are safe while they are younger than the age.
+        """Removes versions that are old, and files that no version needs. The newest version stays, and what
+        snapshots of this store hold; snapshots in other processes are safe while they are younger than the age.
 
         Args:
             older_than: What is younger stays: a time, or seconds. Default: 7 days. Less than an hour is an hour.
@@ -230,8 +233,8 @@ class GraphStore:
     def prewarm(
         self, types: Sequence[Edge] | Prewarm = (), *, limit: int | str | None = None
     ) -> tuple[int, bool]:
-        """Brings types into the cache, as `open` does, and waits for it. Returns the bytes, and whether it ended at the
-        limit."""
+        """Brings types into the cache, as `open` does, and waits for it. Returns the bytes, and whether it ended at
+        the limit."""
         warmed = self._local.prewarm(wanted(types), limit, True)
         assert warmed is not None
         return warmed
@@ -257,8 +260,8 @@ class GraphStore:
         return self.snapshot().export_graphar(path, name, overwrite=overwrite, storage_options=storage_options)
 
     def stats(self) -> dict[str, Any]:
-        """What there is in the newest known version, by type, and under `"cache"` what the cache of the store holds and
-        did, which others may share.
+        """What there is in the newest known version, by type, and under `"cache"` what the cache of the store holds
+        and did, which others may share.
 
         >>> import stylobate as st
         >>> stats = st.GraphStore.open("network").stats()

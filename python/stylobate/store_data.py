@@ -14,7 +14,8 @@ from stylobate.write import local
 __all__ = ["Edge", "Schema", "edge_name", "parted", "rows", "schema_lists", "shown_schema", "table"]
 
 Edge: TypeAlias = "str | tuple[str, str, str]"
-"""A type of edges: its name, or where several have it, with the types of its ends, as `("Person", "KNOWS", "Person")`."""
+"""A type of edges: its name, or where several have it, with the types of its ends, as `("Person", "KNOWS",
+"Person")`."""
 
 Schema: TypeAlias = Mapping[str, Any]
 

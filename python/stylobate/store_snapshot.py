@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import os
 from collections.abc import Hashable, Sequence
 from typing import TYPE_CHECKING, Any
 
@@ -31,8 +32,8 @@ class StoreRows(Rows):
 
 
 class Snapshot:
-    """A version of a graph store, from `GraphStore.snapshot`. Whatever is committed later, it answers as before; as long
-    as it is held, `GraphStore.gc` of the same store removes nothing that it needs.
+    """A version of a graph store, from `GraphStore.snapshot`. Whatever is committed later, it answers as before; as
+    long as it is held, `GraphStore.gc` of the same store removes nothing that it needs.
 
     Vertices have keys, which are theirs, and indexes, which the store gave them: keys are looked up, indexes are not.
     Answers are tables of pyarrow, or without it what any library takes that reads Arrow.
@@ -95,8 +96,8 @@ class Snapshot:
         columns: Sequence[str] | None = None,
         filter: Filter | None = None,
     ) -> Any:
-        """Vertices of a type: `_index`, then properties. Those with these indexes or keys, in this order and as often as
-        they are given; or else all, or those for which a filter is true.
+        """Vertices of a type: `_index`, then properties. Those with these indexes or keys, in this order and as often
+        as they are given; or else all, or those for which a filter is true.
 
         >>> import stylobate as st
         >>> snapshot = st.GraphStore.open("network").snapshot()
@@ -119,8 +120,8 @@ class Snapshot:
     def scan_vertices(
         self, type: str, *, columns: Sequence[str] | None = None, filter: Filter | None = None
     ) -> StoreRows:
-        """All vertices of a type, or those for which a filter is true, read batch by batch: `_index`, then properties. The
-        filter may look at properties that are not selected."""
+        """All vertices of a type, or those for which a filter is true, read batch by batch: `_index`, then
+        properties. The filter may look at properties that are not selected."""
         names = None if columns is None else column_names(columns)
         return StoreRows(self._local.scan("vertices", type, names, filter))
 
@@ -138,8 +139,8 @@ class Snapshot:
     def scan_edges(
         self, edge: Edge, *, columns: Sequence[str] | None = None, filter: Filter | None = None
     ) -> StoreRows:
-        """All edges of a type, or those for which a filter is true, read batch by batch: `src` and `dst`, the indexes of
-        their ends, then properties."""
+        """All edges of a type, or those for which a filter is true, read batch by batch: `src` and `dst`, the indexes
+        of their ends, then properties."""
         names = None if columns is None else column_names(columns)
         return StoreRows(self._local.scan("edges", edge_name(edge), names, filter))
 
@@ -200,8 +201,8 @@ class Snapshot:
         direction: Direction = "out",
         columns: Sequence[str] | None = None,
     ) -> Any:
-        """The edges of many vertices at once: `position` says for which of the vertices a row is and ascends, `neighbor`
-        is the index of the vertex at the other end; then properties.
+        """The edges of many vertices at once: `position` says for which of the vertices a row is and ascends,
+        `neighbor` is the index of the vertex at the other end; then properties.
 
         >>> import stylobate as st
         >>> snapshot = st.GraphStore.open("network").snapshot()
@@ -250,8 +251,6 @@ class Snapshot:
         """
         options = None if storage_options is None else dict(storage_options)
         file, *counts = self._local.export(path, name, overwrite, options)
-        import os
-
         return WrittenGraph(f"{os.fsdecode(path).rstrip('/')}/{file}", *counts)
 
     def __repr__(self) -> str:

@@ -27,10 +27,11 @@ class Traversal:
     """Hops from some vertices on, which are followed when rows are asked for. Begun by `Snapshot.start`; each method
     makes another one.
 
-    The vertices of each step are called by their type, and as `Person_0`, `Person_2` by their type and the number of the
-    step where several steps have it, or as `name=` says. So are edges, whose hops are numbered from 1. A column is `name`
-    for the columns of edges that were asked for, and else for the properties of the last vertices; `Person.name` for a
-    property of the vertices of any step, `Person._index` for their indexes; `KNOWS.since` for a column of edges.
+    The vertices of each step are called by their type, and as `Person_0`, `Person_2` by their type and the number of
+    the step where several steps have it, or as `name=` says. So are edges, whose hops are numbered from 1. A column
+    is `name` for the columns of edges that were asked for, and else for the properties of the last vertices;
+    `Person.name` for a property of the vertices of any step, `Person._index` for their indexes; `KNOWS.since` for a
+    column of edges.
 
     >>> import stylobate as st
     >>> snapshot = st.GraphStore.open("network").snapshot()
@@ -91,9 +92,9 @@ class Traversal:
         return copy
 
     def select(self, columns: Sequence[str]) -> Traversal:
-        """The columns of the answer. Without it: `position`, the number of the vertex that a row began at, the columns of
-        edges that were asked for, and the index of the last vertex. Properties of vertices are read for the rows alone
-        that are left in the end."""
+        """The columns of the answer. Without it: `position`, the number of the vertex that a row began at, the
+        columns of edges that were asked for, and the index of the last vertex. Properties of vertices are read for
+        the rows alone that are left in the end."""
         copy = self._copy()
         copy._select = tuple(column_names(columns))
         return copy

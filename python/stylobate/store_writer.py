@@ -21,13 +21,14 @@ By = Literal["key", "index"]
 
 
 class StoreWriter:
-    """The writer of a graph store, from `GraphStore.writer`. What it is given is seen by nobody before it is committed.
+    """The writer of a graph store, from `GraphStore.writer`. What it is given is seen by nobody before it is
+    committed.
 
     The last writer that was asked for is the writer: commits of those before raise `WriterFencedError`. As a context
     manager it commits at the end, or gives up whatever is pending where an exception ends it.
 
-    Rows are whatever gives Arrow data, a dictionary of columns, or a list of dictionaries. All rows of a call are taken, or
-    none.
+    Rows are whatever gives Arrow data, a dictionary of columns, or a list of dictionaries. All rows of a call are
+    taken, or none.
 
     >>> import stylobate as st
     >>> store = st.GraphStore.open("network")
@@ -58,8 +59,8 @@ class StoreWriter:
         return Snapshot(self._local.snapshot())
 
     def add_vertices(self, type: str, data: Any) -> range:
-        """Adds vertices: a column for the key, and one for each property that is not null throughout. Returns the indexes
-        that they get, in the order of rows.
+        """Adds vertices: a column for the key, and one for each property that is not null throughout. Returns the
+        indexes that they get, in the order of rows.
 
         Raises:
             InvalidDataError: A key is null or there already, or a value does not fit; none of the rows are pending.
@@ -72,8 +73,8 @@ class StoreWriter:
         self._local.update_vertices(type, rows(data))
 
     def delete_vertices(self, type: str, keys: Any = None, *, ids: Any = None) -> None:
-        """Deletes vertices, with all edges that begin or end there. Their indexes are never given again, and their keys
-        may be."""
+        """Deletes vertices, with all edges that begin or end there. Their indexes are never given again, and their
+        keys may be."""
         self._local.delete_vertices(
             type,
             None if ids is None else numbers(ids),
@@ -81,13 +82,13 @@ class StoreWriter:
         )
 
     def add_edges(self, edge: Edge, data: Any, *, by: By = "key") -> int:
-        """Adds edges, which may run parallel to others: the columns `src` and `dst` name their ends by key or by index,
-        the others are properties. Returns how many there were."""
+        """Adds edges, which may run parallel to others: the columns `src` and `dst` name their ends by key or by
+        index, the others are properties. Returns how many there were."""
         return self._local.add_edges(edge_name(edge), rows(data), by)
 
     def delete_edges(self, edge: Edge, data: Any, *, by: By = "key") -> None:
-        """Deletes edges: columns `src` and `dst` name the ends. All parallel edges between them are deleted; where there
-        are none, nothing happens."""
+        """Deletes edges: columns `src` and `dst` name the ends. All parallel edges between them are deleted; where
+        there are none, nothing happens."""
         self._local.delete_edges(edge_name(edge), rows(data), by)
 
     def alter(
@@ -97,8 +98,8 @@ class StoreWriter:
         vertex_properties: Mapping[str, Mapping[str, str]] | None = None,
         edge_properties: Mapping[Edge, Mapping[str, str]] | None = None,
     ) -> None:
-        """Lets the schema grow, with the next commit: by types, as `GraphStore.create` takes them, and by properties of
-        types that are there. What was written before has null for a new property.
+        """Lets the schema grow, with the next commit: by types, as `GraphStore.create` takes them, and by properties
+        of types that are there. What was written before has null for a new property.
 
         >>> import stylobate as st
         >>> store = st.GraphStore.open("network")
@@ -118,8 +119,9 @@ class StoreWriter:
         self._local.alter(vertices, edges, of_vertices, of_edges)
 
     def commit(self) -> int:
-        """Commits what is pending as a version, and returns its number; where nothing is pending, that of the last one.
-        After an error nothing of it is visible and all of it is still pending: commit again, add to it, or roll back.
+        """Commits what is pending as a version, and returns its number; where nothing is pending, that of the last
+        one. After an error nothing of it is visible and all of it is still pending: commit again, add to it, or roll
+        back.
 
         Raises:
             WriterFencedError: A later writer took over.

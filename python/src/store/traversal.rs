@@ -3,7 +3,7 @@
 use pyo3::prelude::*;
 use stylobate_graph::{PreparedTraversal, Traversal, VertexIds};
 
-use super::{ids::vertex_ids, snapshot::PyLocalSnapshot};
+use super::{ids::vertex_ids, snapshot::PyLocalSnapshot, views::answered};
 use crate::{
     errors::Class,
     exported::{PyRecordBatch, PySchema},
@@ -75,8 +75,8 @@ impl PyLocalTraversal {
         keys: Option<&Bound<'_, PyAny>>,
     ) -> PyResult<PyRecordBatch> {
         let (process, prepared) = self.prepared.get(py)?;
-        let ids = vertex_ids(ids, keys)?;
-        Ok(process.run(py, async move { prepared.run(&ids).await })?.into())
+        let ids = &vertex_ids(ids, keys)?;
+        answered(py, &process, || prepared.run_cached(ids), prepared.run(ids)).map(Into::into)
     }
 
     /// What it reads, in words.

@@ -4,13 +4,28 @@ use std::sync::Arc;
 
 use arrow::array::ArrayRef;
 use pyo3::prelude::*;
-use stylobate_graph::{Direction, EdgeView, VertexView};
+use stylobate_graph::{EdgeView, Result, VertexView};
 
 use super::ids::keys;
 use crate::{
+    errors::Failure,
     exported::{PyArrowArray, PyRecordBatch, PySchema},
     graph::{Open, numbers, way},
+    process::Process,
 };
+
+/// The answer: at once and without the runtime where all that is needed is in memory, and else what the work gives.
+pub(super) fn answered<T: Send>(
+    py: Python<'_>,
+    process: &Process,
+    cached: impl FnOnce() -> Option<Result<T>> + Send,
+    work: impl Future<Output = Result<T>> + Send,
+) -> PyResult<T> {
+    match py.detach(cached) {
+        Some(answer) => answer.map_err(|error| Failure::from(error).raised(py)),
+        None => process.run(py, work),
+    }
+}
 
 /// The vertices of a type, found by index or by key.
 #[pyclass(frozen, module = "stylobate", name = "LocalVertexView")]
@@ -29,28 +44,30 @@ impl PyLocalVertexView {
     fn take(&self, py: Python<'_>, ids: &Bound<'_, PyAny>) -> PyResult<PyRecordBatch> {
         let (process, view) = self.view.get(py)?;
         let ids = numbers(ids)?;
-        Ok(process.run(py, async move { view.take(ids.values()).await })?.into())
+        let ids = ids.values().as_ref();
+        answered(py, &process, || view.take_cached(ids), view.take(ids)).map(Into::into)
     }
 
     fn by_keys(&self, py: Python<'_>, keys: &Bound<'_, PyAny>) -> PyResult<PyRecordBatch> {
         let (process, view) = self.view.get(py)?;
-        let keys = self::keys(keys)?;
-        Ok(process.run(py, async move { view.by_keys(&keys).await })?.into())
+        let keys = &self::keys(keys)?;
+        answered(py, &process, || view.by_keys_cached(keys), view.by_keys(keys)).map(Into::into)
     }
 
     /// The index of the vertex of each key, null where there is none.
     fn find(&self, py: Python<'_>, keys: &Bound<'_, PyAny>) -> PyResult<PyArrowArray> {
         let (process, view) = self.view.get(py)?;
-        let keys = self::keys(keys)?;
-        let found: ArrayRef = Arc::new(process.run(py, async move { view.indexes_of(&keys).await })?);
+        let keys = &self::keys(keys)?;
+        let found = answered(py, &process, || view.indexes_of_cached(keys), view.indexes_of(keys))?;
+        let found: ArrayRef = Arc::new(found);
         Ok(found.into())
     }
 
     /// The index of the vertex of each key, all of which are there.
     fn indexes(&self, py: Python<'_>, keys: &Bound<'_, PyAny>) -> PyResult<Vec<i64>> {
         let (process, view) = self.view.get(py)?;
-        let keys = self::keys(keys)?;
-        process.run(py, async move { view.indexes_of_all(&keys).await })
+        let keys = &self::keys(keys)?;
+        answered(py, &process, || view.indexes_of_all_cached(keys), view.indexes_of_all(keys))
     }
 }
 
@@ -71,35 +88,34 @@ impl PyLocalEdgeView {
     /// The edges of one vertex.
     fn around(&self, py: Python<'_>, vertex: i64, direction: &str) -> PyResult<PyRecordBatch> {
         let (process, view) = self.view.get(py)?;
-        let direction = way(direction)?;
-        let found = process.run(py, async move {
-            let rows = view.of(direction, vertex).await?;
-            view.batch(rows)
-        });
-        Ok(found?.into())
+        let way = way(direction)?;
+        let rows = answered(py, &process, || view.of_cached(way, vertex), view.of(way, vertex));
+        let batch = rows.map(|rows| view.batch(rows))?;
+        batch.map(Into::into).map_err(|error| Failure::from(error).raised(py))
     }
 
     /// The edges between two vertices.
     fn lookup(&self, py: Python<'_>, source: i64, destination: i64) -> PyResult<PyRecordBatch> {
         let (process, view) = self.view.get(py)?;
-        let found = process.run(py, async move {
-            let rows = view.lookup(source, destination).await?;
-            view.batch(rows)
-        });
-        Ok(found?.into())
+        let cached = || view.lookup_cached(source, destination);
+        let rows = answered(py, &process, cached, view.lookup(source, destination));
+        let batch = rows.map(|rows| view.batch(rows))?;
+        batch.map(Into::into).map_err(|error| Failure::from(error).raised(py))
     }
 
     /// The edges of many vertices.
     fn expand(&self, py: Python<'_>, ids: &Bound<'_, PyAny>, direction: &str) -> PyResult<PyRecordBatch> {
         let (process, view) = self.view.get(py)?;
-        let (ids, direction): (_, Direction) = (numbers(ids)?, way(direction)?);
-        Ok(process.run(py, async move { view.expand(direction, ids.values()).await })?.into())
+        let (ids, way) = (numbers(ids)?, way(direction)?);
+        let ids = ids.values().as_ref();
+        answered(py, &process, || view.expand_cached(way, ids), view.expand(way, ids)).map(Into::into)
     }
 
     fn degrees(&self, py: Python<'_>, ids: &Bound<'_, PyAny>, direction: &str) -> PyResult<PyArrowArray> {
         let (process, view) = self.view.get(py)?;
-        let (ids, direction) = (numbers(ids)?, way(direction)?);
-        let found = process.run(py, async move { view.degrees(direction, ids.values()).await })?;
+        let (ids, way) = (numbers(ids)?, way(direction)?);
+        let ids = ids.values().as_ref();
+        let found = answered(py, &process, || view.degrees_cached(way, ids), view.degrees(way, ids))?;
         let found: ArrayRef = Arc::new(found);
         Ok(found.into())
     }
