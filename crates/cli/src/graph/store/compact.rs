@@ -54,7 +54,7 @@ pub(super) async fn run(args: CompactArgs) -> Result<()> {
 }
 
 async fn compact(args: &CompactArgs) -> Result<()> {
-    if !(args.share >= 0.0) {
+    if args.share.is_nan() || args.share < 0.0 {
         return Err(usage(format!("--share {}: give a number such as 0.2", args.share)));
     }
     let store = args.place.open(&open_cache(None).await?, Default::default()).await?;

@@ -49,8 +49,8 @@ async fn log(args: &LogArgs) -> Result<()> {
     let (destination, format) = args.output.chosen()?;
     let store = args.place.open(&open_cache(None).await?, StoreOptions::default()).await?;
     let batch = rows(&store.log().await?)?;
-    let mut bound = Bound::default();
-    bound.width = destination.is_terminal().then(|| usize::from(console::Term::stdout().size().1));
+    let width = destination.is_terminal().then(|| usize::from(console::Term::stdout().size().1));
+    let bound = Bound { width, ..Bound::default() };
     let progress = Progress::new(None, true)?;
     let schema = batch.schema();
     let batches = stream::iter([anyhow::Ok(batch)]);
