@@ -31,29 +31,7 @@ impl ChunkFiles {
         self.files.get(number)?.cached(column)
     }
 
-    /// The file of a number, which has so many rows.
-    pub(crate) async fn open(
-        &self,
-        number: u64,
-        path: impl FnOnce() -> String,
-        rows: Rows,
-    ) -> Result<&FileColumns> {
-        if let Some(file) = self.files.get(number) {
-            return Ok(file);
-        }
-        let open = async {
-            let path = path();
-            let file = self.place.open(&path, self.file_type, &self.fields).await?;
-            rows.check(file.rows()).map_err(|reason| Error::Data { file: file.name(), reason })?;
-            Ok(Box::new(file))
-        };
-        let opened = Box::pin(self.files.get_or_try_make(number, open)).await;
-        let outside =
-            || Error::OutOfRange { of: "chunk files".to_owned(), index: number as i64, count: MOST };
-        opened.ok_or_else(outside)?.map(|file| &**file)
-    }
-
-    /// All rows of some columns of a file.
+    /// All rows of some columns of the file of a number, which has so many rows.
     pub(crate) async fn get(
         &self,
         number: u64,
@@ -61,7 +39,32 @@ impl ChunkFiles {
         rows: Rows,
         columns: &[usize],
     ) -> Result<Columns> {
-        Ok(self.open(number, path, rows).await?.get(columns).await?)
+        match self.files.get(number) {
+            Some(file) => Ok(file.get(columns).await?),
+            None => Box::pin(self.open_and_get(number, path(), rows, columns)).await,
+        }
+    }
+
+    async fn open_and_get(
+        &self,
+        number: u64,
+        path: String,
+        rows: Rows,
+        columns: &[usize],
+    ) -> Result<Columns> {
+        let open = async {
+            let file = self.place.open(&path, self.file_type, &self.fields).await?;
+            rows.check(file.rows()).map_err(|reason| Error::Data { file: file.name(), reason })?;
+            Ok::<_, Error>(Box::new(file))
+        };
+        // It stays open: one that was written a moment ago would never be cached.
+        if !self.place.is_settled(&path).await? {
+            return Ok(open.await?.get(columns).await?);
+        }
+        let outside =
+            || Error::OutOfRange { of: "chunk files".to_owned(), index: number as i64, count: MOST };
+        let opened = self.files.get_or_try_make(number, open).await.ok_or_else(outside)?;
+        Ok(opened?.get(columns).await?)
     }
 }
 

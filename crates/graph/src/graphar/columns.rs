@@ -25,7 +25,7 @@ pub(super) fn readable(property: &Property) -> FieldRef {
     Arc::new(Field::new(&property.name, fine(property.arrow()), true))
 }
 
-pub(crate) fn fine(data_type: DataType) -> DataType {
+fn fine(data_type: DataType) -> DataType {
     match data_type {
         DataType::Timestamp(_, zone) => DataType::Timestamp(TimeUnit::Microsecond, zone),
         DataType::List(item) => {

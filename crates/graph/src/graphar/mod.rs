@@ -21,7 +21,7 @@ mod write;
 /// What the graph store makes use of.
 pub(crate) use self::{
     chunk_files::{ChunkFiles, Rows},
-    columns::{DESTINATION, OFFSET, SOURCE, fine as fine_type, gathering},
+    columns::{DESTINATION, OFFSET, SOURCE, gathering},
     place::Place,
     write::{Keys, Refused, Run, RunReader, WrittenList, blocking, unwritable},
 };

@@ -57,6 +57,17 @@ impl Place {
         Ok(columns)
     }
 
+    /// Whether a file can be told from what is written in its place. In a folder it cannot for a moment after it was
+    /// written, and nothing may be cached of it as long as it is open: then it is better opened anew.
+    pub(crate) async fn is_settled(&self, file: &str) -> Result<bool> {
+        if !self.store.origin().name().starts_with("file:") {
+            return Ok(true);
+        }
+        let opened = self.store.open_object(&self.path(file)?).await;
+        let opened = opened.map_err(|error| self.missing(file, error.into()))?;
+        Ok(opened.version().is_some())
+    }
+
     /// Bytes of a small file.
     pub(crate) async fn read(&self, file: &str) -> Result<Vec<u8>> {
         let read = async {

@@ -10,8 +10,9 @@ use futures::{StreamExt, stream::BoxStream};
 
 use super::{
     base::{EdgeBaseInfo, Selection},
-    base_list::{EdgeColumns, Found, List},
-    base_vertices::CHUNKS_AHEAD,
+    base_find::Found,
+    base_list::{EdgeColumns, List},
+    gather::CHUNKS_AHEAD,
 };
 use crate::{Direction, Result, graphar::Place};
 
@@ -58,12 +59,7 @@ impl EdgeBase {
         }
     }
 
-    /// The ordinals of a vertex's edges.
-    pub(crate) async fn slice(&self, direction: Direction, vertex: i64) -> Result<Range<u64>> {
-        self.list(direction).slice(vertex).await
-    }
-
-    /// The same, if the offsets are in the cache.
+    /// The ordinals of a vertex's edges, if the offsets are in the cache.
     #[inline]
     pub(crate) fn slice_cached(&self, direction: Direction, vertex: i64) -> Option<Result<Range<u64>>> {
         self.list(direction).slice_cached(vertex)

@@ -11,8 +11,7 @@ use stylobate_columnar::Columns;
 
 use super::{
     base::{ChunkSize, EdgeBaseInfo, Group, ListInfo, Selection},
-    base_vertices::CHUNKS_AT_ONCE,
-    gather::{Chunks, Run, gather_runs},
+    gather::{CHUNKS_AT_ONCE, Chunks, Run, gather_runs},
 };
 use crate::{
     Direction, Error, FileType, Result,
@@ -27,15 +26,15 @@ pub(crate) struct List {
     folder: String,
     pub(super) vertices: u64,
     part_size: ChunkSize,
-    chunk_size: ChunkSize,
+    pub(super) chunk_size: ChunkSize,
     /// Edges before each part, and all edges at last.
     starts: Vec<u64>,
     /// Chunks before each part, and all chunks at last.
-    first_chunks: Vec<u64>,
-    info: ListInfo,
+    pub(super) first_chunks: Vec<u64>,
+    pub(super) info: ListInfo,
     offsets: ChunkFiles,
     /// The neighbour, then the vertex itself.
-    ends: ChunkFiles,
+    pub(super) ends: ChunkFiles,
     pub(super) groups: Vec<Group>,
 }
 
@@ -48,22 +47,14 @@ struct ChunkAt {
     rows: u64,
 }
 
-/// Edges of one vertex to one other.
-#[derive(Clone, Debug)]
-pub(crate) struct Found {
-    pub(crate) ordinals: Range<u64>,
-    pub(crate) neighbors: Int64Array,
-    pub(crate) columns: Vec<ArrayRef>,
-}
-
 /// What is read of some edges: the neighbours, and columns.
 pub(crate) type EdgeColumns = (Int64Array, Vec<ArrayRef>);
 
 /// Where some edges are: the chunks that they are in, the stretches of these, and how many edges they are.
-struct Located {
-    chunks: Chunks,
-    runs: Vec<Run>,
-    rows: usize,
+pub(super) struct Located {
+    pub(super) chunks: Chunks,
+    pub(super) runs: Vec<Run>,
+    pub(super) rows: usize,
 }
 
 /// What a chunk has of the neighbour and of a selection.
@@ -248,7 +239,12 @@ impl List {
 
     /// Rows of a chunk, without a copy.
     #[inline]
-    fn slice_of_chunk(&self, chunk: u64, rows: Range<usize>, selection: &Selection) -> Option<EdgeColumns> {
+    pub(super) fn slice_of_chunk(
+        &self,
+        chunk: u64,
+        rows: Range<usize>,
+        selection: &Selection,
+    ) -> Option<EdgeColumns> {
         let neighbors = self.ends.cached(chunk, 0)?;
         let neighbors = neighbors.as_primitive_opt::<Int64Type>()?.slice(rows.start, rows.len());
         let mut columns = Vec::with_capacity(selection.columns.len());
@@ -289,7 +285,7 @@ impl List {
         gather(&loaded, &runs, rows, selection)
     }
 
-    fn locate(&self, ranges: &[Range<u64>]) -> Result<Located> {
+    pub(super) fn locate(&self, ranges: &[Range<u64>]) -> Result<Located> {
         let mut chunks = Chunks::new(ranges.len(), self.chunks());
         let mut runs = Vec::with_capacity(ranges.len());
         let (mut rows, mut part) = (0, 0);
@@ -315,7 +311,7 @@ impl List {
 
     /// Where the part of an edge begins and ends. Often it is that of the edge before.
     #[inline]
-    fn bounds(&self, part: &mut usize, edge: u64) -> (u64, u64) {
+    pub(super) fn bounds(&self, part: &mut usize, edge: u64) -> (u64, u64) {
         let of = |part: usize| {
             let start = self.starts.get(part).copied().unwrap_or(0);
             (start, self.starts.get(part + 1).copied().unwrap_or(u64::MAX))
@@ -406,90 +402,6 @@ impl List {
         let ChunkAt { part, chunk, .. } = self.chunk_at(number);
         self.starts.get(part as usize).copied().unwrap_or(0) + chunk * self.chunk_size.get()
     }
-
-    /// Those edges of a range of one vertex's that can lead to a neighbour: of one chunk, unless edges to the same
-    /// neighbour lie on both sides of its beginning.
-    fn candidates(&self, edges: Range<u64>, neighbor: i64) -> Range<u64> {
-        if edges.is_empty() {
-            return edges;
-        }
-        let mut part = 0;
-        let (start, _) = self.bounds(&mut part, edges.start);
-        let before = self.first_chunks.get(part).copied().unwrap_or(0);
-        let number = |edge: u64| before + self.chunk_size.split(edge - start).0;
-        let (first, last) = (number(edges.start), number(edges.end - 1));
-        let firsts = self.info.firsts.get(first as usize + 1..last as usize + 1).unwrap_or_default();
-        if first == last || firsts.len() as u64 != last - first {
-            return edges;
-        }
-        let found = first + firsts.partition_point(|other| *other <= neighbor) as u64;
-        let mut least = found;
-        let is_continued = |chunk: u64| {
-            self.info.firsts.get(chunk as usize) == Some(&neighbor)
-                && self.info.continued.binary_search(&chunk).is_ok()
-        };
-        while least > first && is_continued(least) {
-            least -= 1;
-        }
-        let begins = |chunk: u64| start + (chunk - before) * self.chunk_size.get();
-        edges.start.max(begins(least))..edges.end.min(begins(found + 1))
-    }
-
-    /// The edges of a vertex to another, if all of it is in the cache.
-    pub(super) fn find_cached(
-        &self,
-        vertex: i64,
-        neighbor: i64,
-        selection: &Selection,
-    ) -> Option<Result<Found>> {
-        let edges = match self.slice_cached(vertex)? {
-            Ok(edges) => self.candidates(edges, neighbor),
-            Err(error) => return Some(Err(error)),
-        };
-        let located = match self.locate(std::slice::from_ref(&edges)) {
-            Ok(located) => located,
-            Err(error) => return Some(Err(error)),
-        };
-        if let ([chunk], [run]) = (located.chunks.numbers(), located.runs.as_slice()) {
-            let ends = self.ends.cached(*chunk, 0)?;
-            let ends = ends.as_primitive_opt::<Int64Type>()?.values().get(run.rows.clone())?;
-            let rows = equal_range(ends, neighbor);
-            let ordinals = edges.start + rows.start as u64..edges.start + rows.end as u64;
-            let rows = run.rows.start + rows.start..run.rows.start + rows.end;
-            let (neighbors, columns) = self.slice_of_chunk(*chunk, rows, selection)?;
-            return Some(Ok(Found { ordinals, neighbors, columns }));
-        }
-        let read = self.read_cached(std::slice::from_ref(&edges), selection)?;
-        Some(read.map(|read| found(&edges, read, neighbor)))
-    }
-
-    /// The edges of a vertex to another: after the offsets, one chunk is read.
-    pub(super) async fn find(&self, vertex: i64, neighbor: i64, selection: &Selection) -> Result<Found> {
-        if let Some(found) = self.find_cached(vertex, neighbor, selection) {
-            return found;
-        }
-        let edges = self.candidates(self.slice(vertex).await?, neighbor);
-        let read = self.read(std::slice::from_ref(&edges), selection).await?;
-        Ok(found(&edges, read, neighbor))
-    }
-}
-
-fn found(edges: &Range<u64>, (neighbors, columns): EdgeColumns, neighbor: i64) -> Found {
-    let rows = equal_range(neighbors.values(), neighbor);
-    let columns = columns.iter().map(|column| column.slice(rows.start, rows.len())).collect();
-    Found {
-        ordinals: edges.start + rows.start as u64..edges.start + rows.end as u64,
-        neighbors: neighbors.slice(rows.start, rows.len()),
-        columns,
-    }
-}
-
-fn equal_range(sorted: &[i64], wanted: i64) -> Range<usize> {
-    let start = sorted.partition_point(|value| *value < wanted);
-    let rest = sorted.get(start..).unwrap_or_default();
-    // Few edges are parallel.
-    let count = rest.iter().take_while(|value| **value == wanted).count();
-    start..start + count
 }
 
 fn gather(loaded: &[Loaded], runs: &[Run], rows: usize, selection: &Selection) -> Result<EdgeColumns> {

@@ -11,20 +11,13 @@ use futures::{StreamExt, TryStreamExt, stream::BoxStream};
 
 use super::{
     base::{ChunkSize, Group, Selection, VertexBaseInfo},
-    gather::{Chunks, gather_rows},
+    gather::{CHUNKS_AHEAD, CHUNKS_AT_ONCE, Chunks, GATHERED_AT_ONCE, gather_rows},
     keys::KeyFiles,
 };
 use crate::{
     Error, Result,
     graphar::{Place, Rows, gathering},
 };
-
-/// Chunks that are read at the same time.
-pub(super) const CHUNKS_AT_ONCE: usize = 16;
-/// Chunks of which rows are gathered at a time: so much is in memory beyond what the cache keeps.
-pub(super) const GATHERED_AT_ONCE: usize = 64;
-/// Chunks that are read ahead of who takes all of them.
-pub(super) const CHUNKS_AHEAD: usize = 4;
 
 /// A base of vertices that is open. Nothing is read before it is asked for.
 pub(crate) struct VertexBase {

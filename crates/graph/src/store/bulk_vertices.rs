@@ -43,6 +43,11 @@ pub(crate) struct KeyMap {
 }
 
 impl KeyMap {
+    /// Bytes that they take.
+    pub(crate) fn memory(&self) -> usize {
+        self.keys.memory()
+    }
+
     /// The indexes of keys; nothing for those that no vertex has.
     pub(crate) fn find(&self, keys: &ArrayRef) -> Result<Vec<Option<i64>>> {
         let fences = match self.keys.arrow() {

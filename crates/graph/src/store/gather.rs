@@ -16,6 +16,13 @@ use smallvec::SmallVec;
 
 use crate::{Result, graphar::gathering};
 
+/// Chunks that are read at the same time.
+pub(super) const CHUNKS_AT_ONCE: usize = 16;
+/// Chunks of which rows are gathered at a time: so much is in memory beyond what the cache keeps.
+pub(super) const GATHERED_AT_ONCE: usize = 64;
+/// Chunks that are read ahead of who takes all of them.
+pub(super) const CHUNKS_AHEAD: usize = 4;
+
 /// Rows that lie together in one of the chunks.
 #[derive(Clone, Debug)]
 pub(super) struct Run {

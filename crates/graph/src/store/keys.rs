@@ -12,10 +12,7 @@ use futures::{StreamExt, TryStreamExt};
 use serde::{Deserialize, Serialize};
 use stylobate_columnar::Columns;
 
-use super::{
-    base_vertices::{CHUNKS_AT_ONCE, GATHERED_AT_ONCE},
-    gather::Chunks,
-};
+use super::gather::{CHUNKS_AT_ONCE, Chunks, GATHERED_AT_ONCE};
 use crate::{
     Error, FileType, Result,
     graphar::{ChunkFiles, Place, Rows, gathering, unwritable},

@@ -7,6 +7,7 @@ use arrow::{
     datatypes::{DataType, Field, FieldRef, Schema},
 };
 use futures::{Stream, StreamExt, stream::BoxStream};
+use stylobate_storage::ByteSize;
 
 use super::{
     arriving::Arriving,
@@ -160,6 +161,7 @@ impl StoreWriter {
     ) -> Result<()> {
         let head = self.snapshot();
         let record = head.record();
+        let mut writer = writer.clone();
         let mut loading: HashMap<usize, Loading> = HashMap::new();
         for (name, batches) in load.vertices {
             let at = record.vertex_type(&name)?;
@@ -182,6 +184,9 @@ impl StoreWriter {
             let written = writer.vertices(&name, Some(&schema.key), &fields, first, prepared, by_key).await?;
             let base = VertexBase::open(&core.place, &written.info, &fields);
             let next = first + written.info.count;
+            // Keys stay until all edges have named vertices by them.
+            let kept = written.keys.as_ref().map_or(0, KeyMap::memory) as u64;
+            writer.memory = ByteSize::bytes(writer.memory.as_u64().saturating_sub(kept));
             bases.vertices.push((at, written.info));
             loading.insert(at, Loading { base: Some(base), keys: written.keys, next, ..known });
         }

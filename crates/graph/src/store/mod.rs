@@ -14,6 +14,7 @@ mod alter;
 mod arriving;
 mod base;
 mod base_edges;
+mod base_find;
 mod base_list;
 #[cfg(test)]
 mod base_tests;

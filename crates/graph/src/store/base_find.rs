@@ -1,0 +1,108 @@
+//! Finds the edges between two vertices: after the offsets, in one chunk, however many edges the vertices have.
+
+use std::ops::Range;
+
+use arrow::{
+    array::{Array, ArrayRef, AsArray, Int64Array},
+    datatypes::Int64Type,
+};
+
+use super::{
+    base::Selection,
+    base_list::{EdgeColumns, List},
+};
+use crate::Result;
+
+/// Edges of one vertex to one other.
+#[derive(Clone, Debug)]
+pub(crate) struct Found {
+    pub(crate) ordinals: Range<u64>,
+    pub(crate) neighbors: Int64Array,
+    pub(crate) columns: Vec<ArrayRef>,
+}
+
+impl List {
+    /// Those edges of a range of one vertex's that can lead to a neighbour: of one chunk, unless edges to the same
+    /// neighbour lie on both sides of its beginning.
+    fn candidates(&self, edges: Range<u64>, neighbor: i64) -> Range<u64> {
+        if edges.is_empty() {
+            return edges;
+        }
+        let mut part = 0;
+        let (start, _) = self.bounds(&mut part, edges.start);
+        let before = self.first_chunks.get(part).copied().unwrap_or(0);
+        let number = |edge: u64| before + self.chunk_size.split(edge - start).0;
+        let (first, last) = (number(edges.start), number(edges.end - 1));
+        let firsts = self.info.firsts.get(first as usize + 1..last as usize + 1).unwrap_or_default();
+        if first == last || firsts.len() as u64 != last - first {
+            return edges;
+        }
+        let found = first + firsts.partition_point(|other| *other <= neighbor) as u64;
+        let mut least = found;
+        let is_continued = |chunk: u64| {
+            self.info.firsts.get(chunk as usize) == Some(&neighbor)
+                && self.info.continued.binary_search(&chunk).is_ok()
+        };
+        while least > first && is_continued(least) {
+            least -= 1;
+        }
+        let begins = |chunk: u64| start + (chunk - before) * self.chunk_size.get();
+        edges.start.max(begins(least))..edges.end.min(begins(found + 1))
+    }
+
+    /// The edges of a vertex to another, if all of it is in the cache.
+    pub(super) fn find_cached(
+        &self,
+        vertex: i64,
+        neighbor: i64,
+        selection: &Selection,
+    ) -> Option<Result<Found>> {
+        let edges = match self.slice_cached(vertex)? {
+            Ok(edges) => self.candidates(edges, neighbor),
+            Err(error) => return Some(Err(error)),
+        };
+        let located = match self.locate(std::slice::from_ref(&edges)) {
+            Ok(located) => located,
+            Err(error) => return Some(Err(error)),
+        };
+        if let ([chunk], [run]) = (located.chunks.numbers(), located.runs.as_slice()) {
+            let ends = self.ends.cached(*chunk, 0)?;
+            let ends = ends.as_primitive_opt::<Int64Type>()?.values().get(run.rows.clone())?;
+            let rows = equal_range(ends, neighbor);
+            let ordinals = edges.start + rows.start as u64..edges.start + rows.end as u64;
+            let rows = run.rows.start + rows.start..run.rows.start + rows.end;
+            let (neighbors, columns) = self.slice_of_chunk(*chunk, rows, selection)?;
+            return Some(Ok(Found { ordinals, neighbors, columns }));
+        }
+        let read = self.read_cached(std::slice::from_ref(&edges), selection)?;
+        Some(read.map(|read| found(&edges, read, neighbor)))
+    }
+
+    /// The edges of a vertex to another: after the offsets, one chunk is read.
+    pub(super) async fn find(&self, vertex: i64, neighbor: i64, selection: &Selection) -> Result<Found> {
+        if let Some(found) = self.find_cached(vertex, neighbor, selection) {
+            return found;
+        }
+        let edges = self.candidates(self.slice(vertex).await?, neighbor);
+        let read = self.read(std::slice::from_ref(&edges), selection).await?;
+        Ok(found(&edges, read, neighbor))
+    }
+}
+
+fn found(edges: &Range<u64>, (neighbors, columns): EdgeColumns, neighbor: i64) -> Found {
+    let rows = equal_range(neighbors.values(), neighbor);
+    let columns = columns.iter().map(|column| column.slice(rows.start, rows.len())).collect();
+    Found {
+        ordinals: edges.start + rows.start as u64..edges.start + rows.end as u64,
+        neighbors: neighbors.slice(rows.start, rows.len()),
+        columns,
+    }
+}
+
+fn equal_range(sorted: &[i64], wanted: i64) -> Range<usize> {
+    let start = sorted.partition_point(|value| *value < wanted);
+    let rest = sorted.get(start..).unwrap_or_default();
+    // Few edges are parallel.
+    let count = rest.iter().take_while(|value| **value == wanted).count();
+    start..start + count
+}
