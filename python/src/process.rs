@@ -6,7 +6,6 @@
 
 use std::{
     pin::pin,
-    task::{Context, Poll, Waker},
     time::{Duration, Instant},
 };
 

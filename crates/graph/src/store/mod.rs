@@ -33,8 +33,8 @@ mod delta;
 mod draft;
 mod edge_parts;
 mod edge_view;
-mod export;
 mod explain;
+mod export;
 mod gather;
 mod graph_store;
 mod keys;
@@ -46,8 +46,8 @@ mod names;
 mod opened;
 mod options;
 mod pending;
-mod prewarm;
 mod plan;
+mod prewarm;
 mod record;
 mod rows;
 mod scan;
@@ -55,9 +55,9 @@ mod schema;
 mod schema_of;
 mod segments;
 mod snapshot;
-mod verify;
 mod top;
 mod traversal;
+mod verify;
 mod vertex_delta;
 mod vertex_parts;
 mod vertex_view;
@@ -74,8 +74,8 @@ pub use self::{
     prewarm::{PrewarmOptions, Prewarmed},
     schema::{EdgeType, SchemaChange, StoreProperty, StoreSchema, VertexType},
     snapshot::Snapshot,
-    verify::Verification,
     traversal::{PreparedTraversal, Traversal},
+    verify::Verification,
     vertex_view::VertexView,
     writer::StoreWriter,
 };
