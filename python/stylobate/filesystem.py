@@ -42,7 +42,7 @@ class StylobateFileSystem(AbstractFileSystem):
     >>> import pandas, stylobate as st
     >>> files = st.StylobateFileSystem(".")
     >>> files.ls("", detail=False)
-    ['social', 'trips.parquet']
+    ['network', 'social', 'trips.parquet']
     >>> with files.open("trips.parquet") as file:
     ...     len(pandas.read_parquet(file))
     5

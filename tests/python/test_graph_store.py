@@ -19,6 +19,7 @@ import pyarrow.parquet as pq
 import pytest
 import stylobate as st
 
+from conftest import settle
 from proxy import Proxy
 from servers import ORIGIN_KEY, ORIGIN_SECRET, REGION, Origin
 
@@ -170,9 +171,10 @@ def test_what_a_traversal_does_not_know_is_named(store: st.GraphStore) -> None:
         snapshot.start("Person").out("KNOWS").to_arrow()
 
 
-def test_a_warm_traversal_costs_microseconds(store: st.GraphStore) -> None:
+def test_a_warm_traversal_costs_microseconds(store: st.GraphStore, tmp_path: Path, cache: st.Cache) -> None:
     store.compact(force=True)
-    snapshot = store.snapshot()
+    settle(*[path for path in (tmp_path / "store").rglob("*") if path.is_file()])
+    snapshot = st.GraphStore.open(tmp_path / "store", cache=cache).snapshot()
 
     def likes() -> pa.Table:
         return (
@@ -304,7 +306,8 @@ def test_the_schema_grows(store: st.GraphStore) -> None:
     with store.writer() as writer:
         cities = {"vertices": {"City": {"key": "name", "properties": {"name": "string"}}}}
         cities |= {"edges": {("Person", "LIVES_IN", "City"): {"since": "date"}}}
-        writer.alter(cities, vertex_properties={"Person": {"tags": "list<string>"}}, edge_properties={KNOWS: {"how": "string"}})
+        tags, how = {"Person": {"tags": "list<string>"}}, {KNOWS: {"how": "string"}}
+        writer.alter(cities, vertex_properties=tags, edge_properties=how)
         writer.add_vertices("City", {"name": ["Oslo"]})
         writer.add_edges("LIVES_IN", {"src": [10], "dst": ["Oslo"]})
         writer.update_vertices("Person", {"id": [20], "tags": [["a", "b"]]})
@@ -465,6 +468,7 @@ def test_an_exported_version_is_a_graph(store: st.GraphStore, tmp_path: Path) ->
 
 def test_prewarming_brings_columns_into_the_cache(store: st.GraphStore, tmp_path: Path) -> None:
     store.compact(force=True)
+    settle(*[path for path in (tmp_path / "store").rglob("*") if path.is_file()])
     with st.Cache(memory="16MiB") as cache:
         fresh = st.GraphStore.open(tmp_path / "store", cache=cache)
         bytes, at_limit = fresh.prewarm({"KNOWS": ["since"], "Person": None})
