@@ -538,8 +538,8 @@ def test_without_pyarrow_answers_are_arrow_all_the_same(store: st.GraphStore, mo
 
 
 @pytest.fixture
-def bucket(origin: Origin, proxy: Proxy, prefix: str) -> Callable[[], dict[str, Any]]:
-    """Where a store is in a bucket, and what lets in."""
+def bucket(origin: Origin, proxy: Proxy) -> Callable[[], dict[str, Any]]:
+    """Where a store is in a bucket, and what lets in. The server of the tests refuses long keys."""
     options = {
         "endpoint": proxy.endpoint,
         "allow_http": True,
@@ -547,7 +547,7 @@ def bucket(origin: Origin, proxy: Proxy, prefix: str) -> Callable[[], dict[str, 
         "secret_access_key": ORIGIN_SECRET,
         "region": REGION,
     }
-    return lambda: {"url": f"s3://lake/{prefix}store", "storage_options": options}
+    return lambda: {"url": "s3://lake/gs", "storage_options": options}
 
 
 def test_a_store_lives_in_a_bucket(
