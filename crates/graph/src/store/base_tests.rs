@@ -29,20 +29,18 @@ struct Lake {
     writer: BaseWriter,
 }
 
-fn lake(memory: ByteSize, sizes: BaseSizes) -> impl Future<Output = Lake> {
-    async move {
-        let folder = tempfile::tempdir().unwrap();
-        let cache = Cache::open(CacheOptions::new(memory)).await.unwrap();
-        let store = cache.store("file:///", &[]).unwrap();
-        let base = format!("{}/", folder.path().to_str().unwrap().trim_start_matches('/'));
-        let place = Place { cache, store, base, strictness: Strictness::Tolerant };
-        let writer = BaseWriter {
-            sizes,
-            durability: stylobate_storage::Durability::None,
-            ..BaseWriter::new(Destination::File(folder.path().to_owned()), ByteSize::mib(64))
-        };
-        Lake { _folder: folder, place, writer }
-    }
+async fn lake(memory: ByteSize, sizes: BaseSizes) -> Lake {
+    let folder = tempfile::tempdir().unwrap();
+    let cache = Cache::open(CacheOptions::new(memory)).await.unwrap();
+    let store = cache.store("file:///", &[]).unwrap();
+    let base = format!("{}/", folder.path().to_str().unwrap().trim_start_matches('/'));
+    let place = Place { cache, store, base, strictness: Strictness::Tolerant };
+    let writer = BaseWriter {
+        sizes,
+        durability: stylobate_storage::Durability::None,
+        ..BaseWriter::new(Destination::File(folder.path().to_owned()), ByteSize::mib(64))
+    };
+    Lake { _folder: folder, place, writer }
 }
 
 fn sizes(rows: u64) -> BaseSizes {
@@ -263,7 +261,7 @@ async fn edges_are_found_by_either_end_and_by_both_whatever_is_in_the_cache() {
                 next += rows.vertices.len() as u64;
             }
             assert_eq!(next, 3_000);
-            assert!(base.read(direction, &[2_999..3_001], &selection).await.is_err());
+            assert!(base.read(direction, std::slice::from_ref(&(2_999..3_001)), &selection).await.is_err());
         }
     }
 }
@@ -313,7 +311,8 @@ async fn bases_without_rows_have_nothing_and_ends_that_are_not_there_are_errors(
         assert!(base.list(Direction::Out).slice(vertex).await.unwrap().is_empty());
         assert_eq!(base.find(Direction::In, vertex, 1, &selection).await.unwrap().neighbors.len(), 0);
     }
-    let (neighbors, columns) = base.read(Direction::Out, &[0..0], &selection).await.unwrap();
+    let (neighbors, columns) =
+        base.read(Direction::Out, std::slice::from_ref(&(0..0)), &selection).await.unwrap();
     assert_eq!((neighbors.len(), columns[1].data_type()), (0, &DataType::Utf8));
     let wrong = stream::iter([Ok(edge_batch(&[(1, 70, 0)]))]);
     let failed = lake.writer.edges(("A", "e", "B"), (10, 70), &edge_fields(), wrong).await;

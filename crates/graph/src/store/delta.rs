@@ -204,11 +204,6 @@ impl EdgeDelta {
         }
         Ok((found.as_primitive::<Int64Type>().clone(), properties))
     }
-
-    /// The ordinal by source of one in the order of destinations.
-    pub(crate) fn by_source(&self, place: u64) -> u64 {
-        self.by_destination.values().get(place as usize).map_or(place, |at| u64::from(*at))
-    }
 }
 
 #[cfg(test)]
@@ -261,7 +256,7 @@ mod tests {
         let mut left = Vec::new();
         other.left(delta.slice(Direction::In, 2), |range| left.push(range));
         assert_eq!(names(&delta, Direction::In, &left), (vec![7], "e".to_owned()));
-        assert_eq!(delta.by_source(delta.find(Direction::In, 9, 1).start), 0);
+        assert_eq!(delta.by_destination.values()[delta.find(Direction::In, 9, 1).start as usize], 0);
     }
 
     #[test]

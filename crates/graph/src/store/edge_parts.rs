@@ -336,7 +336,7 @@ impl EdgeParts {
                 }
                 _ => None,
             };
-            pieces.extend(found.map(|found| one(found)));
+            pieces.extend(found.map(one));
         }
         merged(pieces, 1, fields).map(|gathered| gathered.found)
     }

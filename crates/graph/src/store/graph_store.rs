@@ -7,13 +7,13 @@ use stylobate_columnar::{Cache, Source};
 
 use super::{
     log::Put,
+    log_entry::LogEntry,
     names::{now_ms, uuid7},
     opened::Core,
     options::StoreOptions,
     record::{FORMAT, Record},
     schema::{SchemaChange, StoreSchema},
     snapshot::Snapshot,
-    writer::StoreWriter,
 };
 use crate::{Error, Result, Strictness, graphar::Place};
 
@@ -32,25 +32,6 @@ pub struct GraphStore {
 struct Inner {
     core: Arc<Core>,
     latest: RwLock<Snapshot>,
-}
-
-/// What the log says of a version.
-#[derive(Clone, Debug, PartialEq, Eq)]
-pub struct LogEntry {
-    /// The version.
-    pub version: u64,
-    /// The epoch of the writer that was the last one then.
-    pub epoch: u64,
-    /// Which commit it was.
-    pub commit: String,
-    /// Milliseconds since 1970, by the writer's clock.
-    pub time_ms: i64,
-    /// What the commit did: `create`, `writer`, `write`, `load`, `compact`.
-    pub operation: String,
-    /// Vertices of all types.
-    pub vertices: u64,
-    /// Edges of all types.
-    pub edges: u64,
 }
 
 impl GraphStore {
@@ -170,31 +151,6 @@ impl GraphStore {
         futures::stream::iter(read).buffered(16).try_collect().await
     }
 
-    /// Becomes the writer: whoever was it is fenced from now on. One commit.
-    ///
-    /// # Errors
-    ///
-    /// [`Error::Conflict`] where others keep committing meanwhile.
-    pub async fn writer(&self) -> Result<StoreWriter> {
-        let mut head = self.refresh().await?;
-        for _ in 0..ATTEMPTS {
-            let before = head.record();
-            let epoch = before.epoch + 1;
-            let record = Arc::new(before.next("writer", epoch));
-            match self.core().log.put(&record).await? {
-                Put::Done => {
-                    let head = self.install(record).await;
-                    return Ok(StoreWriter::new(self.clone(), head, epoch));
-                }
-                Put::Taken(_) => head = self.refresh().await?,
-            }
-        }
-        Err(Error::Conflict {
-            object: self.core().log.name(head.version() + 1),
-            reason: "others keep committing".to_owned(),
-        })
-    }
-
     /// Commits a change that is no writer's own: it fences nobody, and keeps indexes as they are. `change` gets the
     /// newest version and makes the next one's state of it ([`Record::next`] with other parts), or nothing if there is
     /// nothing to do; it is asked anew where another commit came first.
@@ -229,20 +185,6 @@ impl std::fmt::Debug for GraphStore {
             .field("store", &self.core().name())
             .field("version", &latest.version())
             .finish()
-    }
-}
-
-impl LogEntry {
-    pub(super) fn of(record: &Record) -> Self {
-        Self {
-            version: record.version,
-            epoch: record.epoch,
-            commit: record.commit.clone(),
-            time_ms: record.time_ms,
-            operation: record.operation.clone(),
-            vertices: record.vertices.iter().map(|state| state.count).sum(),
-            edges: record.edges.iter().map(|state| state.count).sum(),
-        }
     }
 }
 

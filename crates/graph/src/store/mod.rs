@@ -42,11 +42,13 @@ mod keys_sort;
 mod live;
 mod load;
 mod log;
+mod log_entry;
 mod names;
 mod opened;
 mod options;
 mod pending;
 mod plan;
+mod prepared;
 mod prewarm;
 mod record;
 mod rows;
@@ -61,6 +63,7 @@ mod verify;
 mod vertex_delta;
 mod vertex_parts;
 mod vertex_view;
+mod views;
 mod writer;
 
 pub use self::{
@@ -68,13 +71,15 @@ pub use self::{
     collect::{CollectOptions, Collected},
     compact::{CompactOptions, Compacted},
     edge_view::{EdgeRows, EdgeView},
-    graph_store::{GraphStore, LogEntry},
+    graph_store::GraphStore,
     load::{BulkLoad, Loaded},
+    log_entry::LogEntry,
     options::StoreOptions,
+    prepared::PreparedTraversal,
     prewarm::{PrewarmOptions, Prewarmed},
     schema::{EdgeType, SchemaChange, StoreProperty, StoreSchema, VertexType},
     snapshot::Snapshot,
-    traversal::{PreparedTraversal, Traversal},
+    traversal::Traversal,
     verify::Verification,
     vertex_view::VertexView,
     writer::StoreWriter,

@@ -52,11 +52,6 @@ impl<K: Eq + Hash, T> Shared<K, T> {
         }
     }
 
-    /// How many are open.
-    pub(crate) fn len(&self) -> usize {
-        self.slots.lock().by_key.values().filter(|slot| is_open(slot)).count()
-    }
-
     fn slot(&self, key: K) -> Slot<T> {
         let mut slots = self.slots.lock();
         if slots.by_key.len() >= slots.sweep_at {
@@ -78,6 +73,12 @@ mod tests {
     use super::*;
     use crate::Error;
 
+    impl<K: Eq + Hash, T> Shared<K, T> {
+        fn open(&self) -> usize {
+            self.slots.lock().by_key.values().filter(|slot| is_open(slot)).count()
+        }
+    }
+
     #[tokio::test]
     async fn what_is_held_is_opened_once_and_what_is_not_is_dropped() {
         let shared: Shared<u32, String> = Shared::default();
@@ -90,9 +91,9 @@ mod tests {
         let (a, b) = futures::join!(shared.get(1, open()), shared.get(1, open()));
         let (a, b) = (a.unwrap(), b.unwrap());
         assert!(Arc::ptr_eq(&a, &b));
-        assert_eq!((opened.load(Ordering::SeqCst), shared.len()), (1, 1));
+        assert_eq!((opened.load(Ordering::SeqCst), shared.open()), (1, 1));
         drop((a, b));
-        assert_eq!(shared.len(), 0);
+        assert_eq!(shared.open(), 0);
         shared.get(1, open()).await.unwrap();
         assert_eq!(opened.load(Ordering::SeqCst), 2);
     }

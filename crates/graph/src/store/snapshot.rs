@@ -5,8 +5,8 @@ use std::sync::Arc;
 use tokio::sync::OnceCell;
 
 use super::{
-    edge_parts::EdgeParts, edge_view::EdgeView, graph_store::LogEntry, opened::Core, record::Record,
-    schema::StoreSchema, vertex_parts::VertexParts, vertex_view::VertexView,
+    edge_parts::EdgeParts, log_entry::LogEntry, opened::Core, record::Record, schema::StoreSchema,
+    vertex_parts::VertexParts,
 };
 use crate::{Error, Result};
 
@@ -70,6 +70,16 @@ impl Snapshot {
         cell.get_or_try_init(open).await.cloned()
     }
 
+    /// The same, if they were opened before.
+    pub(super) fn open_vertices(&self, at: usize) -> Option<&Arc<VertexParts>> {
+        self.inner.vertices.get(at)?.get()
+    }
+
+    /// The same, if they were opened before.
+    pub(super) fn open_edges(&self, at: usize) -> Option<&Arc<EdgeParts>> {
+        self.inner.edges.get(at)?.get()
+    }
+
     /// Its number.
     pub fn version(&self) -> u64 {
         self.record().version
@@ -114,49 +124,6 @@ impl Snapshot {
     pub fn edge_count(&self, edge_type: &str) -> Result<u64> {
         let at = self.record().edge_type(edge_type)?;
         Ok(self.record().edges.get(at).map_or(0, |state| state.count))
-    }
-
-    /// The vertices of a type, with these properties: a handle that has found everything by its name already. Without
-    /// a list of columns all properties.
-    ///
-    /// # Errors
-    ///
-    /// [`Error::NoSuchVertexType`], [`Error::NoSuchProperty`]; [`Error::Missing`] and [`Error::Data`] where data of
-    /// commits is not there, or is not what it should be.
-    pub async fn vertices(&self, vertex_type: &str, columns: Option<&[&str]>) -> Result<VertexView> {
-        let at = self.record().vertex_type(vertex_type)?;
-        VertexView::new(self.clone(), self.vertex_parts(at).await?, columns)
-    }
-
-    /// The edges of a type, with these properties: a handle that has found everything by its name already. Without a
-    /// list of columns all properties.
-    ///
-    /// # Errors
-    ///
-    /// As [`Self::vertices`], with [`Error::NoSuchEdgeType`].
-    pub async fn edges(&self, edge_type: &str, columns: Option<&[&str]>) -> Result<EdgeView> {
-        let at = self.record().edge_type(edge_type)?;
-        EdgeView::new(self.clone(), self.edge_parts(at).await?, columns)
-    }
-
-    /// The same as [`Self::vertices`], if the type was opened before.
-    pub fn vertices_cached(&self, vertex_type: &str, columns: Option<&[&str]>) -> Option<Result<VertexView>> {
-        let at = match self.record().vertex_type(vertex_type) {
-            Ok(at) => at,
-            Err(error) => return Some(Err(error)),
-        };
-        let parts = self.inner.vertices.get(at)?.get()?;
-        Some(VertexView::new(self.clone(), parts.clone(), columns))
-    }
-
-    /// The same as [`Self::edges`], if the type was opened before.
-    pub fn edges_cached(&self, edge_type: &str, columns: Option<&[&str]>) -> Option<Result<EdgeView>> {
-        let at = match self.record().edge_type(edge_type) {
-            Ok(at) => at,
-            Err(error) => return Some(Err(error)),
-        };
-        let parts = self.inner.edges.get(at)?.get()?;
-        Some(EdgeView::new(self.clone(), parts.clone(), columns))
     }
 }
 

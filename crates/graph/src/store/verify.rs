@@ -137,7 +137,7 @@ async fn keys(found: &mut Verification, base: &VertexBase) {
                 let after =
                     texts().next().is_some_and(|first| last.as_deref().is_none_or(|last| last < first));
                 let ascends = texts().is_sorted() && after;
-                last = texts().last().map(str::to_owned);
+                last = texts().next_back().map(str::to_owned);
                 ascends && texts().next() == fences.get(chunk).map(String::as_str)
             }
         };
@@ -210,7 +210,7 @@ async fn list(found: &mut Verification, base: &Arc<EdgeBase>, direction: Directi
         rows += chunk.vertices.len() as u64;
         let pairs = || chunk.vertices.values().iter().copied().zip(chunk.neighbors.values().iter().copied());
         let in_order = pairs().is_sorted() && pairs().next().is_none_or(|first| last <= first);
-        last = pairs().last().unwrap_or(last);
+        last = pairs().next_back().unwrap_or(last);
         found.check(in_order, || format!("{path}: edges from {} on are not in order", chunk.first));
     }
     let count = base.info().count;

@@ -44,6 +44,33 @@ struct Attempt {
     record: Arc<Record>,
 }
 
+impl GraphStore {
+    /// Becomes the writer: whoever was it is fenced from now on. One commit.
+    ///
+    /// # Errors
+    ///
+    /// [`Error::Conflict`] where others keep committing meanwhile.
+    pub async fn writer(&self) -> Result<StoreWriter> {
+        let mut head = self.refresh().await?;
+        for _ in 0..ATTEMPTS {
+            let before = head.record();
+            let epoch = before.epoch + 1;
+            let record = Arc::new(before.next("writer", epoch));
+            match self.core().log.put(&record).await? {
+                Put::Done => {
+                    let head = self.install(record).await;
+                    return Ok(StoreWriter::new(self.clone(), head, epoch));
+                }
+                Put::Taken(_) => head = self.refresh().await?,
+            }
+        }
+        Err(Error::Conflict {
+            object: self.core().log.name(head.version() + 1),
+            reason: "others keep committing".to_owned(),
+        })
+    }
+}
+
 impl StoreWriter {
     pub(super) fn new(store: GraphStore, head: Snapshot, epoch: u64) -> Self {
         let record = Record::clone(head.record());

@@ -1,0 +1,205 @@
+//! Traversals whose names were found: run in one call.
+
+use std::sync::Arc;
+
+use arrow::{
+    array::{ArrayRef, Int64Array, RecordBatch, UInt32Array},
+    compute::take,
+    datatypes::{DataType, Field, Schema, SchemaRef},
+};
+use futures::FutureExt;
+
+use super::{
+    changes::VertexIds,
+    edge_parts::Gathered,
+    plan::{Place, Plan},
+    rows::{Arrays, arrow_error},
+    snapshot::Snapshot,
+    top::first_rows,
+    traversal::{Top, Traversal},
+    vertex_view,
+};
+use crate::Result;
+
+/// Rows of one hop.
+pub(super) struct Step {
+    /// The vertex at the end of each row.
+    pub(super) vertices: Int64Array,
+    /// The row of the step before that it goes on from.
+    parents: Vec<u32>,
+    /// Columns of the edges that were followed.
+    columns: Arrays,
+}
+
+impl Traversal {
+    /// Finds everything by its name, for a traversal that is run more than once.
+    ///
+    /// # Errors
+    ///
+    /// [`crate::Error::NoSuchVertexType`], [`crate::Error::NoSuchEdgeType`] where no edges of a hop's name lead that
+    /// way, [`crate::Error::NoSuchProperty`] for columns that are not there.
+    pub async fn prepare(&self) -> Result<PreparedTraversal> {
+        let plan = Plan::new(self).await?;
+        let fields = plan.shown.iter().map(|(name, place)| Field::new(name, plan.type_of(place), true));
+        let schema = Arc::new(Schema::new(fields.collect::<Vec<_>>()));
+        let snapshot = self.snapshot.clone();
+        Ok(PreparedTraversal {
+            inner: Arc::new(Inner { plan, top: self.top.clone(), schema, _snapshot: snapshot }),
+        })
+    }
+
+    /// The rows, in the order of the hops or as [`Self::top`] says. All of it runs in one call, and without a wait where
+    /// all that is needed is in memory.
+    ///
+    /// # Errors
+    ///
+    /// As [`Self::prepare`]; [`crate::Error::NoSuchVertex`] for a start that is not there.
+    pub async fn collect(&self) -> Result<RecordBatch> {
+        self.prepare().await?.run(&self.ids).await
+    }
+}
+
+/// A traversal of which everything was found by its name, to be run from any vertices of its first type. Cheap to clone.
+#[derive(Clone)]
+pub struct PreparedTraversal {
+    inner: Arc<Inner>,
+}
+
+struct Inner {
+    plan: Plan,
+    top: Option<Top>,
+    schema: SchemaRef,
+    /// Keeps what the version needs.
+    _snapshot: Snapshot,
+}
+
+impl PreparedTraversal {
+    /// The columns of answers.
+    pub fn schema(&self) -> &SchemaRef {
+        &self.inner.schema
+    }
+
+    /// The rows from these vertices on.
+    ///
+    /// # Errors
+    ///
+    /// [`crate::Error::NoSuchVertex`] and [`crate::Error::OutOfRange`] for a start that is not there;
+    /// [`crate::Error::Missing`] and [`crate::Error::Data`] where a file is not there, or is not what it should be.
+    pub async fn run(&self, ids: &VertexIds) -> Result<RecordBatch> {
+        if let Some(answer) = self.run_cached(ids) {
+            return answer;
+        }
+        let empty = || RecordBatch::new_empty(self.inner.schema.clone());
+        Ok(Box::pin(self.answer(ids, false)).await?.unwrap_or_else(empty))
+    }
+
+    /// The same, if all that is needed is in memory: no request, no decode, no wait, and no runtime.
+    pub fn run_cached(&self, ids: &VertexIds) -> Option<Result<RecordBatch>> {
+        self.answer(ids, true).now_or_never()?.transpose()
+    }
+
+    /// With `cached` nothing where something is not in memory, and without a wait.
+    async fn answer(&self, ids: &VertexIds, cached: bool) -> Result<Option<RecordBatch>> {
+        let plan = &self.inner.plan;
+        let Some(first) = plan.start(ids, cached).await? else { return Ok(None) };
+        let mut steps = Vec::with_capacity(plan.hops.len() + 1);
+        steps.push(Step { vertices: first.into(), parents: Vec::new(), columns: Arrays::new() });
+        for hop in &plan.hops {
+            let Some(before) = steps.last() else { break };
+            let vertices = before.vertices.values();
+            let gathered = match cached {
+                true => match hop.edges.gather_cached(hop.direction, vertices) {
+                    Some(gathered) => gathered?,
+                    None => return Ok(None),
+                },
+                false => hop.edges.gather(hop.direction, vertices).await?,
+            };
+            let parents = gathered.positions();
+            let Gathered { found, .. } = gathered;
+            steps.push(Step { vertices: found.neighbors, parents, columns: found.columns });
+        }
+        let all = steps.last().map_or(0, |step| step.vertices.len()) as u32;
+        let mut rows: Vec<u32> = (0..all).collect();
+        if let (Some(top), Some(by)) = (&self.inner.top, &plan.by) {
+            let traced = traced(&steps, rows);
+            let Some(values) = plan.values(&steps, by, &traced, cached).await? else { return Ok(None) };
+            rows = first_rows(&values, top.rows, top.descending)?;
+        }
+        let count = rows.len();
+        let traced = traced(&steps, rows);
+        let (steps, traced) = (steps.as_slice(), traced.as_slice());
+        let places: Vec<&Place> = plan.shown.iter().map(|(_, place)| place).collect();
+        let columns = places.into_iter().map(|place| plan.values(steps, place, traced, cached));
+        let columns = futures::future::try_join_all(columns).await?;
+        let Some(columns) = columns.into_iter().collect::<Option<Vec<ArrayRef>>>() else { return Ok(None) };
+        vertex_view::batch(&self.inner.schema, columns, count).map(Some)
+    }
+}
+
+/// For each step, which of its rows each row of the answer comes from.
+fn traced(steps: &[Step], last: Vec<u32>) -> Vec<Vec<u32>> {
+    let mut traced = vec![last];
+    for step in steps.iter().skip(1).rev() {
+        let rows = traced.last().map(Vec::as_slice).unwrap_or_default();
+        let parent = |row: &u32| step.parents.get(*row as usize).copied().unwrap_or_default();
+        let before = rows.iter().map(parent).collect();
+        traced.push(before);
+    }
+    traced.reverse();
+    traced
+}
+
+impl Plan {
+    fn type_of(&self, place: &Place) -> DataType {
+        match place {
+            Place::Position => DataType::UInt32,
+            Place::Index { .. } => DataType::Int64,
+            Place::Edge { hop, column } => {
+                let field = self.hops.get(*hop).and_then(|hop| hop.edges.fields().get(*column));
+                field.map_or(DataType::Null, |field| field.data_type().clone())
+            }
+            Place::Property { view, .. } => {
+                let field = self.views.get(*view).and_then(|view| view.selection().fields.first());
+                field.map_or(DataType::Null, |field| field.data_type().clone())
+            }
+        }
+    }
+
+    /// A column for rows that were traced; with `cached` nothing where it is not in memory.
+    async fn values(
+        &self,
+        steps: &[Step],
+        place: &Place,
+        traced: &[Vec<u32>],
+        cached: bool,
+    ) -> Result<Option<ArrayRef>> {
+        let rows_of = |step: usize| traced.get(step).map(Vec::as_slice).unwrap_or_default();
+        let vertices_of = |step: usize| -> Vec<i64> {
+            let Some(known) = steps.get(step) else { return Vec::new() };
+            let values = known.vertices.values();
+            rows_of(step).iter().filter_map(|row| values.get(*row as usize).copied()).collect()
+        };
+        let column: Option<ArrayRef> = match place {
+            Place::Position => Some(Arc::new(UInt32Array::from(rows_of(0).to_vec()))),
+            Place::Index { step } => Some(Arc::new(Int64Array::from(vertices_of(*step)))),
+            Place::Edge { hop, column } => {
+                let rows = UInt32Array::from(rows_of(hop + 1).to_vec());
+                let found = steps.get(hop + 1).and_then(|step| step.columns.get(*column));
+                let taken = found.map(|found| take(found, &rows, None));
+                taken.transpose().map_err(|error| arrow_error("rows of a traversal", error))?
+            }
+            Place::Property { view, step } => {
+                let Some(view) = self.views.get(*view) else { return Ok(None) };
+                let vertices = vertices_of(*step);
+                match cached {
+                    true => match view.columns_cached(&vertices) {
+                        Some(columns) => columns?.pop(),
+                        None => None,
+                    },
+                    false => view.columns(&vertices).await?.pop(),
+                }
+            }
+        };
+        Ok(column)
+    }
+}

@@ -1,0 +1,49 @@
+//! The ways from a version to its vertices and edges.
+
+use super::{edge_view::EdgeView, snapshot::Snapshot, vertex_view::VertexView};
+use crate::Result;
+
+impl Snapshot {
+    /// The vertices of a type, with these properties: a handle that has found everything by its name already. Without
+    /// a list of columns all properties.
+    ///
+    /// # Errors
+    ///
+    /// [`Error::NoSuchVertexType`], [`Error::NoSuchProperty`]; [`Error::Missing`] and [`Error::Data`] where data of
+    /// commits is not there, or is not what it should be.
+    pub async fn vertices(&self, vertex_type: &str, columns: Option<&[&str]>) -> Result<VertexView> {
+        let at = self.record().vertex_type(vertex_type)?;
+        VertexView::new(self.clone(), self.vertex_parts(at).await?, columns)
+    }
+
+    /// The edges of a type, with these properties: a handle that has found everything by its name already. Without a
+    /// list of columns all properties.
+    ///
+    /// # Errors
+    ///
+    /// As [`Self::vertices`], with [`Error::NoSuchEdgeType`].
+    pub async fn edges(&self, edge_type: &str, columns: Option<&[&str]>) -> Result<EdgeView> {
+        let at = self.record().edge_type(edge_type)?;
+        EdgeView::new(self.clone(), self.edge_parts(at).await?, columns)
+    }
+
+    /// The same as [`Self::vertices`], if the type was opened before.
+    pub fn vertices_cached(&self, vertex_type: &str, columns: Option<&[&str]>) -> Option<Result<VertexView>> {
+        let at = match self.record().vertex_type(vertex_type) {
+            Ok(at) => at,
+            Err(error) => return Some(Err(error)),
+        };
+        let parts = self.open_vertices(at)?;
+        Some(VertexView::new(self.clone(), parts.clone(), columns))
+    }
+
+    /// The same as [`Self::edges`], if the type was opened before.
+    pub fn edges_cached(&self, edge_type: &str, columns: Option<&[&str]>) -> Option<Result<EdgeView>> {
+        let at = match self.record().edge_type(edge_type) {
+            Ok(at) => at,
+            Err(error) => return Some(Err(error)),
+        };
+        let parts = self.open_edges(at)?;
+        Some(EdgeView::new(self.clone(), parts.clone(), columns))
+    }
+}
