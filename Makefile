@@ -15,7 +15,7 @@ CARGO_FUZZ := $(TARGET)/tools/cargo-fuzz-0.13.2.installed
 CORPUS := $(TARGET)/fuzz-corpus
 
 .DEFAULT_GOAL := help
-.PHONY: help demo test test-rust test-clients test-python installed wheel check bench-node bench-columns bench-write bench-orc bench-graphar bench-graphar-scale soak fuzz release
+.PHONY: help demo test test-rust test-clients test-python installed wheel check bench-node bench-columns bench-write bench-orc bench-graphar bench-graphar-scale bench-store soak fuzz release
 
 help: ## What can be made
 	@sed -n 's/^\([a-z-]*\):.*## \(.*\)/make \1\t\2/p' $(MAKEFILE_LIST) | expand -t 20
@@ -69,6 +69,9 @@ bench-graphar: installed ## Graphs in GraphAr beside the official Python package
 
 bench-graphar-scale: installed release ## Ten million edges, imported and walked in less memory than they take
 	$(VENV)/bin/python bench/graphar/scale.py
+
+bench-store: installed release ## Queries over a social network beside Kùzu, Ladybug and NamiDB
+	$(VENV)/bin/python bench/store/run.py
 
 soak: release $(CLIENTS) $(S3S_FS) ## Load for MINUTES (default 30), with every answer checked against a model; all of TPC-DS
 	cargo test --workspace --test dsdgen -- --ignored
