@@ -5,7 +5,7 @@ use std::sync::Arc;
 use arrow::datatypes::{DataType, FieldRef, TimeUnit};
 use object_store::path::Path;
 use stylobate_columnar::{Cache, FileColumns, FileKind, TextKind};
-use stylobate_storage::{Error as StorageError, ReadThrough};
+use stylobate_storage::{ByteSize, Error as StorageError, ReadThrough};
 
 use super::info::{FileType, Strictness};
 use crate::{Error, Result};
@@ -55,6 +55,18 @@ impl Place {
             self.check_types(file, file_type, fields, &columns)?;
         }
         Ok(columns)
+    }
+
+    /// The same place, with nothing kept of what is decoded.
+    pub(crate) fn passing(&self) -> Self {
+        let cache = Cache::over(self.cache.pages().clone(), ByteSize::ZERO);
+        Self { cache, ..self.clone() }
+    }
+
+    /// Whether there is room in the cache for what passes by: it need not drive out what is asked for again and again.
+    pub(crate) fn has_room(&self) -> bool {
+        let stats = self.cache.stats();
+        stats.bytes < stats.capacity / 8 * 7
     }
 
     /// Whether a file can be told from what is written in its place. In a folder it cannot for a moment after it was

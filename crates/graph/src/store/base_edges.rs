@@ -21,6 +21,8 @@ use crate::{Direction, Result, graphar::Place};
 /// Edges have ordinals: their places in the list of a direction. Of each vertex they are sorted by the neighbour, and
 /// parallel ones are in the order in which they were added.
 pub(crate) struct EdgeBase {
+    place: Place,
+    fields: Vec<FieldRef>,
     info: EdgeBaseInfo,
     out: List,
     into: List,
@@ -40,7 +42,8 @@ impl EdgeBase {
     /// `fields` are the properties of the type, with the types that answers have.
     pub(crate) fn open(place: &Place, info: &EdgeBaseInfo, fields: &[FieldRef]) -> Self {
         let list = |direction| List::open(place, info, direction, fields);
-        Self { info: info.clone(), out: list(Direction::Out), into: list(Direction::In) }
+        let (out, into) = (list(Direction::Out), list(Direction::In));
+        Self { place: place.clone(), fields: fields.to_vec(), info: info.clone(), out, into }
     }
 
     pub(crate) fn info(&self) -> &EdgeBaseInfo {
@@ -132,17 +135,28 @@ impl EdgeBase {
         self.list(direction).both_ends(ordinals).await
     }
 
-    /// All edges in the order of a direction, a chunk at a time.
+    /// The same base with nothing kept of what is read.
+    pub(crate) fn passing(&self) -> Self {
+        Self::open(&self.place.passing(), &self.info, &self.fields)
+    }
+
+    /// All edges in the order of a direction, a chunk at a time. What is not in the cache stays there only if there is
+    /// room.
     pub(crate) fn stream(
         self: &Arc<Self>,
         direction: Direction,
         selection: &Selection,
     ) -> BoxStream<'static, Result<EdgeRows>> {
-        let (base, selection) = (self.clone(), Arc::new(selection.clone()));
+        let (base, passing) = (self.clone(), Arc::new(self.passing()));
+        let selection = Arc::new(selection.clone());
         let chunks = self.list(direction).chunks();
         let read = move |chunk| {
-            let (base, selection) = (base.clone(), selection.clone());
-            async move { base.chunk(direction, chunk, &selection).await }
+            let (base, passing, selection) = (base.clone(), passing.clone(), selection.clone());
+            async move {
+                let may_stay = base.list(direction).is_cached(chunk, &selection) || base.place.has_room();
+                let from = if may_stay { &base } else { &passing };
+                from.chunk(direction, chunk, &selection).await
+            }
         };
         futures::stream::iter(0..chunks).map(read).buffered(CHUNKS_AHEAD).boxed()
     }

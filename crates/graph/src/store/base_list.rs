@@ -259,6 +259,11 @@ impl List {
         Some((neighbors, columns))
     }
 
+    /// Whether all of a chunk that is selected is in the cache.
+    pub(super) fn is_cached(&self, chunk: u64, selection: &Selection) -> bool {
+        self.ends.cached(chunk, 1).is_some() && self.chunk_cached(chunk, selection).is_some()
+    }
+
     fn chunk_cached(&self, chunk: u64, selection: &Selection) -> Option<Loaded> {
         let neighbors = self.ends.cached(chunk, 0)?;
         let mut columns = Vec::with_capacity(selection.columns.len());

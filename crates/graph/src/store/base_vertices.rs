@@ -10,7 +10,7 @@ use arrow::{
 use futures::{StreamExt, TryStreamExt, stream::BoxStream};
 
 use super::{
-    base::{ChunkSize, Group, Selection, VertexBaseInfo},
+    base::{ChunkSize, Group, SelectedColumn, Selection, VertexBaseInfo},
     gather::{CHUNKS_AHEAD, CHUNKS_AT_ONCE, Chunks, GATHERED_AT_ONCE, gather_rows},
     keys::KeyFiles,
 };
@@ -21,6 +21,8 @@ use crate::{
 
 /// A base of vertices that is open. Nothing is read before it is asked for.
 pub(crate) struct VertexBase {
+    place: Place,
+    fields: Vec<FieldRef>,
     info: VertexBaseInfo,
     groups: Vec<Group>,
     size: ChunkSize,
@@ -46,7 +48,7 @@ impl VertexBase {
         let groups = Group::open_all(place, &info.groups, fields);
         let size = ChunkSize::new(info.chunk_size);
         let keys = info.keys.as_ref().map(|keys| KeyFiles::open(place, &info.path, keys));
-        Self { info: info.clone(), groups, size, keys }
+        Self { place: place.clone(), fields: fields.to_vec(), info: info.clone(), groups, size, keys }
     }
 
     pub(crate) fn info(&self) -> &VertexBaseInfo {
@@ -166,7 +168,7 @@ impl VertexBase {
     ) -> Result<Vec<ArrayRef>> {
         let loads = chunks.iter().copied().map(|chunk| self.load(chunk, selection));
         let loaded: Vec<_> = futures::stream::iter(loads).buffered(CHUNKS_AT_ONCE).try_collect().await?;
-        let column = |(at, column): (usize, &super::base::SelectedColumn)| {
+        let column = |(at, column): (usize, &SelectedColumn)| {
             if let Some(nulls) = selection.missing(at, rows.len()) {
                 return Ok(nulls);
             }
@@ -227,12 +229,36 @@ impl VertexBase {
         Ok(VertexRows { first: (self.info.first + chunk * self.size.get()) as i64, rows, columns })
     }
 
-    /// All vertices in the order of their indexes, a chunk at a time.
+    /// The same, if all of it is in the cache.
+    fn chunk_cached(&self, chunk: u64, selection: &Selection) -> Option<VertexRows> {
+        let rows = self.rows(chunk) as usize;
+        let column = |(at, column): (usize, &SelectedColumn)| match column.stored {
+            Some((group, place)) => self.groups.get(group)?.files.cached(chunk, place),
+            None => selection.missing(at, rows),
+        };
+        let columns = selection.columns.iter().enumerate().map(column).collect::<Option<_>>()?;
+        Some(VertexRows { first: (self.info.first + chunk * self.size.get()) as i64, rows, columns })
+    }
+
+    /// The same base with nothing kept of what is read.
+    pub(crate) fn passing(&self) -> Self {
+        Self::open(&self.place.passing(), &self.info, &self.fields)
+    }
+
+    /// All vertices in the order of their indexes, a chunk at a time. What is not in the cache stays there only if there
+    /// is room.
     pub(crate) fn stream(self: &Arc<Self>, selection: &Selection) -> BoxStream<'static, Result<VertexRows>> {
-        let (base, selection) = (self.clone(), Arc::new(selection.clone()));
+        let (base, passing) = (self.clone(), Arc::new(self.passing()));
+        let selection = Arc::new(selection.clone());
         let read = move |chunk| {
-            let (base, selection) = (base.clone(), selection.clone());
-            async move { base.chunk(chunk, &selection).await }
+            let (base, passing, selection) = (base.clone(), passing.clone(), selection.clone());
+            async move {
+                match base.chunk_cached(chunk, &selection) {
+                    Some(rows) => Ok(rows),
+                    None if base.place.has_room() => base.chunk(chunk, &selection).await,
+                    None => passing.chunk(chunk, &selection).await,
+                }
+            }
         };
         futures::stream::iter(0..self.chunks()).map(read).buffered(CHUNKS_AHEAD).boxed()
     }

@@ -7,7 +7,9 @@ use std::path::PathBuf;
 
 use futures::{StreamExt, TryStreamExt};
 use object_store::{ObjectStore, ObjectStoreExt};
-use stylobate_storage::{ByteSize, Destination, Durability, Error as StorageError, SinkOptions, Sinks};
+use stylobate_storage::{
+    ByteSize, Destination, Durability, Error as StorageError, Overwrite, SinkOptions, Sinks,
+};
 
 use crate::{GraphWriteOptions, PropertyGroup, Result, graphar::blocking, store::base::GroupInfo};
 
@@ -55,12 +57,18 @@ impl BaseWriter {
     }
 
     pub(super) fn options(&self, memory: usize) -> GraphWriteOptions {
+        // Nobody else has the names: an object that is there is this write's own, from a request that was sent again.
+        let overwrite = match self.root {
+            Destination::File(_) => Overwrite::Refuse,
+            Destination::Object { .. } => Overwrite::Replace,
+        };
         let options = GraphWriteOptions::default()
             .with_vertex_chunk_size(self.sizes.vertex_chunk.clamp(1, u64::from(u32::MAX)))
             .with_edge_chunk_size(self.sizes.edge_chunk.clamp(1, u64::from(u32::MAX)))
             .with_memory(ByteSize::bytes(memory as u64))
             .with_threads(self.threads)
-            .with_durability(self.durability);
+            .with_durability(self.durability)
+            .with_overwrite(overwrite);
         match &self.temporary_folder {
             Some(folder) => options.with_temporary_folder(folder),
             None => options,

@@ -1,6 +1,6 @@
 //! What was deleted: sets of ordinals or indexes, as roaring bitmaps.
 
-use std::ops::Range;
+use std::{ops::Range, sync::Arc};
 
 use base64::{Engine, engine::general_purpose::STANDARD as BASE64};
 use roaring::RoaringTreemap;
@@ -11,6 +11,8 @@ pub(crate) struct Deleted {
     all: RoaringTreemap,
     /// The least and one past the greatest: most questions end here.
     span: Range<u64>,
+    /// What it was made of stays open as long as it does, for versions that add to it.
+    _of: Vec<Arc<Deleted>>,
 }
 
 impl Deleted {
@@ -19,16 +21,16 @@ impl Deleted {
             (Some(first), Some(last)) => first..last.saturating_add(1),
             _ => 0..0,
         };
-        Self { all, span }
+        Self { all, span, _of: Vec::new() }
     }
 
     /// All of several sets.
-    pub(crate) fn union<'a>(sets: impl IntoIterator<Item = &'a Self>) -> Self {
+    pub(crate) fn union(sets: Vec<Arc<Self>>) -> Self {
         let mut all = RoaringTreemap::new();
-        for set in sets {
+        for set in &sets {
             all |= &set.all;
         }
-        Self::new(all)
+        Self { _of: sets, ..Self::new(all) }
     }
 
     #[inline]
@@ -136,6 +138,7 @@ mod tests {
         Deleted::from_bytes(b"nothing of that kind").unwrap_err();
         Deleted::from_text("%%").unwrap_err();
         let one: Deleted = [1].into_iter().collect();
-        assert_eq!(Deleted::union([&one, &Deleted::default()]), one);
+        let two: Deleted = [1, 2].into_iter().collect();
+        assert_eq!(Deleted::union(vec![Arc::new(one), Arc::new(two.clone())]).set(), two.set());
     }
 }

@@ -14,6 +14,7 @@ use arrow::{
     },
     datatypes::{FieldRef, Int64Type},
 };
+use futures::FutureExt;
 use smallvec::SmallVec;
 
 use super::{
@@ -266,6 +267,17 @@ impl EdgeParts {
         if let Some(found) = self.gather_cached(direction, vertices, columns, fields) {
             return found;
         }
+        // Boxed, so that this is compiled once and not into each caller.
+        self.load(direction, vertices, columns, fields).boxed().await
+    }
+
+    async fn load(
+        &self,
+        direction: Direction,
+        vertices: &[i64],
+        columns: &[PartColumns],
+        fields: &[FieldRef],
+    ) -> Result<Gathered> {
         let parts = self.parts.iter().zip(columns).filter(|(part, _)| part.may_have(direction, vertices));
         let load = parts.map(|(part, columns)| async move {
             let left = part.left(direction, part.slices(direction, vertices).await?);
@@ -299,9 +311,12 @@ impl EdgeParts {
 
     /// How many edges each vertex has.
     pub(crate) async fn degrees(&self, direction: Direction, vertices: &[i64]) -> Result<Int64Array> {
+        if let Some(known) = self.degrees_cached(direction, vertices) {
+            return known;
+        }
         let mut degrees = vec![0_i64; vertices.len()];
         for part in &self.parts {
-            let slices = part.slices(direction, vertices).await?;
+            let slices = part.slices(direction, vertices).boxed().await?;
             part.count(direction, &slices, &mut degrees);
         }
         Ok(degrees.into())
@@ -322,7 +337,7 @@ impl EdgeParts {
         for (part, columns) in self.parts.iter().zip(columns) {
             let found = match (&part.of, columns) {
                 (EdgePartOf::Base(base), PartColumns::Base(selection)) => {
-                    let found = base.find(Direction::Out, source, destination, selection).await?;
+                    let found = base.find(Direction::Out, source, destination, selection).boxed().await?;
                     let columns = found.columns.into();
                     part.without_deleted(found.ordinals, Found { neighbors: found.neighbors, columns })?
                 }
@@ -331,7 +346,7 @@ impl EdgeParts {
                         part.left(Direction::Out, vec![delta.find(Direction::Out, source, destination)]);
                     match left.total {
                         0 => None,
-                        _ => Some(part.read(Direction::Out, &left.ranges, columns, fields).await?),
+                        _ => Some(part.read(Direction::Out, &left.ranges, columns, fields).boxed().await?),
                     }
                 }
                 _ => None,

@@ -111,7 +111,7 @@ impl EdgeView {
     pub async fn of(&self, direction: Direction, vertex: i64) -> Result<EdgeRows> {
         match self.of_cached(direction, vertex) {
             Some(found) => found,
-            None => Box::pin(self.gather(direction, &[vertex])).await.map(|gathered| gathered.found.into()),
+            None => self.gather(direction, &[vertex]).await.map(|gathered| gathered.found.into()),
         }
     }
 
@@ -174,7 +174,7 @@ impl EdgeView {
             None => {
                 let inner = &*self.inner;
                 let found = inner.parts.find(source, destination, &inner.columns, &inner.fields);
-                Box::pin(found).await.map(Into::into)
+                found.await.map(Into::into)
             }
         }
     }

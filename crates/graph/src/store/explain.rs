@@ -2,6 +2,8 @@
 
 use std::fmt::Write;
 
+use futures::FutureExt;
+
 use super::{
     edge_parts::{EdgePartOf, EdgeParts},
     plan::{Names, Place, Plan},
@@ -17,7 +19,7 @@ impl Traversal {
     ///
     /// As [`Self::collect`], but for starts that are not there.
     pub async fn explain(&self) -> Result<String> {
-        let plan = Plan::new(self).await?;
+        let plan = Plan::new(self).boxed().await?;
         let mut text = String::new();
         // Writing to a text does not fail.
         let _ = self.write(&plan, &mut text);

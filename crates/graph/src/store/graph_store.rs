@@ -2,6 +2,7 @@
 
 use std::sync::Arc;
 
+use futures::FutureExt;
 use parking_lot::RwLock;
 use stylobate_columnar::{Cache, Source};
 
@@ -133,7 +134,7 @@ impl GraphStore {
     pub(super) async fn install(&self, record: Arc<Record>) -> Snapshot {
         let before = self.latest();
         let next = Snapshot::new(self.core().clone(), record);
-        next.open_as(&before).await;
+        next.open_as(&before).boxed().await;
         let mut latest = self.inner.latest.write();
         if next.version() > latest.version() {
             *latest = next.clone();

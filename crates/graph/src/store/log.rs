@@ -3,7 +3,7 @@
 use std::{path::PathBuf, sync::Arc};
 
 use bytes::Bytes;
-use futures::TryStreamExt;
+use futures::{FutureExt, TryStreamExt, future::BoxFuture};
 use object_store::{ObjectStore, PutMode, PutOptions, PutPayload, path::Path};
 use stylobate_storage::{Destination, Durability, Error as StorageError, Overwrite, SinkOptions, Sinks};
 
@@ -55,7 +55,11 @@ impl Log {
     }
 
     /// The versions that there are, ascending; only those behind `after` where it is given. One listing.
-    pub(crate) async fn list(&self, after: Option<u64>) -> Result<Vec<Listed>> {
+    pub(crate) fn list(&self, after: Option<u64>) -> BoxFuture<'_, Result<Vec<Listed>>> {
+        self.list_now(after).boxed()
+    }
+
+    async fn list_now(&self, after: Option<u64>) -> Result<Vec<Listed>> {
         let store = self.place.store.origin().store().clone();
         let folder = self.place.path("_log")?;
         let listing = match after {
@@ -76,8 +80,8 @@ impl Log {
     }
 
     /// The record of a version: read once for all who hold it.
-    pub(crate) async fn read(&self, version: u64) -> Result<Arc<Record>> {
-        self.records.get(version, self.read_anew(version)).await
+    pub(crate) fn read(&self, version: u64) -> BoxFuture<'_, Result<Arc<Record>>> {
+        self.records.get(version, self.read_anew(version)).boxed()
     }
 
     async fn read_anew(&self, version: u64) -> Result<Record> {
@@ -91,7 +95,11 @@ impl Log {
     /// # Errors
     ///
     /// Whatever the store says: then the record was not there when it was looked for, or could not be looked for.
-    pub(crate) async fn put(&self, record: &Arc<Record>) -> Result<Put> {
+    pub(crate) fn put<'a>(&'a self, record: &'a Arc<Record>) -> BoxFuture<'a, Result<Put>> {
+        self.put_now(record).boxed()
+    }
+
+    async fn put_now(&self, record: &Arc<Record>) -> Result<Put> {
         let unwritable = |error: serde_json::Error| Error::Data {
             file: self.name(record.version),
             reason: format!("the record cannot be written: {error}"),

@@ -116,7 +116,7 @@ impl Core {
         Ok(match sets.as_slice() {
             [] => Arc::default(),
             [one] => one.clone(),
-            several => Arc::new(Deleted::union(several.iter().map(AsRef::as_ref))),
+            several => Arc::new(Deleted::union(several.to_vec())),
         })
     }
 

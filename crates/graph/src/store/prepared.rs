@@ -39,7 +39,7 @@ impl Traversal {
     /// [`crate::Error::NoSuchVertexType`], [`crate::Error::NoSuchEdgeType`] where no edges of a hop's name lead that
     /// way, [`crate::Error::NoSuchProperty`] for columns that are not there.
     pub async fn prepare(&self) -> Result<PreparedTraversal> {
-        let plan = Plan::new(self).await?;
+        let plan = Plan::new(self).boxed().await?;
         let fields = plan.shown.iter().map(|(name, place)| Field::new(name, plan.type_of(place), true));
         let schema = Arc::new(Schema::new(fields.collect::<Vec<_>>()));
         let snapshot = self.snapshot.clone();
@@ -90,7 +90,7 @@ impl PreparedTraversal {
             return answer;
         }
         let empty = || RecordBatch::new_empty(self.inner.schema.clone());
-        Ok(Box::pin(self.answer(ids, false)).await?.unwrap_or_else(empty))
+        Ok(self.answer(ids, false).boxed().await?.unwrap_or_else(empty))
     }
 
     /// The same, if all that is needed is in memory: no request, no decode, no wait, and no runtime.

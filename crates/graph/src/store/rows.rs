@@ -41,7 +41,16 @@ impl Rows {
     /// Rows in a file. Those of its columns are found that are among `fields`.
     pub(crate) async fn open(place: &Place, path: &str, fields: &Arc<[FieldRef]>) -> Result<Self> {
         let columns = place.open(path, FileType::Parquet, fields).await?;
-        Ok(Self::File { columns, fields: fields.clone() })
+        if place.is_settled(path).await? {
+            return Ok(Self::File { columns, fields: fields.clone() });
+        }
+        // Nothing would be cached of it for as long as it is open.
+        let there: Vec<usize> = (0..fields.len()).filter(|at| columns.has(*at)).collect();
+        let arrays = columns.get(&there).await?;
+        let named = there.iter().filter_map(|at| fields.get(*at)).zip(arrays);
+        let batch =
+            RecordBatch::try_from_iter_with_nullable(named.map(|(field, array)| (field.name(), array, true)));
+        batch.map(Self::Decoded).map_err(|error| arrow_error("rows of a delta", error))
     }
 
     pub(crate) fn len(&self) -> usize {

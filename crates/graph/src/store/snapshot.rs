@@ -2,6 +2,7 @@
 
 use std::sync::Arc;
 
+use futures::FutureExt;
 use tokio::sync::OnceCell;
 
 use super::{
@@ -60,13 +61,15 @@ impl Snapshot {
     pub(crate) async fn vertex_parts(&self, at: usize) -> Result<Arc<VertexParts>> {
         let (cell, state) =
             self.inner.vertices.get(at).zip(self.record().vertices.get(at)).ok_or_else(no_such)?;
-        cell.get_or_try_init(|| async { self.core().vertices(state).await.map(Arc::new) }).await.cloned()
+        // Boxed, so that this is compiled once and not into each caller.
+        let open = || async { self.core().vertices(state).await.map(Arc::new) }.boxed();
+        cell.get_or_try_init(open).await.cloned()
     }
 
     /// The edges of a type, which is the one of this number in the record.
     pub(crate) async fn edge_parts(&self, at: usize) -> Result<Arc<EdgeParts>> {
         let (cell, state) = self.inner.edges.get(at).zip(self.record().edges.get(at)).ok_or_else(no_such)?;
-        let open = || async { self.core().edges(self.record(), state).await.map(Arc::new) };
+        let open = || async { self.core().edges(self.record(), state).await.map(Arc::new) }.boxed();
         cell.get_or_try_init(open).await.cloned()
     }
 

@@ -8,6 +8,7 @@ use arrow::{
     compute::{interleave, take},
     datatypes::FieldRef,
 };
+use futures::FutureExt;
 use smallvec::SmallVec;
 
 use super::{
@@ -246,6 +247,11 @@ impl VertexParts {
         if let Some(taken) = self.take_cached(indexes, of) {
             return taken;
         }
+        // Boxed, so that this is compiled once and not into each caller.
+        self.load(indexes, of).boxed().await
+    }
+
+    async fn load(&self, indexes: &[i64], of: &VertexSelection) -> Result<Arrays> {
         let (shares, rows) = self.shares(indexes);
         let load = shares.iter().filter_map(|share| {
             let (part, columns) = (self.parts.get(share.part)?, of.parts.get(share.part)?);
@@ -336,7 +342,7 @@ impl VertexParts {
                 VertexPart::Delta(delta) => search.in_delta(delta),
                 VertexPart::Base(base) => {
                     let Some(missing) = search.missing() else { break };
-                    search.fill(&base.indexes_of(&missing?).await?);
+                    search.fill(&base.indexes_of(&missing?).boxed().await?);
                 }
             }
         }

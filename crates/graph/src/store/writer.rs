@@ -5,6 +5,8 @@ use std::{
     time::{Duration, Instant},
 };
 
+use futures::FutureExt;
+
 use super::{
     draft::Draft,
     graph_store::{ATTEMPTS, GraphStore},
@@ -147,14 +149,18 @@ impl StoreWriter {
     /// [`Error::Fenced`] where a later writer took over, [`Error::Conflict`] where an attempt that had been changed or
     /// given up was done after all, and whatever the object store says.
     pub async fn commit(&mut self) -> Result<u64> {
-        self.commit_as("write").await
+        // Boxed, so that this is compiled once and not into each caller.
+        self.commit_as("write").boxed().await
     }
 
     async fn commit_as(&mut self, operation: &str) -> Result<u64> {
         if self.pending.is_empty() {
             return Ok(self.head.version());
         }
-        self.catch_up().await?;
+        if let Some(version) = self.catch_up().await? {
+            self.done();
+            return Ok(version);
+        }
         for _ in 0..ATTEMPTS {
             let record = match &self.attempt {
                 Some(attempt) if attempt.record.version == self.head.version() + 1 => attempt.record.clone(),
@@ -167,13 +173,18 @@ impl StoreWriter {
                 }
             };
             if self.put(record).await? {
-                self.attempt = None;
-                self.pending = Pending::default();
-                self.record = Record::clone(self.head.record());
+                self.done();
                 return Ok(self.head.version());
             }
         }
         Err(self.overtaken())
+    }
+
+    /// What was pending is committed.
+    fn done(&mut self) {
+        self.attempt = None;
+        self.pending = Pending::default();
+        self.record = Record::clone(self.head.record());
     }
 
     /// Commits a state that somebody else makes of the newest one, such as that of a bulk load. Nothing may be pending.
@@ -209,17 +220,31 @@ impl StoreWriter {
         Err(self.overtaken())
     }
 
-    /// Follows what others committed without being writers, where this writer did nothing for long.
-    async fn catch_up(&mut self) -> Result<()> {
-        if self.seen.elapsed() < LIST_AFTER {
-            return Ok(());
-        }
-        let newest = self.store.refresh().await?;
+    /// Follows what others committed without being writers: what is known here, or where this writer did nothing for
+    /// long, what the log says. Returns the version as which the last attempt was done after all, if it was.
+    async fn catch_up(&mut self) -> Result<Option<u64>> {
+        let newest = match self.seen.elapsed() < LIST_AFTER {
+            true => self.store.latest(),
+            false => self.store.refresh().boxed().await?,
+        };
         self.seen = Instant::now();
-        if newest.version() == self.head.version() {
-            return Ok(());
+        let known = self.head.version();
+        if newest.version() <= known {
+            return Ok(None);
         }
-        self.follow(newest.record().clone()).await
+        let mut done = None;
+        if self.attempt.is_some() || !self.in_doubt.is_empty() {
+            for version in known + 1..=newest.version() {
+                let record = self.store.core().log.read(version).await?;
+                if self.attempt.as_ref().is_some_and(|attempt| attempt.record.commit == record.commit) {
+                    done = Some(version);
+                } else if self.in_doubt.contains(&record.commit) {
+                    self.follow(record).await?;
+                }
+            }
+        }
+        self.follow(newest.record().clone()).await?;
+        Ok(done)
     }
 
     /// Puts a record; where another one came first that leaves this writer its place, goes on from there.

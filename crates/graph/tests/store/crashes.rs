@@ -3,7 +3,7 @@
 use object_store::memory::InMemory;
 use rand::{SeedableRng, rngs::StdRng};
 use std::sync::Arc;
-use stylobate_graph::{StoreOptions, StoreWriter};
+use stylobate_graph::{Result, StoreOptions, StoreWriter};
 use stylobate_storage::ByteSize;
 
 use crate::{
@@ -22,12 +22,13 @@ struct Ended {
     tried: Option<Model>,
 }
 
-/// Changes that are the same each time, since none of them asks the bucket for anything that fails.
-async fn changes(writer: &mut StoreWriter, model: &mut Model, commit: u64) {
+/// Changes that are the same each time.
+async fn changes(writer: &mut StoreWriter, model: &mut Model, commit: u64) -> Result<()> {
     let mut random = StdRng::seed_from_u64(commit);
     for _ in 0..12 {
-        change(writer, model, &mut random).await;
+        change(writer, model, &mut random).await?;
     }
+    Ok(())
 }
 
 async fn history(bucket: &Arc<Bucket>, options: &StoreOptions) -> Ended {
@@ -36,10 +37,13 @@ async fn history(bucket: &Arc<Bucket>, options: &StoreOptions) -> Ended {
     let Ok(mut writer) = store.writer().await else { return Ended { committed, tried: None } };
     for commit in 0..COMMITS {
         let mut model = committed.clone();
-        changes(&mut writer, &mut model, commit).await;
+        if changes(&mut writer, &mut model, commit).await.is_err() {
+            return Ended { committed, tried: None };
+        }
         match writer.commit().await {
             Ok(_) => committed = model,
             Err(_) => {
+                bucket.heal();
                 committed.check(&store.latest()).await;
                 return Ended { committed, tried: Some(model) };
             }
@@ -77,7 +81,7 @@ async fn at_every_request(options: StoreOptions, carries_out: bool) {
         // And goes on from there.
         let mut model = there.clone();
         let mut writer = store.writer().await.unwrap();
-        changes(&mut writer, &mut model, 99).await;
+        changes(&mut writer, &mut model, 99).await.unwrap();
         writer.commit().await.unwrap();
         model.check(&store.latest()).await;
         if answered {
@@ -112,7 +116,7 @@ async fn a_commit_that_failed_is_done_once_when_it_is_tried_again() {
         let store = bucket.create(schema(), options).await.unwrap();
         let mut writer = store.writer().await.unwrap();
         let mut model = Model::default();
-        changes(&mut writer, &mut model, 7).await;
+        changes(&mut writer, &mut model, 7).await.unwrap();
         for left in 0..3 {
             // Neither the put nor what looks for it is answered.
             bucket.stop_after(left, carries_out);
@@ -125,7 +129,7 @@ async fn a_commit_that_failed_is_done_once_when_it_is_tried_again() {
         let version = writer.commit().await.unwrap();
         assert_eq!(version, 2, "the store, its writer, and one commit");
         model.check(&store.latest()).await;
-        changes(&mut writer, &mut model, 8).await;
+        changes(&mut writer, &mut model, 8).await.unwrap();
         assert_eq!(writer.commit().await.unwrap(), 3);
         model.check(&store.latest()).await;
         model.check(&bucket.open(StoreOptions::default()).await.unwrap().latest()).await;
@@ -138,21 +142,21 @@ async fn after_a_failed_commit_a_writer_may_go_on_with_something_else() {
     let store = bucket.create(schema(), StoreOptions::default()).await.unwrap();
     let mut writer = store.writer().await.unwrap();
     let mut model = Model::default();
-    changes(&mut writer, &mut model, 7).await;
+    changes(&mut writer, &mut model, 7).await.unwrap();
     bucket.stop_after(0, false);
     writer.commit().await.unwrap_err();
     bucket.heal();
-    changes(&mut writer, &mut model, 8).await;
+    changes(&mut writer, &mut model, 8).await.unwrap();
     writer.commit().await.unwrap();
     model.check(&store.latest()).await;
     let before = model.clone();
-    changes(&mut writer, &mut model, 9).await;
+    changes(&mut writer, &mut model, 9).await.unwrap();
     bucket.stop_after(0, false);
     writer.commit().await.unwrap_err();
     bucket.heal();
     writer.rollback();
     let mut model = before;
-    changes(&mut writer, &mut model, 10).await;
+    changes(&mut writer, &mut model, 10).await.unwrap();
     writer.commit().await.unwrap();
     model.check(&store.latest()).await;
 }

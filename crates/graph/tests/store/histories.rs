@@ -5,7 +5,7 @@ use arrow::array::{ArrayRef, Int64Array, StringArray};
 use object_store::memory::InMemory;
 use rand::{Rng, SeedableRng, rngs::StdRng};
 use std::sync::Arc;
-use stylobate_graph::{Ends, Snapshot, StoreOptions, StoreWriter, VertexIds};
+use stylobate_graph::{Ends, Result, Snapshot, StoreOptions, StoreWriter, VertexIds};
 use stylobate_storage::ByteSize;
 
 use crate::{
@@ -14,7 +14,7 @@ use crate::{
 };
 
 /// A random change of a writer and of the graph.
-pub async fn change(writer: &mut StoreWriter, model: &mut Model, random: &mut StdRng) {
+pub async fn change(writer: &mut StoreWriter, model: &mut Model, random: &mut StdRng) -> Result<()> {
     match random.random_range(0..12) {
         0..3 => add_persons(writer, model, random).await,
         3 => add_posts(writer, model, random).await,
@@ -26,31 +26,33 @@ pub async fn change(writer: &mut StoreWriter, model: &mut Model, random: &mut St
     }
 }
 
-async fn add_persons(writer: &mut StoreWriter, model: &mut Model, random: &mut StdRng) {
+async fn add_persons(writer: &mut StoreWriter, model: &mut Model, random: &mut StdRng) -> Result<()> {
     let mut free: Vec<i64> = (0..KEYS).filter(|key| !model.persons.contains_key(key)).collect();
     free.truncate(random.random_range(0..5));
     let ages: Vec<Option<i64>> =
         free.iter().map(|_| random.random_bool(0.7).then(|| random.random_range(0..99))).collect();
     let rows =
         batch([("age", Arc::new(Int64Array::from(ages.clone())) as ArrayRef), ("id", ints(free.clone()))]);
-    let given = writer.add_vertices("Person", &rows).await.unwrap();
+    let given = writer.add_vertices("Person", &rows).await?;
     assert_eq!(given.start as i64, model.next_person);
     for (key, age) in free.into_iter().zip(ages) {
         model.persons.insert(key, Person { index: model.next_person, name: None, age });
         model.next_person += 1;
     }
+    Ok(())
 }
 
-async fn add_posts(writer: &mut StoreWriter, model: &mut Model, random: &mut StdRng) {
+async fn add_posts(writer: &mut StoreWriter, model: &mut Model, random: &mut StdRng) -> Result<()> {
     let url = format!("/post/{}", random.random_range(0..6));
     let rows = batch([("url", texts([&url]))]);
     if model.posts.contains_key(&url) {
         writer.add_vertices("Post", &rows).await.unwrap_err();
-        return;
+        return Ok(());
     }
-    writer.add_vertices("Post", &rows).await.unwrap();
+    writer.add_vertices("Post", &rows).await?;
     model.posts.insert(url, model.next_post);
     model.next_post += 1;
+    Ok(())
 }
 
 fn some_person<'a>(model: &'a Model, random: &mut StdRng) -> Option<(&'a i64, &'a Person)> {
@@ -58,13 +60,13 @@ fn some_person<'a>(model: &'a Model, random: &mut StdRng) -> Option<(&'a i64, &'
     model.persons.iter().nth(at)
 }
 
-async fn add_knows(writer: &mut StoreWriter, model: &mut Model, random: &mut StdRng) {
+async fn add_knows(writer: &mut StoreWriter, model: &mut Model, random: &mut StdRng) -> Result<()> {
     let (mut by_key, mut by_index, mut weights) = (Vec::new(), Vec::new(), Vec::new());
     for _ in 0..random.random_range(1..8) {
         let (Some((from, source)), Some((to, destination))) =
             (some_person(model, random), some_person(model, random))
         else {
-            return;
+            return Ok(());
         };
         by_key.push((*from, *to));
         by_index.push((source.index, destination.index));
@@ -77,71 +79,77 @@ async fn add_knows(writer: &mut StoreWriter, model: &mut Model, random: &mut Std
         ("weight", Arc::new(Int64Array::from(weights.clone()))),
         ("dst", ints(pairs.iter().map(|pair| pair.1))),
     ]);
-    writer.add_edges("KNOWS", &rows, ends).await.unwrap();
+    writer.add_edges("KNOWS", &rows, ends).await?;
     let edges = by_index.into_iter().zip(weights).map(|((from, to), weight)| (from, to, weight));
     model.knows.extend(edges);
+    Ok(())
 }
 
-async fn add_likes(writer: &mut StoreWriter, model: &mut Model, random: &mut StdRng) {
+async fn add_likes(writer: &mut StoreWriter, model: &mut Model, random: &mut StdRng) -> Result<()> {
     let at = random.random_range(0..model.posts.len().max(1));
     let (Some((key, person)), Some((url, post))) = (some_person(model, random), model.posts.iter().nth(at))
     else {
-        return;
+        return Ok(());
     };
     let rows = batch([("src", ints([*key])), ("dst", texts([url]))]);
-    writer.add_edges("LIKES", &rows, Ends::Keys).await.unwrap();
+    writer.add_edges("LIKES", &rows, Ends::Keys).await?;
     let edge = (person.index, *post);
     model.likes.push(edge);
+    Ok(())
 }
 
-async fn update(writer: &mut StoreWriter, model: &mut Model, random: &mut StdRng) {
+async fn update(writer: &mut StoreWriter, model: &mut Model, random: &mut StdRng) -> Result<()> {
     let Some((key, person)) = some_person(model, random).map(|(key, person)| (*key, person.clone())) else {
-        return;
+        return Ok(());
     };
-    let Some(changed) = model.persons.get_mut(&key) else { return };
+    let Some(changed) = model.persons.get_mut(&key) else { return Ok(()) };
     if random.random_bool(0.5) {
         let name = random.random_bool(0.8).then(|| format!("name {}", random.random_range(0..100)));
         let names: ArrayRef = Arc::new(StringArray::from(vec![Some("overwritten".to_owned()), name.clone()]));
-        writer.update_vertices("Person", &batch([("id", ints([key, key])), ("name", names)])).await.unwrap();
+        writer.update_vertices("Person", &batch([("id", ints([key, key])), ("name", names)])).await?;
         changed.name = name;
     } else {
         let age = random.random_range(0..99);
         let rows = batch([("_index", ints([person.index])), ("age", ints([age]))]);
-        writer.update_vertices("Person", &rows).await.unwrap();
+        writer.update_vertices("Person", &rows).await?;
         changed.age = Some(age);
     }
+    Ok(())
 }
 
-async fn delete_vertices(writer: &mut StoreWriter, model: &mut Model, random: &mut StdRng) {
+async fn delete_vertices(writer: &mut StoreWriter, model: &mut Model, random: &mut StdRng) -> Result<()> {
     if random.random_bool(0.3) {
-        let Some(url) = model.posts.keys().next().cloned() else { return };
-        writer.delete_vertices("Post", &VertexIds::Keys(texts([&url]))).await.unwrap();
-        return model.delete_post(&url);
+        let Some(url) = model.posts.keys().next().cloned() else { return Ok(()) };
+        writer.delete_vertices("Post", &VertexIds::Keys(texts([&url]))).await?;
+        model.delete_post(&url);
+        return Ok(());
     }
     let Some((key, index)) = some_person(model, random).map(|(key, person)| (*key, person.index)) else {
-        return;
+        return Ok(());
     };
     let ids = match random.random_bool(0.5) {
         true => VertexIds::Keys(ints([key])),
         false => VertexIds::Indexes(vec![index]),
     };
-    writer.delete_vertices("Person", &ids).await.unwrap();
+    writer.delete_vertices("Person", &ids).await?;
     writer.delete_vertices("Person", &ids).await.unwrap_err();
     model.delete_person(key);
+    Ok(())
 }
 
-async fn delete_edges(writer: &mut StoreWriter, model: &mut Model, random: &mut StdRng) {
+async fn delete_edges(writer: &mut StoreWriter, model: &mut Model, random: &mut StdRng) -> Result<()> {
     let (from, to) = match model.knows.get(random.random_range(0..model.knows.len().max(1))) {
         Some((from, to, _)) => (*from, *to),
         // Between vertices without edges.
         None => match some_person(model, random) {
             Some((_, person)) => (person.index, person.index),
-            None => return,
+            None => return Ok(()),
         },
     };
     let rows = batch([("src", ints([from])), ("dst", ints([to]))]);
-    writer.delete_edges("KNOWS", &rows, Ends::Indexes).await.unwrap();
+    writer.delete_edges("KNOWS", &rows, Ends::Indexes).await?;
     model.knows.retain(|(source, destination, _)| (*source, *destination) != (from, to));
+    Ok(())
 }
 
 async fn history(seed: u64, steps: u32, options: StoreOptions) {
@@ -175,7 +183,7 @@ async fn history(seed: u64, steps: u32, options: StoreOptions) {
                 model = committed.clone();
                 committed.check(&store.latest()).await;
             }
-            _ => change(&mut writer, &mut model, &mut random).await,
+            _ => change(&mut writer, &mut model, &mut random).await.unwrap(),
         }
     }
     writer.commit().await.unwrap();

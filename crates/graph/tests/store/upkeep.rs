@@ -69,7 +69,7 @@ async fn history(seed: u64, steps: u32, options: StoreOptions) {
                     tokio::spawn(async move { store.compact(&options).await.unwrap() })
                 };
                 for _ in 0..random.random_range(1..6) {
-                    change(&mut writer, &mut model, &mut random).await;
+                    change(&mut writer, &mut model, &mut random).await.unwrap();
                     writer.commit().await.unwrap();
                 }
                 compaction.await.unwrap();
@@ -90,10 +90,11 @@ async fn history(seed: u64, steps: u32, options: StoreOptions) {
                 model = committed.clone();
                 check(&committed, &store.latest()).await;
             }
-            _ => change(&mut writer, &mut model, &mut random).await,
+            _ => change(&mut writer, &mut model, &mut random).await.unwrap(),
         }
     }
     writer.commit().await.unwrap();
+    drop(writer);
     store.compact(&CompactOptions::default().with_force(true)).await.unwrap();
     held.clear();
     store.collect_garbage(&all_garbage()).await.unwrap();
@@ -186,7 +187,7 @@ async fn what_was_loaded_is_there_and_can_be_changed_and_compacted() {
         let mut writer = store.writer().await.unwrap();
         let mut random = StdRng::seed_from_u64(4);
         for _ in 0..12 {
-            change(&mut writer, &mut model, &mut random).await;
+            change(&mut writer, &mut model, &mut random).await.unwrap();
             writer.commit().await.unwrap();
         }
         check(&model, &store.latest()).await;
