@@ -9,7 +9,7 @@ impl Snapshot {
     ///
     /// # Errors
     ///
-    /// [`Error::NoSuchVertexType`], [`Error::NoSuchProperty`]; [`Error::Missing`] and [`Error::Data`] where data of
+    /// [`crate::Error::NoSuchVertexType`], [`crate::Error::NoSuchProperty`]; [`crate::Error::Missing`] and [`crate::Error::Data`] where data of
     /// commits is not there, or is not what it should be.
     pub async fn vertices(&self, vertex_type: &str, columns: Option<&[&str]>) -> Result<VertexView> {
         let at = self.record().vertex_type(vertex_type)?;
@@ -21,7 +21,7 @@ impl Snapshot {
     ///
     /// # Errors
     ///
-    /// As [`Self::vertices`], with [`Error::NoSuchEdgeType`].
+    /// As [`Self::vertices`], with [`crate::Error::NoSuchEdgeType`].
     pub async fn edges(&self, edge_type: &str, columns: Option<&[&str]>) -> Result<EdgeView> {
         let at = self.record().edge_type(edge_type)?;
         EdgeView::new(self.clone(), self.edge_parts(at).await?, columns)
