@@ -126,7 +126,7 @@ def test_a_social_network_has_edges_between_what_is_there(tmp_path: Path) -> Non
     both = pa.concat_tables([pa.table(streams[name]) for name in ("likes_post", "likes_comment")])
     found = connection.sql("FROM likes").fetchall()
     assert found == list(zip(*(both[name].to_pylist() for name in both.column_names)))
-    assert pa.types.is_dictionary(streams["persons"].schema.field("firstName").type)
+    assert pa.types.is_dictionary(pa.schema(streams["persons"].schema).field("firstName").type)
     assert pa.table(st.generate_snb(0.1, seed=7)["likes"])["src"] != pa.table(st.generate_snb(0.1)["likes"])["src"]
     with pytest.raises(TypeError, match="seed"):
         st.generate_tpch(0.1, seed=7)  # type: ignore[call-overload]
