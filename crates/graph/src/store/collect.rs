@@ -50,7 +50,8 @@ impl CollectOptions {
         self
     }
 
-    /// Even where that is less than an hour. Nobody may write, load or compact meanwhile. Default: no.
+    /// Even where that is less than an hour; then all versions stay from the oldest on that is held here. In no other
+    /// process may anybody write, load or compact meanwhile, or be a writer that goes on afterwards. Default: no.
     pub fn with_even_young(mut self, even_young: bool) -> Self {
         self.even_young = even_young;
         self
@@ -91,7 +92,12 @@ impl GraphStore {
         // The listing of files comes first: what is committed after it is young.
         let files = self.files().await?;
         let records = self.records().await?;
-        let kept = kept(&records, &self.core().live.versions(), before);
+        let mut held = self.core().live.versions();
+        if let Some(oldest) = held.first().copied().filter(|_| options.even_young) {
+            // A writer that holds it would commit into the place of a version that is gone behind it.
+            held = records.range(oldest..).map(|(version, _)| *version).collect();
+        }
+        let kept = kept(&records, &held, before);
         let needed = Needed::of(kept.iter().filter_map(|version| records.get(version)));
         let gone: Vec<u64> = records.keys().copied().filter(|version| !kept.contains(version)).collect();
         let is_old = |file: &&ObjectMeta| file.last_modified.timestamp_millis() < before;
