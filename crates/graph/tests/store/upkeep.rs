@@ -26,6 +26,11 @@ fn small() -> StoreOptions {
     StoreOptions::default().with_vertex_chunk_size(5).with_edge_chunk_size(3)
 }
 
+/// Larger ones, for more vertices and edges.
+fn medium() -> StoreOptions {
+    StoreOptions::default().with_vertex_chunk_size(16).with_edge_chunk_size(32)
+}
+
 fn all_garbage() -> CollectOptions {
     CollectOptions::default().with_older_than(Duration::ZERO).with_even_young(true)
 }
@@ -180,7 +185,7 @@ async fn loaded(bucket: &Arc<Bucket>, options: StoreOptions) -> (GraphStore, Mod
 
 #[tokio::test(flavor = "multi_thread")]
 async fn what_was_loaded_is_there_and_can_be_changed_and_compacted() {
-    for options in [small(), StoreOptions::default(), small().with_memory(ByteSize::kib(1))] {
+    for options in [medium(), StoreOptions::default(), medium().with_memory(ByteSize::kib(1))] {
         let bucket = Bucket::new();
         let (store, mut model) = loaded(&bucket, options.clone()).await;
         check(&model, &store.latest()).await;
@@ -217,7 +222,7 @@ async fn what_was_loaded_is_there_and_can_be_changed_and_compacted() {
 #[tokio::test(flavor = "multi_thread")]
 async fn a_load_with_rows_that_cannot_be_taken_loads_nothing_and_leaves_nothing() {
     let bucket = Bucket::new();
-    let (store, model) = loaded(&bucket, small()).await;
+    let (store, model) = loaded(&bucket, medium()).await;
     let files = || async { bucket.memory.list(None).try_collect::<Vec<_>>().await.unwrap().len() };
     let mut writer = store.writer().await.unwrap();
     let before = files().await;
@@ -251,7 +256,7 @@ async fn a_load_with_rows_that_cannot_be_taken_loads_nothing_and_leaves_nothing(
 #[tokio::test(flavor = "multi_thread")]
 async fn a_file_that_is_gone_or_broken_is_found_and_named() {
     let bucket = Bucket::new();
-    let (store, _) = loaded(&bucket, small()).await;
+    let (store, _) = loaded(&bucket, medium()).await;
     assert!(store.latest().verify().await.flaws.is_empty());
     let files: Vec<_> = bucket.memory.list(None).try_collect::<Vec<_>>().await.unwrap();
     let of = |part: &str| {
@@ -267,22 +272,22 @@ async fn a_file_that_is_gone_or_broken_is_found_and_named() {
         let path = of(part);
         let bytes = bucket.memory.get(&path).await.unwrap().bytes().await.unwrap();
         bucket.memory.delete(&path).await.unwrap();
-        let flaws = bucket.open(small()).await.unwrap().latest().verify().await.flaws;
+        let flaws = bucket.open(medium()).await.unwrap().latest().verify().await.flaws;
         assert!(flaws.iter().any(|flaw| flaw.contains(path.as_ref())), "{path}: {flaws:?}");
         let mut broken = bytes.to_vec();
         broken.truncate(bytes.len() / 2);
         bucket.memory.put(&path, broken.into()).await.unwrap();
-        let flaws = bucket.open(small()).await.unwrap().latest().verify().await.flaws;
+        let flaws = bucket.open(medium()).await.unwrap().latest().verify().await.flaws;
         assert!(flaws.iter().any(|flaw| flaw.contains(path.as_ref())), "{path}: {flaws:?}");
         bucket.memory.put(&path, bytes.into()).await.unwrap();
     }
-    assert!(bucket.open(small()).await.unwrap().latest().verify().await.flaws.is_empty());
+    assert!(bucket.open(medium()).await.unwrap().latest().verify().await.flaws.is_empty());
 }
 
 #[tokio::test(flavor = "multi_thread")]
 async fn an_exported_version_is_a_graph_without_holes() {
     let bucket = Bucket::new();
-    let (store, mut model) = loaded(&bucket, small()).await;
+    let (store, mut model) = loaded(&bucket, medium()).await;
     let mut writer = store.writer().await.unwrap();
     let gone: Vec<i64> =
         model.persons.iter().filter(|(_, person)| person.index % 3 == 0).map(|(key, _)| *key).collect();
@@ -328,9 +333,9 @@ async fn an_exported_version_is_a_graph_without_holes() {
 #[tokio::test(flavor = "multi_thread")]
 async fn a_cold_lookup_is_four_requests_at_most_and_a_warm_one_none() {
     let bucket = Bucket::new();
-    let (_, model) = loaded(&bucket, small()).await;
+    let (_, model) = loaded(&bucket, medium()).await;
     for (at, (source, destination, _)) in model.knows.iter().enumerate().step_by(40) {
-        let store = bucket.open(small()).await.unwrap();
+        let store = bucket.open(medium()).await.unwrap();
         let view = store.latest().edges("KNOWS", Some(&["weight"])).await.unwrap();
         let before = bucket.total();
         let found = view.lookup(*source, *destination).await.unwrap();
@@ -348,8 +353,8 @@ async fn a_cold_lookup_is_four_requests_at_most_and_a_warm_one_none() {
 #[tokio::test(flavor = "multi_thread")]
 async fn what_was_prewarmed_is_asked_for_no_more() {
     let bucket = Bucket::new();
-    let (_, model) = loaded(&bucket, small()).await;
-    let store = bucket.open(small()).await.unwrap();
+    let (_, model) = loaded(&bucket, medium()).await;
+    let store = bucket.open(medium()).await.unwrap();
     let options = PrewarmOptions::default().with_columns("KNOWS", ["weight"]).with_type("Person");
     let warmed = store.prewarm_in_background(options.clone()).await.unwrap().unwrap();
     assert!(warmed.bytes > 700 * 16 && !warmed.at_limit, "{warmed:?}");
@@ -361,7 +366,7 @@ async fn what_was_prewarmed_is_asked_for_no_more() {
     assert_eq!(persons.take(&everyone).await.unwrap().num_rows(), 200);
     assert_eq!(persons.indexes_of(&ints([1_000])).await.unwrap().len(), 1);
     assert_eq!(bucket.total(), before);
-    let little = bucket.open(small()).await.unwrap();
+    let little = bucket.open(medium()).await.unwrap();
     let warmed = little.latest().prewarm(&options.with_limit(ByteSize::bytes(1))).await.unwrap();
     assert!(warmed.at_limit);
     little.latest().prewarm(&PrewarmOptions::default().with_type("Nobody")).await.unwrap_err();
@@ -370,7 +375,7 @@ async fn what_was_prewarmed_is_asked_for_no_more() {
 #[tokio::test(flavor = "multi_thread")]
 async fn young_versions_and_files_are_no_garbage() {
     let bucket = Bucket::new();
-    let (store, model) = loaded(&bucket, small()).await;
+    let (store, model) = loaded(&bucket, medium()).await;
     store.compact(&CompactOptions::default().with_force(true)).await.unwrap();
     let kept =
         store.collect_garbage(&CollectOptions::default().with_older_than(Duration::ZERO)).await.unwrap();
