@@ -6,7 +6,7 @@ use arrow::{
     compute::concat,
     datatypes::Int64Type,
 };
-use futures::{StreamExt, TryStreamExt};
+use futures::TryStreamExt;
 
 use super::{
     chunk_files::Rows, columns::gathering, edge_list::EdgeColumn, edges::Edges, neighbors::Direction,
@@ -65,14 +65,13 @@ impl Edges {
 
     /// Columns of all edges, in the order of the list.
     async fn all(&self, columns: &[EdgeColumn]) -> Result<Vec<ArrayRef>> {
-        let chunks: Vec<(u64, u64)> = self.clone().chunk_numbers().try_collect().await?;
         let size = self.info().chunk_size;
-        let read = chunks.into_iter().map(|(part, chunk)| async move {
+        let read = self.clone().chunk_numbers().map_ok(|(part, chunk)| async move {
             let edges = self.list.edge_count(part).await?;
             let rows = Rows::Exactly(edges.saturating_sub(chunk.saturating_mul(size)).min(size));
             self.list.get(part, chunk, rows, columns).await
         });
-        let read: Vec<_> = futures::stream::iter(read).buffered(CHUNKS_AT_ONCE).try_collect().await?;
+        let read: Vec<_> = read.try_buffered(CHUNKS_AT_ONCE).try_collect().await?;
         let fields = self.schema();
         let of_properties = fields.fields().iter().skip(2).map(|field| field.data_type().clone());
         let types = std::iter::once(arrow::datatypes::DataType::Int64).chain(of_properties);

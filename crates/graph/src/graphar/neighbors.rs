@@ -69,6 +69,30 @@ struct Run {
     rows: Range<usize>,
 }
 
+/// Runs, and the chunks that they are in, each of them once.
+struct Runs {
+    chunks: Distinct<(u64, u64)>,
+    runs: Vec<Run>,
+}
+
+impl Runs {
+    fn with_capacity(runs: usize) -> Self {
+        Self { chunks: Distinct::default(), runs: Vec::with_capacity(runs) }
+    }
+
+    /// Takes up rows of a part whose chunks have so many rows.
+    fn add(&mut self, position: u32, part: u64, rows: Range<u64>, size: u64) {
+        let mut start = rows.start;
+        while start < rows.end {
+            let chunk = start / size;
+            let end = rows.end.min((chunk + 1) * size);
+            let rows = (start % size) as usize..(end - chunk * size) as usize;
+            self.runs.push(Run { position, chunk: self.chunks.place((part, chunk)), rows });
+            start = end;
+        }
+    }
+}
+
 impl Edges {
     /// The neighbours of vertices: `position` says for which of `vertices` a row is, `neighbor` is the index of the
     /// vertex at the other end; then the properties that are selected. Positions ascend, and the edges of a vertex come
@@ -182,28 +206,42 @@ struct Ordered<'a> {
 impl Ordered<'_> {
     async fn neighbors(&self, vertices: &[i64]) -> Result<RecordBatch> {
         let ranges = self.list.ranges(vertices).await?;
-        let mut chunks: Distinct<(u64, u64)> = Distinct::default();
-        let mut runs: Vec<Run> = Vec::with_capacity(ranges.len());
+        let mut few = Runs::with_capacity(ranges.len());
+        let mut many: Vec<(u32, u64, Range<u64>)> = Vec::new();
         for (position, (part, rows)) in ranges.into_iter().enumerate() {
-            let mut start = rows.start;
-            while start < rows.end {
-                let chunk = start / self.size;
-                let end = rows.end.min((chunk + 1) * self.size);
-                let rows = (start % self.size) as usize..(end - chunk * self.size) as usize;
-                runs.push(Run { position: position as u32, chunk: chunks.place((part, chunk)), rows });
-                start = end;
+            if (rows.end - rows.start) / self.size < GATHERED_AT_ONCE as u64 {
+                few.add(position as u32, part, rows, self.size);
+            } else {
+                many.push((position as u32, part, rows));
             }
         }
-        if chunks.values().len() <= GATHERED_AT_ONCE {
-            return self.gather(chunks.values(), &runs).await;
+        if many.is_empty() && few.chunks.values().len() <= GATHERED_AT_ONCE {
+            return self.gather(few.chunks.values(), &few.runs).await;
         }
-        // Some chunks at a time, each of them once, however the vertices are mixed.
+        Box::pin(self.by_windows(few, many)).await
+    }
+
+    /// Rows of some chunks at a time, each chunk once, however the vertices are mixed. What offsets say of a vertex with
+    /// many chunks is believed window by window: wrong ones end at a missing file.
+    async fn by_windows(&self, few: Runs, many: Vec<(u32, u64, Range<u64>)>) -> Result<RecordBatch> {
+        let Runs { chunks, mut runs } = few;
         runs.sort_by_key(|run| run.chunk);
         let mut done: Vec<RecordBatch> = Vec::new();
         let windows = runs.chunk_by_mut(|a, b| a.chunk / GATHERED_AT_ONCE == b.chunk / GATHERED_AT_ONCE);
         for (runs, chunks) in windows.zip(chunks.values().chunks(GATHERED_AT_ONCE)) {
             runs.iter_mut().for_each(|run| run.chunk %= GATHERED_AT_ONCE);
             done.push(self.gather(chunks, runs).await?);
+        }
+        for (position, part, rows) in many {
+            let mut start = rows.start;
+            while start < rows.end {
+                let window = (start / self.size).saturating_add(GATHERED_AT_ONCE as u64);
+                let end = rows.end.min(window.saturating_mul(self.size));
+                let mut some = Runs::with_capacity(GATHERED_AT_ONCE);
+                some.add(position, part, start..end, self.size);
+                done.push(self.gather(some.chunks.values(), &some.runs).await?);
+                start = end;
+            }
         }
         in_order(self.schema, &done)
     }
