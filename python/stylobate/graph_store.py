@@ -260,8 +260,9 @@ class GraphStore:
         return self.snapshot().export_graphar(path, name, overwrite=overwrite, storage_options=storage_options)
 
     def stats(self) -> dict[str, Any]:
-        """What there is in the newest known version, by type, and under `"cache"` what the cache of the store holds
-        and did, which others may share.
+        """What there is in the newest known version, by type; under `"memory"` what is in memory of the store, by
+        kind, and how often it was found and decoded; and under `"cache"` what the cache holds and did, which others
+        may share.
 
         >>> import stylobate as st
         >>> stats = st.GraphStore.open("network").stats()
@@ -275,6 +276,7 @@ class GraphStore:
             "epoch": snapshot.entry.epoch,
             "vertices": {type: snapshot.vertex_count(type) for type in schema["vertices"]},
             "edges": {edge: snapshot.edge_count(edge) for edge in schema["edges"]},
+            "memory": self._local.stats(),
             "cache": self._local.cache_stats(),
         }
 

@@ -111,6 +111,7 @@ def test_counts_and_the_schema_are_known(store: st.GraphStore) -> None:
     stats = store.stats()
     assert stats["vertices"] == {"Person": 4, "Post": 3} and stats["edges"][KNOWS] == 4
     assert stats["version"] == snapshot.version == store.version and "hits" in stats["cache"]
+    assert stats["memory"]["deltas"]["open"] >= 0 and set(stats["memory"]["offsets"]) >= {"hits", "decoded", "bytes"}
 
 
 # Traversals.

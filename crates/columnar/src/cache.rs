@@ -6,7 +6,7 @@ use std::{collections::HashMap, sync::Arc};
 use parking_lot::Mutex;
 use stylobate_storage::{
     Budget, ByteSize, CacheOptions, CacheStats, Consistency, ConsistencyRules, FolderReads, Origin,
-    PageCache, ReadOptions, ReadStats, ReadThrough,
+    PageCache, ReadOptions, ReadStats, ReadThrough, Reservation,
 };
 
 use crate::{
@@ -91,6 +91,11 @@ impl Cache {
 
     pub(crate) fn working(&self) -> &Budget {
         &self.inner.working
+    }
+
+    /// Counts bytes as part of the budget that somebody holds whether they are free or not, until the answer is dropped.
+    pub fn hold(&self, bytes: u64) -> Reservation {
+        self.inner.working.hold(bytes)
     }
 
     /// The store at `url`, opened once for the same options.

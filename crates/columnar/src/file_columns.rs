@@ -3,7 +3,13 @@
 //! A scan passes over many files and hands out batches. Here a column of a file is one array with the type that the
 //! caller wants, kept in the cache as it is, so that a hit is a look into a table and neither slices nor casts.
 
-use std::sync::Arc;
+use std::{
+    iter::Sum,
+    sync::{
+        Arc,
+        atomic::{AtomicU64, Ordering},
+    },
+};
 
 use arrow::{
     array::{Array, ArrayRef},
@@ -63,6 +69,51 @@ struct Column {
     id: u32,
     key: Option<ChunkKey>,
     recent: Recent,
+    hits: Count,
+    decoded: Count,
+}
+
+/// What was asked of columns, and what the cache has of them.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq, serde::Serialize)]
+pub struct ColumnsUse {
+    /// Files that are open.
+    pub files: u64,
+    /// Columns that the cache has.
+    pub columns: u64,
+    /// Bytes of these.
+    pub bytes: u64,
+    /// Times that a column was found; a few are missed where several threads count at once.
+    pub hits: u64,
+    /// Times that a column was decoded.
+    pub decoded: u64,
+}
+
+impl Sum for ColumnsUse {
+    fn sum<I: Iterator<Item = Self>>(uses: I) -> Self {
+        uses.fold(Self::default(), |sum, one| Self {
+            files: sum.files + one.files,
+            columns: sum.columns + one.columns,
+            bytes: sum.bytes + one.bytes,
+            hits: sum.hits + one.hits,
+            decoded: sum.decoded + one.decoded,
+        })
+    }
+}
+
+/// A number that is only shown: counting costs next to nothing, and may miss what others count at the same time.
+#[derive(Debug, Default)]
+struct Count(AtomicU64);
+
+impl Count {
+    #[inline]
+    fn add(&self) {
+        self.0.store(self.get() + 1, Ordering::Relaxed);
+    }
+
+    #[inline]
+    fn get(&self) -> u64 {
+        self.0.load(Ordering::Relaxed)
+    }
 }
 
 /// A column that is to be decoded, which of the wanted ones it is, and who waits for it.
@@ -121,20 +172,33 @@ impl FileColumns {
         self.columns.get(column)?.as_ref()?.stored.as_deref()
     }
 
+    /// What was asked of its columns, and what the cache has of them.
+    pub fn usage(&self) -> ColumnsUse {
+        let columns = self.columns.iter().flatten().map(|column| {
+            let array = column.recent.get();
+            let bytes = array.as_ref().map_or(0, |array| array.get_array_memory_size() as u64);
+            let (hits, decoded) = (column.hits.get(), column.decoded.get());
+            ColumnsUse { files: 0, columns: array.is_some().into(), bytes, hits, decoded }
+        });
+        ColumnsUse { files: 1, ..columns.sum() }
+    }
+
     /// All rows of a column, if it is in the cache. `column` is a position in the fields that the file was opened for.
     #[inline]
     pub fn cached(&self, column: usize) -> Option<ArrayRef> {
-        let Column { key, recent, .. } = self.columns.get(column)?.as_ref()?;
+        let Column { key, recent, hits, .. } = self.columns.get(column)?.as_ref()?;
         let chunks = self.cache.chunks();
         if !chunks.hits().is_multiple_of(LOOKED_UP)
             && let Some(array) = recent.get()
         {
             chunks.count_hit();
+            hits.add();
             return Some(array);
         }
         match chunks.get(key.as_ref()?)? {
             Chunk::Whole(array) => {
                 recent.remember(&array);
+                hits.add();
                 Some(array)
             }
             Chunk::Dictionary(_) | Chunk::Dense(_) => None,
@@ -199,8 +263,11 @@ impl FileColumns {
             let array = array.filter(|array| array.len() == self.rows);
             let array = array.ok_or_else(|| self.has_no_column(missing.at))?;
             self.cache.chunks().count_decoded();
+            let column = self.column(missing.at)?;
+            column.decoded.add();
             if let Some(promise) = missing.promise.filter(|_| has_memory) {
                 promise.keep(Chunk::Whole(array.clone()));
+                column.recent.remember(&array);
             }
             made.push((missing.at, array));
         }
@@ -291,10 +358,11 @@ impl Opening {
         };
         let columns: Box<[Option<Column>]> = self.fields.iter().zip(&arrays).map(column).collect();
         for (column, array) in columns.iter().zip(arrays) {
-            if let (Some(Column { key: Some(key), .. }), Some(array)) = (column, array)
+            if let (Some(Column { key: Some(key), decoded, .. }), Some(array)) = (column, array)
                 && let Found::Missing(promise) = self.cache.chunks().get_or_promise(key).await
             {
                 self.cache.chunks().count_decoded();
+                decoded.add();
                 promise.keep(Chunk::Whole(array));
             }
         }
@@ -311,7 +379,9 @@ impl Opening {
             column: Projected::whole(0),
             representation: Representation::Whole(id),
         };
-        Column { root, stored, id, key: self.object.version().map(key), recent: Recent::default() }
+        let key = self.object.version().map(key);
+        let (hits, decoded) = (Count::default(), Count::default());
+        Column { root, stored, id, key, recent: Recent::default(), hits, decoded }
     }
 
     fn opened(

@@ -49,7 +49,7 @@ pub use csv::CsvEncoder;
 pub use csv_reader::CsvReader;
 pub use error::{Error, Result};
 pub use exact_cast::{Inexact, exact_cast};
-pub use file_columns::{Columns, FileColumns, FileKind};
+pub use file_columns::{Columns, ColumnsUse, FileColumns, FileKind};
 pub use inspect::{
     BoundValue, ChunkInspection, ColumnInspection, DictionaryUse, FileFormat, Inspection, MetadataEntry,
     PartInspection, SchemaNode, inspect, inspect_all,

@@ -16,7 +16,7 @@ pub use graphar::{
 };
 pub use store::{
     BulkLoad, CollectOptions, Collected, CompactOptions, Compacted, EdgeRows, EdgeType, EdgeView, Ends,
-    GraphStore, Loaded, LogEntry, PreparedTraversal, PrewarmOptions, Prewarmed, SchemaChange, Snapshot,
-    StoreOptions, StoreProperty, StoreSchema, StoreWriter, Traversal, Verification, VertexIds, VertexType,
-    VertexView,
+    GraphStore, Loaded, LogEntry, OpenUse, PreparedTraversal, PrewarmOptions, Prewarmed, SchemaChange,
+    Snapshot, StoreOptions, StoreProperty, StoreSchema, StoreStats, StoreWriter, Traversal, Verification,
+    VertexIds, VertexType, VertexView,
 };

@@ -34,6 +34,14 @@ impl Budget {
         taken.is_ok().then(|| Reservation { budget: self.clone(), bytes })
     }
 
+    /// Takes `bytes` until the reservation is dropped, free or not: for what is in memory anyway, so that others take less.
+    pub fn hold(&self, bytes: u64) -> Reservation {
+        let take = |used: u64| Some(used.saturating_add(bytes));
+        let before = self.shared.used.fetch_update(Ordering::AcqRel, Ordering::Acquire, take);
+        let before = before.unwrap_or_else(|used| used);
+        Reservation { budget: self.clone(), bytes: before.saturating_add(bytes) - before }
+    }
+
     /// Bytes in all.
     pub fn capacity(&self) -> u64 {
         self.shared.capacity
@@ -89,6 +97,20 @@ mod tests {
         drop((six, four));
         assert_eq!(budget.used(), 0);
         assert!(budget.try_reserve(u64::MAX).is_none());
+    }
+
+    #[test]
+    fn what_is_there_anyway_leaves_less_to_others() {
+        let budget = Budget::new(ByteSize::bytes(10));
+        let much = budget.hold(12);
+        assert_eq!((much.bytes(), budget.used()), (12, 12));
+        assert!(budget.try_reserve(1).is_none());
+        drop(much);
+        let all = budget.hold(u64::MAX);
+        assert_eq!(budget.hold(1).bytes(), 0);
+        drop(all);
+        assert_eq!(budget.used(), 0);
+        assert!(budget.try_reserve(10).is_some());
     }
 
     #[test]

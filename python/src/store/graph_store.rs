@@ -220,6 +220,11 @@ impl PyLocalGraphStore {
         Ok(Some((warmed.bytes, warmed.at_limit)))
     }
 
+    /// What is in memory of the store, by kind, and what was asked of it.
+    fn stats<'py>(&self, py: Python<'py>) -> PyResult<Bound<'py, PyAny>> {
+        to_python(py, &self.store.get(py)?.1.stats())
+    }
+
     /// What the cache of the store holds and did.
     fn cache_stats<'py>(&self, py: Python<'py>) -> PyResult<Bound<'py, PyAny>> {
         to_python(py, &self.cache.get().get(py)?.stats())

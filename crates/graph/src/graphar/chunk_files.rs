@@ -3,7 +3,7 @@
 use std::sync::Arc;
 
 use arrow::{array::ArrayRef, datatypes::FieldRef};
-use stylobate_columnar::{Columns, FileColumns};
+use stylobate_columnar::{Columns, ColumnsUse, FileColumns};
 
 use super::{
     info::FileType,
@@ -29,6 +29,11 @@ impl ChunkFiles {
     #[inline]
     pub(crate) fn cached(&self, number: u64, column: usize) -> Option<ArrayRef> {
         self.files.get(number)?.cached(column)
+    }
+
+    /// What was asked of the files that are open, and what the cache has of them.
+    pub(crate) fn usage(&self) -> ColumnsUse {
+        self.files.made().map(|file| file.usage()).sum()
     }
 
     /// All rows of some columns of the file of a number, which has so many rows.

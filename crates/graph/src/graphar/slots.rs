@@ -27,6 +27,11 @@ impl<T> Slots<T> {
         self.segments.get(segment)?.get()?.get(at)?.get()
     }
 
+    /// All that was made.
+    pub(super) fn made(&self) -> impl Iterator<Item = &T> {
+        self.segments.iter().filter_map(OnceLock::get).flatten().filter_map(OnceCell::get)
+    }
+
     /// What was made for a number, or is made now; others who ask meanwhile wait for it. `None` where a number is too
     /// large to be one.
     pub(super) async fn get_or_try_make<E>(

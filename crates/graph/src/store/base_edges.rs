@@ -7,11 +7,13 @@ use arrow::{
     datatypes::{FieldRef, Int64Type},
 };
 use futures::{StreamExt, stream::BoxStream};
+use stylobate_columnar::ColumnsUse;
 
 use super::{
     base::{EdgeBaseInfo, Selection},
     base_find::Found,
     base_list::{EdgeColumns, List},
+    budgeted::{Budgeted, Weighed},
     gather::CHUNKS_AHEAD,
 };
 use crate::{Direction, Result, graphar::Place};
@@ -38,6 +40,35 @@ pub(crate) struct EdgeRows {
     pub(crate) columns: Vec<ArrayRef>,
 }
 
+impl Budgeted<EdgeBase> {
+    /// All edges in the order of a direction, a chunk at a time. What is not in the cache stays there only if there is
+    /// room.
+    pub(crate) fn stream(
+        self: &Arc<Self>,
+        direction: Direction,
+        selection: &Selection,
+    ) -> BoxStream<'static, Result<EdgeRows>> {
+        let (base, passing) = (self.clone(), Arc::new(self.passing()));
+        let selection = Arc::new(selection.clone());
+        let chunks = self.list(direction).chunks();
+        let read = move |chunk| {
+            let (base, passing, selection) = (base.clone(), passing.clone(), selection.clone());
+            async move {
+                let may_stay = base.list(direction).is_cached(chunk, &selection) || base.place.has_room();
+                let from: &EdgeBase = if may_stay { &base } else { &passing };
+                from.chunk(direction, chunk, &selection).await
+            }
+        };
+        futures::stream::iter(0..chunks).map(read).buffered(CHUNKS_AHEAD).boxed()
+    }
+}
+
+impl Weighed for EdgeBase {
+    fn bytes(&self) -> u64 {
+        self.out.bytes() + self.into.bytes()
+    }
+}
+
 impl EdgeBase {
     /// `fields` are the properties of the type, with the types that answers have.
     pub(crate) fn open(place: &Place, info: &EdgeBaseInfo, fields: &[FieldRef]) -> Self {
@@ -48,6 +79,16 @@ impl EdgeBase {
 
     pub(crate) fn info(&self) -> &EdgeBaseInfo {
         &self.info
+    }
+
+    /// Of the files that say where the edges of each vertex are.
+    pub(crate) fn offsets_use(&self) -> ColumnsUse {
+        [&self.out, &self.into].map(List::offsets_use).into_iter().sum()
+    }
+
+    /// Of the files of neighbours and properties.
+    pub(crate) fn columns_use(&self) -> ColumnsUse {
+        [&self.out, &self.into].map(List::columns_use).into_iter().sum()
     }
 
     pub(crate) fn select(&self, fields: &[FieldRef]) -> Selection {
@@ -138,27 +179,6 @@ impl EdgeBase {
     /// The same base with nothing kept of what is read.
     pub(crate) fn passing(&self) -> Self {
         Self::open(&self.place.passing(), &self.info, &self.fields)
-    }
-
-    /// All edges in the order of a direction, a chunk at a time. What is not in the cache stays there only if there is
-    /// room.
-    pub(crate) fn stream(
-        self: &Arc<Self>,
-        direction: Direction,
-        selection: &Selection,
-    ) -> BoxStream<'static, Result<EdgeRows>> {
-        let (base, passing) = (self.clone(), Arc::new(self.passing()));
-        let selection = Arc::new(selection.clone());
-        let chunks = self.list(direction).chunks();
-        let read = move |chunk| {
-            let (base, passing, selection) = (base.clone(), passing.clone(), selection.clone());
-            async move {
-                let may_stay = base.list(direction).is_cached(chunk, &selection) || base.place.has_room();
-                let from = if may_stay { &base } else { &passing };
-                from.chunk(direction, chunk, &selection).await
-            }
-        };
-        futures::stream::iter(0..chunks).map(read).buffered(CHUNKS_AHEAD).boxed()
     }
 
     /// Brings the neighbours and what is selected of a chunk into the cache.

@@ -7,16 +7,26 @@ use arrow::{
     datatypes::{DataType, Field, FieldRef, Int64Type},
 };
 use futures::{StreamExt, TryStreamExt};
-use stylobate_columnar::Columns;
+use stylobate_columnar::{Columns, ColumnsUse};
 
 use super::{
     base::{ChunkSize, EdgeBaseInfo, Group, ListInfo, Selection},
+    budgeted::Weighed,
     gather::{CHUNKS_AT_ONCE, Chunks, Run, gather_runs},
 };
 use crate::{
     Direction, Error, FileType, Result,
     graphar::{ChunkFiles, DESTINATION, OFFSET, Place, Rows, SOURCE},
 };
+
+impl Weighed for List {
+    fn bytes(&self) -> u64 {
+        let ListInfo { parts, firsts, continued } = &self.info;
+        let numbers =
+            parts.len() + firsts.len() + continued.len() + self.starts.len() + self.first_chunks.len();
+        8 * numbers as u64
+    }
+}
 
 /// Files of a list, and where the edges of each are among all.
 pub(crate) struct List {
@@ -96,6 +106,15 @@ impl List {
             ends: files(&names.map(number)),
             groups: Group::open_all(place, &of.groups, fields),
         }
+    }
+
+    pub(super) fn offsets_use(&self) -> ColumnsUse {
+        self.offsets.usage()
+    }
+
+    pub(super) fn columns_use(&self) -> ColumnsUse {
+        let groups = self.groups.iter().map(|group| &group.files);
+        std::iter::once(&self.ends).chain(groups).map(ChunkFiles::usage).sum()
     }
 
     pub(crate) fn parts(&self) -> u64 {

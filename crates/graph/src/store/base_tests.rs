@@ -19,6 +19,7 @@ use super::{
     base::VertexBaseInfo,
     base_edges::EdgeBase,
     base_vertices::VertexBase,
+    budgeted::Budgeted,
     bulk::{BaseSizes, BaseWriter},
 };
 use crate::{AdjacencyOrder, Direction, Error, Graph, GraphOptions, Result, Strictness, graphar::Place};
@@ -95,7 +96,7 @@ async fn vertices_are_found_by_index_and_by_key_whatever_is_in_the_cache() {
         let again: VertexBaseInfo = serde_json::from_slice(&serde_json::to_vec(&info).unwrap()).unwrap();
         assert_eq!(again, info);
         let fields = person_fields(if is_text { DataType::Utf8 } else { DataType::Int64 });
-        let base = Arc::new(VertexBase::open(&lake.place, &info, &fields));
+        let base = Arc::new(Budgeted::new(&lake.place.cache, VertexBase::open(&lake.place, &info, &fields)));
         let wanted =
             [fields[1].clone(), field("later", DataType::Float64), fields[3].clone(), fields[2].clone()];
         let selection = base.select(&wanted);
@@ -206,7 +207,8 @@ async fn edges_are_found_by_either_end_and_by_both_whatever_is_in_the_cache() {
         let (counts, fields) = ((sources as u64, destinations as u64), edge_fields());
         let info = lake.writer.edges(("Person", "LIKES", "Post"), counts, &fields, stream::iter(batches));
         let info = info.await.unwrap();
-        let base = Arc::new(EdgeBase::open(&lake.place, &info, &edge_fields()));
+        let base =
+            Arc::new(Budgeted::new(&lake.place.cache, EdgeBase::open(&lake.place, &info, &edge_fields())));
         let selection = base.select(&[
             field("text", DataType::Utf8),
             field("none", DataType::Date32),

@@ -8,9 +8,11 @@ use arrow::{
     datatypes::FieldRef,
 };
 use futures::{StreamExt, TryStreamExt, stream::BoxStream};
+use stylobate_columnar::ColumnsUse;
 
 use super::{
     base::{ChunkSize, Group, SelectedColumn, Selection, VertexBaseInfo},
+    budgeted::{Budgeted, Weighed},
     gather::{CHUNKS_AHEAD, CHUNKS_AT_ONCE, Chunks, GATHERED_AT_ONCE, gather_rows},
     keys::KeyFiles,
 };
@@ -42,6 +44,32 @@ struct Located {
     rows: Vec<(u32, u32)>,
 }
 
+impl Budgeted<VertexBase> {
+    /// All vertices in the order of their indexes, a chunk at a time. What is not in the cache stays there only if there
+    /// is room.
+    pub(crate) fn stream(self: &Arc<Self>, selection: &Selection) -> BoxStream<'static, Result<VertexRows>> {
+        let (base, passing) = (self.clone(), Arc::new(self.passing()));
+        let selection = Arc::new(selection.clone());
+        let read = move |chunk| {
+            let (base, passing, selection) = (base.clone(), passing.clone(), selection.clone());
+            async move {
+                match base.chunk_cached(chunk, &selection) {
+                    Some(rows) => Ok(rows),
+                    None if base.place.has_room() => base.chunk(chunk, &selection).await,
+                    None => passing.chunk(chunk, &selection).await,
+                }
+            }
+        };
+        futures::stream::iter(0..self.chunks()).map(read).buffered(CHUNKS_AHEAD).boxed()
+    }
+}
+
+impl Weighed for VertexBase {
+    fn bytes(&self) -> u64 {
+        self.info.keys.as_ref().map_or(0, |keys| keys.fences.bytes())
+    }
+}
+
 impl VertexBase {
     /// `fields` are the properties of the type, with the types that answers have.
     pub(crate) fn open(place: &Place, info: &VertexBaseInfo, fields: &[FieldRef]) -> Self {
@@ -53,6 +81,16 @@ impl VertexBase {
 
     pub(crate) fn info(&self) -> &VertexBaseInfo {
         &self.info
+    }
+
+    /// Of the files of properties.
+    pub(crate) fn columns_use(&self) -> ColumnsUse {
+        self.groups.iter().map(|group| group.files.usage()).sum()
+    }
+
+    /// Of the files of keys.
+    pub(crate) fn keys_use(&self) -> ColumnsUse {
+        self.keys.as_ref().map(KeyFiles::usage).unwrap_or_default()
     }
 
     pub(crate) fn select(&self, fields: &[FieldRef]) -> Selection {
@@ -243,24 +281,6 @@ impl VertexBase {
     /// The same base with nothing kept of what is read.
     pub(crate) fn passing(&self) -> Self {
         Self::open(&self.place.passing(), &self.info, &self.fields)
-    }
-
-    /// All vertices in the order of their indexes, a chunk at a time. What is not in the cache stays there only if there
-    /// is room.
-    pub(crate) fn stream(self: &Arc<Self>, selection: &Selection) -> BoxStream<'static, Result<VertexRows>> {
-        let (base, passing) = (self.clone(), Arc::new(self.passing()));
-        let selection = Arc::new(selection.clone());
-        let read = move |chunk| {
-            let (base, passing, selection) = (base.clone(), passing.clone(), selection.clone());
-            async move {
-                match base.chunk_cached(chunk, &selection) {
-                    Some(rows) => Ok(rows),
-                    None if base.place.has_room() => base.chunk(chunk, &selection).await,
-                    None => passing.chunk(chunk, &selection).await,
-                }
-            }
-        };
-        futures::stream::iter(0..self.chunks()).map(read).buffered(CHUNKS_AHEAD).boxed()
     }
 
     /// The indexes of keys; nothing for those that no vertex of the base has.

@@ -16,6 +16,7 @@ use tokio::sync::mpsc;
 
 use super::{
     base::VertexBaseInfo,
+    budgeted::Budgeted,
     bulk::{BaseWriter, REQUESTS, described},
     deletion::Deleted,
     keys::{Fences, KeysInfo, Wanted, file, folder},
@@ -85,7 +86,7 @@ struct Tap {
     /// Bytes that the map may take.
     share: usize,
     /// Vertices that have no key any more, by their indexes in the store, and the index of the first.
-    deleted: Arc<Deleted>,
+    deleted: Arc<Budgeted<Deleted>>,
     first: u64,
 }
 
@@ -161,7 +162,7 @@ impl BaseWriter {
         first: u64,
         batches: impl Stream<Item = Result<RecordBatch>> + Send,
         keep_keys: bool,
-        deleted: Arc<Deleted>,
+        deleted: Arc<Budgeted<Deleted>>,
     ) -> Result<WrittenVertices> {
         let of = format!("vertices of type {type_name}");
         let path = format!("vertices/{type_name}-{}", uuid7());

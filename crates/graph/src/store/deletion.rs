@@ -5,14 +5,16 @@ use std::{ops::Range, sync::Arc};
 use base64::{Engine, engine::general_purpose::STANDARD as BASE64};
 use roaring::RoaringTreemap;
 
+use super::budgeted::{Budgeted, Weighed};
+
 /// A set of ordinals of edges, or of indexes of vertices, that are not there any more.
-#[derive(Clone, Debug, Default, PartialEq)]
+#[derive(Debug, Default)]
 pub(crate) struct Deleted {
     all: RoaringTreemap,
     /// The least and one past the greatest: most questions end here.
     span: Range<u64>,
     /// What it was made of stays open as long as it does, for versions that add to it.
-    _of: Vec<Arc<Deleted>>,
+    _of: Vec<Arc<Budgeted<Deleted>>>,
 }
 
 impl Deleted {
@@ -25,7 +27,7 @@ impl Deleted {
     }
 
     /// All of several sets.
-    pub(crate) fn union(sets: Vec<Arc<Self>>) -> Self {
+    pub(crate) fn union(sets: Vec<Arc<Budgeted<Self>>>) -> Self {
         let mut all = RoaringTreemap::new();
         for set in &sets {
             all |= &set.all;
@@ -99,6 +101,13 @@ impl Deleted {
     }
 }
 
+impl Weighed for Deleted {
+    fn bytes(&self) -> u64 {
+        // In memory its containers take about what they take in a file.
+        self.all.serialized_size() as u64
+    }
+}
+
 impl FromIterator<u64> for Deleted {
     fn from_iter<I: IntoIterator<Item = u64>>(values: I) -> Self {
         Self::new(values.into_iter().collect())
@@ -107,6 +116,9 @@ impl FromIterator<u64> for Deleted {
 
 #[cfg(test)]
 mod tests {
+    use stylobate_columnar::Cache;
+    use stylobate_storage::{ByteSize, CacheOptions};
+
     use super::*;
 
     #[test]
@@ -133,12 +145,25 @@ mod tests {
     #[test]
     fn a_set_comes_back_from_bytes_and_other_bytes_are_an_error() {
         let deleted: Deleted = (0..1_000).step_by(7).chain([u64::MAX]).collect();
-        assert_eq!(Deleted::from_bytes(&deleted.to_bytes()).unwrap(), deleted);
-        assert_eq!(Deleted::from_text(&BASE64.encode(deleted.to_bytes())).unwrap(), deleted);
+        assert_eq!(Deleted::from_bytes(&deleted.to_bytes()).unwrap().set(), deleted.set());
+        let text = BASE64.encode(deleted.to_bytes());
+        assert_eq!(Deleted::from_text(&text).unwrap().set(), deleted.set());
         Deleted::from_bytes(b"nothing of that kind").unwrap_err();
         Deleted::from_text("%%").unwrap_err();
-        let one: Deleted = [1].into_iter().collect();
-        let two: Deleted = [1, 2].into_iter().collect();
-        assert_eq!(Deleted::union(vec![Arc::new(one), Arc::new(two.clone())]).set(), two.set());
+    }
+
+    #[tokio::test]
+    async fn several_sets_are_one_and_count_in_the_budget() {
+        let cache = Cache::open(CacheOptions::new(ByteSize::mib(1))).await.unwrap();
+        let held =
+            |values: &[u64]| Arc::new(Budgeted::new(&cache, values.iter().copied().collect::<Deleted>()));
+        let (one, two) = (held(&[1]), held(&[1, 2]));
+        let union = Deleted::union(vec![one.clone(), two.clone()]);
+        assert_eq!(union.set(), two.set());
+        assert_eq!(cache.stats().working_bytes, one.bytes() + two.bytes());
+        drop((one, two));
+        assert!(cache.stats().working_bytes > 0, "they stay open with what was made of them");
+        drop(union);
+        assert_eq!(cache.stats().working_bytes, 0);
     }
 }

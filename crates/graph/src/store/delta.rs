@@ -9,6 +9,7 @@ use arrow::{
 };
 
 use super::{
+    budgeted::Weighed,
     deletion::Deleted,
     rows::{Arrays, Rows, arrow_error},
     schema::{DESTINATION, SOURCE},
@@ -203,6 +204,17 @@ impl EdgeDelta {
             }
         }
         Ok((found.as_primitive::<Int64Type>().clone(), properties))
+    }
+}
+
+impl Weighed for EdgeDelta {
+    fn bytes(&self) -> u64 {
+        // Its own ends are not counted twice where the rows are in memory.
+        let ends = match &self.rows {
+            Rows::Decoded(_) => 0,
+            Rows::File { .. } => 2,
+        };
+        self.rows.bytes() + self.len() * (ends * 8 + 4 + 2 * 8)
     }
 }
 

@@ -20,6 +20,7 @@ use smallvec::SmallVec;
 use super::{
     base::Selection,
     base_edges::EdgeBase,
+    budgeted::Budgeted,
     deletion::Deleted,
     delta::EdgeDelta,
     record::EdgeState,
@@ -41,13 +42,13 @@ pub(crate) struct EdgeParts {
 pub(crate) struct EdgePart {
     pub(crate) of: EdgePartOf,
     /// Ordinals in the order of each direction.
-    pub(crate) out_deleted: Arc<Deleted>,
-    pub(crate) in_deleted: Arc<Deleted>,
+    pub(crate) out_deleted: Arc<Budgeted<Deleted>>,
+    pub(crate) in_deleted: Arc<Budgeted<Deleted>>,
 }
 
 pub(crate) enum EdgePartOf {
-    Base(Arc<EdgeBase>),
-    Delta(Arc<EdgeDelta>),
+    Base(Arc<Budgeted<EdgeBase>>),
+    Delta(Arc<Budgeted<EdgeDelta>>),
 }
 
 /// Where a part has the columns that are wanted: resolved once, for a view.

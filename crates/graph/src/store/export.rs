@@ -11,6 +11,7 @@ use futures::{Stream, TryStreamExt};
 use stylobate_storage::Destination;
 
 use super::{
+    budgeted::Budgeted,
     compact_edges::all_edges,
     compact_vertices::all_vertices,
     deletion::Deleted,
@@ -104,7 +105,7 @@ fn renumbered(batch: &RecordBatch, from: &Dense, to: &Dense) -> Result<RecordBat
 
 /// Indexes without holes.
 struct Dense {
-    deleted: Arc<Deleted>,
+    deleted: Arc<Budgeted<Deleted>>,
     /// Vertices that were deleted before each block.
     before: Vec<u64>,
 }
@@ -113,7 +114,7 @@ struct Dense {
 const BLOCK: u64 = 1 << 16;
 
 impl Dense {
-    fn new(deleted: Arc<Deleted>) -> Self {
+    fn new(deleted: Arc<Budgeted<Deleted>>) -> Self {
         let blocks = deleted.set().max().map_or(0, |last| last / BLOCK + 1);
         let mut sum = 0;
         let before = (0..blocks).map(|block| {
@@ -142,7 +143,7 @@ mod tests {
     #[test]
     fn indexes_close_up_behind_those_that_are_gone() {
         let gone = [0, 5, 6, BLOCK + 3, 3 * BLOCK];
-        let dense = Dense::new(Arc::new(gone.into_iter().collect()));
+        let dense = Dense::new(Arc::new(Deleted::from_iter(gone).into()));
         let mut next = 0;
         for index in 0..4 * BLOCK {
             if !gone.contains(&index) {

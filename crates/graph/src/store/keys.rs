@@ -10,7 +10,7 @@ use arrow::{
 };
 use futures::{StreamExt, TryStreamExt};
 use serde::{Deserialize, Serialize};
-use stylobate_columnar::Columns;
+use stylobate_columnar::{Columns, ColumnsUse};
 
 use super::gather::{CHUNKS_AT_ONCE, Chunks, GATHERED_AT_ONCE};
 use crate::{
@@ -54,6 +54,14 @@ impl Fences {
             Self::Numbers(_) => DataType::Int64,
             Self::Texts(_) => DataType::Utf8,
         }
+    }
+
+    pub(super) fn bytes(&self) -> u64 {
+        let bytes = match self {
+            Self::Numbers(fences) => size_of_val(fences.as_slice()),
+            Self::Texts(fences) => fences.iter().map(|fence| size_of::<String>() + fence.len()).sum(),
+        };
+        bytes as u64
     }
 
     pub(crate) fn chunks(&self) -> usize {
@@ -165,6 +173,10 @@ impl KeyFiles {
         let fields = [field(KEY, info.fences.data_type()), field(INDEX, DataType::Int64)];
         let files = ChunkFiles::new(place.clone(), FileType::Parquet, fields.into());
         Self { info: info.clone(), folder: folder(path), files }
+    }
+
+    pub(super) fn usage(&self) -> ColumnsUse {
+        self.files.usage()
     }
 
     pub(crate) fn info(&self) -> &KeysInfo {

@@ -19,6 +19,7 @@ mod base_list;
 #[cfg(test)]
 mod base_tests;
 mod base_vertices;
+mod budgeted;
 mod bulk;
 mod bulk_edges;
 mod bulk_vertices;
@@ -57,6 +58,7 @@ mod schema;
 mod schema_of;
 mod segments;
 mod snapshot;
+mod stats;
 mod top;
 mod traversal;
 mod verify;
@@ -79,6 +81,7 @@ pub use self::{
     prewarm::{PrewarmOptions, Prewarmed},
     schema::{EdgeType, SchemaChange, StoreProperty, StoreSchema, VertexType},
     snapshot::Snapshot,
+    stats::{OpenUse, StoreStats},
     traversal::Traversal,
     verify::Verification,
     vertex_view::VertexView,

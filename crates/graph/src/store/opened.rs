@@ -8,6 +8,7 @@ use super::{
     base::{EdgeBaseInfo, VertexBaseInfo},
     base_edges::EdgeBase,
     base_vertices::VertexBase,
+    budgeted::{Budgeted, Weighed},
     deletion::Deleted,
     delta::{self, EdgeDelta},
     edge_parts::{EdgePart, EdgePartOf, EdgeParts},
@@ -29,12 +30,12 @@ pub(crate) struct Core {
     pub(crate) place: Place,
     pub(crate) options: StoreOptions,
     pub(crate) log: Log,
-    pub(crate) vertex_bases: Shared<String, VertexBase>,
-    pub(crate) edge_bases: Shared<String, EdgeBase>,
-    pub(crate) vertex_deltas: Shared<Location, VertexDelta>,
-    pub(crate) edge_deltas: Shared<Location, EdgeDelta>,
-    pub(crate) patches: Shared<Location, Patch>,
-    pub(crate) deletions: Shared<Location, Deleted>,
+    pub(crate) vertex_bases: Shared<String, Budgeted<VertexBase>>,
+    pub(crate) edge_bases: Shared<String, Budgeted<EdgeBase>>,
+    pub(crate) vertex_deltas: Shared<Location, Budgeted<VertexDelta>>,
+    pub(crate) edge_deltas: Shared<Location, Budgeted<EdgeDelta>>,
+    pub(crate) patches: Shared<Location, Budgeted<Patch>>,
+    pub(crate) deletions: Shared<Location, Budgeted<Deleted>>,
     pub(crate) live: super::live::Live,
 }
 
@@ -58,6 +59,11 @@ impl Core {
     /// How errors call the store.
     pub(crate) fn name(&self) -> String {
         self.place.name("").trim_end_matches('/').to_owned()
+    }
+
+    /// What is open counts in the budget of the cache.
+    fn budgeted<T: Weighed>(&self, open: T) -> Budgeted<T> {
+        Budgeted::new(&self.place.cache, open)
     }
 
     fn wrong(&self, at: &Location, reason: impl Into<String>) -> Error {
@@ -97,7 +103,7 @@ impl Core {
         rows.named(name).await?.ok_or_else(|| self.wrong(at, format!("there is no column {name}")))
     }
 
-    async fn deletion(&self, at: &Location) -> Result<Arc<Deleted>> {
+    async fn deletion(&self, at: &Location) -> Result<Arc<Budgeted<Deleted>>> {
         let open = async {
             match at {
                 Location::Inline { .. } => self.inline(at, Deleted::from_text).await,
@@ -107,54 +113,61 @@ impl Core {
                 }
             }
         };
-        self.deletions.get(at.clone(), open).await
+        self.deletions.get(at.clone(), async { open.await.map(|deleted| self.budgeted(deleted)) }).await
     }
 
     /// All of several sets; the one set itself where there is no other.
-    pub(crate) async fn deleted(&self, at: &[Location]) -> Result<Arc<Deleted>> {
+    pub(crate) async fn deleted(&self, at: &[Location]) -> Result<Arc<Budgeted<Deleted>>> {
         let sets = futures::future::try_join_all(at.iter().map(|at| self.deletion(at))).await?;
         Ok(match sets.as_slice() {
             [] => Arc::default(),
             [one] => one.clone(),
-            several => Arc::new(Deleted::union(several.to_vec())),
+            several => Arc::new(self.budgeted(Deleted::union(several.to_vec()))),
         })
     }
 
-    async fn vertex_delta(&self, of: &VertexType, info: &VertexDeltaInfo) -> Result<Arc<VertexDelta>> {
+    async fn vertex_delta(
+        &self,
+        of: &VertexType,
+        info: &VertexDeltaInfo,
+    ) -> Result<Arc<Budgeted<VertexDelta>>> {
         let open = async {
             let rows = self.rows(&info.at, info.rows, &of.fields().into()).await?;
             let keys = self.column(&info.at, &rows, &of.key).await?;
-            VertexDelta::new(info.first, rows, &keys).map_err(|reason| self.wrong(&info.at, reason))
+            let delta = VertexDelta::new(info.first, rows, &keys);
+            delta.map(|delta| self.budgeted(delta)).map_err(|reason| self.wrong(&info.at, reason))
         };
         self.vertex_deltas.get(info.at.clone(), open).await
     }
 
-    async fn patch(&self, of: &VertexType, info: &PatchInfo) -> Result<Arc<Patch>> {
+    async fn patch(&self, of: &VertexType, info: &PatchInfo) -> Result<Arc<Budgeted<Patch>>> {
         let open = async {
             let rows = self.rows(&info.at, info.rows, &patch_fields(&of.fields())).await?;
             let indexes = self.column(&info.at, &rows, INDEX).await?;
-            Patch::new(rows, &indexes).map_err(|reason| self.wrong(&info.at, reason))
+            let patch = Patch::new(rows, &indexes);
+            patch.map(|patch| self.budgeted(patch)).map_err(|reason| self.wrong(&info.at, reason))
         };
         self.patches.get(info.at.clone(), open).await
     }
 
-    async fn edge_delta(&self, of: &EdgeType, info: &EdgeDeltaInfo) -> Result<Arc<EdgeDelta>> {
+    async fn edge_delta(&self, of: &EdgeType, info: &EdgeDeltaInfo) -> Result<Arc<Budgeted<EdgeDelta>>> {
         let open = async {
             let rows = self.rows(&info.at, info.rows, &delta::fields(&of.fields())).await?;
             let sources = self.column(&info.at, &rows, SOURCE).await?;
             let destinations = self.column(&info.at, &rows, DESTINATION).await?;
-            EdgeDelta::new(rows, &sources, &destinations).map_err(|reason| self.wrong(&info.at, reason))
+            let delta = EdgeDelta::new(rows, &sources, &destinations);
+            delta.map(|delta| self.budgeted(delta)).map_err(|reason| self.wrong(&info.at, reason))
         };
         self.edge_deltas.get(info.at.clone(), open).await
     }
 
-    async fn vertex_base(&self, of: &VertexType, info: &VertexBaseInfo) -> Result<Arc<VertexBase>> {
-        let open = async { Ok(VertexBase::open(&self.place, info, &of.fields())) };
+    async fn vertex_base(&self, of: &VertexType, info: &VertexBaseInfo) -> Result<Arc<Budgeted<VertexBase>>> {
+        let open = async { Ok(self.budgeted(VertexBase::open(&self.place, info, &of.fields()))) };
         self.vertex_bases.get(info.path.clone(), open).await
     }
 
-    async fn edge_base(&self, of: &EdgeType, info: &EdgeBaseInfo) -> Result<Arc<EdgeBase>> {
-        let open = async { Ok(EdgeBase::open(&self.place, info, &of.fields())) };
+    async fn edge_base(&self, of: &EdgeType, info: &EdgeBaseInfo) -> Result<Arc<Budgeted<EdgeBase>>> {
+        let open = async { Ok(self.budgeted(EdgeBase::open(&self.place, info, &of.fields()))) };
         self.edge_bases.get(info.path.clone(), open).await
     }
 
@@ -203,7 +216,7 @@ impl Core {
     async fn delta_part(&self, of: &EdgeType, info: &EdgeDeltaInfo) -> Result<EdgePart> {
         let (opened, out_deleted) =
             futures::try_join!(self.edge_delta(of, info), self.deleted(&info.deleted))?;
-        let in_deleted = Arc::new(opened.by_destination(&out_deleted));
+        let in_deleted = Arc::new(self.budgeted(opened.by_destination(&out_deleted)));
         Ok(EdgePart { of: EdgePartOf::Delta(opened), out_deleted, in_deleted })
     }
 }

@@ -12,9 +12,10 @@ use arrow::{
 };
 use base64::{Engine, engine::general_purpose::STANDARD as BASE64};
 use smallvec::SmallVec;
-use stylobate_columnar::{FileColumns, ParquetOptions, ParquetWriter};
+use stylobate_columnar::{ColumnsUse, FileColumns, ParquetOptions, ParquetWriter};
 use stylobate_storage::{Destination, Overwrite, Sinks};
 
+use super::budgeted::{Weighed, bytes_of};
 use crate::{Error, FileType, Result, graphar::Place};
 
 /// Arrays of columns that were asked for together.
@@ -51,6 +52,14 @@ impl Rows {
         let batch =
             RecordBatch::try_from_iter_with_nullable(named.map(|(field, array)| (field.name(), array, true)));
         batch.map(Self::Decoded).map_err(|error| arrow_error("rows of a delta", error))
+    }
+
+    /// What was asked of columns that are in a file, and what the cache has of them.
+    pub(crate) fn usage(&self) -> ColumnsUse {
+        match self {
+            Self::Decoded(_) => ColumnsUse::default(),
+            Self::File { columns, .. } => columns.usage(),
+        }
     }
 
     pub(crate) fn len(&self) -> usize {
@@ -105,6 +114,15 @@ impl Rows {
         match self.position(name) {
             Some(at) => Ok(self.get(&[at]).await?.pop()),
             None => Ok(None),
+        }
+    }
+}
+
+impl Weighed for Rows {
+    fn bytes(&self) -> u64 {
+        match self {
+            Self::Decoded(batch) => bytes_of(batch.columns()),
+            Self::File { .. } => 0,
         }
     }
 }

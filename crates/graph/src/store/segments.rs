@@ -52,6 +52,13 @@ impl<K: Eq + Hash, T> Shared<K, T> {
         }
     }
 
+    /// Looks at all that is open.
+    pub(crate) fn each(&self, mut look: impl FnMut(&T)) {
+        let slots: Vec<Slot<T>> = self.slots.lock().by_key.values().cloned().collect();
+        let open = slots.iter().filter_map(|slot| slot.try_lock().ok()?.upgrade());
+        open.for_each(|open| look(&open));
+    }
+
     fn slot(&self, key: K) -> Slot<T> {
         let mut slots = self.slots.lock();
         if slots.by_key.len() >= slots.sweep_at {
@@ -75,7 +82,9 @@ mod tests {
 
     impl<K: Eq + Hash, T> Shared<K, T> {
         fn open(&self) -> usize {
-            self.slots.lock().by_key.values().filter(|slot| is_open(slot)).count()
+            let mut open = 0;
+            self.each(|_| open += 1);
+            open
         }
     }
 

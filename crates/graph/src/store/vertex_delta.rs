@@ -7,7 +7,7 @@ use arrow::{
     datatypes::{DataType, Field, FieldRef, Int32Type, Int64Type},
 };
 
-use super::rows::Rows;
+use super::{budgeted::Weighed, rows::Rows};
 
 /// The column of a patch that says which vertices it is about.
 pub(crate) const INDEX: &str = "_store_index";
@@ -126,6 +126,16 @@ impl VertexDelta {
     }
 }
 
+impl Weighed for VertexDelta {
+    fn bytes(&self) -> u64 {
+        let keys = match &self.keys {
+            Keys::Ints { sorted, rows } => 8 * sorted.len() + 4 * rows.len(),
+            Keys::Texts { texts, rows } => texts.value_data().len() + (4 + 4) * rows.len(),
+        };
+        self.rows.bytes() + keys as u64
+    }
+}
+
 /// New values of some properties, by index.
 pub(crate) struct Patch {
     rows: Rows,
@@ -173,6 +183,12 @@ impl Patch {
             return None;
         }
         indexes.binary_search(&index).ok()
+    }
+}
+
+impl Weighed for Patch {
+    fn bytes(&self) -> u64 {
+        self.rows.bytes() + 8 * self.indexes.len() as u64
     }
 }
 

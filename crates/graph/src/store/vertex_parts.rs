@@ -14,6 +14,7 @@ use smallvec::SmallVec;
 use super::{
     base::Selection,
     base_vertices::VertexBase,
+    budgeted::Budgeted,
     deletion::Deleted,
     record::VertexState,
     rows::{Arrays, arrow_error},
@@ -27,13 +28,13 @@ pub(crate) struct VertexParts {
     /// Disjoint ranges of indexes, ascending.
     pub(crate) parts: Vec<VertexPart>,
     /// Later ones win.
-    pub(crate) patches: Vec<Arc<Patch>>,
-    pub(crate) deleted: Arc<Deleted>,
+    pub(crate) patches: Vec<Arc<Budgeted<Patch>>>,
+    pub(crate) deleted: Arc<Budgeted<Deleted>>,
 }
 
 pub(crate) enum VertexPart {
-    Base(Arc<VertexBase>),
-    Delta(Arc<VertexDelta>),
+    Base(Arc<Budgeted<VertexBase>>),
+    Delta(Arc<Budgeted<VertexDelta>>),
 }
 
 /// Where a part has the columns that are wanted: resolved once, for a view.

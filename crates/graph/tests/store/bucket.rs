@@ -38,6 +38,11 @@ pub struct Bucket {
     heads: AtomicU64,
     puts: AtomicU64,
     lists: AtomicU64,
+    /// Reads that are under way, and how often one began when none was.
+    reading: AtomicU64,
+    steps: AtomicU64,
+    /// How long a read takes, in milliseconds.
+    latency: AtomicU64,
     /// Requests that are still answered; negative for all.
     left: AtomicI64,
     /// The first request that is not answered is carried out all the same, if it is a write.
@@ -67,6 +72,9 @@ impl Bucket {
             heads: zero(),
             puts: zero(),
             lists: zero(),
+            reading: zero(),
+            steps: zero(),
+            latency: zero(),
             left: AtomicI64::new(-1),
             carries_out: AtomicBool::new(false),
         })
@@ -93,6 +101,27 @@ impl Bucket {
             heads: count(&self.heads),
             puts: count(&self.puts),
             lists: count(&self.lists),
+        }
+    }
+
+    /// From now on each read takes so long that those that wait for one another are told from those that do not.
+    pub fn slow_down(&self) {
+        self.latency.store(20, Ordering::SeqCst);
+    }
+
+    /// Reads that were made one after another: those that were under way together count once.
+    pub fn steps(&self) -> u64 {
+        self.steps.load(Ordering::SeqCst)
+    }
+
+    async fn delay(&self) {
+        let latency = self.latency.load(Ordering::SeqCst);
+        if latency > 0 {
+            if self.reading.fetch_add(1, Ordering::SeqCst) == 0 {
+                self.steps.fetch_add(1, Ordering::SeqCst);
+            }
+            tokio::time::sleep(Duration::from_millis(latency)).await;
+            self.reading.fetch_sub(1, Ordering::SeqCst);
         }
     }
 
@@ -178,7 +207,10 @@ impl ObjectStore for Bucket {
     async fn get_opts(&self, location: &Path, options: GetOptions) -> Result<GetResult> {
         let counter = if options.head { &self.heads } else { &self.gets };
         match self.fate(counter) {
-            Fate::Answered => self.memory.get_opts(location, options).await,
+            Fate::Answered => {
+                self.delay().await;
+                self.memory.get_opts(location, options).await
+            }
             _ => Err(stopped()),
         }
     }

@@ -15,6 +15,5 @@ mod histories;
 mod model;
 mod races;
 mod requests;
-mod speed;
 mod traversals;
 mod upkeep;

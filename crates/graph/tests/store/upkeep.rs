@@ -331,26 +331,6 @@ async fn an_exported_version_is_a_graph_without_holes() {
 }
 
 #[tokio::test(flavor = "multi_thread")]
-async fn a_cold_lookup_is_four_requests_at_most_and_a_warm_one_none() {
-    let bucket = Bucket::new();
-    let (_, model) = loaded(&bucket, medium()).await;
-    for (at, (source, destination, _)) in model.knows.iter().enumerate().step_by(40) {
-        let store = bucket.open(medium()).await.unwrap();
-        let view = store.latest().edges("KNOWS", Some(&["weight"])).await.unwrap();
-        let before = bucket.total();
-        let found = view.lookup(*source, *destination).await.unwrap();
-        assert!(!found.neighbors.is_empty());
-        // More only where parallel edges lie in two chunks.
-        let parallel = model.knows.iter().filter(|edge| (edge.0, edge.1) == (*source, *destination)).count();
-        let asked = bucket.total() - before;
-        assert!(asked <= 3 || parallel > 1, "edge {at}: {asked} requests");
-        let before = bucket.total();
-        view.lookup(*source, *destination).await.unwrap();
-        assert_eq!(bucket.total(), before);
-    }
-}
-
-#[tokio::test(flavor = "multi_thread")]
 async fn what_was_prewarmed_is_asked_for_no_more() {
     let bucket = Bucket::new();
     let (_, model) = loaded(&bucket, medium()).await;

@@ -1,0 +1,55 @@
+//! What is in memory for as long as a version needs it, and counts in the budget of the cache.
+
+use std::ops::Deref;
+
+use arrow::array::{Array, ArrayRef};
+use stylobate_columnar::Cache;
+use stylobate_storage::Reservation;
+
+/// Something that knows how much memory it takes.
+pub(crate) trait Weighed {
+    /// Bytes, but for what the cache has of it.
+    fn bytes(&self) -> u64;
+}
+
+/// Something that is open, and the bytes that it takes of the budget until it is dropped.
+#[derive(Debug, Default)]
+pub(crate) struct Budgeted<T> {
+    of: T,
+    bytes: Option<Reservation>,
+}
+
+impl<T: Weighed> Budgeted<T> {
+    pub(crate) fn new(cache: &Cache, of: T) -> Self {
+        let bytes = Some(cache.hold(of.bytes()));
+        Self { of, bytes }
+    }
+
+    pub(crate) fn bytes(&self) -> u64 {
+        self.bytes.as_ref().map_or(0, Reservation::bytes)
+    }
+}
+
+#[cfg(test)]
+impl<T> From<T> for Budgeted<T> {
+    fn from(of: T) -> Self {
+        Self { of, bytes: None }
+    }
+}
+
+impl<T> Deref for Budgeted<T> {
+    type Target = T;
+
+    #[inline]
+    fn deref(&self) -> &T {
+        &self.of
+    }
+}
+
+/// Bytes of arrays of which some may be slices of the same memory.
+pub(crate) fn bytes_of<'a>(arrays: impl IntoIterator<Item = &'a ArrayRef>) -> u64 {
+    let bytes = |array: &ArrayRef| {
+        array.to_data().get_slice_memory_size().unwrap_or_else(|_| array.get_array_memory_size())
+    };
+    arrays.into_iter().map(|array| bytes(array) as u64).sum()
+}
