@@ -70,7 +70,9 @@ bench-graphar: installed ## Graphs in GraphAr beside the official Python package
 bench-graphar-scale: installed release ## Ten million edges, imported and walked in less memory than they take
 	$(VENV)/bin/python bench/graphar/scale.py
 
-bench-store: installed release ## Queries over a social network beside Kùzu, Ladybug and NamiDB
+bench-store: installed release ## Queries over a social network beside Kùzu, Ladybug and NamiDB; lookups as edges grow
+	cargo build --release --bin stylobate-bench-store
+	$(TARGET)/release/stylobate-bench-store
 	$(VENV)/bin/python bench/store/run.py
 
 soak: release $(CLIENTS) $(S3S_FS) ## Load for MINUTES (default 30), with every answer checked against a model; all of TPC-DS

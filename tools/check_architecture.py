@@ -27,6 +27,7 @@ ARROWS = {
     "python": {"columnar", "datagen", "graph", "server", "storage"},
     "columns": {"columnar", "storage"},
     "graphar": {"columnar", "graph", "storage"},
+    "store": {"columnar", "graph", "storage"},
     "write": {"columnar", "storage"},
 }
 # Which crates may name these dependencies; the others may not, neither in Cargo.toml nor in their sources.

@@ -49,8 +49,9 @@ QUERIES: dict[str, Callable[[st.Traversal], st.Traversal]] = {"IC02": ic02, "IC0
 class Network:
     """A social network in a graph store, as its newest version has it."""
 
-    def __init__(self, url: Path, prepared: bool) -> None:
-        self.snapshot = st.GraphStore.open(url).snapshot()
+    def __init__(self, url: Path, prepared: bool, cache: st.Cache | None = None) -> None:
+        self.store = st.GraphStore.open(url, cache=cache)
+        self.snapshot = self.store.snapshot()
         self.prepared = prepared
 
     def query(self, name: str) -> Callable[[str], pa.Table]:

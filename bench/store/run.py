@@ -7,7 +7,8 @@ of three persons. Every answer is compared with the whole result, which DuckDB w
 dates are the same, either row is right. Clocks stop when an engine holds its answer in full, in the form it gives to
 its caller (ours is an Arrow table); beside that, with rows as Python has them. Ratios are of medians: of the 50 runs,
 and then of the persons. What is called prepared is planned once and then asked for each person. NamiDB finds a person
-by a unique property, or by the id of the element.
+by a unique property, or by the id of the element. Then the same queries for many persons, of ours alone, with caches
+that hold a tenth, half and twice of what they read.
 
 Persons are the first in each third of them who have answers to all queries, and around whom no two edges lie between
 the same two vertices, since NamiDB keeps but one of those.
@@ -28,6 +29,7 @@ from pathlib import Path
 from typing import Any
 
 import duckdb
+import sweep
 
 ROOT = Path(__file__).resolve().parents[2]
 MEASURE = Path(__file__).with_name("measure.py")
@@ -80,6 +82,8 @@ def main() -> int:
                 figures = asked(arguments, python, way, home, query, persons)
                 check(way, query, figures, expected[query])
                 report["queries"].setdefault(query, {})[way] = figures
+        if engine == OURS and arguments.sweep:
+            swept(arguments, home / "graph", network.some(arguments.sweep), report)
         shutil.rmtree(home)
     loads(report)
     for query, ways in report["queries"].items():
@@ -95,6 +99,9 @@ def parse() -> argparse.Namespace:
     parser.add_argument("--scale", type=float, default=10)
     parser.add_argument("--runs", type=int, default=50)
     parser.add_argument("--persons", type=int, default=3)
+    parser.add_argument("--sweep", type=int, default=300, metavar="PERSONS",
+                        help="how many persons to ask for with little memory; 0 for none (default: 300)")  # fmt: skip
+    parser.add_argument("--plot", type=Path, metavar="FILE", help="draw how that went, as SVG")
     parser.add_argument("--engines", type=lambda text: text.split(","), default=ENGINES, metavar="NAMES",
                         help=f"of {', '.join(ENGINES)}; several with commas between them")  # fmt: skip
     parser.add_argument("--json", type=Path, metavar="FILE", help="write all figures as JSON")
@@ -105,6 +112,12 @@ def parse() -> argparse.Namespace:
     if unknown := [name for name in arguments.engines if name not in ENGINES]:
         parser.error(f"no engine {', '.join(unknown)}: there are {', '.join(ENGINES)}")
     return arguments
+
+
+def swept(arguments: argparse.Namespace, graph: Path, persons: list[str], report: dict[str, Any]) -> None:
+    report["sweep"] = sweep.swept(graph, persons)
+    if arguments.plot:
+        arguments.plot.write_text(sweep.drawn(report["sweep"]))
 
 
 def make(arguments: argparse.Namespace) -> Path:
@@ -135,6 +148,11 @@ class Network:
     def all(self, query: str, person: str) -> list[tuple[Any, ...]]:
         """All that a query would give without its limit."""
         return self.connection.execute(ALL[query][1], {"person": person}).fetchall()
+
+    def some(self, count: int) -> list[str]:
+        """Persons by chance, the same in each run."""
+        query = "SELECT id FROM persons ORDER BY hash(id) LIMIT $count"
+        return [id for (id,) in self.connection.execute(query, {"count": count}).fetchall()]
 
     def persons(self, count: int) -> list[str]:
         """The first in each share of them who have answers, and no parallel edges around them."""

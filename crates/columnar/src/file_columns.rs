@@ -3,13 +3,7 @@
 //! A scan passes over many files and hands out batches. Here a column of a file is one array with the type that the
 //! caller wants, kept in the cache as it is, so that a hit is a look into a table and neither slices nor casts.
 
-use std::{
-    iter::Sum,
-    sync::{
-        Arc,
-        atomic::{AtomicU64, Ordering},
-    },
-};
+use std::sync::Arc;
 
 use arrow::{
     array::{Array, ArrayRef},
@@ -23,6 +17,7 @@ use crate::{
     Cache, Error, Result,
     chunk::{Chunk, Representation},
     chunk_cache::{ChunkKey, Found, Promise},
+    columns_use::{ColumnsUse, Count},
     format::FileMetadata,
     parquet::Scratch,
     recent::Recent,
@@ -71,49 +66,6 @@ struct Column {
     recent: Recent,
     hits: Count,
     decoded: Count,
-}
-
-/// What was asked of columns, and what the cache has of them.
-#[derive(Clone, Copy, Debug, Default, PartialEq, Eq, serde::Serialize)]
-pub struct ColumnsUse {
-    /// Files that are open.
-    pub files: u64,
-    /// Columns that the cache has.
-    pub columns: u64,
-    /// Bytes of these.
-    pub bytes: u64,
-    /// Times that a column was found; a few are missed where several threads count at once.
-    pub hits: u64,
-    /// Times that a column was decoded.
-    pub decoded: u64,
-}
-
-impl Sum for ColumnsUse {
-    fn sum<I: Iterator<Item = Self>>(uses: I) -> Self {
-        uses.fold(Self::default(), |sum, one| Self {
-            files: sum.files + one.files,
-            columns: sum.columns + one.columns,
-            bytes: sum.bytes + one.bytes,
-            hits: sum.hits + one.hits,
-            decoded: sum.decoded + one.decoded,
-        })
-    }
-}
-
-/// A number that is only shown: counting costs next to nothing, and may miss what others count at the same time.
-#[derive(Debug, Default)]
-struct Count(AtomicU64);
-
-impl Count {
-    #[inline]
-    fn add(&self) {
-        self.0.store(self.get() + 1, Ordering::Relaxed);
-    }
-
-    #[inline]
-    fn get(&self) -> u64 {
-        self.0.load(Ordering::Relaxed)
-    }
 }
 
 /// A column that is to be decoded, which of the wanted ones it is, and who waits for it.

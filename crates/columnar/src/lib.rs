@@ -11,6 +11,7 @@ mod cache;
 mod chunk;
 mod chunk_cache;
 mod codes;
+mod columns_use;
 mod csv;
 mod csv_reader;
 mod error;
@@ -45,11 +46,12 @@ mod whole_column;
 
 pub use cache::Cache;
 pub use chunk_cache::ColumnStats;
+pub use columns_use::ColumnsUse;
 pub use csv::CsvEncoder;
 pub use csv_reader::CsvReader;
 pub use error::{Error, Result};
 pub use exact_cast::{Inexact, exact_cast};
-pub use file_columns::{Columns, ColumnsUse, FileColumns, FileKind};
+pub use file_columns::{Columns, FileColumns, FileKind};
 pub use inspect::{
     BoundValue, ChunkInspection, ColumnInspection, DictionaryUse, FileFormat, Inspection, MetadataEntry,
     PartInspection, SchemaNode, inspect, inspect_all,

@@ -12,6 +12,9 @@ mod bucket;
 mod crashes;
 mod errors;
 mod histories;
+#[path = "../support/mangle.rs"]
+mod mangle;
+mod mangled;
 mod model;
 mod races;
 mod requests;
