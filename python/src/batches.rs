@@ -52,11 +52,6 @@ pub(crate) struct PyBatches {
 }
 
 impl PyBatches {
-    /// What there is already.
-    pub(crate) fn of(batch: RecordBatch) -> Self {
-        Self { schema: batch.schema(), batches: vec![batch] }
-    }
-
     /// Runs the work to its end. For a thread that does not hold the interpreter's lock.
     pub(crate) fn collect(schema: SchemaRef, mut running: Running) -> Result<Self, Broken> {
         let mut batches = Vec::new();

@@ -23,7 +23,7 @@ use crate::{
     batches::{PyBatchIterator, PyBatches},
     cache::{PyCache, given_or_default},
     errors::{Class, Failure},
-    exported::{PyArrowArray, PySchema, stream_capsule},
+    exported::{PyArrowArray, PyRecordBatch, PySchema, stream_capsule},
     expression::filter,
     json::to_python,
     location::location,
@@ -188,11 +188,11 @@ impl PyLocalVertices {
         Ok(Self { with_index, ..self.view(py, Ok)? })
     }
 
-    fn take(&self, py: Python<'_>, indexes: &Bound<'_, PyAny>) -> PyResult<PyBatches> {
+    fn take(&self, py: Python<'_>, indexes: &Bound<'_, PyAny>) -> PyResult<PyRecordBatch> {
         let (process, vertices) = self.vertices.get(py)?;
         let indexes = numbers(indexes)?;
         let taken = process.run(py, async move { vertices.take(indexes.values()).await })?;
-        Ok(PyBatches::of(taken))
+        Ok(taken.into())
     }
 
     fn range(&self, py: Python<'_>, start: u64, end: u64) -> PyResult<PyBatches> {
@@ -274,11 +274,16 @@ impl PyLocalEdges {
         Ok(Self { edges: Open::new(process, edges) })
     }
 
-    fn neighbors(&self, py: Python<'_>, vertices: &Bound<'_, PyAny>, direction: &str) -> PyResult<PyBatches> {
+    fn neighbors(
+        &self,
+        py: Python<'_>,
+        vertices: &Bound<'_, PyAny>,
+        direction: &str,
+    ) -> PyResult<PyRecordBatch> {
         let (process, edges) = self.edges.get(py)?;
         let (vertices, direction) = (numbers(vertices)?, way(direction)?);
         let found = process.run(py, async move { edges.neighbors(vertices.values(), direction).await })?;
-        Ok(PyBatches::of(found))
+        Ok(found.into())
     }
 
     fn degrees(

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import importlib
+import sys
 from typing import Any
 
 __all__ = ["duckdb", "pandas", "polars", "pyarrow", "pyarrow_flight", "pyarrow_or_none"]
@@ -44,6 +45,8 @@ def duckdb(by: str) -> Any:
 
 def pyarrow_or_none() -> Any | None:
     """pyarrow, if it is installed."""
+    if (module := sys.modules.get("pyarrow")) is not None:
+        return module
     try:
         return importlib.import_module("pyarrow")
     except ImportError:

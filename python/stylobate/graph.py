@@ -8,7 +8,8 @@ from collections.abc import Mapping, Sequence
 from typing import TYPE_CHECKING, Any, Literal, TypeAlias
 
 from stylobate import _optional as optional
-from stylobate._stylobate import Array, Batches, Cache, LocalEdges, LocalGraph, LocalVertices
+from stylobate._arrow import array, numbers, table
+from stylobate._stylobate import Cache, LocalEdges, LocalGraph, LocalVertices
 from stylobate.rows import Rows
 from stylobate.scan import Filter, Path, column_names
 
@@ -176,7 +177,9 @@ class Vertices(Rows):
 
     def range(self, start: int, end: int) -> Any:
         """The vertices with indexes from `start` on and below `end` that filters and labels leave."""
-        return table(self._source.range(max(start, 0), max(end, 0)))
+        found = self._source.range(max(start, 0), max(end, 0))
+        pyarrow = optional.pyarrow_or_none()
+        return found if pyarrow is None else pyarrow.table(found)
 
     def __repr__(self) -> str:
         return f"Vertices({self._info.get('type')!r})"
@@ -318,27 +321,3 @@ class Edges(Rows):
     def __repr__(self) -> str:
         ends = self._info.get("src_type"), self._info.get("edge_type"), self._info.get("dst_type")
         return f"Edges{ends!r}"
-
-
-def numbers(indexes: Any) -> Any:
-    """Indexes of vertices as Rust takes them: an Arrow array, or a list."""
-    if hasattr(indexes, "__arrow_c_array__"):
-        return indexes
-    pyarrow = optional.pyarrow_or_none()
-    if pyarrow is not None and (hasattr(indexes, "__array__") or hasattr(indexes, "__arrow_c_stream__")):
-        if hasattr(indexes, "__arrow_c_stream__"):
-            indexes = pyarrow.chunked_array(indexes).combine_chunks()
-        return pyarrow.array(indexes)
-    return [int(index) for index in indexes]
-
-
-def table(batches: Batches) -> Any:
-    """A table of pyarrow where that is installed."""
-    pyarrow = optional.pyarrow_or_none()
-    return batches if pyarrow is None else pyarrow.table(batches)
-
-
-def array(values: Array) -> Any:
-    """An array of pyarrow where that is installed."""
-    pyarrow = optional.pyarrow_or_none()
-    return values if pyarrow is None else pyarrow.array(values)

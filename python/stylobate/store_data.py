@@ -7,7 +7,6 @@ from collections.abc import Mapping, Sequence
 from typing import Any, TypeAlias
 
 from stylobate import _optional as optional
-from stylobate._stylobate import Array, RecordBatch
 from stylobate.scan import scan
 from stylobate.write import local
 
@@ -87,17 +86,3 @@ def parted(spec: Any) -> tuple[Any, dict[str, Any]]:
     csv = optional.needed("pyarrow.csv", "a CSV file", "pyarrow")
     parsing = csv.ParseOptions(delimiter=delimiter or ("\t" if path.lower().endswith(".tsv") else ","))
     return csv.open_csv(path, parse_options=parsing), options
-
-
-def table(batch: RecordBatch) -> Any:
-    """A table of pyarrow where that is installed."""
-    pyarrow = optional.pyarrow_or_none()
-    if pyarrow is None:
-        return batch
-    return pyarrow.Table.from_batches([pyarrow.record_batch(batch)])
-
-
-def array(values: Array) -> Any:
-    """An array of pyarrow where that is installed."""
-    pyarrow = optional.pyarrow_or_none()
-    return values if pyarrow is None else pyarrow.array(values)

@@ -6,12 +6,13 @@ import os
 from collections.abc import Hashable, Sequence
 from typing import TYPE_CHECKING, Any
 
+from stylobate._arrow import array, numbers, table
 from stylobate._stylobate import LocalEdgeView, LocalSnapshot, LocalStoreScan, LocalTraversal, LocalVertexView
-from stylobate.graph import Direction, numbers
+from stylobate.graph import Direction
 from stylobate.graph_write import WrittenGraph
 from stylobate.rows import Rows
 from stylobate.scan import Filter, Path, column_names
-from stylobate.store_data import Edge, array, edge_name, shown_schema, table
+from stylobate.store_data import Edge, edge_name, shown_schema
 from stylobate.store_results import LogEntry, Verification, log_entry
 from stylobate.store_traversal import Traversal, plain_keys
 

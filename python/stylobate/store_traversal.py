@@ -6,10 +6,10 @@ from collections.abc import Sequence
 from typing import TYPE_CHECKING, Any
 
 from stylobate import _optional as optional
+from stylobate._arrow import numbers, table
 from stylobate._stylobate import LocalTraversal, RecordBatch
-from stylobate.graph import numbers
 from stylobate.scan import column_names
-from stylobate.store_data import Edge, edge_name, table
+from stylobate.store_data import Edge, edge_name
 
 if TYPE_CHECKING:
     import pandas

@@ -8,8 +8,8 @@ from typing import Any, Literal
 
 from typing_extensions import Self
 
+from stylobate._arrow import numbers
 from stylobate._stylobate import LocalStoreWriter
-from stylobate.graph import numbers
 from stylobate.store_data import Edge, Schema, edge_name, parted, rows, schema_lists, triple
 from stylobate.store_results import Loaded
 from stylobate.store_snapshot import Snapshot

@@ -12,6 +12,7 @@ use stylobate_storage::{
 use crate::{
     Result,
     chunk_cache::{ChunkCache, ColumnStats},
+    workers::Workers,
 };
 
 /// What scans share: pages of bytes, decoded chunks, metadata, and the stores that were opened. Cheap to clone.
@@ -26,6 +27,8 @@ struct Inner {
     chunks: ChunkCache,
     /// What decodes under way hold.
     working: Budget,
+    /// Threads that decode whole columns for readers, however many these are.
+    workers: Workers,
     stores: Mutex<HashMap<StoreKey, ReadThrough>>,
 }
 
@@ -50,6 +53,7 @@ impl Cache {
             pages,
             chunks: ChunkCache::new(decoded.as_u64() - working),
             working: Budget::new(ByteSize::bytes(working)),
+            workers: Workers::new(std::thread::available_parallelism().map_or(1, usize::from)),
             stores: Mutex::default(),
         };
         Self { inner: Arc::new(inner) }
@@ -87,6 +91,10 @@ impl Cache {
 
     pub(crate) fn chunks(&self) -> &ChunkCache {
         &self.inner.chunks
+    }
+
+    pub(crate) fn workers(&self) -> &Workers {
+        &self.inner.workers
     }
 
     pub(crate) fn working(&self) -> &Budget {

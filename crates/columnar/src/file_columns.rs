@@ -249,21 +249,20 @@ impl FileColumns {
         }
         let (of, name) = (self.fields_of(columns), self.object.name());
         let bytes = read.clone();
-        let decode = move || {
-            let mut scratch = Scratch::default();
+        let decode = move |scratch: &mut Scratch| {
             let whole = projected.iter().zip(&of);
             let whole = whole.map(|(column, field)| {
-                whole_column(&metadata, column, &bytes, field.data_type(), &mut scratch)
+                whole_column(&metadata, column, &bytes, field.data_type(), scratch)
                     .map_err(|error| named(error, &name, field.name()))
             });
             whole.map(|array| array.map(Some)).collect::<Result<Vec<_>>>()
         };
-        let decoded = tokio::task::spawn_blocking(decode).await;
+        let decoded = self.cache.workers().decode(decode).await;
         // A file that was replaced may also look corrupt: that it was replaced is what the caller has to know.
         for bytes in &read {
             FileMetadata::check(bytes).await?;
         }
-        let decoded = decoded.map_err(|error| Error::Ended { reason: error.to_string() })??;
+        let decoded = decoded??;
         Ok((decoded, working.is_some()))
     }
 

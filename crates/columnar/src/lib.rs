@@ -43,6 +43,7 @@ mod text_file;
 mod utf8;
 mod weight;
 mod whole_column;
+mod workers;
 
 pub use cache::Cache;
 pub use chunk_cache::ColumnStats;

@@ -7,10 +7,7 @@ use std::sync::{
 
 use stylobate_storage::{ObjectHash, Reservation};
 
-use super::{
-    plan::{Planned, PlannedFile},
-    workers::Workers,
-};
+use super::plan::{Planned, PlannedFile};
 use crate::{
     Result,
     chunk::{Chunk, Representation},
@@ -18,6 +15,7 @@ use crate::{
     format::{FileMetadata, UnitBytes},
     parquet::Scratch,
     schema::Projected,
+    workers::Workers,
 };
 
 /// A column that is to be loaded, and how its rows are to be held.

@@ -8,7 +8,6 @@ mod plan;
 mod request;
 mod stream;
 mod units;
-mod workers;
 
 pub use part::ScanPart;
 pub use plan::Scan;

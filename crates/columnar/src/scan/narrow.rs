@@ -5,10 +5,7 @@ use std::ops::Range;
 
 use stylobate_storage::Reservation;
 
-use super::{
-    plan::{Planned, PlannedFile, PlannedUnit},
-    workers::Workers,
-};
+use super::plan::{Planned, PlannedFile, PlannedUnit};
 use crate::{
     Result,
     chunk_cache::IndexKey,
@@ -18,6 +15,7 @@ use crate::{
     prune::{Verdict, columns_compared, prune},
     schema::Projected,
     table_statistics::of_file,
+    workers::Workers,
 };
 
 /// Below so many bytes of columns all of them are read: what is decoded whole is found again.

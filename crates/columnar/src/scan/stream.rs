@@ -14,9 +14,8 @@ use tokio::{sync::mpsc, task::JoinHandle};
 use super::{
     plan::{PlannedUnit, Scan},
     units,
-    workers::Workers,
 };
-use crate::{Error, Result};
+use crate::{Error, Result, workers::Workers};
 
 /// Groups of batches that wait for the reader, for each row group under way.
 const READY: usize = 1;

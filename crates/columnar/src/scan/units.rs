@@ -16,7 +16,6 @@ use super::{
     load::{Loaded, Wanted, are_cached, load},
     narrow::{Narrowed, STREAMED_ROWS, narrow},
     plan::{Planned, PlannedFile, PlannedUnit},
-    workers::Workers,
 };
 use crate::{
     Error, Result,
@@ -25,6 +24,7 @@ use crate::{
     predicate::{Bound, Evaluator},
     schema::Projected,
     table::{EXACT, FileColumn, Filtered, Output, value_type},
+    workers::Workers,
 };
 
 /// Where batches go; they wait for whoever reads.

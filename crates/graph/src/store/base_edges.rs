@@ -123,7 +123,7 @@ impl EdgeBase {
         self.list(direction).slices_cached(vertices)
     }
 
-    /// Neighbours and columns of edges, range after range. Those of one range within one chunk are not copied.
+    /// Neighbours and columns of edges, range after range.
     pub(crate) async fn read(
         &self,
         direction: Direction,
@@ -142,6 +142,18 @@ impl EdgeBase {
         selection: &Selection,
     ) -> Option<Result<EdgeColumns>> {
         self.list(direction).read_cached(ranges, selection)
+    }
+
+    /// The same of edges of one vertex, which are not copied where they are in one chunk.
+    #[inline]
+    pub(crate) fn read_one_cached(
+        &self,
+        direction: Direction,
+        vertex: i64,
+        edges: &Range<u64>,
+        selection: &Selection,
+    ) -> Option<Result<EdgeColumns>> {
+        self.list(direction).read_one_cached(vertex, edges, selection)
     }
 
     /// The edges between a vertex and a neighbour.

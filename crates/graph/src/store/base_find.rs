@@ -3,13 +3,14 @@
 use std::ops::Range;
 
 use arrow::{
-    array::{Array, ArrayRef, AsArray, Int64Array},
+    array::{Array, AsArray, Int64Array},
     datatypes::Int64Type,
 };
 
 use super::{
     base::Selection,
     base_list::{EdgeColumns, List},
+    rows::Arrays,
 };
 use crate::Result;
 
@@ -18,17 +19,17 @@ use crate::Result;
 pub(crate) struct Found {
     pub(crate) ordinals: Range<u64>,
     pub(crate) neighbors: Int64Array,
-    pub(crate) columns: Vec<ArrayRef>,
+    pub(crate) columns: Arrays,
 }
 
 impl List {
     /// Those edges of a range of one vertex's that can lead to a neighbour: of one chunk, unless edges to the same
     /// neighbour lie on both sides of its beginning.
-    fn candidates(&self, edges: Range<u64>, neighbor: i64) -> Range<u64> {
-        if edges.is_empty() {
+    fn candidates(&self, vertex: i64, edges: Range<u64>, neighbor: i64) -> Range<u64> {
+        let mut part = self.part_of(vertex);
+        if edges.is_empty() || self.within_chunk(part, &edges).is_some() {
             return edges;
         }
-        let mut part = 0;
         let (start, _) = self.bounds(&mut part, edges.start);
         let before = self.first_chunks.get(part).copied().unwrap_or(0);
         let number = |edge: u64| before + self.chunk_size.split(edge - start).0;
@@ -58,20 +59,16 @@ impl List {
         selection: &Selection,
     ) -> Option<Result<Found>> {
         let edges = match self.slice_cached(vertex)? {
-            Ok(edges) => self.candidates(edges, neighbor),
+            Ok(edges) => self.candidates(vertex, edges, neighbor),
             Err(error) => return Some(Err(error)),
         };
-        let located = match self.locate(std::slice::from_ref(&edges)) {
-            Ok(located) => located,
-            Err(error) => return Some(Err(error)),
-        };
-        if let ([chunk], [run]) = (located.chunks.numbers(), located.runs.as_slice()) {
-            let ends = self.ends.cached(*chunk, 0)?;
-            let ends = ends.as_primitive_opt::<Int64Type>()?.values().get(run.rows.clone())?;
-            let rows = equal_range(ends, neighbor);
+        if let Some((chunk, within)) = self.within_chunk(self.part_of(vertex), &edges) {
+            let ends = self.ends.cached(chunk, 0)?;
+            let values = ends.as_primitive_opt::<Int64Type>()?.values().get(within.clone())?;
+            let rows = equal_range(values, neighbor);
             let ordinals = edges.start + rows.start as u64..edges.start + rows.end as u64;
-            let rows = run.rows.start + rows.start..run.rows.start + rows.end;
-            let (neighbors, columns) = self.slice_of_chunk(*chunk, rows, selection)?;
+            let rows = within.start + rows.start..within.start + rows.end;
+            let (neighbors, columns) = self.slice_of_chunk(chunk, &ends, rows, selection)?;
             return Some(Ok(Found { ordinals, neighbors, columns }));
         }
         let read = self.read_cached(std::slice::from_ref(&edges), selection)?;
@@ -83,7 +80,7 @@ impl List {
         if let Some(found) = self.find_cached(vertex, neighbor, selection) {
             return found;
         }
-        let edges = self.candidates(self.slice(vertex).await?, neighbor);
+        let edges = self.candidates(vertex, self.slice(vertex).await?, neighbor);
         let read = self.read(std::slice::from_ref(&edges), selection).await?;
         Ok(found(&edges, read, neighbor))
     }

@@ -12,7 +12,8 @@ use stylobate_columnar::{Columns, ColumnsUse};
 use super::{
     base::{ChunkSize, EdgeBaseInfo, Group, ListInfo, Selection},
     budgeted::Weighed,
-    gather::{CHUNKS_AT_ONCE, Chunks, Run, gather_runs},
+    gather::{CHUNKS_AT_ONCE, Chunks, Run, gather_runs, runs_by_chunk},
+    rows::Arrays,
 };
 use crate::{
     Direction, Error, FileType, Result,
@@ -58,7 +59,7 @@ struct ChunkAt {
 }
 
 /// What is read of some edges: the neighbours, and columns.
-pub(crate) type EdgeColumns = (Int64Array, Vec<ArrayRef>);
+pub(crate) type EdgeColumns = (Int64Array, Arrays);
 
 /// Where some edges are: the chunks that they are in, the stretches of these, and how many edges they are.
 pub(super) struct Located {
@@ -236,6 +237,40 @@ impl List {
         format!("{}offset/chunk{part}", self.folder)
     }
 
+    /// Neighbours and columns of edges of a vertex, if all of it is in the cache. Those in one chunk are not copied.
+    #[inline]
+    pub(super) fn read_one_cached(
+        &self,
+        vertex: i64,
+        edges: &Range<u64>,
+        selection: &Selection,
+    ) -> Option<Result<EdgeColumns>> {
+        match self.within_chunk(self.part_of(vertex), edges) {
+            Some((chunk, rows)) => {
+                let neighbors = self.ends.cached(chunk, 0)?;
+                self.slice_of_chunk(chunk, &neighbors, rows, selection).map(Ok)
+            }
+            None => self.read_cached(std::slice::from_ref(edges), selection),
+        }
+    }
+
+    /// The chunk that all of some edges are in, and their rows in it; nothing where they are in several, or none.
+    #[inline]
+    pub(super) fn within_chunk(&self, mut part: usize, edges: &Range<u64>) -> Option<(u64, Range<usize>)> {
+        let count = edges.end.checked_sub(edges.start).filter(|count| *count > 0)?;
+        let (first, end) = self.bounds(&mut part, edges.start);
+        let (chunk, row) = self.chunk_size.split(edges.start.checked_sub(first)?);
+        let is_one = edges.end <= end.min(self.edges()) && row + count <= self.chunk_size.get();
+        let chunk = self.first_chunks.get(part).copied()? + chunk;
+        is_one.then(|| (chunk, row as usize..(row + count) as usize))
+    }
+
+    /// The part that a vertex is in.
+    #[inline]
+    pub(super) fn part_of(&self, vertex: i64) -> usize {
+        self.part_size.split(vertex as u64).0 as usize
+    }
+
     /// Neighbours and columns of edges, if all of it is in the cache.
     pub(super) fn read_cached(
         &self,
@@ -246,9 +281,6 @@ impl List {
             Ok(located) => located,
             Err(error) => return Some(Err(error)),
         };
-        if let ([chunk], [run]) = (chunks.numbers(), runs.as_slice()) {
-            return self.slice_of_chunk(*chunk, run.rows.clone(), selection).map(Ok);
-        }
         let mut loaded = Vec::with_capacity(chunks.numbers().len());
         for chunk in chunks.numbers() {
             loaded.push(self.chunk_cached(*chunk, selection)?);
@@ -256,17 +288,17 @@ impl List {
         Some(gather(&loaded, &runs, rows, selection))
     }
 
-    /// Rows of a chunk, without a copy.
+    /// Rows of a chunk, of which these are the neighbours, without a copy.
     #[inline]
     pub(super) fn slice_of_chunk(
         &self,
         chunk: u64,
+        neighbors: &ArrayRef,
         rows: Range<usize>,
         selection: &Selection,
     ) -> Option<EdgeColumns> {
-        let neighbors = self.ends.cached(chunk, 0)?;
         let neighbors = neighbors.as_primitive_opt::<Int64Type>()?.slice(rows.start, rows.len());
-        let mut columns = Vec::with_capacity(selection.columns.len());
+        let mut columns = Arrays::new();
         for (at, column) in selection.columns.iter().enumerate() {
             columns.push(match column.stored {
                 Some((group, place)) => {
@@ -302,11 +334,18 @@ impl List {
         }
     }
 
+    /// Of each chunk no more than the rows stay in memory, but for what the cache keeps.
     async fn load_and_read(&self, ranges: &[Range<u64>], selection: &Selection) -> Result<EdgeColumns> {
         let Located { chunks, runs, rows } = self.locate(ranges)?;
-        let loads = chunks.numbers().iter().copied().map(|chunk| self.load(chunk, selection));
-        let loaded: Vec<Loaded> = futures::stream::iter(loads).buffered(CHUNKS_AT_ONCE).try_collect().await?;
-        gather(&loaded, &runs, rows, selection)
+        let (shares, left) = runs_by_chunk(&runs, chunks.numbers().len());
+        let loads = chunks
+            .numbers()
+            .iter()
+            .copied()
+            .zip(shares)
+            .map(|(chunk, runs)| async move { piece(self.load(chunk, selection).await?, &runs) });
+        let pieces: Vec<Loaded> = futures::stream::iter(loads).buffered(CHUNKS_AT_ONCE).try_collect().await?;
+        gather(&pieces, &left, rows, selection)
     }
 
     pub(super) fn locate(&self, ranges: &[Range<u64>]) -> Result<Located> {
@@ -428,10 +467,21 @@ impl List {
     }
 }
 
+/// These rows of a chunk.
+fn piece((neighbors, columns): Loaded, runs: &[Run]) -> Result<Loaded> {
+    let rows = runs.iter().map(|run| run.rows.len()).sum();
+    let of = |array: ArrayRef| {
+        let data_type = array.data_type().clone();
+        gather_runs(&[array], runs, rows, &data_type)
+    };
+    let columns = columns.into_iter().map(|column| column.map(of).transpose());
+    Ok((of(neighbors)?, columns.collect::<Result<_>>()?))
+}
+
 fn gather(loaded: &[Loaded], runs: &[Run], rows: usize, selection: &Selection) -> Result<EdgeColumns> {
     let neighbors: Vec<ArrayRef> = loaded.iter().map(|(neighbors, _)| neighbors.clone()).collect();
     let neighbors = gather_runs(&neighbors, runs, rows, &DataType::Int64)?;
-    let mut columns = Vec::with_capacity(selection.columns.len());
+    let mut columns = Arrays::with_capacity(selection.columns.len());
     for (at, column) in selection.columns.iter().enumerate() {
         columns.push(match selection.missing(at, rows) {
             Some(nulls) => nulls,

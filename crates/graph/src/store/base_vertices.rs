@@ -2,23 +2,19 @@
 
 use std::sync::Arc;
 
-use arrow::{
-    array::{Array, ArrayRef, UInt64Array},
-    compute::{concat, take},
-    datatypes::FieldRef,
-};
+use arrow::{array::ArrayRef, datatypes::FieldRef};
 use futures::{StreamExt, TryStreamExt, stream::BoxStream};
 use stylobate_columnar::ColumnsUse;
 
 use super::{
     base::{ChunkSize, Group, SelectedColumn, Selection, VertexBaseInfo},
     budgeted::{Budgeted, Weighed},
-    gather::{CHUNKS_AHEAD, CHUNKS_AT_ONCE, Chunks, GATHERED_AT_ONCE, gather_rows},
+    gather::{CHUNKS_AHEAD, CHUNKS_AT_ONCE, Chunks, gather_rows, rows_by_chunk},
     keys::KeyFiles,
 };
 use crate::{
     Error, Result,
-    graphar::{Place, Rows, gathering},
+    graphar::{Place, Rows},
 };
 
 /// A base of vertices that is open. Nothing is read before it is asked for.
@@ -164,55 +160,29 @@ impl VertexBase {
         Error::OutOfRange { of: format!("vertices of type {}", self.info.type_name), index, count: end }
     }
 
+    /// Of each chunk no more than the rows stay in memory, but for what the cache keeps.
     async fn load_and_take(&self, indexes: &[i64], selection: &Selection) -> Result<Vec<ArrayRef>> {
         let Located { chunks, rows } = self.locate(indexes)?;
-        if chunks.numbers().len() <= GATHERED_AT_ONCE {
-            return self.gather(chunks.numbers(), &rows, selection).await;
-        }
-        // Some chunks at a time, each of them once, however the indexes are mixed.
-        let mut order: Vec<(usize, (u32, u32))> = rows.into_iter().enumerate().collect();
-        order.sort_by_key(|(_, (chunk, _))| *chunk);
-        let mut parts: Vec<Vec<ArrayRef>> = vec![Vec::new(); selection.columns.len()];
-        let window = |(_, (chunk, _)): &(usize, (u32, u32))| *chunk as usize / GATHERED_AT_ONCE;
-        for (window, rows) in order.chunk_by(|a, b| window(a) == window(b)).enumerate() {
-            let first = window * GATHERED_AT_ONCE;
-            let numbers = chunks.numbers().iter().skip(first).take(GATHERED_AT_ONCE).copied();
-            let numbers: Vec<u64> = numbers.collect();
-            let rows: Vec<(u32, u32)> =
-                rows.iter().map(|(_, (chunk, row))| (*chunk - first as u32, *row)).collect();
-            for (part, array) in parts.iter_mut().zip(self.gather(&numbers, &rows, selection).await?) {
-                part.push(array);
-            }
-        }
-        let mut places = vec![0_u64; order.len()];
-        for (place, (at, _)) in order.iter().enumerate() {
-            if let Some(to) = places.get_mut(*at) {
-                *to = place as u64;
-            }
-        }
-        let places = UInt64Array::from(places);
-        let whole = |parts: &Vec<ArrayRef>| {
-            let parts: Vec<&dyn Array> = parts.iter().map(AsRef::as_ref).collect();
-            take(&concat(&parts)?, &places, None)
-        };
-        parts.iter().map(whole).collect::<Result<_, _>>().map_err(gathering)
-    }
-
-    async fn gather(
-        &self,
-        chunks: &[u64],
-        rows: &[(u32, u32)],
-        selection: &Selection,
-    ) -> Result<Vec<ArrayRef>> {
-        let loads = chunks.iter().copied().map(|chunk| self.load(chunk, selection));
-        let loaded: Vec<_> = futures::stream::iter(loads).buffered(CHUNKS_AT_ONCE).try_collect().await?;
+        let (shares, left) = rows_by_chunk(&rows, chunks.numbers().len());
+        let loads = chunks.numbers().iter().copied().zip(shares).map(|(chunk, rows)| async move {
+            let loaded = self.load(chunk, selection).await?;
+            let columns = loaded.into_iter().zip(&selection.columns).map(|(array, column)| match array {
+                Some(array) => gather_rows(&[array], &rows, column.field.data_type()).map(Some),
+                None => Ok(None),
+            });
+            columns.collect::<Result<Vec<Option<ArrayRef>>>>()
+        });
+        let pieces: Vec<_> = futures::stream::iter(loads).buffered(CHUNKS_AT_ONCE).try_collect().await?;
         let column = |(at, column): (usize, &SelectedColumn)| {
-            if let Some(nulls) = selection.missing(at, rows.len()) {
+            if let Some(nulls) = selection.missing(at, left.len()) {
                 return Ok(nulls);
             }
             let arrays: Vec<ArrayRef> =
-                loaded.iter().filter_map(|arrays: &Vec<Option<ArrayRef>>| arrays.get(at)?.clone()).collect();
-            gather_rows(&arrays, rows, column.field.data_type())
+                pieces.iter().filter_map(|arrays: &Vec<Option<ArrayRef>>| arrays.get(at)?.clone()).collect();
+            match arrays.as_slice() {
+                [one] => Ok(one.clone()),
+                several => gather_rows(several, &left, column.field.data_type()),
+            }
         };
         selection.columns.iter().enumerate().map(column).collect()
     }

@@ -164,7 +164,7 @@ impl EdgePart {
         match (&self.of, columns) {
             (EdgePartOf::Base(base), PartColumns::Base(selection)) => {
                 let read = base.read_cached(direction, ranges, selection)?;
-                Some(read.map(|(neighbors, columns)| Found { neighbors, columns: columns.into() }))
+                Some(read.map(|(neighbors, columns)| Found { neighbors, columns }))
             }
             (EdgePartOf::Delta(delta), PartColumns::Delta(places)) => {
                 let mut whole = Arrays::new();
@@ -190,7 +190,7 @@ impl EdgePart {
         match (&self.of, columns) {
             (EdgePartOf::Base(base), PartColumns::Base(selection)) => {
                 let (neighbors, columns) = base.read(direction, ranges, selection).await?;
-                Ok(Found { neighbors, columns: columns.into() })
+                Ok(Found { neighbors, columns })
             }
             (EdgePartOf::Delta(delta), PartColumns::Delta(places)) => {
                 let wanted: SmallVec<[usize; 4]> = places.iter().flatten().copied().collect();
@@ -339,7 +339,7 @@ impl EdgeParts {
             let found = match (&part.of, columns) {
                 (EdgePartOf::Base(base), PartColumns::Base(selection)) => {
                     let found = base.find(Direction::Out, source, destination, selection).boxed().await?;
-                    let columns = found.columns.into();
+                    let columns = found.columns;
                     part.without_deleted(found.ordinals, Found { neighbors: found.neighbors, columns })?
                 }
                 (EdgePartOf::Delta(delta), columns) => {
@@ -373,8 +373,8 @@ impl EdgeParts {
                 Ok(found) => found,
                 Err(error) => return Some(Err(error)),
             };
-            let columns = found.columns.into();
-            let left = part.without_deleted(found.ordinals, Found { neighbors: found.neighbors, columns });
+            let (neighbors, columns) = (found.neighbors, found.columns);
+            let left = part.without_deleted(found.ordinals, Found { neighbors, columns });
             return Some(left.map(|left| left.unwrap_or_else(|| Found::empty(fields))));
         }
         let mut pieces: Pieces = SmallVec::new();
@@ -385,7 +385,7 @@ impl EdgeParts {
                         Ok(found) => found,
                         Err(error) => return Some(Err(error)),
                     };
-                    let columns = found.columns.into();
+                    let columns = found.columns;
                     part.without_deleted(found.ordinals, Found { neighbors: found.neighbors, columns })
                 }
                 (EdgePartOf::Delta(delta), columns) => {

@@ -135,10 +135,8 @@ impl EdgeView {
                 return Some(Ok(Found::empty(&inner.fields).into()));
             }
             if part.deleted(direction).count(&slice) == 0 {
-                let read = base.read_cached(direction, std::slice::from_ref(&slice), selection)?;
-                return Some(
-                    read.map(|(neighbors, columns)| EdgeRows { neighbors, columns: columns.into() }),
-                );
+                let read = base.read_one_cached(direction, vertex, &slice, selection)?;
+                return Some(read.map(|(neighbors, columns)| EdgeRows { neighbors, columns }));
             }
         }
         let gathered = inner.parts.gather_cached(direction, &[vertex], &inner.columns, &inner.fields)?;

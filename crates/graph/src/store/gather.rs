@@ -18,8 +18,6 @@ use crate::{Result, graphar::gathering};
 
 /// Chunks that are read at the same time.
 pub(super) const CHUNKS_AT_ONCE: usize = 16;
-/// Chunks of which rows are gathered at a time: so much is in memory beyond what the cache keeps.
-pub(super) const GATHERED_AT_ONCE: usize = 64;
 /// Chunks that are read ahead of who takes all of them.
 pub(super) const CHUNKS_AHEAD: usize = 4;
 
@@ -30,6 +28,9 @@ pub(super) struct Run {
     pub(super) chunk: usize,
     pub(super) rows: Range<usize>,
 }
+
+/// A row: which of the chunks that are at hand, and which row of it.
+pub(super) type Row = (u32, u32);
 
 /// Which chunks are needed, each once, in the order in which they were first named.
 pub(super) struct Chunks {
@@ -73,6 +74,37 @@ impl Chunks {
     pub(super) fn numbers(&self) -> &[u64] {
         &self.numbers
     }
+}
+
+/// Rows by the chunk that they are in, so that a chunk can be let go of as soon as these were copied: the rows of each,
+/// and where each row is once only these are left.
+pub(super) fn rows_by_chunk(rows: &[Row], chunks: usize) -> (Vec<Vec<Row>>, Vec<Row>) {
+    let mut shares: Vec<Vec<Row>> = vec![Vec::new(); chunks];
+    let left = rows.iter().map(|(chunk, row)| {
+        let share = shares.get_mut(*chunk as usize);
+        let place = share.map_or(0, |share| {
+            share.push((0, *row));
+            share.len() - 1
+        });
+        (*chunk, place as u32)
+    });
+    let left = left.collect();
+    (shares, left)
+}
+
+/// The same of stretches.
+pub(super) fn runs_by_chunk(runs: &[Run], chunks: usize) -> (Vec<Vec<Run>>, Vec<Run>) {
+    let mut shares: Vec<(Vec<Run>, usize)> = vec![(Vec::new(), 0); chunks];
+    let left = runs.iter().map(|run| {
+        let start = shares.get_mut(run.chunk).map_or(0, |(share, rows)| {
+            share.push(Run { chunk: 0, rows: run.rows.clone() });
+            *rows += run.rows.len();
+            *rows - run.rows.len()
+        });
+        Run { chunk: run.chunk, rows: start..start + run.rows.len() }
+    });
+    let left = left.collect();
+    (shares.into_iter().map(|(share, _)| share).collect(), left)
 }
 
 /// One row of a chunk after the other: which chunk, and which row of it. Rows must be there.
@@ -200,7 +232,10 @@ pub(super) fn gather_runs(
     if chunks.is_empty() || rows == 0 {
         return Ok(new_empty_array(data_type));
     }
-    if let ([chunk], [run]) = (chunks, runs) {
+    // What is handed out holds the whole chunk: few rows of many are copied.
+    if let ([chunk], [run]) = (chunks, runs)
+        && run.rows.len() >= chunk.len() / 2
+    {
         return Ok(chunk.slice(run.rows.start, run.rows.len()));
     }
     let direct = downcast_primitive! {
@@ -285,6 +320,37 @@ mod tests {
         };
         let one = || Some(vec![Some(1), None]);
         check(&[list(vec![one(), None, Some(vec![]), one()]), list(vec![None, one(), Some(vec![Some(7)])])]);
+    }
+
+    #[test]
+    fn rows_are_the_same_once_only_they_are_left_of_their_chunks() {
+        let chunks: Vec<ArrayRef> = (0..3_i64)
+            .map(|chunk| {
+                Arc::new(Int64Array::from_iter_values((0..10).map(|row| chunk * 10 + row))) as ArrayRef
+            })
+            .collect();
+        let rows = [(2, 1), (0, 3), (2, 0), (2, 1), (1, 9)];
+        let (shares, left) = rows_by_chunk(&rows, 3);
+        let pieces: Vec<ArrayRef> = chunks
+            .iter()
+            .zip(&shares)
+            .map(|(chunk, rows)| gather_rows(std::slice::from_ref(chunk), rows, chunk.data_type()).unwrap())
+            .collect();
+        assert_eq!(pieces.iter().map(|piece| piece.len()).collect::<Vec<_>>(), [1, 1, 3]);
+        let gathered = |chunks, rows: &[(u32, u32)]| gather_rows(chunks, rows, &DataType::Int64).unwrap();
+        assert_eq!(&gathered(&pieces, &left), &gathered(&chunks, &rows));
+        let runs = [Run { chunk: 2, rows: 1..4 }, Run { chunk: 0, rows: 0..0 }, Run { chunk: 2, rows: 0..9 }];
+        let (shares, left) = runs_by_chunk(&runs, 3);
+        let pieces: Vec<ArrayRef> = chunks
+            .iter()
+            .zip(&shares)
+            .map(|(chunk, runs)| {
+                let rows = runs.iter().map(|run| run.rows.len()).sum();
+                gather_runs(std::slice::from_ref(chunk), runs, rows, chunk.data_type()).unwrap()
+            })
+            .collect();
+        let gathered = |chunks, runs: &[Run]| gather_runs(chunks, runs, 12, &DataType::Int64).unwrap();
+        assert_eq!(&gathered(&pieces, &left), &gathered(&chunks, &runs));
     }
 
     #[test]

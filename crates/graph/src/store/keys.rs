@@ -12,7 +12,7 @@ use futures::{StreamExt, TryStreamExt};
 use serde::{Deserialize, Serialize};
 use stylobate_columnar::{Columns, ColumnsUse};
 
-use super::gather::{CHUNKS_AT_ONCE, Chunks, GATHERED_AT_ONCE};
+use super::gather::{CHUNKS_AT_ONCE, Chunks};
 use crate::{
     Error, FileType, Result,
     graphar::{ChunkFiles, Place, Rows, gathering, unwritable},
@@ -240,21 +240,23 @@ impl KeyFiles {
     async fn load_and_find(&self, of: &str, keys: &ArrayRef) -> Result<Vec<Option<i64>>> {
         let wanted = self.info.fences.wanted(of, keys)?;
         let Located { chunks, places } = self.locate(&wanted);
-        let mut rows: Vec<(u32, usize)> =
-            places.iter().enumerate().filter_map(|(row, place)| Some(((*place)?, row))).collect();
-        rows.sort_unstable();
+        let mut shares: Vec<Vec<usize>> = vec![Vec::new(); chunks.numbers().len()];
+        for (row, place) in places.iter().enumerate() {
+            if let Some(share) = place.and_then(|place| shares.get_mut(place as usize)) {
+                share.push(row);
+            }
+        }
+        let wanted = &wanted;
+        let loads = chunks.numbers().iter().copied().zip(shares).map(|(number, rows)| async move {
+            let chunk = self.chunk(number).await?;
+            Ok::<_, Error>(rows.into_iter().map(|row| (row, wanted.find(row, &chunk))).collect::<Vec<_>>())
+        });
         let mut found = vec![None; places.len()];
-        let window = |(place, _): &(u32, usize)| *place as usize / GATHERED_AT_ONCE;
-        for rows in rows.chunk_by(|a, b| window(a) == window(b)) {
-            let first = rows.first().map_or(0, window) * GATHERED_AT_ONCE;
-            let numbers = chunks.numbers().iter().skip(first).take(GATHERED_AT_ONCE).copied();
-            let loads = numbers.map(|chunk| self.chunk(chunk));
-            let loaded: Vec<Columns> =
-                futures::stream::iter(loads).buffered(CHUNKS_AT_ONCE).try_collect().await?;
-            for (place, row) in rows {
-                let chunk = loaded.get(*place as usize - first);
-                if let (Some(found), Some(chunk)) = (found.get_mut(*row), chunk) {
-                    *found = wanted.find(*row, chunk);
+        let mut loaded = futures::stream::iter(loads).buffered(CHUNKS_AT_ONCE);
+        while let Some(indexes) = loaded.try_next().await? {
+            for (row, index) in indexes {
+                if let Some(found) = found.get_mut(row) {
+                    *found = index;
                 }
             }
         }

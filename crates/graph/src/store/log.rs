@@ -100,11 +100,8 @@ impl Log {
     }
 
     async fn put_now(&self, record: &Arc<Record>) -> Result<Put> {
-        let unwritable = |error: serde_json::Error| Error::Data {
-            file: self.name(record.version),
-            reason: format!("the record cannot be written: {error}"),
-        };
-        let bytes = serde_json::to_vec(record.as_ref()).map_err(unwritable)?;
+        let bytes =
+            to_bytes(record).map_err(|reason| Error::Data { file: self.name(record.version), reason })?;
         let Err(failed) = self.create(record.version, bytes.into()).await else {
             self.records.put(record.version, record);
             return Ok(Put::Done);
@@ -171,8 +168,27 @@ fn version_of(file: &str) -> Option<u64> {
     all.then(|| digits.parse().ok()).flatten()
 }
 
+/// What a record ends with: the checksum of all bytes before it.
+fn end(bytes: &[u8]) -> String {
+    format!(",\"crc32\":\"{:08x}\"}}", crc32fast::hash(bytes))
+}
+
+/// A record as it is written: an object, whose last member is the checksum.
+fn to_bytes(record: &Record) -> std::result::Result<Vec<u8>, String> {
+    let bytes = serde_json::to_vec(record);
+    let mut bytes = bytes.map_err(|error| format!("the record cannot be written: {error}"))?;
+    bytes.truncate(bytes.len().saturating_sub(1));
+    let end = end(&bytes);
+    bytes.extend_from_slice(end.as_bytes());
+    Ok(bytes)
+}
+
 /// A record as it was read.
 pub(crate) fn parse(bytes: &[u8], version: u64) -> std::result::Result<Record, String> {
+    let (before, last) = bytes.split_at(bytes.len().saturating_sub(end(&[]).len()));
+    if last != end(before).as_bytes() {
+        return Err("not a record: its checksum is not that of its bytes".to_owned());
+    }
     let record: Record = serde_json::from_slice(bytes).map_err(|error| format!("not a record: {error}"))?;
     match record.flaw(version) {
         Some(flaw) => Err(flaw),
@@ -195,13 +211,19 @@ mod tests {
 
     #[test]
     fn bytes_that_are_no_record_are_an_error_and_never_a_panic() {
+        let signed = |text: &str| [text.as_bytes(), end(text.as_bytes()).as_bytes()].concat();
         for bytes in [&b""[..], b"{}", b"[1]", b"{\"format\": 9}", b"\xFF\xFE"] {
             parse(bytes, 1).unwrap_err();
+            parse(&signed(&String::from_utf8_lossy(bytes)), 1).unwrap_err();
         }
-        let newer = br#"{"format":2,"version":1,"epoch":0,"commit":"","time_ms":0,"operation":"","vertices":[],"edges":[]}"#;
-        assert!(parse(newer, 1).unwrap_err().contains("newer"));
-        let other = br#"{"format":1,"version":7,"epoch":0,"commit":"","time_ms":0,"operation":"","vertices":[],"edges":[]}"#;
-        assert!(parse(other, 1).unwrap_err().contains("version 7"));
-        assert!(parse(other, 7).is_ok());
+        let rest = r#""epoch":0,"commit":"","time_ms":0,"operation":"","vertices":[],"edges":[]"#;
+        let newer = signed(&format!(r#"{{"format":2,"version":1,{rest}"#));
+        assert!(parse(&newer, 1).unwrap_err().contains("newer"));
+        let other = signed(&format!(r#"{{"format":1,"version":7,{rest}"#));
+        assert!(parse(&other, 1).unwrap_err().contains("version 7"));
+        let record = parse(&other, 7).unwrap();
+        assert_eq!(to_bytes(&record).unwrap(), other);
+        let changed = String::from_utf8(other).unwrap().replace(":7,", ":8,");
+        assert!(parse(changed.as_bytes(), 8).unwrap_err().contains("checksum"));
     }
 }

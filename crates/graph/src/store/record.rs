@@ -5,6 +5,7 @@
 //!   vertices: schema, indexes given out, bases, deltas, patches, deletions
 //!   edges:    schema, bases and their deletions, deltas and their deletions
 //!   inline:   what this commit brought that is small; later records refer to it by version and slot
+//!   crc32:    of all bytes before it
 //! ```
 //!
 //! A record is the whole state, not a difference: to open a version is to read its record, and those older ones whose

@@ -1,6 +1,6 @@
 //! Rows of a delta: decoded, if they came with a record of the log, or in a file whose columns the cache keeps.
 
-use std::sync::Arc;
+use std::{panic::catch_unwind, sync::Arc};
 
 use arrow::{
     array::{ArrayRef, RecordBatch, new_null_array},
@@ -31,7 +31,12 @@ impl Rows {
     /// Rows that came with a record.
     pub(crate) fn from_text(text: &str) -> std::result::Result<Self, String> {
         let bytes = BASE64.decode(text).map_err(|error| error.to_string())?;
-        let mut reader = StreamReader::try_new(bytes.as_slice(), None).map_err(|error| error.to_string())?;
+        // The reader of Arrow's streams believes the lengths that it finds.
+        catch_unwind(|| Self::from_stream(&bytes)).unwrap_or_else(|_| Err("not a stream of rows".to_owned()))
+    }
+
+    fn from_stream(bytes: &[u8]) -> std::result::Result<Self, String> {
+        let mut reader = StreamReader::try_new(bytes, None).map_err(|error| error.to_string())?;
         match (reader.next(), reader.next()) {
             (Some(Ok(batch)), None) => Ok(Self::Decoded(batch)),
             (Some(Err(error)), _) | (_, Some(Err(error))) => Err(error.to_string()),

@@ -1,4 +1,4 @@
-//! The threads that a scan may keep busy, and the memory that they decode in.
+//! The threads that somebody may keep busy, and the memory that they decode in.
 
 use std::sync::Arc;
 
@@ -7,21 +7,22 @@ use tokio::sync::Semaphore;
 
 use crate::{Error, Result, parquet::Scratch};
 
-/// A scan's turns on threads, and what one leaves for the next. Cheap to clone.
+/// Somebody's turns on threads, and what one leaves for the next. Cheap to clone.
 #[derive(Clone)]
-pub(super) struct Workers {
+pub(crate) struct Workers {
     turns: Arc<Semaphore>,
     /// No more than there are turns.
     scratches: Arc<Mutex<Vec<Scratch>>>,
 }
 
 impl Workers {
-    pub(super) fn new(threads: usize) -> Self {
+    /// So many turns at the same time.
+    pub(crate) fn new(threads: usize) -> Self {
         Self { turns: Arc::new(Semaphore::new(threads)), scratches: Arc::default() }
     }
 
-    /// Runs work on a thread that may be kept busy, as soon as the scan may use one more.
-    pub(super) async fn run<T: Send + 'static>(
+    /// Runs work on a thread that may be kept busy, as soon as there is one more turn.
+    pub(crate) async fn run<T: Send + 'static>(
         &self,
         work: impl FnOnce() -> T + Send + 'static,
     ) -> Result<T> {
@@ -35,7 +36,7 @@ impl Workers {
     }
 
     /// The same with memory to decode in.
-    pub(super) async fn decode<T: Send + 'static>(
+    pub(crate) async fn decode<T: Send + 'static>(
         &self,
         work: impl FnOnce(&mut Scratch) -> T + Send + 'static,
     ) -> Result<T> {
@@ -47,5 +48,11 @@ impl Workers {
             done
         })
         .await
+    }
+}
+
+impl std::fmt::Debug for Workers {
+    fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
+        f.debug_struct("Workers").field("free", &self.turns.available_permits()).finish_non_exhaustive()
     }
 }
