@@ -11,6 +11,7 @@ mod replay;
 mod rows;
 mod scan;
 mod serve;
+mod small_pages;
 mod table;
 
 use std::process::ExitCode;

@@ -88,7 +88,7 @@ type Guard<'a> =
 /// What a [`Cache`](crate::Cache) did so far.
 #[derive(Clone, Debug, Default, serde::Serialize)]
 pub struct ColumnStats {
-    /// Chunks and metadata that were found.
+    /// Chunks and metadata that were found; the last few of a column that is asked for all the time come later.
     pub hits: u64,
     /// Chunks and metadata that were not.
     pub misses: u64,
@@ -202,16 +202,9 @@ impl ChunkCache {
         Some(chunk)
     }
 
-    /// What was found so far.
-    #[inline]
-    pub(crate) fn hits(&self) -> u64 {
-        self.hits.load(Ordering::Relaxed)
-    }
-
-    /// Counts a chunk that was found without asking here.
-    #[inline]
-    pub(crate) fn count_hit(&self) {
-        self.hits.fetch_add(1, Ordering::Relaxed);
+    /// Counts chunks that were found without asking here.
+    pub(crate) fn count_hits(&self, hits: u64) {
+        self.hits.fetch_add(hits, Ordering::Relaxed);
     }
 
     /// The number that stands for a column of this name and type, as long as this cache lives.

@@ -139,16 +139,19 @@ impl FileColumns {
     #[inline]
     pub fn cached(&self, column: usize) -> Option<ArrayRef> {
         let Column { key, recent, hits, .. } = self.columns.get(column)?.as_ref()?;
-        let chunks = self.cache.chunks();
-        if !chunks.hits().is_multiple_of(LOOKED_UP)
+        let before = hits.get();
+        if !before.is_multiple_of(LOOKED_UP)
             && let Some(array) = recent.get()
         {
-            chunks.count_hit();
             hits.add();
             return Some(array);
         }
+        let chunks = self.cache.chunks();
         match chunks.get(key.as_ref()?)? {
             Chunk::Whole(array) => {
+                if before > 0 && before.is_multiple_of(LOOKED_UP) {
+                    chunks.count_hits(LOOKED_UP - 1);
+                }
                 recent.remember(&array);
                 hits.add();
                 Some(array)

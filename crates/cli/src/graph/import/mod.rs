@@ -32,6 +32,7 @@ use self::{
 use crate::{
     failure::usage,
     rows::{Progress, grouped, option, until_stopped},
+    small_pages::use_small_pages,
     table,
 };
 
@@ -169,6 +170,7 @@ pub(super) async fn run(args: ImportArgs) -> Result<()> {
 
 async fn import(args: &ImportArgs) -> Result<()> {
     let started = Instant::now();
+    use_small_pages();
     let plan = match &args.spec {
         Some(path) => spec::plan(path)?,
         None => typed::plan(&args.typed())?,

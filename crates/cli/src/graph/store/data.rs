@@ -26,6 +26,7 @@ use crate::{
         typed::{self, Typed},
     },
     rows::{Progress, grouped},
+    small_pages::use_small_pages,
     table,
 };
 
@@ -94,6 +95,7 @@ impl DataArgs {
 
     /// What sources and stores are read through.
     pub(super) async fn cache(&self) -> Result<Cache> {
+        use_small_pages();
         Ok(Cache::open(CacheOptions::new(self.for_sources())).await?)
     }
 

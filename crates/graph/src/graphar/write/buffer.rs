@@ -8,7 +8,7 @@ use arrow::{
     datatypes::{Schema, SchemaRef},
 };
 
-use super::{encoders::slice_bytes, indexes::Indexes, names::unwritable};
+use super::{columns::ROWS_AT_ONCE, encoders::slice_bytes, indexes::Indexes, names::unwritable};
 use crate::{Error, Result};
 
 /// Rows of a block of properties: where a row is, is found by a shift.
@@ -26,6 +26,10 @@ pub(super) struct Buffer {
     /// Makes blocks of batches. Where edges have no properties there is nothing to make.
     blocks: Option<BatchCoalescer>,
     bytes: usize,
+    /// Vertices that edges may begin and end at.
+    bounds: (u64, u64),
+    /// Edges that there is memory for.
+    room: usize,
 }
 
 /// Edges that are not added to any more.
@@ -40,17 +44,19 @@ pub(super) struct Edges {
 }
 
 impl Buffer {
-    /// Edges with both ends and properties, between vertices of these numbers.
-    pub(super) fn new(schema: SchemaRef, properties: &Schema, (from, to): (u64, u64)) -> Self {
+    /// Edges with both ends and properties, between vertices of these numbers, that take so much memory.
+    pub(super) fn new(schema: SchemaRef, properties: &Schema, bounds: (u64, u64), memory: usize) -> Self {
+        // What arrives together is taken in before anything is sorted.
+        let room = (memory / bytes_of_edge(bounds)).min(MOST) + ROWS_AT_ONCE;
         let has_some = !properties.fields().is_empty();
         let blocks = has_some.then(|| BatchCoalescer::new(Arc::new(properties.clone()), BLOCK));
         let edges = Edges {
             schema,
-            source: Indexes::below(from),
-            destination: Indexes::below(to),
+            source: Indexes::below(bounds.0, room),
+            destination: Indexes::below(bounds.1, room),
             properties: Vec::new(),
         };
-        Self { edges, blocks, bytes: 0 }
+        Self { edges, blocks, bytes: 0, bounds, room }
     }
 
     pub(super) fn len(&self) -> usize {
@@ -75,8 +81,7 @@ impl Buffer {
     ) -> Result<()> {
         self.edges.source.extend(source);
         self.edges.destination.extend(destination);
-        let ends = self.edges.source.width() + self.edges.destination.width();
-        self.bytes += source.len() * (ends + OVERHEAD) + slice_bytes(properties);
+        self.bytes += source.len() * bytes_of_edge(self.bounds) + slice_bytes(properties);
         let Some(blocks) = &mut self.blocks else { return Ok(()) };
         blocks.push_batch(properties.clone()).map_err(failed)?;
         while let Some(block) = blocks.next_completed_batch() {
@@ -94,9 +99,14 @@ impl Buffer {
             }
         }
         self.bytes = 0;
-        let fresh = self.edges.fresh();
+        let fresh = self.edges.fresh(self.bounds, self.room);
         Ok(std::mem::replace(&mut self.edges, fresh))
     }
+}
+
+/// Bytes of an edge without its properties, with what it takes while it is sorted.
+fn bytes_of_edge((from, to): (u64, u64)) -> usize {
+    Indexes::width(from) + Indexes::width(to) + OVERHEAD
 }
 
 impl Edges {
@@ -126,12 +136,8 @@ impl Edges {
         RecordBatch::try_new(self.schema.clone(), columns).map_err(failed)
     }
 
-    fn fresh(&self) -> Self {
-        let like = |indexes: &Indexes| match indexes {
-            Indexes::Narrow(_) => Indexes::Narrow(Vec::new()),
-            Indexes::Wide(_) => Indexes::Wide(Vec::new()),
-        };
-        let (source, destination) = (like(&self.source), like(&self.destination));
+    fn fresh(&self, bounds: (u64, u64), room: usize) -> Self {
+        let (source, destination) = (Indexes::below(bounds.0, room), Indexes::below(bounds.1, room));
         Self { schema: self.schema.clone(), source, destination, properties: Vec::new() }
     }
 }

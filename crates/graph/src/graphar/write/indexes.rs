@@ -10,20 +10,17 @@ pub(super) enum Indexes {
 }
 
 impl Indexes {
-    /// Numbers below `bound`.
-    pub(super) fn below(bound: u64) -> Self {
-        match bound <= 1 << 32 {
-            true => Self::Narrow(Vec::new()),
-            false => Self::Wide(Vec::new()),
+    /// Numbers below `bound`, with room for so many: what is not used of it takes no memory, and nothing has to move.
+    pub(super) fn below(bound: u64, room: usize) -> Self {
+        match Self::width(bound) == size_of::<u32>() {
+            true => Self::Narrow(with_room(room)),
+            false => Self::Wide(with_room(room)),
         }
     }
 
-    /// Bytes of each.
-    pub(super) fn width(&self) -> usize {
-        match self {
-            Self::Narrow(_) => size_of::<u32>(),
-            Self::Wide(_) => size_of::<u64>(),
-        }
+    /// Bytes of each number below `bound`.
+    pub(super) fn width(bound: u64) -> usize {
+        if bound <= 1 << 32 { size_of::<u32>() } else { size_of::<u64>() }
     }
 
     pub(super) fn len(&self) -> usize {
@@ -62,6 +59,13 @@ impl Indexes {
     }
 }
 
+/// With room where the system promises it; otherwise it grows.
+fn with_room<T>(room: usize) -> Vec<T> {
+    let mut all = Vec::new();
+    let _ = all.try_reserve_exact(room);
+    all
+}
+
 /// Grows by an eighth at least: doubling would take as much again of what may be most of the memory.
 pub(super) fn make_room<T>(all: &mut Vec<T>, more: usize) {
     if all.capacity() - all.len() < more {
@@ -76,12 +80,12 @@ mod tests {
     #[test]
     fn numbers_come_back_whatever_their_width() {
         for bound in [10, 1 << 32, 1 << 40] {
-            let mut indexes = Indexes::below(bound);
+            let mut indexes = Indexes::below(bound, 2);
             indexes.extend(&[0, bound - 1]);
             indexes.extend(&[5]);
             assert_eq!((indexes.len(), indexes.get(1), indexes.get(2)), (3, bound - 1, 5));
             assert_eq!(indexes.take(&[2, 1]).values().as_ref(), [5, (bound - 1) as i64]);
         }
-        assert_eq!((Indexes::below(9).width(), Indexes::below(u64::MAX).width()), (4, 8));
+        assert_eq!((Indexes::width(9), Indexes::width(u64::MAX)), (4, 8));
     }
 }

@@ -187,7 +187,7 @@ mod tests {
         let field = |name| Field::new(name, DataType::Int64, false);
         let none = Schema::empty();
         let schema = Arc::new(Schema::new(vec![field("src"), field("dst")]));
-        let mut buffer = Buffer::new(schema, &none, (vertices, vertices));
+        let mut buffer = Buffer::new(schema, &none, (vertices, vertices), 0);
         let (source, destination): (Vec<u64>, Vec<u64>) = ends.iter().copied().unzip();
         buffer.push(&source, &destination, &RecordBatch::new_empty(Arc::new(none))).unwrap();
         buffer.take().unwrap()

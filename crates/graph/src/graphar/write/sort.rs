@@ -86,7 +86,7 @@ pub(super) struct SortPlan {
 impl Sorter {
     pub(super) fn new(plan: SortPlan) -> Self {
         let SortPlan { schema, properties, arrangements, vertices, memory, threads, folder } = plan;
-        let buffer = Buffer::new(schema.clone(), &properties, vertices);
+        let buffer = Buffer::new(schema.clone(), &properties, vertices, memory);
         let list = |arrangement| List { arrangement, levels: Vec::new() };
         let lists = arrangements.into_iter().map(list).collect();
         Self { buffer, schema, lists, share: memory, rows: ROWS, threads, folder }
