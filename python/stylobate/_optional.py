@@ -45,7 +45,9 @@ def duckdb(by: str) -> Any:
 
 def pyarrow_or_none() -> Any | None:
     """pyarrow, if it is installed."""
-    if (module := sys.modules.get("pyarrow")) is not None:
+    module = sys.modules.get("pyarrow")
+    # One that another thread is still importing has to be waited for.
+    if module is not None and not getattr(module.__spec__, "_initializing", False):
         return module
     try:
         return importlib.import_module("pyarrow")

@@ -260,6 +260,19 @@ def test_a_vertex_may_have_many_chunks_of_edges(tmp_path: Path) -> None:
     assert values(found.degrees([7, 8])) == [5_001, 1]
 
 
+def test_edges_keep_their_order_however_many_chunks_and_vertices_there_are(tmp_path: Path) -> None:
+    people = pa.table({"id": list(range(200))})
+    pairs = [(at, at * times % 200) for at in range(200) for times in range(1, 6)]
+    edges = {KNOWS: {"data": knows(pairs, at=list(range(len(pairs)))), "by": "index"}}
+    options: dict[str, Any] = {"vertex_chunk_size": 50, "edge_chunk_size": 3}
+    st.write_graph(tmp_path / "g", name="g", vertices={"person": people}, edges=edges, **options)
+    found = st.open_graph(graph_file(tmp_path / "g")).edges(*KNOWS)
+    each = [found.neighbors([id], properties=["at"])["at"].to_pylist() for id in range(200)]
+    for asked in ([*range(199, -1, -1)], [7, 3, 199, 100, 3, *range(0, 200, 2), 0]):
+        at_once = found.neighbors(asked, properties=["at"])
+        assert at_once["at"].to_pylist() == [at for id in asked for at in each[id]]
+
+
 @pytest.mark.parametrize("format", FORMATS)
 def test_texts_survive_every_format(tmp_path: Path, format: str) -> None:
     table = pa.table({"id": list(range(len(TEXTS))), "word": TEXTS})

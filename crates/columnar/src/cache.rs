@@ -27,6 +27,8 @@ struct Inner {
     chunks: ChunkCache,
     /// What decodes under way hold.
     working: Budget,
+    /// What others hold in memory anyway.
+    held: Budget,
     /// Threads that decode whole columns for readers, however many these are.
     workers: Workers,
     stores: Mutex<HashMap<StoreKey, ReadThrough>>,
@@ -53,6 +55,7 @@ impl Cache {
             pages,
             chunks: ChunkCache::new(decoded.as_u64() - working),
             working: Budget::new(ByteSize::bytes(working)),
+            held: Budget::new(ByteSize::ZERO),
             workers: Workers::new(std::thread::available_parallelism().map_or(1, usize::from)),
             stores: Mutex::default(),
         };
@@ -66,7 +69,11 @@ impl Cache {
 
     /// What it did so far with columns.
     pub fn stats(&self) -> ColumnStats {
-        ColumnStats { working_bytes: self.inner.working.used(), ..self.inner.chunks.stats() }
+        ColumnStats {
+            working_bytes: self.inner.working.used(),
+            held_bytes: self.inner.held.used(),
+            ..self.inner.chunks.stats()
+        }
     }
 
     /// What it did so far with pages.
@@ -101,9 +108,12 @@ impl Cache {
         &self.inner.working
     }
 
-    /// Counts bytes as part of the budget that somebody holds whether they are free or not, until the answer is dropped.
+    /// Counts bytes as part of the budget that somebody holds whether they are free or not, until the answer is dropped:
+    /// so much less is kept of what was decoded, but for a quarter of that.
     pub fn hold(&self, bytes: u64) -> Reservation {
-        self.inner.working.hold(bytes)
+        let held = self.inner.held.hold(bytes);
+        self.inner.chunks.leave(self.inner.held.used());
+        held
     }
 
     /// The store at `url`, opened once for the same options.

@@ -112,12 +112,16 @@ pub struct ColumnStats {
     pub capacity: u64,
     /// Bytes that decodes under way hold.
     pub working_bytes: u64,
+    /// Bytes that others hold, such as the deltas of graph stores: so much less is kept.
+    pub held_bytes: u64,
 }
 
 /// The cache of chunks and metadata.
 #[derive(Debug)]
 pub(crate) struct ChunkCache {
     chunks: Cache<ChunkKey, Chunk, Weigh>,
+    /// Bytes of chunks, where nobody else holds any.
+    chunk_bytes: u64,
     files: Cache<ObjectHash, Arc<FileMetadata>, Weigh>,
     indexes: Cache<IndexKey, Index, Weigh>,
     /// The names and types under which whole columns were asked for.
@@ -161,6 +165,7 @@ impl ChunkCache {
         let zero = AtomicU64::default;
         Self {
             chunks: cache(capacity - files - indexes, 1 << 20),
+            chunk_bytes: capacity - files - indexes,
             files: cache(files, 16 << 10),
             indexes: cache(indexes, 4 << 10),
             columns: Mutex::default(),
@@ -280,6 +285,14 @@ impl ChunkCache {
         self.pruned_strides.fetch_add(strides as u64, Ordering::Relaxed);
     }
 
+    /// Leaves so many bytes to others, but for a quarter of what there is.
+    pub(crate) fn leave(&self, bytes: u64) {
+        let capacity = self.chunk_bytes.saturating_sub(bytes).max(self.chunk_bytes / 4);
+        if self.chunks.capacity() != capacity {
+            self.chunks.set_capacity(capacity);
+        }
+    }
+
     /// Drops everything.
     pub(crate) fn clear(&self) {
         self.chunks.clear();
@@ -303,6 +316,7 @@ impl ChunkCache {
             bytes: self.chunks.weight() + self.files.weight() + self.indexes.weight(),
             capacity: self.chunks.capacity() + self.files.capacity() + self.indexes.capacity(),
             working_bytes: 0,
+            held_bytes: 0,
         }
     }
 }

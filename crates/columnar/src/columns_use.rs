@@ -14,7 +14,7 @@ pub struct ColumnsUse {
     pub columns: u64,
     /// Bytes of these.
     pub bytes: u64,
-    /// Times that a column was found; a few are missed where several threads count at once.
+    /// Times that a column was found; some are missed where several threads count at once.
     pub hits: u64,
     /// Times that a column was decoded.
     pub decoded: u64,

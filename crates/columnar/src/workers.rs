@@ -3,7 +3,11 @@
 use std::sync::Arc;
 
 use parking_lot::Mutex;
-use tokio::sync::Semaphore;
+use tokio::{
+    sync::{OwnedSemaphorePermit, Semaphore},
+    task::JoinError,
+};
+use tokio_util::task::AbortOnDropHandle;
 
 use crate::{Error, Result, parquet::Scratch};
 
@@ -26,13 +30,26 @@ impl Workers {
         &self,
         work: impl FnOnce() -> T + Send + 'static,
     ) -> Result<T> {
-        let turn = self.turns.clone().acquire_owned().await;
-        let turn = turn.map_err(|_| Error::Ended { reason: "it was dropped".to_owned() })?;
-        let work = move || {
-            let _until_done = turn;
-            work()
+        let turns = self.turns.clone();
+        let begin = |turn: OwnedSemaphorePermit| {
+            tokio::task::spawn_blocking(move || {
+                let _until_done = turn;
+                work()
+            })
         };
-        tokio::task::spawn_blocking(work).await.map_err(|error| Error::Ended { reason: error.to_string() })
+        let done = match turns.clone().try_acquire_owned() {
+            Ok(turn) => begin(turn).await,
+            // A turn is never given to a caller, who might not go on with it for long, while others wait.
+            Err(_) => {
+                let waits = tokio::spawn(async move {
+                    let turn = turns.acquire_owned().await;
+                    let turn = turn.map_err(|_| Error::Ended { reason: "it was dropped".to_owned() })?;
+                    Ok::<_, Error>(begin(turn).await)
+                });
+                AbortOnDropHandle::new(waits).await.map_err(ended)??
+            }
+        };
+        done.map_err(ended)
     }
 
     /// The same with memory to decode in.
@@ -51,8 +68,54 @@ impl Workers {
     }
 }
 
+fn ended(error: JoinError) -> Error {
+    Error::Ended { reason: error.to_string() }
+}
+
 impl std::fmt::Debug for Workers {
     fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
         f.debug_struct("Workers").field("free", &self.turns.available_permits()).finish_non_exhaustive()
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use std::{sync::mpsc, task::Poll, time::Duration};
+
+    use super::*;
+
+    #[tokio::test]
+    async fn who_waits_and_is_not_asked_on_keeps_nobody_from_a_turn() {
+        let workers = Workers::new(1);
+        let (go, gone) = mpsc::channel::<()>();
+        let first = tokio::spawn({
+            let workers = workers.clone();
+            async move { workers.run(move || gone.recv().is_ok()).await }
+        });
+        while workers.turns.available_permits() > 0 {
+            tokio::task::yield_now().await;
+        }
+        // It waits for its turn, and then nobody polls it any more.
+        let mut second = Box::pin(workers.run(|| 2));
+        assert!(matches!(futures::poll!(&mut second), Poll::Pending));
+        tokio::task::yield_now().await;
+        go.send(()).unwrap();
+        assert!(first.await.unwrap().unwrap());
+        let third = tokio::time::timeout(Duration::from_secs(30), workers.run(|| 3)).await;
+        assert_eq!(third.unwrap().unwrap(), 3);
+        assert_eq!(second.await.unwrap(), 2);
+    }
+
+    #[tokio::test]
+    async fn who_gives_up_waiting_leaves_the_queue() {
+        let workers = Workers::new(1);
+        let turn = workers.turns.clone().acquire_owned().await.unwrap();
+        let mut given_up = Box::pin(workers.run(|| 1));
+        assert!(futures::poll!(&mut given_up).is_pending());
+        tokio::task::yield_now().await;
+        drop(given_up);
+        drop(turn);
+        let next = tokio::time::timeout(Duration::from_secs(30), workers.run(|| 2)).await;
+        assert_eq!(next.unwrap().unwrap(), 2);
     }
 }

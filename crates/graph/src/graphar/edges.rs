@@ -11,6 +11,7 @@ use smallvec::SmallVec;
 use stylobate_columnar::Columns;
 
 use super::{
+    ahead::ahead,
     chunk_files::Rows,
     columns::{DESTINATION, SOURCE, gathering, readable},
     edge_list::{EdgeColumn, EdgeList},
@@ -188,12 +189,12 @@ impl Edges {
         let chunks = self.clone().chunk_numbers();
         let read = move |(part, chunk)| {
             let view = view.clone();
-            async move {
+            ahead(async move {
                 let EdgeChunk { rows, columns } = view.chunk(part, chunk).await?;
                 let options = RecordBatchOptions::new().with_row_count(Some(rows));
                 RecordBatch::try_new_with_options(view.schema(), columns.into_vec(), &options)
                     .map_err(gathering)
-            }
+            })
         };
         chunks.map_ok(read).try_buffered(CHUNKS_AT_ONCE)
     }

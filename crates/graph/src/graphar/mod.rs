@@ -3,6 +3,7 @@
 //! Selecting and filtering are views. What is cached are whole columns of whole files, so that no view drops or doubles
 //! what another has read.
 
+mod ahead;
 mod chunk_files;
 mod columns;
 mod csr;
@@ -20,6 +21,7 @@ mod write;
 
 /// What the graph store makes use of.
 pub(crate) use self::{
+    ahead::ahead,
     chunk_files::{ChunkFiles, Rows},
     columns::{DESTINATION, OFFSET, SOURCE, gathering},
     place::Place,

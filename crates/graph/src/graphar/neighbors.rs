@@ -221,14 +221,25 @@ impl Ordered<'_> {
         Box::pin(self.by_windows(few, many)).await
     }
 
-    /// Rows of some chunks at a time, each chunk once, however the vertices are mixed. What offsets say of a vertex with
-    /// many chunks is believed window by window: wrong ones end at a missing file.
+    /// Rows of some chunks at a time, each chunk once, in the order of the list, however the vertices are mixed. What
+    /// offsets say of a vertex with many chunks is believed window by window, for itself: wrong ones end at a missing file.
     async fn by_windows(&self, few: Runs, many: Vec<(u32, u64, Range<u64>)>) -> Result<RecordBatch> {
         let Runs { chunks, mut runs } = few;
+        let mut order: Vec<usize> = (0..chunks.values().len()).collect();
+        order.sort_by_key(|place| chunks.values().get(*place));
+        let chunks: Vec<(u64, u64)> =
+            order.iter().filter_map(|place| chunks.values().get(*place).copied()).collect();
+        let mut places = vec![0; order.len()];
+        for (at, place) in order.into_iter().enumerate() {
+            if let Some(to) = places.get_mut(place) {
+                *to = at;
+            }
+        }
+        runs.iter_mut().for_each(|run| run.chunk = places.get(run.chunk).copied().unwrap_or(run.chunk));
         runs.sort_by_key(|run| run.chunk);
         let mut done: Vec<RecordBatch> = Vec::new();
         let windows = runs.chunk_by_mut(|a, b| a.chunk / GATHERED_AT_ONCE == b.chunk / GATHERED_AT_ONCE);
-        for (runs, chunks) in windows.zip(chunks.values().chunks(GATHERED_AT_ONCE)) {
+        for (runs, chunks) in windows.zip(chunks.chunks(GATHERED_AT_ONCE)) {
             runs.iter_mut().for_each(|run| run.chunk %= GATHERED_AT_ONCE);
             done.push(self.gather(chunks, runs).await?);
         }

@@ -13,6 +13,7 @@ use smallvec::SmallVec;
 use stylobate_columnar::{Columns, Predicate, RowFilter};
 
 use super::{
+    ahead::ahead,
     columns::{INDEX, gathering},
     distinct::Distinct,
     vertex_table::{PropertyPlace, VertexTable},
@@ -227,7 +228,7 @@ impl Vertices {
             let range = range.start.min(end)..end;
             let read = move |chunk| {
                 let (view, range) = (view.clone(), range.clone());
-                async move { view.rows_of(chunk, range).await }
+                ahead(async move { view.rows_of(chunk, range).await })
             };
             Ok::<_, Error>(futures::stream::iter(chunks).map(read).buffered(CHUNKS_AT_ONCE))
         };

@@ -79,6 +79,56 @@ pub(crate) struct ListInfo {
     pub(crate) continued: Vec<u64>,
 }
 
+/// Chunks of a list, or of vertices, at most: as many files can be open.
+const MOST_CHUNKS: u64 = 1 << 22;
+/// Rows of a chunk at most.
+const MOST_ROWS: u64 = 1 << 32;
+
+/// How many chunks so many rows are in; nothing where that cannot be.
+fn chunks_of(rows: u64, size: u64) -> Option<u64> {
+    let is_size = (1..=MOST_ROWS).contains(&size);
+    is_size.then(|| rows.div_ceil(size)).filter(|chunks| *chunks <= MOST_CHUNKS)
+}
+
+impl VertexBaseInfo {
+    /// What is wrong with it, as a record has it.
+    pub(super) fn flaw(&self) -> Option<String> {
+        let keys = self.keys.as_ref();
+        let has_keys = keys.is_none_or(|keys| {
+            chunks_of(keys.count, keys.chunk_size).is_some_and(|chunks| chunks == keys.fences.chunks() as u64)
+        });
+        match chunks_of(self.count, self.chunk_size) {
+            Some(_) if has_keys => None,
+            _ => Some(format!("{} has {} vertices in chunks of {}", self.path, self.count, self.chunk_size)),
+        }
+    }
+}
+
+impl EdgeBaseInfo {
+    /// What is wrong with it, as a record has it.
+    pub(super) fn flaw(&self) -> Option<String> {
+        let is_right = |list: &ListInfo, vertices: u64, size: u64| {
+            let parts = chunks_of(vertices, size)?;
+            let edges = list.parts.iter().try_fold(0_u64, |sum, edges| sum.checked_add(*edges))?;
+            let chunks = list
+                .parts
+                .iter()
+                .try_fold(0, |sum: u64, edges| sum.checked_add(chunks_of(*edges, self.edge_chunk_size)?))?;
+            let is_whole = parts == list.parts.len() as u64 && edges == self.count;
+            (is_whole && chunks == list.firsts.len() as u64 && chunks <= MOST_CHUNKS).then_some(())
+        };
+        let by_source = is_right(&self.by_source, self.sources, self.source_chunk_size);
+        let by_destination = is_right(&self.by_destination, self.destinations, self.destination_chunk_size);
+        match by_source.and(by_destination) {
+            Some(()) => None,
+            None => Some(format!(
+                "the parts and chunks of {} are not those of its {} edges",
+                self.path, self.count
+            )),
+        }
+    }
+}
+
 /// Columns that were looked up in one base, to be read from it as often as needed.
 #[derive(Clone, Debug, Default)]
 pub(crate) struct Selection {

@@ -16,7 +16,10 @@ use super::{
     budgeted::{Budgeted, Weighed},
     gather::CHUNKS_AHEAD,
 };
-use crate::{Direction, Result, graphar::Place};
+use crate::{
+    Direction, Result,
+    graphar::{Place, ahead},
+};
 
 /// A base of edges that is open. Nothing is read before it is asked for.
 ///
@@ -53,11 +56,11 @@ impl Budgeted<EdgeBase> {
         let chunks = self.list(direction).chunks();
         let read = move |chunk| {
             let (base, passing, selection) = (base.clone(), passing.clone(), selection.clone());
-            async move {
+            ahead(async move {
                 let may_stay = base.list(direction).is_cached(chunk, &selection) || base.place.has_room();
                 let from: &EdgeBase = if may_stay { &base } else { &passing };
                 from.chunk(direction, chunk, &selection).await
-            }
+            })
         };
         futures::stream::iter(0..chunks).map(read).buffered(CHUNKS_AHEAD).boxed()
     }

@@ -63,7 +63,7 @@ impl List {
             Err(error) => return Some(Err(error)),
         };
         if let Some((chunk, within)) = self.within_chunk(self.part_of(vertex), &edges) {
-            let ends = self.ends.cached(chunk, 0)?;
+            let ends = self.neighbors_cached(chunk)?;
             let values = ends.as_primitive_opt::<Int64Type>()?.values().get(within.clone())?;
             let rows = equal_range(values, neighbor);
             let ordinals = edges.start + rows.start as u64..edges.start + rows.end as u64;

@@ -143,7 +143,7 @@ impl List {
             return Some(Ok(0..0));
         }
         let (part, row) = self.part_size.split(vertex);
-        let offsets = self.offsets.cached(part, 0)?;
+        let offsets = self.offsets_cached(part)?;
         Some(self.range(part, row, &offsets))
     }
 
@@ -162,7 +162,7 @@ impl List {
         let (parts, places) = self.parts_of(vertices);
         let mut offsets = Vec::with_capacity(parts.numbers().len());
         for part in parts.numbers() {
-            offsets.push(self.offsets.cached(*part, 0)?);
+            offsets.push(self.offsets_cached(*part)?);
         }
         Some(self.ranges(&parts, &places, &offsets))
     }
@@ -230,7 +230,25 @@ impl List {
         let rows = Rows::Exactly(rest.min(self.part_size.get()) + 1);
         let columns = self.offsets.get(part, || self.offset_file(part), rows, &[0]).await?;
         let missing = || Error::Missing { file: self.offset_file(part) };
-        columns.into_iter().next().ok_or_else(missing)
+        let offsets = columns.into_iter().next().ok_or_else(missing)?;
+        match has_no_nulls(&offsets) {
+            true => Ok(offsets),
+            false => {
+                Err(Error::Data { file: self.offset_file(part), reason: "an offset is null".to_owned() })
+            }
+        }
+    }
+
+    /// What has nulls is never found here: whoever loads it is told so.
+    #[inline]
+    fn offsets_cached(&self, part: u64) -> Option<ArrayRef> {
+        self.offsets.cached(part, 0).filter(has_no_nulls)
+    }
+
+    /// The neighbours of a chunk.
+    #[inline]
+    pub(super) fn neighbors_cached(&self, chunk: u64) -> Option<ArrayRef> {
+        self.ends.cached(chunk, 0).filter(has_no_nulls)
     }
 
     fn offset_file(&self, part: u64) -> String {
@@ -247,7 +265,7 @@ impl List {
     ) -> Option<Result<EdgeColumns>> {
         match self.within_chunk(self.part_of(vertex), edges) {
             Some((chunk, rows)) => {
-                let neighbors = self.ends.cached(chunk, 0)?;
+                let neighbors = self.neighbors_cached(chunk)?;
                 self.slice_of_chunk(chunk, &neighbors, rows, selection).map(Ok)
             }
             None => self.read_cached(std::slice::from_ref(edges), selection),
@@ -312,11 +330,12 @@ impl List {
 
     /// Whether all of a chunk that is selected is in the cache.
     pub(super) fn is_cached(&self, chunk: u64, selection: &Selection) -> bool {
-        self.ends.cached(chunk, 1).is_some() && self.chunk_cached(chunk, selection).is_some()
+        self.ends.cached(chunk, 1).is_some_and(|vertices| has_no_nulls(&vertices))
+            && self.chunk_cached(chunk, selection).is_some()
     }
 
     fn chunk_cached(&self, chunk: u64, selection: &Selection) -> Option<Loaded> {
-        let neighbors = self.ends.cached(chunk, 0)?;
+        let neighbors = self.neighbors_cached(chunk)?;
         let mut columns = Vec::with_capacity(selection.columns.len());
         for column in &selection.columns {
             columns.push(match column.stored {
@@ -408,7 +427,7 @@ impl List {
     pub(crate) async fn ends(&self, number: u64, columns: &[usize]) -> Result<Columns> {
         let rows = Rows::Exactly(self.chunk_at(number).rows);
         let ends = self.ends.get(number, || self.ends_file(number), rows, columns).await?;
-        match ends.iter().all(|ends| ends.null_count() == 0) {
+        match ends.iter().all(has_no_nulls) {
             true => Ok(ends),
             false => {
                 Err(Error::Data { file: self.ends_file(number), reason: "an edge without an end".to_owned() })
@@ -465,6 +484,10 @@ impl List {
         let ChunkAt { part, chunk, .. } = self.chunk_at(number);
         self.starts.get(part as usize).copied().unwrap_or(0) + chunk * self.chunk_size.get()
     }
+}
+
+fn has_no_nulls(array: &ArrayRef) -> bool {
+    array.null_count() == 0
 }
 
 /// These rows of a chunk.

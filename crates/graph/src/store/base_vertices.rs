@@ -14,7 +14,7 @@ use super::{
 };
 use crate::{
     Error, Result,
-    graphar::{Place, Rows},
+    graphar::{Place, Rows, ahead},
 };
 
 /// A base of vertices that is open. Nothing is read before it is asked for.
@@ -48,13 +48,13 @@ impl Budgeted<VertexBase> {
         let selection = Arc::new(selection.clone());
         let read = move |chunk| {
             let (base, passing, selection) = (base.clone(), passing.clone(), selection.clone());
-            async move {
+            ahead(async move {
                 match base.chunk_cached(chunk, &selection) {
                     Some(rows) => Ok(rows),
                     None if base.place.has_room() => base.chunk(chunk, &selection).await,
                     None => passing.chunk(chunk, &selection).await,
                 }
-            }
+            })
         };
         futures::stream::iter(0..self.chunks()).map(read).buffered(CHUNKS_AHEAD).boxed()
     }

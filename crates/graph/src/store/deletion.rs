@@ -160,10 +160,10 @@ mod tests {
         let (one, two) = (held(&[1]), held(&[1, 2]));
         let union = Deleted::union(vec![one.clone(), two.clone()]);
         assert_eq!(union.set(), two.set());
-        assert_eq!(cache.stats().working_bytes, one.bytes() + two.bytes());
+        assert_eq!(cache.stats().held_bytes, one.bytes() + two.bytes());
         drop((one, two));
-        assert!(cache.stats().working_bytes > 0, "they stay open with what was made of them");
+        assert!(cache.stats().held_bytes > 0, "they stay open with what was made of them");
         drop(union);
-        assert_eq!(cache.stats().working_bytes, 0);
+        assert_eq!(cache.stats().held_bytes, 0);
     }
 }

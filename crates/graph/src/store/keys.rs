@@ -200,7 +200,9 @@ impl KeyFiles {
     }
 
     fn cached(&self, chunk: u64) -> Option<Columns> {
-        Some(Columns::from_iter([self.files.cached(chunk, 0)?, self.files.cached(chunk, 1)?]))
+        let columns = Columns::from_iter([self.files.cached(chunk, 0)?, self.files.cached(chunk, 1)?]);
+        // Whoever loads those with nulls is told so.
+        columns.iter().all(|column| column.null_count() == 0).then_some(columns)
     }
 
     fn locate(&self, wanted: &Wanted) -> Located {

@@ -183,6 +183,9 @@ impl Record {
                 return wrong(format!("there are no vertices of type {end}"));
             }
         }
+        if let Some(flaw) = edges.bases.iter().find_map(|base| base.info.flaw()) {
+            return wrong(flaw);
+        }
         let deleted = |count: u64, of: u64| count > of;
         for base in &edges.bases {
             if deleted(
@@ -222,6 +225,9 @@ impl VertexState {
         }
         if self.next > i64::MAX as u64 || self.count > self.next {
             return wrong(format!("{} vertices with {} indexes", self.count, self.next));
+        }
+        if let Some(flaw) = self.bases.iter().find_map(VertexBaseInfo::flaw) {
+            return wrong(flaw);
         }
         let bases = self.bases.iter().map(|base| (base.first, base.count));
         let deltas = self.deltas.iter().map(|delta| (delta.first, delta.rows));

@@ -4,9 +4,10 @@ use std::{panic::catch_unwind, sync::Arc};
 
 use arrow::{
     array::{ArrayRef, RecordBatch, new_null_array},
+    buffer::Buffer,
     datatypes::{FieldRef, Schema},
     ipc::{
-        reader::StreamReader,
+        reader::StreamDecoder,
         writer::{IpcWriteOptions, StreamWriter},
     },
 };
@@ -31,16 +32,22 @@ impl Rows {
     /// Rows that came with a record.
     pub(crate) fn from_text(text: &str) -> std::result::Result<Self, String> {
         let bytes = BASE64.decode(text).map_err(|error| error.to_string())?;
-        // The reader of Arrow's streams believes the lengths that it finds.
-        catch_unwind(|| Self::from_stream(&bytes)).unwrap_or_else(|_| Err("not a stream of rows".to_owned()))
+        // What reads Arrow's streams believes the lengths that it finds.
+        catch_unwind(|| Self::from_stream(bytes)).unwrap_or_else(|_| Err("not a stream of rows".to_owned()))
     }
 
-    fn from_stream(bytes: &[u8]) -> std::result::Result<Self, String> {
-        let mut reader = StreamReader::try_new(bytes, None).map_err(|error| error.to_string())?;
-        match (reader.next(), reader.next()) {
-            (Some(Ok(batch)), None) => Ok(Self::Decoded(batch)),
-            (Some(Err(error)), _) | (_, Some(Err(error))) => Err(error.to_string()),
-            _ => Err("not one batch of rows".to_owned()),
+    fn from_stream(bytes: Vec<u8>) -> std::result::Result<Self, String> {
+        // Unlike a reader it allocates nothing because a length says so.
+        let mut decoder = StreamDecoder::new();
+        let mut rest = Buffer::from(bytes);
+        let mut batches = Vec::new();
+        while let Some(batch) = decoder.decode(&mut rest).map_err(|error| error.to_string())? {
+            batches.push(batch);
+        }
+        decoder.finish().map_err(|error| error.to_string())?;
+        match <[RecordBatch; 1]>::try_from(batches) {
+            Ok([batch]) => Ok(Self::Decoded(batch)),
+            Err(_) => Err("not one batch of rows".to_owned()),
         }
     }
 

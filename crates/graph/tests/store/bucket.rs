@@ -148,6 +148,11 @@ impl Bucket {
 
     /// The bucket as what a store is opened from, with a cache of its own.
     pub async fn source(self: &Arc<Self>) -> (Cache, Source) {
+        self.source_with(ByteSize::mib(64)).await
+    }
+
+    /// The same, with so many bytes for what is decoded.
+    pub async fn source_with(self: &Arc<Self>, decoded: ByteSize) -> (Cache, Source) {
         let pages = PageCache::open(CacheOptions::new(ByteSize::mib(32))).await.unwrap();
         let requests =
             RequestOptions { backoff: Duration::from_millis(1), attempts: 1, ..RequestOptions::default() };
@@ -157,7 +162,7 @@ impl Bucket {
             ConsistencyRules::new(Consistency::DEFAULT),
             ReadOptions { requests, ..ReadOptions::default() },
         );
-        let cache = Cache::over(pages, ByteSize::mib(64));
+        let cache = Cache::over(pages, decoded);
         (cache, Source::Store { store, pattern: "lake/graph".to_owned() })
     }
 

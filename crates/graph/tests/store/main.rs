@@ -19,4 +19,5 @@ mod model;
 mod races;
 mod requests;
 mod traversals;
+mod trouble;
 mod upkeep;

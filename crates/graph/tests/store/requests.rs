@@ -105,16 +105,16 @@ async fn statistics_tell_the_caches_apart() {
     assert!(after.keys.decoded >= 2 && after.keys.bytes > 0, "{after:?}");
     let held = after.deltas.bytes + after.deletions.bytes + after.bases.bytes;
     assert!(after.deltas.bytes > 0 && after.deletions.bytes > 0);
-    assert!(cache.stats().working_bytes >= held, "{} of {held}", cache.stats().working_bytes);
+    assert!(cache.stats().held_bytes >= held, "{} of {held}", cache.stats().held_bytes);
     drop((writer, store));
-    assert_eq!(cache.stats().working_bytes, 0);
+    assert_eq!(cache.stats().held_bytes, 0);
 }
 
 /// Edges that leave each person.
-const DEGREE: i64 = 10;
+pub const DEGREE: i64 = 10;
 
 /// Loads a network in which the edges of person `p` are those from `DEGREE * p` on, and returns where they lead.
-async fn load(bucket: &std::sync::Arc<Bucket>, edges: i64) -> Vec<i64> {
+pub async fn load(bucket: &std::sync::Arc<Bucket>, edges: i64) -> Vec<i64> {
     let persons = edges / DEGREE;
     let schema = StoreSchema::new()
         .with_vertices(VertexType::new("Person", "id", PropertyType::Int64))

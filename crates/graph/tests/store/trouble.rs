@@ -1,0 +1,351 @@
+//! A bucket that stops answering while a store is kept in order or read, readers at the same time, and conflicts.
+
+use std::{collections::BTreeSet, sync::Arc, time::Duration};
+
+use futures::{TryStreamExt, stream};
+use object_store::memory::InMemory;
+use rand::{SeedableRng, rngs::StdRng};
+use stylobate_columnar::Cache;
+use stylobate_graph::{
+    BulkLoad, CollectOptions, CompactOptions, Direction, Ends, Error, GraphStore, PrewarmOptions,
+    PropertyType, Result, SchemaChange, StoreOptions, StoreProperty, VertexIds,
+};
+use stylobate_storage::{ByteSize, CacheOptions};
+
+use crate::{
+    bucket::Bucket,
+    histories::change,
+    model::{Model, Person, batch, ints, schema},
+    requests::{DEGREE, load},
+};
+
+fn small(inline: u64) -> StoreOptions {
+    StoreOptions::default()
+        .with_vertex_chunk_size(16)
+        .with_edge_chunk_size(32)
+        .with_inline_limit(ByteSize::bytes(inline))
+}
+
+/// A store with a base, deltas, patches and deletions.
+async fn lived_in(options: &StoreOptions) -> (Arc<InMemory>, Model) {
+    let bucket = Bucket::new();
+    let store = bucket.create(schema(), options.clone()).await.unwrap();
+    let mut writer = store.writer().await.unwrap();
+    let mut model = Model::default();
+    let mut random = StdRng::seed_from_u64(5);
+    for commit in 0..4 {
+        for _ in 0..10 {
+            change(&mut writer, &mut model, &mut random).await.unwrap();
+        }
+        writer.commit().await.unwrap();
+        if commit == 1 {
+            store.compact(&CompactOptions::default().with_force(true)).await.unwrap();
+        }
+    }
+    model.check(&store.latest()).await;
+    (bucket.memory.clone(), model)
+}
+
+#[derive(Clone, Copy, Debug, PartialEq)]
+enum Upkeep {
+    Compact,
+    Collect,
+    Load,
+    Alter,
+}
+
+impl Upkeep {
+    async fn run(self, store: &GraphStore) -> Result<()> {
+        match self {
+            Self::Compact => {
+                store.compact(&CompactOptions::default().with_force(true)).await?;
+            }
+            Self::Collect => {
+                let all = CollectOptions::default().with_older_than(Duration::ZERO).with_even_young(true);
+                store.collect_garbage(&all).await?;
+            }
+            Self::Load => {
+                let people = batch([("id", ints([900, 901])), ("age", ints([1, 2]))]);
+                let knows = batch([("src", ints([900, 901])), ("dst", ints([901, 901]))]);
+                let load = BulkLoad::new().with_vertices("Person", stream::iter([Ok(people)])).with_edges(
+                    "KNOWS",
+                    Ends::Keys,
+                    stream::iter([Ok(knows)]),
+                );
+                store.writer().await?.bulk_load(load).await?;
+            }
+            Self::Alter => {
+                let height = StoreProperty::new("height", PropertyType::Double);
+                let of = "Person".to_owned();
+                let change = SchemaChange::AddVertexProperty { vertex_type: of, property: height };
+                let mut writer = store.writer().await?;
+                writer.alter([change])?;
+                writer.commit().await?;
+            }
+        }
+        Ok(())
+    }
+
+    /// What it makes of a graph.
+    fn of(self, model: &Model) -> Model {
+        let mut after = model.clone();
+        if self == Self::Load {
+            let first = after.next_person;
+            for (key, index, age) in [(900, first, 1), (901, first + 1, 2)] {
+                after.persons.insert(key, Person { index, name: None, age: Some(age) });
+            }
+            after.next_person += 2;
+            after.knows.extend([(first, first + 1, None), (first + 1, first + 1, None)]);
+        }
+        after
+    }
+}
+
+/// Stops at each request in turn. What was there stays, for who has it open and for who opens it later, and another try
+/// does what the first did not.
+async fn at_every_request(upkeep: Upkeep, inline: u64, carries_out: bool) {
+    let options = small(inline);
+    let (prepared, model) = lived_in(&options).await;
+    let after = upkeep.of(&model);
+    for k in 0.. {
+        let memory = Arc::new(prepared.fork());
+        let bucket = Bucket::over(memory.clone());
+        let store = bucket.open(options.clone()).await.unwrap();
+        let before = bucket.total();
+        bucket.stop_after(k, carries_out);
+        let done = upkeep.run(&store).await;
+        let answered = bucket.total() - before <= k as u64;
+        bucket.heal();
+        if let Err(error) = &done {
+            let said = error.to_string();
+            assert!(said.contains("lake/graph") || said.contains("bucket"), "{upkeep:?} at {k}: {said}");
+        }
+        let is_done =
+            |store: &GraphStore| store.latest().vertex_count("Person").unwrap() == after.persons.len() as u64;
+        let there = |store: &GraphStore| if is_done(store) { after.clone() } else { model.clone() };
+        store.refresh().await.unwrap();
+        there(&store).check(&store.latest()).await;
+        let later = Bucket::over(memory.clone()).open(options.clone()).await.unwrap();
+        there(&later).check(&later.latest()).await;
+        assert_eq!(later.latest().verify().await.flaws, Vec::<String>::new(), "{upkeep:?} at {k}");
+        assert!(done.is_err() || is_done(&later), "{upkeep:?} at {k}");
+        if done.is_err() && !(upkeep == Upkeep::Load && is_done(&later)) {
+            // What was altered may be there already.
+            let again = upkeep.run(&later).await;
+            assert!(again.is_ok() || upkeep == Upkeep::Alter, "{upkeep:?} at {k}: {again:?}");
+            after.check(&later.refresh().await.unwrap()).await;
+        }
+        if answered {
+            done.unwrap();
+            return;
+        }
+    }
+}
+
+#[tokio::test(flavor = "multi_thread")]
+async fn whichever_request_of_a_compaction_is_the_last_no_version_changes() {
+    at_every_request(Upkeep::Compact, 1 << 16, false).await;
+    at_every_request(Upkeep::Compact, 0, true).await;
+}
+
+#[tokio::test(flavor = "multi_thread")]
+async fn whichever_request_of_collecting_garbage_is_the_last_no_version_misses_anything() {
+    at_every_request(Upkeep::Collect, 0, false).await;
+    at_every_request(Upkeep::Collect, 1 << 16, true).await;
+}
+
+#[tokio::test(flavor = "multi_thread")]
+async fn whichever_request_of_a_load_is_the_last_it_is_there_whole_or_not_at_all() {
+    at_every_request(Upkeep::Load, 0, false).await;
+    at_every_request(Upkeep::Load, 1 << 16, true).await;
+}
+
+#[tokio::test(flavor = "multi_thread")]
+async fn whichever_request_of_a_new_schema_is_the_last_the_graph_stays() {
+    at_every_request(Upkeep::Alter, 1 << 16, false).await;
+    at_every_request(Upkeep::Alter, 1 << 16, true).await;
+}
+
+/// Asks in every way.
+async fn read(store: &GraphStore) -> Result<()> {
+    let latest = store.refresh().await?;
+    let view = latest.edges("KNOWS", None).await?;
+    view.lookup(0, 1).await?;
+    view.expand(Direction::In, &[0, 1, 2]).await?;
+    let persons = latest.vertices("Person", None).await?;
+    persons.indexes_of(&ints([1, 2, 3])).await?;
+    let hops = latest.start("Person", VertexIds::Keys(ints([1]))).out("KNOWS", None).out("KNOWS", None);
+    hops.top(3, "age", true).select(["name", "age"]).collect().await?;
+    latest.scan_edges("KNOWS", None, None).await?.1.try_for_each(|_| async { Ok(()) }).await?;
+    latest.scan_vertices("Person", None, None).await?.1.try_for_each(|_| async { Ok(()) }).await?;
+    latest.prewarm(&PrewarmOptions::default().with_type("KNOWS").with_type("Person")).await?;
+    store.snapshot(Some(3)).await?.edges("KNOWS", None).await?.out_edges(0).await?;
+    store.log().await?;
+    Ok(())
+}
+
+#[tokio::test(flavor = "multi_thread")]
+async fn whichever_request_of_a_reader_is_not_answered_it_is_told_and_reads_on_later() {
+    for inline in [0, 1 << 16] {
+        let options = small(inline);
+        let (memory, model) = lived_in(&options).await;
+        for k in 0.. {
+            let bucket = Bucket::over(memory.clone());
+            let store = bucket.open(options.clone()).await.unwrap();
+            let before = bucket.total();
+            bucket.stop_after(k, false);
+            let done = read(&store).await;
+            let answered = bucket.total() - before <= k as u64;
+            bucket.heal();
+            if let Err(error) = &done {
+                assert!(error.to_string().contains("lake/graph"), "request {k}: {error}");
+            }
+            read(&store).await.unwrap();
+            model.check(&store.latest()).await;
+            if answered {
+                done.unwrap();
+                assert!(k > 10, "{k} requests");
+                break;
+            }
+        }
+    }
+}
+
+#[tokio::test(flavor = "multi_thread")]
+async fn a_commit_that_was_done_after_all_is_no_part_of_another_one() {
+    let bucket = Bucket::new();
+    let store = bucket.create(schema(), StoreOptions::default()).await.unwrap();
+    let mut writer = store.writer().await.unwrap();
+    let person = |key| batch([("id", ints([key]))]);
+    writer.add_vertices("Person", &person(1)).await.unwrap();
+    // It is done; neither that nor what is there now is told.
+    bucket.stop_after(0, true);
+    writer.commit().await.unwrap_err();
+    bucket.heal();
+    writer.add_vertices("Person", &person(2)).await.unwrap();
+    let error = writer.commit().await.unwrap_err();
+    assert!(matches!(error, Error::Conflict { .. }), "{error}");
+    assert!(error.to_string().contains("_log/00000000000000000002.json"), "{error}");
+    writer.rollback();
+    assert_eq!(store.refresh().await.unwrap().vertex_count("Person").unwrap(), 1, "the first is there");
+    writer.add_vertices("Person", &person(1)).await.unwrap_err();
+    writer.add_vertices("Person", &person(2)).await.unwrap();
+    writer.commit().await.unwrap();
+    assert_eq!(store.latest().vertex_count("Person").unwrap(), 2);
+}
+
+#[tokio::test(flavor = "multi_thread")]
+async fn a_load_does_not_mix_with_what_is_pending() {
+    let bucket = Bucket::new();
+    let store = bucket.create(schema(), StoreOptions::default()).await.unwrap();
+    let mut writer = store.writer().await.unwrap();
+    writer.add_vertices("Person", &batch([("id", ints([1]))])).await.unwrap();
+    let load = || BulkLoad::new().with_vertices("Person", stream::iter([Ok(batch([("id", ints([2]))]))]));
+    let error = writer.bulk_load(load()).await.unwrap_err();
+    assert!(matches!(error, Error::Conflict { .. }), "{error}");
+    writer.commit().await.unwrap();
+    writer.bulk_load(load()).await.unwrap();
+    assert_eq!(store.latest().vertex_count("Person").unwrap(), 2);
+}
+
+#[tokio::test(flavor = "multi_thread")]
+async fn readers_at_the_same_time_read_and_decode_once() {
+    let bucket = Bucket::new();
+    let targets = load(&bucket, 10_000).await;
+    let cold = Bucket::over(bucket.memory.clone());
+    let store = cold.open(StoreOptions::default()).await.unwrap();
+    cold.slow_down();
+    let before = cold.requests();
+    let readers = (0..16).map(|_| {
+        let (store, target) = (store.clone(), targets[70]);
+        tokio::spawn(async move {
+            let view = store.latest().edges("KNOWS", Some(&["date"])).await.unwrap();
+            view.lookup(70 / DEGREE, target).await.unwrap().neighbors.len()
+        })
+    });
+    for found in futures::future::join_all(readers).await {
+        assert!(found.unwrap() > 0);
+    }
+    let stats = store.stats();
+    assert_eq!((stats.offsets.decoded, stats.edge_columns.decoded), (1, 2));
+    assert_eq!(cold.requests().gets - before.gets, 3, "offsets, neighbours, dates");
+}
+
+#[tokio::test(flavor = "multi_thread")]
+async fn a_scan_leaves_what_lookups_need() {
+    let bucket = Bucket::new();
+    let targets = load(&bucket, 500_000).await;
+    let cold = Bucket::over(bucket.memory.clone());
+    // A fraction of what a scan reads.
+    let (cache, source) = cold.source_with(ByteSize::mib(6)).await;
+    let store = GraphStore::open(&cache, source, StoreOptions::default()).await.unwrap();
+    let view = store.latest().edges("KNOWS", Some(&["date"])).await.unwrap();
+    for _ in 0..40 {
+        view.lookup(7, targets[70]).await.unwrap();
+    }
+    assert!(view.lookup_cached(7, targets[70]).is_some(), "there is room for that");
+    let (_, scan) = store.latest().scan_edges("KNOWS", None, None).await.unwrap();
+    let rows = scan.try_fold(0, |rows, batch| async move { Ok(rows + batch.num_rows()) }).await.unwrap();
+    assert_eq!(rows, 500_000);
+    let before = cold.requests();
+    assert!(view.lookup_cached(7, targets[70]).is_some(), "and it is still there");
+    view.lookup(7, targets[70]).await.unwrap();
+    assert_eq!(cold.requests(), before);
+}
+
+#[tokio::test(flavor = "multi_thread")]
+async fn garbage_is_what_is_old() {
+    let bucket = Bucket::new();
+    let store = bucket.create(schema(), small(0)).await.unwrap();
+    let mut writer = store.writer().await.unwrap();
+    let mut commit = async |key| {
+        writer.add_vertices("Person", &batch([("id", ints([key]))])).await.unwrap();
+        writer.commit().await.unwrap()
+    };
+    for key in 0..3 {
+        commit(key).await;
+    }
+    tokio::time::sleep(Duration::from_millis(1_500)).await;
+    let young = [commit(10).await, commit(11).await];
+    let old = CollectOptions::default().with_older_than(Duration::from_millis(700)).with_even_young(true);
+    let reader = bucket.open(small(0)).await.unwrap();
+    let gone = reader.collect_garbage(&old).await.unwrap();
+    assert_eq!(gone.versions, [0, 1, 2, 3, 4]);
+    let left: Vec<u64> = reader.log().await.unwrap().iter().map(|entry| entry.version).collect();
+    assert_eq!(left, young);
+    assert_eq!(reader.snapshot(Some(young[0])).await.unwrap().vertex_count("Person").unwrap(), 4);
+    let version = reader.snapshot(Some(2)).await.unwrap_err();
+    assert!(matches!(version, Error::NoSuchStore { .. }), "{version}");
+}
+
+#[tokio::test(flavor = "multi_thread")]
+async fn writers_that_race_in_a_folder_never_both_commit_a_version() {
+    let folder = tempfile::tempdir().unwrap();
+    let path = folder.path().join("graph").to_str().unwrap().to_owned();
+    let cache = Cache::open(CacheOptions::new(ByteSize::mib(16))).await.unwrap();
+    GraphStore::create(&cache, path.as_str(), schema(), StoreOptions::default()).await.unwrap();
+    let tasks = (0..4_i64).map(|task| {
+        let (cache, path) = (cache.clone(), path.clone());
+        tokio::spawn(async move {
+            let store = GraphStore::open(&cache, path.as_str(), StoreOptions::default()).await.unwrap();
+            let mut committed = Vec::new();
+            for round in 0..5 {
+                let Ok(mut writer) = store.writer().await else { continue };
+                let key = task * 100 + round;
+                writer.add_vertices("Person", &batch([("id", ints([key]))])).await.unwrap();
+                match writer.commit().await {
+                    Ok(version) => committed.push(version),
+                    Err(Error::Fenced { .. }) => {}
+                    Err(error) => panic!("{error}"),
+                }
+            }
+            committed
+        })
+    });
+    let committed = futures::future::join_all(tasks).await;
+    let committed: Vec<u64> = committed.into_iter().flat_map(|versions| versions.unwrap()).collect();
+    let versions: BTreeSet<u64> = committed.iter().copied().collect();
+    assert_eq!(versions.len(), committed.len());
+    let store = GraphStore::open(&cache, path.as_str(), StoreOptions::default()).await.unwrap();
+    assert_eq!(store.latest().vertex_count("Person").unwrap(), committed.len() as u64);
+}
