@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import copy
 import re
-from collections.abc import Mapping, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from typing import TYPE_CHECKING, Any, Literal, TypeAlias
 
 from stylobate import _optional as optional
@@ -108,7 +108,9 @@ class Graph:
         """
         found = (info for info in self._info["edges"] if is_edge(info, source, edge, destination))
         info: dict[str, Any] = next(found, {})
-        return Edges(self._local.edges(source, edge, destination, order), info)
+        return Edges(
+            self._local.edges(source, edge, destination, order), info, lambda type: self._local.vertices(type).count()
+        )
 
     def __repr__(self) -> str:
         return self._shown
@@ -189,9 +191,12 @@ class Edges(Rows):
     """Edges of one type, in one of the orders that they are kept in. Rows are `_graphArSrcIndex`, `_graphArDstIndex`,
     then properties."""
 
-    def __init__(self, local: LocalEdges, info: Mapping[str, Any], is_selected: bool = False) -> None:
+    def __init__(
+        self, local: LocalEdges, info: Mapping[str, Any], counted: Callable[[str], int], is_selected: bool = False
+    ) -> None:
         self._source: LocalEdges = local
         self._info = info
+        self._counted = counted
         self._is_selected = is_selected
 
     @property
@@ -216,7 +221,7 @@ class Edges(Rows):
 
     def select(self, properties: Sequence[str]) -> Edges:
         """Only these properties, in this order."""
-        return Edges(self._source.select(column_names(properties)), self._info, True)
+        return Edges(self._source.select(column_names(properties)), self._info, self._counted, True)
 
     def to_arrow(self, properties: Sequence[str] | None = None) -> pyarrow.Table:
         """All edges as a table of pyarrow, with all properties that are selected or only with these."""
@@ -262,7 +267,7 @@ class Edges(Rows):
         else:
             values = pyarrow.array(columns[0]).to_numpy(zero_copy_only=False)
         rows = len(offsets) - 1
-        wide = max(self._ends(direction), int(neighbors.max(initial=-1)) + 1)
+        wide = max(self._vertices("in" if direction == "out" else "out"), int(neighbors.max(initial=-1)) + 1)
         matrix = sparse.csr_array((values, neighbors, offsets), shape=(rows, wide))
         matrix.sum_duplicates()
         return matrix
@@ -309,14 +314,9 @@ class Edges(Rows):
         return self._source if properties is None else self._source.select(column_names(properties))
 
     def _vertices(self, side: Direction) -> int:
-        """How many vertices there are on a side, as far as lists tell."""
+        """How many vertices there are on a side: a list that is aligned by it tells, or else their type."""
         count = self._source.vertex_count(side)
-        return count if count is not None else 0
-
-    def _ends(self, direction: Direction) -> int:
-        if self._info["src_type"] == self._info["dst_type"]:
-            return self._vertices(direction)
-        return self._vertices("in" if direction == "out" else "out")
+        return count if count is not None else self._counted(self._info["src_type" if side == "out" else "dst_type"])
 
     def __repr__(self) -> str:
         ends = self._info.get("src_type"), self._info.get("edge_type"), self._info.get("dst_type")

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import json
 import shutil
+from collections.abc import Callable
 from pathlib import Path
 from typing import Any
 
@@ -138,6 +139,52 @@ def test_offsets_may_be_narrow_and_padded(graph: Path, ldbc: Oracle) -> None:
         padded = offsets + [offsets[-1]] * (101 - len(offsets))
         pq.write_table(pa.table({"_graphArOffset": pa.array(padded, pa.int32())}), path)
     assert_whole(st.open_graph(graph / FILE), ldbc)
+
+
+def without_index(path: Path) -> None:
+    pq.write_table(pq.ParquetFile(path).read().drop_columns([INDEX]), path)
+
+
+def with_narrow_offsets(path: Path) -> None:
+    offsets = pq.ParquetFile(path).read().column(0)
+    pq.write_table(pa.table({"_graphArOffset": offsets.cast(pa.int32())}), path)
+
+
+def with_padded_offsets(path: Path) -> None:
+    offsets = pq.ParquetFile(path).read().column(0).to_pylist()
+    pq.write_table(pa.table({"_graphArOffset": [*offsets, offsets[-1]]}), path)
+
+
+@pytest.mark.parametrize(
+    ("file", "deviate"),
+    [
+        ("vertex/person/id/chunk2", without_index),
+        ("edge/person_knows_person/ordered_by_source/offset/chunk2", with_narrow_offsets),
+        ("edge/person_knows_person/ordered_by_source/offset/chunk9", with_padded_offsets),
+    ],
+)
+def test_what_deviates_is_read_unless_readers_are_strict(
+    file: str, deviate: Callable[[Path], None], graph: Path, ldbc: Oracle
+) -> None:
+    assert_whole(st.open_graph(graph / FILE, strict=True), ldbc)
+    deviate(graph / file)
+    assert_whole(st.open_graph(graph / FILE), ldbc)
+    with pytest.raises(st.StylobateError, match=file):
+        assert_whole(st.open_graph(graph / FILE, strict=True), ldbc)
+
+
+def test_a_part_without_edges_needs_no_files_unless_readers_are_strict(tmp_path: Path) -> None:
+    people = pa.table({"id": list(range(30))})
+    edges = {KNOWS: {"data": pa.table({"src": [1, 25], "dst": [2, 3]}), "by": "index"}}
+    st.write_graph(tmp_path / "g", name="g", vertices={"person": people}, edges=edges, vertex_chunk_size=10)
+    (offsets,) = (tmp_path / "g").rglob("ordered_by_source/offset/chunk1")
+    offsets.unlink()
+    for parts in (tmp_path / "g").rglob("ordered_by_source/adj_list/part1"):
+        shutil.rmtree(parts)
+    found = st.open_graph(tmp_path / "g/g.graph.yml").edges(*KNOWS).neighbors([1, 15, 25])
+    assert plain(found).to_pydict() == {"position": [0, 2], "neighbor": [2, 3]}
+    with pytest.raises(st.StylobateError, match="ordered_by_source/offset/chunk1"):
+        st.open_graph(tmp_path / "g/g.graph.yml", strict=True).edges(*KNOWS).neighbors([15])
 
 
 def test_chunks_may_be_lines_of_json(graph: Path, ldbc: Oracle) -> None:

@@ -260,6 +260,43 @@ def test_a_vertex_may_have_many_chunks_of_edges(tmp_path: Path) -> None:
     assert values(found.degrees([7, 8])) == [5_001, 1]
 
 
+@pytest.mark.parametrize("side", ["source", "dest"])
+def test_lists_without_an_order_are_searched(tmp_path: Path, side: str) -> None:
+    people = pa.table({"id": list(range(40))})
+    pairs = [(at * 7 % 40, at * at % 23) for at in range(300)] + [(3, 3), (3, 3)]
+    lists = [f"unordered_by_{side}"]
+    edges = {KNOWS: {"data": knows(pairs, at=list(range(len(pairs)))), "by": "index", "lists": lists}}
+    options: dict[str, Any] = {"vertex_chunk_size": 10, "edge_chunk_size": 16}
+    st.write_graph(tmp_path / "g", name="g", vertices={"person": people}, edges=edges, **options)
+    found = st.open_graph(graph_file(tmp_path / "g")).edges(*KNOWS)
+    assert found.order == lists[0] and found.count == 302
+    direction: Any = "out" if side == "source" else "in"
+    own, far = (0, 1) if side == "source" else (1, 0)
+    wanted = [3, 39, 3, *range(0, 40, 3)]
+    expected = [(at, edge) for at, id in enumerate(wanted) for edge, pair in enumerate(pairs) if pair[own] == id]
+    rows = plain(found.neighbors(wanted, properties=["at"], direction=direction))
+    assert list(zip(rows["position"].to_pylist(), rows["at"].to_pylist())) == expected
+    assert rows["neighbor"].to_pylist() == [pairs[edge][far] for _, edge in expected]
+    degrees = [sum(pair[own] == id for pair in pairs) for id in range(40)]
+    assert values(found.degrees(list(range(40)), direction=direction)) == degrees
+    offsets, neighbours = (values(part) for part in found.to_csr(direction=direction))
+    assert [end - start for start, end in zip(offsets, offsets[1:])] == degrees
+    assert neighbours == [pair[far] for id in range(40) for pair in pairs if pair[own] == id]
+    with pytest.raises(st.StylobateError, match="unordered_by_" + side):
+        found.neighbors([1], direction="in" if direction == "out" else "out")
+
+
+def test_a_matrix_is_as_wide_as_a_type_that_no_list_is_about(tmp_path: Path) -> None:
+    pytest.importorskip("scipy")
+    pytest.importorskip("networkx")
+    vertices = {"person": pa.table({"id": [1, 2]}), "post": pa.table({"id": [5, 6, 7, 8]})}
+    likes = {"data": knows([(0, 1), (1, 0)]), "by": "index", "lists": ["ordered_by_source"]}
+    st.write_graph(tmp_path / "g", name="g", vertices=vertices, edges={("person", "likes", "post"): likes})
+    edges = st.open_graph(graph_file(tmp_path / "g")).edges("person", "likes", "post")
+    assert edges.to_scipy_csr().shape == (2, 4)
+    assert edges.to_networkx().number_of_nodes() == 6
+
+
 def test_edges_keep_their_order_however_many_chunks_and_vertices_there_are(tmp_path: Path) -> None:
     people = pa.table({"id": list(range(200))})
     pairs = [(at, at * times % 200) for at in range(200) for times in range(1, 6)]
