@@ -7,6 +7,7 @@
 //! ```
 
 mod connection;
+mod lingering;
 
 use std::{io, net::SocketAddr, sync::Arc, time::Duration};
 

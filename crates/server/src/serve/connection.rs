@@ -19,6 +19,8 @@ use tokio::{
 };
 use tokio_util::sync::CancellationToken;
 
+use super::lingering::Lingering;
+
 /// A connection that sends no complete request head within this time is closed: a slow one, or an idle one.
 const HEAD_PATIENCE: Duration = Duration::from_secs(60);
 /// Bytes of an answer that wait for the client before its body is asked for more.
@@ -77,7 +79,7 @@ where
     if preface != PREFACE {
         return Err(io::Error::new(io::ErrorKind::InvalidData, "the client does not speak HTTP/2").into());
     }
-    let stream = join(io::Cursor::new(PREFACE).chain(read), write);
+    let stream = Lingering::new(join(io::Cursor::new(PREFACE).chain(read), write));
     let mut http = http2::Builder::new(TokioExecutor::new());
     http.timer(TokioTimer::new())
         .keep_alive_interval(SILENCE)
