@@ -4,7 +4,7 @@ use std::{hint::black_box, time::Instant};
 
 use anyhow::{Context, Result, ensure};
 use clap::Parser;
-use futures::TryStreamExt;
+use futures::{FutureExt, TryStreamExt};
 use serde_json::{Map, Value, json};
 use stylobate_columnar::Cache;
 use stylobate_graph::{Direction, Graph, GraphOptions, Vertices};
@@ -111,7 +111,17 @@ async fn edges(arguments: &Arguments, graph: &Graph, found: &mut Map<String, Val
     let [source, edge, destination] = arguments.edge.as_slice() else {
         anyhow::bail!("an edge has a source, a type and a destination");
     };
-    let edges = graph.edges(source, edge, destination)?.select::<&str>([])?;
+    let all = graph.edges(source, edge, destination)?;
+    let edges = all.clone().select::<&str>([])?;
+    for (view, of) in [(&edges, ""), (&all, " with its properties")] {
+        let _: Vec<_> = view.stream().try_collect().await?;
+        let parts = view.parts().await?;
+        let cached = |part| view.chunk(part, 0).now_or_never().and_then(Result::ok);
+        // Parts without edges have no chunks.
+        let parts: Vec<u64> = (0..parts).filter(|part| cached(*part).is_some()).collect();
+        let next = time(arguments.rounds, |at| drop(black_box(cached(parts[at % parts.len()]))));
+        found.insert(format!("a cached chunk of an adjacency list{of}"), next);
+    }
     let count = edges.vertex_count().await?;
     let everyone: Vec<i64> = (0..count as i64).collect();
     edges.neighbors(&everyone, Direction::Out).await?;
