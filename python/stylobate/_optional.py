@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import importlib
-import sys
 from typing import Any
 
 __all__ = ["duckdb", "pandas", "polars", "pyarrow", "pyarrow_flight", "pyarrow_or_none"]
@@ -45,10 +44,6 @@ def duckdb(by: str) -> Any:
 
 def pyarrow_or_none() -> Any | None:
     """pyarrow, if it is installed."""
-    module = sys.modules.get("pyarrow")
-    # One that another thread is still importing has to be waited for.
-    if module is not None and not getattr(module.__spec__, "_initializing", False):
-        return module
     try:
         return importlib.import_module("pyarrow")
     except ImportError:

@@ -3,6 +3,7 @@
 use std::sync::Arc;
 
 use arrow::{
+    array::{Array, ArrayRef},
     datatypes::{DataType, Field, FieldRef, TimeUnit},
     error::ArrowError,
 };
@@ -40,4 +41,10 @@ fn fine(data_type: DataType) -> DataType {
 pub(crate) fn gathering(source: ArrowError) -> Error {
     let context = "rows of chunks".to_owned();
     stylobate_columnar::Error::Arrow { context, source: Arc::new(source) }.into()
+}
+
+/// Whether all values of an array are there.
+#[inline]
+pub(crate) fn has_no_nulls(array: &ArrayRef) -> bool {
+    array.null_count() == 0
 }

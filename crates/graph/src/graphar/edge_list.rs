@@ -9,7 +9,7 @@
 use std::sync::Arc;
 
 use arrow::{
-    array::{Array, ArrayRef, AsArray, Int64Array},
+    array::{Array, AsArray, Int64Array},
     datatypes::{DataType, Field, FieldRef, Int64Type},
 };
 use stylobate_columnar::Columns;
@@ -17,7 +17,7 @@ use tokio::sync::OnceCell;
 
 use super::{
     chunk_files::{ChunkFiles, Rows},
-    columns::{DESTINATION, OFFSET, SOURCE, readable},
+    columns::{DESTINATION, OFFSET, SOURCE, has_no_nulls, readable},
     info::{Adjacency, EdgeInfo, Side, Strictness},
     place::Place,
     slots::{MOST, Slots},
@@ -317,10 +317,6 @@ impl Offsets<'_> {
             }),
         }
     }
-}
-
-fn has_no_nulls(array: &ArrayRef) -> bool {
-    array.null_count() == 0
 }
 
 /// What a choice makes of columns, and where those are of which it makes anything.

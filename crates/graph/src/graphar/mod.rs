@@ -23,7 +23,7 @@ mod write;
 pub(crate) use self::{
     ahead::ahead,
     chunk_files::{ChunkFiles, Rows},
-    columns::{DESTINATION, OFFSET, SOURCE, gathering},
+    columns::{DESTINATION, OFFSET, SOURCE, gathering, has_no_nulls},
     place::Place,
     write::{Keys, Refused, Run, RunReader, WrittenList, blocking, unwritable},
 };

@@ -12,7 +12,8 @@ use stylobate_columnar::ColumnsUse;
 use super::{
     base::{EdgeBaseInfo, Selection},
     base_find::Found,
-    base_list::{EdgeColumns, List},
+    base_list::List,
+    base_read::EdgeColumns,
     budgeted::{Budgeted, Weighed},
     gather::CHUNKS_AHEAD,
 };

@@ -7,11 +7,7 @@ use arrow::{
     datatypes::Int64Type,
 };
 
-use super::{
-    base::Selection,
-    base_list::{EdgeColumns, List},
-    rows::Arrays,
-};
+use super::{base::Selection, base_list::List, base_read::EdgeColumns, rows::Arrays};
 use crate::Result;
 
 /// Edges of one vertex to one other.

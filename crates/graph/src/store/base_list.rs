@@ -3,21 +3,20 @@
 use std::{ops::Range, sync::Arc};
 
 use arrow::{
-    array::{Array, ArrayRef, AsArray, Int64Array},
+    array::{ArrayRef, AsArray},
     datatypes::{DataType, Field, FieldRef, Int64Type},
 };
 use futures::{StreamExt, TryStreamExt};
-use stylobate_columnar::{Columns, ColumnsUse};
+use stylobate_columnar::ColumnsUse;
 
 use super::{
-    base::{ChunkSize, EdgeBaseInfo, Group, ListInfo, Selection},
+    base::{ChunkSize, EdgeBaseInfo, Group, ListInfo},
     budgeted::Weighed,
-    gather::{CHUNKS_AT_ONCE, Chunks, Run, gather_runs, runs_by_chunk},
-    rows::Arrays,
+    gather::{CHUNKS_AT_ONCE, Chunks, Run},
 };
 use crate::{
     Direction, Error, FileType, Result,
-    graphar::{ChunkFiles, DESTINATION, OFFSET, Place, Rows, SOURCE},
+    graphar::{ChunkFiles, DESTINATION, OFFSET, Place, Rows, SOURCE, has_no_nulls},
 };
 
 impl Weighed for List {
@@ -34,7 +33,7 @@ pub(crate) struct List {
     /// What errors call its edges.
     of: String,
     /// Where its files are, with a slash at its end.
-    folder: String,
+    pub(super) folder: String,
     pub(super) vertices: u64,
     part_size: ChunkSize,
     pub(super) chunk_size: ChunkSize,
@@ -51,15 +50,12 @@ pub(crate) struct List {
 
 /// A chunk of a list.
 #[derive(Clone, Copy, Debug)]
-struct ChunkAt {
-    part: u64,
+pub(super) struct ChunkAt {
+    pub(super) part: u64,
     /// Within the part.
-    chunk: u64,
-    rows: u64,
+    pub(super) chunk: u64,
+    pub(super) rows: u64,
 }
-
-/// What is read of some edges: the neighbours, and columns.
-pub(crate) type EdgeColumns = (Int64Array, Arrays);
 
 /// Where some edges are: the chunks that they are in, the stretches of these, and how many edges they are.
 pub(super) struct Located {
@@ -67,9 +63,6 @@ pub(super) struct Located {
     pub(super) runs: Vec<Run>,
     pub(super) rows: usize,
 }
-
-/// What a chunk has of the neighbour and of a selection.
-type Loaded = (ArrayRef, Vec<Option<ArrayRef>>);
 
 impl List {
     pub(super) fn open(place: &Place, of: &EdgeBaseInfo, direction: Direction, fields: &[FieldRef]) -> Self {
@@ -245,31 +238,8 @@ impl List {
         self.offsets.cached(part, 0).filter(has_no_nulls)
     }
 
-    /// The neighbours of a chunk.
-    #[inline]
-    pub(super) fn neighbors_cached(&self, chunk: u64) -> Option<ArrayRef> {
-        self.ends.cached(chunk, 0).filter(has_no_nulls)
-    }
-
     fn offset_file(&self, part: u64) -> String {
         format!("{}offset/chunk{part}", self.folder)
-    }
-
-    /// Neighbours and columns of edges of a vertex, if all of it is in the cache. Those in one chunk are not copied.
-    #[inline]
-    pub(super) fn read_one_cached(
-        &self,
-        vertex: i64,
-        edges: &Range<u64>,
-        selection: &Selection,
-    ) -> Option<Result<EdgeColumns>> {
-        match self.within_chunk(self.part_of(vertex), edges) {
-            Some((chunk, rows)) => {
-                let neighbors = self.neighbors_cached(chunk)?;
-                self.slice_of_chunk(chunk, &neighbors, rows, selection).map(Ok)
-            }
-            None => self.read_cached(std::slice::from_ref(edges), selection),
-        }
     }
 
     /// The chunk that all of some edges are in, and their rows in it; nothing where they are in several, or none.
@@ -287,84 +257,6 @@ impl List {
     #[inline]
     pub(super) fn part_of(&self, vertex: i64) -> usize {
         self.part_size.split(vertex as u64).0 as usize
-    }
-
-    /// Neighbours and columns of edges, if all of it is in the cache.
-    pub(super) fn read_cached(
-        &self,
-        ranges: &[Range<u64>],
-        selection: &Selection,
-    ) -> Option<Result<EdgeColumns>> {
-        let Located { chunks, runs, rows } = match self.locate(ranges) {
-            Ok(located) => located,
-            Err(error) => return Some(Err(error)),
-        };
-        let mut loaded = Vec::with_capacity(chunks.numbers().len());
-        for chunk in chunks.numbers() {
-            loaded.push(self.chunk_cached(*chunk, selection)?);
-        }
-        Some(gather(&loaded, &runs, rows, selection))
-    }
-
-    /// Rows of a chunk, of which these are the neighbours, without a copy.
-    #[inline]
-    pub(super) fn slice_of_chunk(
-        &self,
-        chunk: u64,
-        neighbors: &ArrayRef,
-        rows: Range<usize>,
-        selection: &Selection,
-    ) -> Option<EdgeColumns> {
-        let neighbors = neighbors.as_primitive_opt::<Int64Type>()?.slice(rows.start, rows.len());
-        let mut columns = Arrays::new();
-        for (at, column) in selection.columns.iter().enumerate() {
-            columns.push(match column.stored {
-                Some((group, place)) => {
-                    self.groups.get(group)?.files.cached(chunk, place)?.slice(rows.start, rows.len())
-                }
-                None => selection.missing(at, rows.len())?,
-            });
-        }
-        Some((neighbors, columns))
-    }
-
-    /// Whether all of a chunk that is selected is in the cache.
-    pub(super) fn is_cached(&self, chunk: u64, selection: &Selection) -> bool {
-        self.ends.cached(chunk, 1).is_some_and(|vertices| has_no_nulls(&vertices))
-            && self.chunk_cached(chunk, selection).is_some()
-    }
-
-    fn chunk_cached(&self, chunk: u64, selection: &Selection) -> Option<Loaded> {
-        let neighbors = self.neighbors_cached(chunk)?;
-        let mut columns = Vec::with_capacity(selection.columns.len());
-        for column in &selection.columns {
-            columns.push(match column.stored {
-                Some((group, place)) => Some(self.groups.get(group)?.files.cached(chunk, place)?),
-                None => None,
-            });
-        }
-        Some((neighbors, columns))
-    }
-
-    pub(super) async fn read(&self, ranges: &[Range<u64>], selection: &Selection) -> Result<EdgeColumns> {
-        match self.read_cached(ranges, selection) {
-            Some(read) => read,
-            None => Box::pin(self.load_and_read(ranges, selection)).await,
-        }
-    }
-
-    /// Of each chunk no more than the rows stay in memory, but for what the cache keeps.
-    async fn load_and_read(&self, ranges: &[Range<u64>], selection: &Selection) -> Result<EdgeColumns> {
-        let Located { chunks, runs, rows } = self.locate(ranges)?;
-        let (shares, left) = runs_by_chunk(&runs, chunks.numbers().len());
-        let loads = chunks
-            .numbers()
-            .iter()
-            .copied()
-            .zip(shares)
-            .map(|(chunk, runs)| async move { piece(self.load(chunk, selection).await?, &runs) });
-        let pieces: Vec<Loaded> = futures::stream::iter(loads).buffered(CHUNKS_AT_ONCE).try_collect().await?;
-        gather(&pieces, &left, rows, selection)
     }
 
     pub(super) fn locate(&self, ranges: &[Range<u64>]) -> Result<Located> {
@@ -406,7 +298,7 @@ impl List {
         of(*part)
     }
 
-    fn chunk_at(&self, number: u64) -> ChunkAt {
+    pub(super) fn chunk_at(&self, number: u64) -> ChunkAt {
         let part = self.first_chunks.partition_point(|first| *first <= number).saturating_sub(1);
         let chunk = number - self.first_chunks.get(part).copied().unwrap_or(0);
         let edges = self.info.parts.get(part).copied().unwrap_or(0);
@@ -414,106 +306,9 @@ impl List {
         ChunkAt { part: part as u64, chunk, rows: edges.saturating_sub(chunk * size).min(size) }
     }
 
-    /// The neighbours and what is selected of a chunk: files of all groups are asked for side by side.
-    async fn load(&self, number: u64, selection: &Selection) -> Result<Loaded> {
-        let neighbors = async {
-            let neighbors = self.ends(number, &[0]).await?;
-            neighbors.into_iter().next().ok_or_else(|| Error::Missing { file: self.ends_file(number) })
-        };
-        futures::future::try_join(neighbors, self.properties(number, selection)).await
-    }
-
-    /// Neighbours (0) and vertices (1) of a chunk.
-    pub(crate) async fn ends(&self, number: u64, columns: &[usize]) -> Result<Columns> {
-        let rows = Rows::Exactly(self.chunk_at(number).rows);
-        let ends = self.ends.get(number, || self.ends_file(number), rows, columns).await?;
-        match ends.iter().all(has_no_nulls) {
-            true => Ok(ends),
-            false => {
-                Err(Error::Data { file: self.ends_file(number), reason: "an edge without an end".to_owned() })
-            }
-        }
-    }
-
-    /// The vertices and the neighbours of edges.
-    pub(super) async fn both_ends(&self, edges: Range<u64>) -> Result<(Int64Array, Int64Array)> {
-        let Located { chunks, runs, rows } = self.locate(std::slice::from_ref(&edges))?;
-        let loads = chunks.numbers().iter().copied().map(|chunk| self.ends(chunk, &[0, 1]));
-        let loaded: Vec<Columns> =
-            futures::stream::iter(loads).buffered(CHUNKS_AT_ONCE).try_collect().await?;
-        let side = |at: usize| {
-            let arrays: Vec<ArrayRef> = loaded.iter().filter_map(|ends| ends.get(at)).cloned().collect();
-            let ends = gather_runs(&arrays, &runs, rows, &DataType::Int64)?;
-            Ok::<_, Error>(ends.as_primitive::<Int64Type>().clone())
-        };
-        Ok((side(1)?, side(0)?))
-    }
-
-    fn ends_file(&self, number: u64) -> String {
-        let ChunkAt { part, chunk, .. } = self.chunk_at(number);
-        format!("{}adj_list/part{part}/chunk{chunk}", self.folder)
-    }
-
-    pub(super) async fn properties(
-        &self,
-        number: u64,
-        selection: &Selection,
-    ) -> Result<Vec<Option<ArrayRef>>> {
-        let mut found: Vec<Option<ArrayRef>> = vec![None; selection.columns.len()];
-        let ChunkAt { part, chunk, rows } = self.chunk_at(number);
-        let groups = self.groups.iter().enumerate().map(|(at, group)| async move {
-            let (columns, at) = selection.of_group(at);
-            if columns.is_empty() {
-                return Ok::<_, Error>((at, Columns::new()));
-            }
-            let path = || format!("{}{}part{part}/chunk{chunk}", self.folder, group.prefix);
-            Ok((at, group.files.get(number, path, Rows::Exactly(rows), &columns).await?))
-        });
-        for (at, arrays) in futures::future::try_join_all(groups).await? {
-            for (at, array) in at.into_iter().zip(arrays) {
-                if let Some(found) = found.get_mut(at) {
-                    *found = Some(array);
-                }
-            }
-        }
-        Ok(found)
-    }
-
     /// The edge that a chunk begins with, among all.
     pub(super) fn first_of(&self, number: u64) -> u64 {
         let ChunkAt { part, chunk, .. } = self.chunk_at(number);
         self.starts.get(part as usize).copied().unwrap_or(0) + chunk * self.chunk_size.get()
     }
-}
-
-fn has_no_nulls(array: &ArrayRef) -> bool {
-    array.null_count() == 0
-}
-
-/// These rows of a chunk.
-fn piece((neighbors, columns): Loaded, runs: &[Run]) -> Result<Loaded> {
-    let rows = runs.iter().map(|run| run.rows.len()).sum();
-    let of = |array: ArrayRef| {
-        let data_type = array.data_type().clone();
-        gather_runs(&[array], runs, rows, &data_type)
-    };
-    let columns = columns.into_iter().map(|column| column.map(of).transpose());
-    Ok((of(neighbors)?, columns.collect::<Result<_>>()?))
-}
-
-fn gather(loaded: &[Loaded], runs: &[Run], rows: usize, selection: &Selection) -> Result<EdgeColumns> {
-    let neighbors: Vec<ArrayRef> = loaded.iter().map(|(neighbors, _)| neighbors.clone()).collect();
-    let neighbors = gather_runs(&neighbors, runs, rows, &DataType::Int64)?;
-    let mut columns = Arrays::with_capacity(selection.columns.len());
-    for (at, column) in selection.columns.iter().enumerate() {
-        columns.push(match selection.missing(at, rows) {
-            Some(nulls) => nulls,
-            None => {
-                let arrays: Vec<ArrayRef> =
-                    loaded.iter().filter_map(|(_, columns)| columns.get(at)?.clone()).collect();
-                gather_runs(&arrays, runs, rows, column.field.data_type())?
-            }
-        });
-    }
-    Ok((neighbors.as_primitive::<Int64Type>().clone(), columns))
 }

@@ -16,6 +16,7 @@ mod base;
 mod base_edges;
 mod base_find;
 mod base_list;
+mod base_read;
 #[cfg(test)]
 mod base_tests;
 mod base_vertices;
