@@ -14,8 +14,12 @@ ORC_TOOLS_SHA256 := a68ad18cc3f1f3620b7b541d12c8460bf248459559c0bb71b36b731bb62b
 CARGO_FUZZ := $(TARGET)/tools/cargo-fuzz-0.13.2.installed
 CORPUS := $(TARGET)/fuzz-corpus
 
+# Puts the wheel of a folder into the virtual environment.
+install = pip="$(VENV)/bin/python -m pip"; $$pip --version >/dev/null 2>&1 || pip="$(PYTHON) -m pip --python $(VENV)/bin/python"; \
+  $$pip install --quiet --disable-pip-version-check --no-deps --force-reinstall $(1)/stylobate-*.whl
+
 .DEFAULT_GOAL := help
-.PHONY: help demo test test-rust test-clients test-python installed wheel check bench-node bench-columns bench-write bench-orc bench-graphar bench-graphar-scale bench-store soak fuzz release
+.PHONY: help demo test test-rust test-clients test-python built installed wheel check bench-node bench-columns bench-write bench-orc bench-graphar bench-graphar-scale bench-store soak fuzz release
 
 help: ## What can be made
 	@sed -n 's/^\([a-z-]*\):.*## \(.*\)/make \1\t\2/p' $(MAKEFILE_LIST) | expand -t 20
@@ -28,16 +32,22 @@ test: test-rust test-clients test-python ## All tests: of the crates, with real 
 test-rust: ## The tests of the crates
 	cargo test --workspace --no-fail-fast
 
-test-clients: release $(CLIENTS) $(S3S_FS) $(ORC_TOOLS) ## boto3, pyarrow, Polars and DuckDB through a node; ORC files of ours read by others
-	STYLOBATE_ORC_FILES=$(TARGET)/orc-files cargo test --quiet --workspace --lib -- --ignored files_for_other_readers
+test-clients: built $(CLIENTS) $(S3S_FS) $(ORC_TOOLS) ## boto3, pyarrow, Polars and DuckDB through a node; ORC files of ours read by others
+	STYLOBATE_ORC_FILES=$(TARGET)/orc-files cargo test --quiet --workspace -- --ignored files_for_other_readers
 	$(VENV)/bin/python -m pytest -c tests/pytest.ini --ignore tests/python tests
 
-test-python: installed $(S3S_FS) ## The Python package, installed from its wheel
+test-python: $(CLIENTS) $(S3S_FS) ## The Python package, installed from its wheel
+	@rm -f $(WHEELS)/tested/stylobate-*.whl
+	$(VENV)/bin/maturin build --profile dev --features extension-module,tested --manifest-path python/Cargo.toml --out $(WHEELS)/tested
+	@$(call install,$(WHEELS)/tested)
 	$(VENV)/bin/python -m pytest -c tests/pytest.ini tests/python
 
+# Tests share one build, the one that `cargo test` makes; what is used and measured is optimised.
+built:
+	cargo build --workspace --tests
+
 installed: wheel
-	@pip="$(VENV)/bin/python -m pip"; $$pip --version >/dev/null 2>&1 || pip="$(PYTHON) -m pip --python $(VENV)/bin/python"; \
-	$$pip install --quiet --disable-pip-version-check --no-deps --force-reinstall $(WHEELS)/stylobate-*.whl
+	@$(call install,$(WHEELS))
 
 wheel: $(CLIENTS) ## The wheel of the Python package
 	@rm -f $(WHEELS)/stylobate-*.whl
@@ -77,7 +87,7 @@ bench-store: installed release ## Queries over a social network beside Kùzu, La
 
 soak: release $(CLIENTS) $(S3S_FS) ## Load for MINUTES (default 30), with every answer checked against a model; all of TPC-DS
 	cargo test --workspace --test dsdgen -- --ignored
-	STYLOBATE_SOAK_MINUTES=$(or $(MINUTES),30) $(VENV)/bin/python -m pytest -c tests/pytest.ini -s -m soak tests
+	STYLOBATE_BIN=$(TARGET)/release/stylobate STYLOBATE_SOAK_MINUTES=$(or $(MINUTES),30) $(VENV)/bin/python -m pytest -c tests/pytest.ini -s -m soak tests
 
 fuzz: $(CLIENTS) $(CARGO_FUZZ) ## Bytes that nobody would write, for MINUTES (default 60) in all
 	$(VENV)/bin/python fuzz/seeds.py $(CORPUS)

@@ -31,7 +31,7 @@ def target() -> Path:
 def stylobate() -> Path:
     """The command under test."""
     named = os.environ.get("STYLOBATE_BIN")
-    path = Path(named) if named else target() / "release" / "stylobate"
+    path = Path(named) if named else target() / "debug" / "stylobate"
     assert path.is_file(), f"{path} is missing: run `make test`, or set STYLOBATE_BIN"
     return path
 

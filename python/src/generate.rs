@@ -1,10 +1,10 @@
 //! `generate_tpch`, `generate_tpcds` and `generate_snb`: the tables of benchmarks, in files or as streams.
 
 use std::{
-    cell::Cell,
     fmt::Display,
     pin::pin,
     str::FromStr,
+    sync::atomic::{AtomicU64, Ordering::Relaxed},
     thread::{self, ThreadId},
 };
 
@@ -137,10 +137,10 @@ async fn run(
     output: &Output,
     mut progress: Progress,
 ) -> Result<Vec<FileEntry>, Broken> {
-    let (rows, bytes) = (Cell::new(0), Cell::new(0));
+    let (rows, bytes) = (AtomicU64::new(0), AtomicU64::new(0));
     let add = |(more_rows, more_bytes): (u64, u64)| {
-        rows.set(rows.get() + more_rows);
-        bytes.set(bytes.get() + more_bytes);
+        rows.fetch_add(more_rows, Relaxed);
+        bytes.fetch_add(more_bytes, Relaxed);
     };
     let observe = |event| match event {
         Event::Kept(file) => add((file.rows, file.bytes)),
@@ -151,10 +151,10 @@ async fn run(
     loop {
         if let Ok(made) = timeout(TOLD_EVERY, work.as_mut()).await {
             let made = made.map_err(|error| Broken::Failed(error.into()))?;
-            progress.tell(rows.get(), bytes.get())?;
+            progress.tell(rows.load(Relaxed), bytes.load(Relaxed))?;
             return Ok(made.files);
         }
-        progress.tell(rows.get(), bytes.get())?;
+        progress.tell(rows.load(Relaxed), bytes.load(Relaxed))?;
     }
 }
 

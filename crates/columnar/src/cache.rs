@@ -3,6 +3,7 @@
 
 use std::{collections::HashMap, sync::Arc};
 
+use async_recursion::async_recursion as boxed;
 use parking_lot::Mutex;
 use stylobate_storage::{
     Budget, ByteSize, CacheOptions, CacheStats, Consistency, ConsistencyRules, FolderReads, Origin,
@@ -40,6 +41,7 @@ type StoreKey = (String, Vec<(String, String)>);
 impl Cache {
     /// A cache of `options.memory()` bytes in all: a quarter for pages, the rest for what is decoded. Files of local
     /// folders are read past the pages, since the system has a cache of its own for them.
+    #[boxed]
     pub async fn open(options: CacheOptions) -> Result<Self> {
         let memory = options.memory().as_u64();
         let pages = memory / 4;
@@ -92,6 +94,7 @@ impl Cache {
     }
 
     /// Writes to disk what only memory holds, and closes the pages.
+    #[boxed]
     pub async fn close(&self) -> Result<()> {
         Ok(self.inner.pages.close().await?)
     }

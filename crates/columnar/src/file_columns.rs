@@ -9,6 +9,7 @@ use arrow::{
     array::{Array, ArrayRef},
     datatypes::{DataType, FieldRef},
 };
+use async_recursion::async_recursion as boxed;
 use object_store::path::Path;
 use smallvec::SmallVec;
 use stylobate_storage::{ObjectHash, OpenObject, ReadThrough};
@@ -89,6 +90,7 @@ impl FileColumns {
     /// # Errors
     ///
     /// As a scan; a text that cannot be read as these types is [`Error::Corrupt`].
+    #[boxed]
     pub async fn open(
         cache: &Cache,
         store: &ReadThrough,
@@ -170,12 +172,13 @@ impl FileColumns {
         for column in wanted {
             match self.cached(*column) {
                 Some(array) => found.push(array),
-                None => return Box::pin(self.load(wanted)).await,
+                None => return self.load(wanted).await,
             }
         }
         Ok(found)
     }
 
+    #[boxed]
     async fn load(&self, wanted: &[usize]) -> Result<Columns> {
         let mut order: Vec<(u32, usize)> = Vec::with_capacity(wanted.len());
         for at in wanted {

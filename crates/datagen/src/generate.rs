@@ -6,6 +6,8 @@
 
 use std::num::NonZeroUsize;
 
+use futures::future::BoxFuture;
+
 use crate::{
     Benchmark, Checksums, Error, FileFormat, Manifest, Output, Part, Result, Run, Scale, Table,
     columns::Columns,
@@ -15,6 +17,9 @@ use crate::{
     snb::SEED,
     stream::chunks,
 };
+
+/// Who is told of what happens.
+type Observer<'a> = Box<dyn FnMut(Event) + Send + 'a>;
 
 /// What is to be made.
 #[derive(Clone, Debug)]
@@ -110,7 +115,16 @@ impl GenerateRequest {
 
     /// Makes the files. Nothing is written where the output holds something else ([`Error::Occupied`]). Dropped or
     /// failed, it leaves whole files only, and can be repeated to go on. Must be used within a tokio runtime.
-    pub async fn generate(&self, output: &Output, observe: impl Fn(Event)) -> Result<Manifest> {
+    pub fn generate<'a>(
+        &'a self,
+        output: &'a Output,
+        observe: impl FnMut(Event) + Send + 'a,
+    ) -> BoxFuture<'a, Result<Manifest>> {
+        let observe: Observer<'a> = Box::new(observe);
+        Box::pin(self.make(output, observe))
+    }
+
+    async fn make(&self, output: &Output, mut observe: Observer<'_>) -> Result<Manifest> {
         let mut manifest = self.begin(output).await?;
         let planned = self.run.files()?;
         let known = std::mem::take(&mut manifest.files);
@@ -131,7 +145,7 @@ impl GenerateRequest {
         manifest.complete = false;
         manifest.write(output).await?;
         for file in missing {
-            let entry = self.file(&file, output, &observe).await?;
+            let entry = self.file(&file, output, &mut observe).await?;
             manifest.files.push(entry.clone());
             manifest.write(output).await?;
             observe(Event::Written(entry));
@@ -176,7 +190,12 @@ impl GenerateRequest {
         }
     }
 
-    async fn file(&self, file: &PlannedFile, output: &Output, observe: &impl Fn(Event)) -> Result<FileEntry> {
+    async fn file(
+        &self,
+        file: &PlannedFile,
+        output: &Output,
+        observe: &mut Observer<'_>,
+    ) -> Result<FileEntry> {
         let (format, table) = (self.run.format, file.table);
         let columns = Columns::new(table, self.run.scale, format.representation());
         let schema = columns.schema();

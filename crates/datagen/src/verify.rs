@@ -3,7 +3,7 @@
 use std::io::Read;
 
 use arrow::datatypes::SchemaRef;
-use futures::StreamExt;
+use futures::{StreamExt, future::BoxFuture};
 use serde::Serialize;
 use stylobate_columnar::{Cache, CsvReader, Dictionaries, Error as ColumnarError, ScanRequest, Source};
 use stylobate_storage::{
@@ -37,7 +37,17 @@ pub struct Verdict {
 
 /// Reads all files of the runs in `output` back: their sizes and bytes, then their rows, through the reader of their
 /// format, and hands the verdict of each to `observe`. Fails with [`Error::Manifest`] where there is no run.
-pub async fn verify(output: &Output, observe: impl Fn(&Verdict)) -> Result<Vec<Verdict>> {
+pub fn verify<'a>(
+    output: &'a Output,
+    observe: impl FnMut(&Verdict) + Send + 'a,
+) -> BoxFuture<'a, Result<Vec<Verdict>>> {
+    Box::pin(verdicts(output, Box::new(observe)))
+}
+
+async fn verdicts(
+    output: &Output,
+    mut observe: Box<dyn FnMut(&Verdict) + Send + '_>,
+) -> Result<Vec<Verdict>> {
     let names = output.names().await?.into_iter();
     let names = names.filter(|name| name.starts_with("manifest.") && name.ends_with(".json"));
     let mut verdicts = Vec::new();

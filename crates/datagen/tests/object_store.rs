@@ -1,8 +1,6 @@
 //! Runs whose files are objects of a store.
 #![allow(missing_docs, clippy::unwrap_used, clippy::expect_used, clippy::panic, reason = "a test")]
 
-use std::cell::RefCell;
-
 use stylobate_columnar::OrcCompression;
 use stylobate_datagen::{Benchmark, Error, Event, FileFormat, GenerateRequest, Output, Scale, verify};
 use stylobate_storage::SinkOptions;
@@ -17,11 +15,10 @@ async fn objects_are_made_kept_and_verified_in_every_format() {
         let request = request.with_tables(&["nation", "orders"]).unwrap().with_format(format);
         let made = request.generate(&output, |_| {}).await.unwrap();
         assert!(made.complete && made.files.len() == 2);
-        let kept = RefCell::new(0);
-        let again = request
-            .generate(&output, |event| *kept.borrow_mut() += usize::from(matches!(event, Event::Kept(_))));
+        let mut kept = 0;
+        let again = request.generate(&output, |event| kept += usize::from(matches!(event, Event::Kept(_))));
         assert_eq!(again.await.unwrap(), made);
-        assert_eq!(kept.into_inner(), 2);
+        assert_eq!(kept, 2);
         let verdicts = verify(&output, |_| {}).await.unwrap();
         assert!(verdicts.len() == 2 && verdicts.iter().all(|verdict| verdict.ok), "{verdicts:?}");
         let other = GenerateRequest::new(Benchmark::TpcH, Scale::new(0.02).unwrap());

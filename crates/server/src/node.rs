@@ -2,6 +2,7 @@
 
 use std::{collections::BTreeMap, sync::Arc};
 
+use async_recursion::async_recursion as boxed;
 use chrono::{DateTime, Utc};
 use stylobate_columnar::Cache;
 use stylobate_storage::{ByteSize, Origin, PageCache, ReadThrough};
@@ -36,6 +37,7 @@ impl Node {
     /// Opens the cache and the buckets that the configuration names. No origin is asked anything yet.
     ///
     /// Fails if the cache cannot be opened or an origin's URL or options cannot be used.
+    #[boxed]
     pub async fn open(config: &NodeConfig) -> Result<Arc<Self>> {
         let origins = config.buckets.iter().map(|bucket| {
             let options: Vec<_> = bucket.options.clone().into_iter().collect();
@@ -46,6 +48,7 @@ impl Node {
     }
 
     /// Opens the node over origins made in code, one for each of the configuration's buckets and in their order.
+    #[boxed]
     pub async fn open_over(config: &NodeConfig, origins: Vec<Origin>) -> Result<Arc<Self>> {
         let decoded = config.decoded_memory();
         let pages = config.cache.memory.as_u64() - decoded.as_u64();
@@ -108,6 +111,7 @@ impl Node {
     }
 
     /// Writes what is in memory only to the disk tier, and closes the cache.
+    #[boxed]
     pub async fn close(&self) {
         if let Err(error) = self.cache.close().await {
             tracing::warn!(%error, "the cache was not closed in order: the next start may find it cold");

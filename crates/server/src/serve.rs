@@ -11,6 +11,8 @@ mod lingering;
 
 use std::{io, net::SocketAddr, sync::Arc, time::Duration};
 
+use async_recursion::async_recursion as boxed;
+use futures::{FutureExt, future::BoxFuture};
 use hyper_util::{
     server::graceful::{GracefulShutdown, Watcher},
     service::TowerToHyperService,
@@ -58,6 +60,7 @@ impl Doors {
     /// Fails with [`ServerError::Exposed`] for an address beyond loopback while there are no access keys, with
     /// [`ServerError::OwnDoor`] where an origin is the S3 door itself, with [`ServerError::PortInUse`] and with
     /// [`ServerError::Bind`].
+    #[boxed]
     pub async fn bind(config: &NodeConfig) -> Result<Self> {
         config.check_exposure()?;
         let server = &config.server;
@@ -94,7 +97,15 @@ impl Doors {
 
     /// Serves until `shutdown` is ready. Then no connection is accepted any more, requests under way have the drain
     /// timeout to finish, and the node is closed, which writes what only memory holds to the disk tier.
-    pub async fn serve(self, node: Arc<Node>, shutdown: impl Future<Output = ()>) -> Result<()> {
+    pub fn serve<'a>(
+        self,
+        node: Arc<Node>,
+        shutdown: impl Future<Output = ()> + Send + 'a,
+    ) -> BoxFuture<'a, Result<()>> {
+        Box::pin(self.serve_until(node, shutdown.boxed()))
+    }
+
+    async fn serve_until(self, node: Arc<Node>, shutdown: BoxFuture<'_, ()>) -> Result<()> {
         let stop = CancellationToken::new();
         let admin = TowerToHyperService::new(admin::router(node.clone(), &self.access_keys));
         let s3 = s3::service(node.clone());
@@ -131,7 +142,11 @@ impl Doors {
 }
 
 /// Binds the doors and serves until `shutdown` is ready: see [`Doors`].
-pub async fn serve(node: Arc<Node>, config: &NodeConfig, shutdown: impl Future<Output = ()>) -> Result<()> {
+pub async fn serve(
+    node: Arc<Node>,
+    config: &NodeConfig,
+    shutdown: impl Future<Output = ()> + Send,
+) -> Result<()> {
     Doors::bind(config).await?.serve(node, shutdown).await
 }
 

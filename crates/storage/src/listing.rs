@@ -2,6 +2,7 @@
 
 use std::collections::BTreeMap;
 
+use async_recursion::async_recursion as boxed;
 use futures::TryStreamExt;
 use object_store::{ObjectMeta, list::PaginatedListOptions, path::Path};
 
@@ -35,6 +36,7 @@ pub struct ListPage {
 
 impl ReadThrough {
     /// One page of a listing, asked of the origin each time.
+    #[boxed]
     pub async fn list_page(&self, request: ListRequest) -> Result<ListPage> {
         let page = match self.origin().native() {
             Some(_) => native_page(self.origin(), &request).await,

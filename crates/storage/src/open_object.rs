@@ -7,6 +7,7 @@ use std::{
     sync::Arc,
 };
 
+use async_recursion::async_recursion as boxed;
 use bytes::{Bytes, BytesMut};
 use futures::{StreamExt, TryStreamExt};
 use object_store::{GetResultPayload, ObjectMeta, path::Path};
@@ -30,6 +31,7 @@ pub struct OpenObject {
 
 impl ReadThrough {
     /// Opens the version that the object has now, as fresh as the rules ask.
+    #[boxed]
     pub async fn open_object(&self, path: &Path) -> Result<OpenObject> {
         let known = self.resolve(path, false, None).await?;
         Ok(OpenObject { store: self.clone(), known })
@@ -38,6 +40,7 @@ impl ReadThrough {
 
 impl ReadThrough {
     /// The same for an object that is read whole: where nothing is known of it, its first page comes with the answer.
+    #[boxed]
     pub async fn open_whole(&self, path: &Path) -> Result<OpenObject> {
         let in_pages = !(self.origin().is_folder() && self.folder_reads() == FolderReads::PastPages);
         let known = self.resolve(path, false, in_pages.then_some(0..u64::MAX)).await?;
@@ -64,6 +67,7 @@ impl OpenObject {
 
     /// The bytes of each range, in the order of the ranges; near ranges share a request. All are of this version:
     /// an object that was replaced is [`Error::Changed`].
+    #[boxed]
     pub async fn read(&self, ranges: &[Range<u64>]) -> Result<Vec<Bytes>> {
         let size = self.known.meta.size;
         if let Some(Range { start, end }) =

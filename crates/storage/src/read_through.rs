@@ -15,6 +15,7 @@ use std::{
     time::Duration,
 };
 
+use async_recursion::async_recursion as boxed;
 use bytes::Bytes;
 use futures::{FutureExt, Stream, StreamExt, TryStreamExt, stream::BoxStream};
 use object_store::{Attribute, Attributes, GetOptions, GetRange, GetResult, GetResultPayload, path::Path};
@@ -158,6 +159,7 @@ impl ReadThrough {
     }
 
     /// Loads the whole object into the cache. Returns its size in bytes.
+    #[boxed]
     pub async fn warm(&self, path: &Path) -> Result<u64> {
         let result = self.open(path, GetOptions::new()).await?;
         let mut stream = result.into_stream();
@@ -170,6 +172,7 @@ impl ReadThrough {
 
     /// Drops whatever is known and cached of the objects whose path begins with `prefix`, pages that an earlier
     /// process left on disk included. Returns how many objects that was.
+    #[boxed]
     pub async fn evict(&self, prefix: &str) -> Result<u64> {
         let mut dropped = std::collections::HashSet::new();
         for known in self.versions().forget_prefix(prefix) {

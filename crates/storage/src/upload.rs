@@ -7,6 +7,7 @@
 
 use std::collections::BTreeMap;
 
+use async_recursion::async_recursion as boxed;
 use futures::TryStreamExt;
 use object_store::{
     Attribute, AttributeValue, Attributes, MultipartUpload, ObjectStore, ObjectStoreExt, PutMultipartOptions,
@@ -48,6 +49,7 @@ impl<'a> Upload<'a> {
 
 impl ReadThrough {
     /// Begins an upload; its parts can be sent from now on. Returns its id.
+    #[boxed]
     pub async fn create_upload(&self, path: &Path, attributes: Attributes) -> Result<String> {
         let failed = |error| Error::from_write(path.as_ref(), error);
         self.collect_abandoned_uploads();
@@ -72,6 +74,7 @@ impl ReadThrough {
     }
 
     /// Sends a part, numbered from 1. Returns its ETag. A part sent again replaces the former one.
+    #[boxed]
     pub async fn upload_part(
         &self,
         path: &Path,
@@ -97,6 +100,7 @@ impl ReadThrough {
 
     /// Begins to send a part piece by piece; it is there once what is returned is complete. `None` where the upload is
     /// the origin's own: its parts are sent whole.
+    #[boxed]
     pub async fn begin_part(
         &self,
         path: &Path,
@@ -110,6 +114,7 @@ impl ReadThrough {
     }
 
     /// The parts that were sent, in the order of their numbers. `None` where only the origin knows.
+    #[boxed]
     pub async fn list_parts(&self, path: &Path, upload: &str) -> Result<Option<Vec<UploadedPart>>> {
         let Upload::Staged(staged) = Upload::parse(path, upload)? else { return Ok(None) };
         self.staged_marker(path, &staged).await?;
@@ -117,6 +122,7 @@ impl ReadThrough {
     }
 
     /// The uploads that are not yet complete, by the path of their object. `None` where only the origin knows.
+    #[boxed]
     pub async fn list_uploads(&self) -> Result<Option<Vec<UnfinishedUpload>>> {
         match self.origin().native() {
             Some(_) => Ok(None),
@@ -134,6 +140,7 @@ impl ReadThrough {
     }
 
     /// Joins the parts, given by number and ETag in ascending order, into the object.
+    #[boxed]
     pub async fn complete_upload(
         &self,
         path: &Path,
@@ -174,6 +181,7 @@ impl ReadThrough {
     }
 
     /// Gives the upload up, and drops its parts.
+    #[boxed]
     pub async fn abort_upload(&self, path: &Path, upload: &str) -> Result<()> {
         match Upload::parse(path, upload)? {
             Upload::Native(id) => {

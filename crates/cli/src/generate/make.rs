@@ -1,7 +1,6 @@
 //! `stylobate generate tpch`, `tpcds` and `snb`: the files of a benchmark.
 
 use std::{
-    cell::Cell,
     fmt::Display,
     num::{NonZeroU32, NonZeroUsize},
     str::FromStr,
@@ -171,14 +170,14 @@ async fn make(benchmark: Benchmark, args: &MakeArgs, seed: Option<u64>) -> Resul
     let sinks = SinkOptions::default().with_kind(args.sink).with_durability(args.durability);
     let output = Output::open(&args.output, &args.option, sinks)?;
     let progress = Progress::new(Some(request.estimated_rows()?), args.quiet)?;
-    let (kept, written) = (Cell::new(0), Cell::new(0_u64));
+    let (mut kept, mut written) = (0, 0_u64);
     let observe = |event: Event| match event {
         Event::Kept(entry) => {
-            kept.set(kept.get() + 1);
+            kept += 1;
             progress.add_rows(entry.rows as usize);
         }
         Event::Rows { rows, bytes } => {
-            written.set(written.get() + rows);
+            written += rows;
             progress.add_rows(rows as usize);
             progress.byte_count().add(bytes as usize);
         }
@@ -190,7 +189,7 @@ async fn make(benchmark: Benchmark, args: &MakeArgs, seed: Option<u64>) -> Resul
         let seconds = started.elapsed().as_secs_f64();
         let rows: u64 = manifest.files.iter().map(|file| file.rows).sum();
         let bytes: u64 = manifest.files.iter().map(|file| file.bytes).sum();
-        let kept = match kept.get() {
+        let kept = match kept {
             0 => String::new(),
             kept => format!("; {} kept", table::count(kept, "file")),
         };
@@ -200,7 +199,7 @@ async fn make(benchmark: Benchmark, args: &MakeArgs, seed: Option<u64>) -> Resul
             table::count(manifest.files.len(), "file"),
             grouped(rows),
             table::bytes(bytes),
-            grouped((written.get() as f64 / seconds) as u64),
+            grouped((written as f64 / seconds) as u64),
         );
     }
     Ok(())

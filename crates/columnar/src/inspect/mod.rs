@@ -7,6 +7,7 @@ mod leaves;
 mod row_groups;
 mod stripes;
 
+use async_recursion::async_recursion as boxed;
 use futures::{Stream, StreamExt, stream};
 use stylobate_storage::OpenObject;
 
@@ -30,6 +31,7 @@ const AT_ONCE: usize = 8;
 /// Describes the file at the source; the first where there are several.
 ///
 /// Fails if there is none, or if it is neither Parquet nor ORC, or if its footer is corrupt.
+#[boxed]
 pub async fn inspect(source: &Source, cache: &Cache) -> Result<Inspection> {
     let mut files = Box::pin(inspect_all(source, cache).await?);
     match files.next().await {
@@ -42,6 +44,7 @@ pub async fn inspect(source: &Source, cache: &Cache) -> Result<Inspection> {
 /// why that cannot be told.
 ///
 /// Fails if there is no file.
+#[boxed]
 pub async fn inspect_all(
     source: &Source,
     cache: &Cache,

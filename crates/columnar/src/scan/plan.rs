@@ -3,6 +3,7 @@
 use std::{ops::Range, sync::Arc};
 
 use arrow::datatypes::{Schema, SchemaRef};
+use async_recursion::async_recursion as boxed;
 use futures::{StreamExt, TryStreamExt};
 use stylobate_storage::OpenObject;
 
@@ -77,6 +78,7 @@ impl ScanRequest {
     /// Finds the files, reads their footers, leaves out what the filter rules out, and decides the schema.
     ///
     /// Fails if there is no file, a column is unknown, the filter does not fit, or types of files do not go together.
+    #[boxed]
     pub async fn plan(self, cache: &Cache) -> Result<Scan> {
         plan(self, cache.clone()).await
     }

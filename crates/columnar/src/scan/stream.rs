@@ -8,6 +8,7 @@ use std::{
 };
 
 use arrow::{array::RecordBatch, datatypes::SchemaRef};
+use async_recursion::async_recursion as boxed;
 use futures::{Stream, StreamExt, TryStreamExt, stream::BoxStream};
 use tokio::{sync::mpsc, task::JoinHandle};
 
@@ -41,6 +42,7 @@ impl Scan {
     }
 
     /// All batches.
+    #[boxed]
     pub async fn collect(&self) -> Result<Vec<RecordBatch>> {
         self.stream().try_collect().await
     }

@@ -6,6 +6,7 @@ use arrow::{
     compute::concat,
     datatypes::Int64Type,
 };
+use async_recursion::async_recursion as boxed;
 use futures::TryStreamExt;
 
 use super::{
@@ -34,6 +35,7 @@ impl Edges {
     /// # Errors
     ///
     /// As [`Edges::neighbors`].
+    #[boxed]
     pub async fn csr(&self, direction: Direction) -> Result<Csr> {
         let view = self.clone().aligned_by(direction.side())?;
         let mut columns = vec![EdgeColumn::end(direction.other_side())];

@@ -6,6 +6,7 @@ use arrow::{
     array::{RecordBatch, RecordBatchOptions},
     datatypes::{DataType, Field, FieldRef, Schema, SchemaRef},
 };
+use async_recursion::async_recursion as boxed;
 use futures::{Stream, StreamExt, TryStreamExt};
 use smallvec::SmallVec;
 use stylobate_columnar::Columns;
@@ -119,11 +120,13 @@ impl Edges {
     }
 
     /// How many vertices the list is about: those on the side that it is aligned by.
+    #[boxed]
     pub async fn vertex_count(&self) -> Result<u64> {
         self.list.vertex_count().await
     }
 
     /// How many edges there are.
+    #[boxed]
     pub async fn count(&self) -> Result<u64> {
         let parts = self.list.parts().await?;
         let counts = futures::stream::iter(0..parts).map(|part| self.list.edge_count(part));
@@ -131,6 +134,7 @@ impl Edges {
     }
 
     /// How many parts there are: chunks of the vertices that the list is aligned by.
+    #[boxed]
     pub async fn parts(&self) -> Result<u64> {
         self.list.parts().await
     }

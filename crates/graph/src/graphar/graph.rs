@@ -2,7 +2,8 @@
 
 use std::sync::Arc;
 
-use futures::{StreamExt, TryStreamExt};
+use async_recursion::async_recursion as boxed;
+use futures::{StreamExt, TryStreamExt, future::BoxFuture};
 use object_store::path::Path;
 use stylobate_columnar::{Cache, Source};
 
@@ -59,8 +60,17 @@ impl Graph {
     /// # Errors
     ///
     /// [`Error::Missing`] where one of these files is not there, [`Error::Info`] where one is wrong.
-    pub async fn open(cache: &Cache, file: impl Into<Source>, options: GraphOptions) -> Result<Self> {
-        let (store, path) = file.into().literal(cache)?;
+    pub fn open(
+        cache: &Cache,
+        file: impl Into<Source>,
+        options: GraphOptions,
+    ) -> BoxFuture<'_, Result<Self>> {
+        Self::open_source(cache, file.into(), options)
+    }
+
+    #[boxed]
+    async fn open_source(cache: &Cache, file: Source, options: GraphOptions) -> Result<Self> {
+        let (store, path) = file.literal(cache)?;
         let folder = folder_of(&path);
         let strictness = options.strictness;
         let here = Place { cache: cache.clone(), store, base: folder, strictness };

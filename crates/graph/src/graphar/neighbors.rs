@@ -17,6 +17,7 @@ use arrow::{
     compute::{concat_batches, take_record_batch},
     datatypes::{DataType, Field, FieldRef, Int64Type, Schema, SchemaRef, UInt32Type},
 };
+use async_recursion::async_recursion as boxed;
 use smallvec::SmallVec;
 use stylobate_columnar::Columns;
 
@@ -102,6 +103,7 @@ impl Edges {
     ///
     /// [`Error::OutOfRange`] for an index that no vertex has, [`Error::NoSuchAdjacency`] where no list is aligned by
     /// the side that is asked from, and as [`Edges::chunk`].
+    #[boxed]
     pub async fn neighbors(&self, vertices: &[i64], direction: Direction) -> Result<RecordBatch> {
         let view = self.clone().aligned_by(direction.side())?;
         let mut columns: SmallVec<[EdgeColumn; 4]> = SmallVec::new();
@@ -122,6 +124,7 @@ impl Edges {
     /// # Errors
     ///
     /// As [`Edges::neighbors`].
+    #[boxed]
     pub async fn degrees(&self, vertices: &[i64], direction: Direction) -> Result<Int64Array> {
         let view = self.clone().aligned_by(direction.side())?;
         if view.order().is_ordered() {

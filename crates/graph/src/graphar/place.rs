@@ -3,6 +3,7 @@
 use std::sync::Arc;
 
 use arrow::datatypes::{DataType, FieldRef, TimeUnit};
+use async_recursion::async_recursion as boxed;
 use object_store::path::Path;
 use stylobate_columnar::{Cache, FileColumns, FileKind, TextKind};
 use stylobate_storage::{ByteSize, Error as StorageError, ReadThrough};
@@ -38,6 +39,7 @@ impl Place {
     }
 
     /// Opens a file for some of its columns.
+    #[boxed]
     pub(crate) async fn open(
         &self,
         file: &str,
@@ -71,6 +73,7 @@ impl Place {
 
     /// Whether a file can be told from what is written in its place. In a folder it cannot for a moment after it was
     /// written, and nothing may be cached of it as long as it is open: then it is better opened anew.
+    #[boxed]
     pub(crate) async fn is_settled(&self, file: &str) -> Result<bool> {
         if !self.store.origin().name().starts_with("file:") {
             return Ok(true);
@@ -81,6 +84,7 @@ impl Place {
     }
 
     /// Bytes of a small file.
+    #[boxed]
     pub(crate) async fn read(&self, file: &str) -> Result<Vec<u8>> {
         let read = async {
             let object = self.store.open_whole(&self.path(file)?).await?;
@@ -92,6 +96,7 @@ impl Place {
     }
 
     /// A number that a file holds.
+    #[boxed]
     pub(crate) async fn count(&self, file: &str) -> Result<u64> {
         let bytes = self.read(file).await?;
         let count = <[u8; COUNT_BYTES]>::try_from(bytes.as_slice()).map(i64::from_le_bytes);

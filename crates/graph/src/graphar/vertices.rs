@@ -8,6 +8,7 @@ use arrow::{
     compute::{concat_batches, filter_record_batch, interleave, take_record_batch},
     datatypes::{DataType, Field, FieldRef, Schema, SchemaRef},
 };
+use async_recursion::async_recursion as boxed;
 use futures::{Stream, StreamExt, TryStreamExt};
 use smallvec::SmallVec;
 use stylobate_columnar::{Columns, Predicate, RowFilter};
@@ -159,7 +160,7 @@ impl Vertices {
     pub async fn chunk(&self, chunk: u64) -> Result<VertexChunk> {
         match self.cached_chunk(chunk) {
             Some(found) => Ok(found),
-            None => Box::pin(self.load_chunk(chunk)).await,
+            None => self.load_chunk(chunk).await,
         }
     }
 
@@ -176,6 +177,7 @@ impl Vertices {
         Some(VertexChunk { first, rows, columns })
     }
 
+    #[boxed]
     async fn load_chunk(&self, chunk: u64) -> Result<VertexChunk> {
         let rows = self.table.chunk_rows(chunk, self.table.count().await?)? as usize;
         let columns = self.table.load(chunk, &self.selected).await?;
@@ -183,6 +185,7 @@ impl Vertices {
     }
 
     /// Which vertices of a chunk the filter and the labels leave; `None` for all.
+    #[boxed]
     pub async fn passing(&self, chunk: u64) -> Result<Option<BooleanBuffer>> {
         let mut passing = None;
         if let Some(filter) = &self.filter {
@@ -262,6 +265,7 @@ impl Vertices {
     /// # Errors
     ///
     /// [`Error::OutOfRange`] for an index that no vertex has.
+    #[boxed]
     pub async fn take(&self, indexes: &[i64]) -> Result<RecordBatch> {
         let count = self.count().await?;
         let mut chunks = Distinct::default();

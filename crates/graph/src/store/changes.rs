@@ -4,6 +4,7 @@ use arrow::{
     array::{Array, ArrayRef, Int64Array, RecordBatch},
     datatypes::{DataType, Field, FieldRef, Schema},
 };
+use async_recursion::async_recursion as boxed;
 use std::{collections::HashMap, ops::Range, sync::Arc};
 
 use super::{
@@ -125,6 +126,7 @@ impl StoreWriter {
     ///
     /// [`Error::Row`] where a key is null or there already, or where a value does not fit its property;
     /// [`Error::Column`] where a column does not. Nothing of the batch is pending then.
+    #[boxed]
     pub async fn add_vertices(&mut self, vertex_type: &str, batch: &RecordBatch) -> Result<Range<u64>> {
         let at = self.record.vertex_type(vertex_type)?;
         let known = self.known(at).await?;
@@ -172,6 +174,7 @@ impl StoreWriter {
     ///
     /// [`Error::Row`] where there is no such vertex or a value does not fit; [`Error::Column`] where a column does not.
     /// Nothing of the batch is pending then.
+    #[boxed]
     pub async fn update_vertices(&mut self, vertex_type: &str, batch: &RecordBatch) -> Result<()> {
         let at = self.record.vertex_type(vertex_type)?;
         let known = self.known(at).await?;
@@ -202,6 +205,7 @@ impl StoreWriter {
     /// # Errors
     ///
     /// [`Error::Row`] where there is no such vertex. Nothing is pending then.
+    #[boxed]
     pub async fn delete_vertices(&mut self, vertex_type: &str, ids: &VertexIds) -> Result<()> {
         let at = self.record.vertex_type(vertex_type)?;
         let known = self.known(at).await?;
@@ -229,6 +233,7 @@ impl StoreWriter {
     ///
     /// [`Error::Row`] where an end is not there, or where a value does not fit its property; [`Error::Column`] where a
     /// column does not. Nothing of the batch is pending then.
+    #[boxed]
     pub async fn add_edges(&mut self, edge_type: &str, batch: &RecordBatch, ends: Ends) -> Result<u64> {
         let at = self.record.edge_type(edge_type)?;
         let (sources, destinations) = self.ends(at, batch, ends).await?;
@@ -258,6 +263,7 @@ impl StoreWriter {
     /// # Errors
     ///
     /// As [`Self::add_edges`].
+    #[boxed]
     pub async fn delete_edges(&mut self, edge_type: &str, batch: &RecordBatch, ends: Ends) -> Result<()> {
         let at = self.record.edge_type(edge_type)?;
         let (sources, destinations) = self.ends(at, batch, ends).await?;

@@ -9,6 +9,7 @@ use std::{
     time::Duration,
 };
 
+use async_recursion::async_recursion as boxed;
 use futures::{StreamExt, TryStreamExt};
 use object_store::{ObjectMeta, ObjectStore, ObjectStoreExt, path::Path};
 use stylobate_storage::{Destination, Error as StorageError};
@@ -83,6 +84,7 @@ impl GraphStore {
     /// # Errors
     ///
     /// Whatever the object store says; what was removed until then is gone, and no version that is left misses it.
+    #[boxed]
     pub async fn collect_garbage(&self, options: &CollectOptions) -> Result<Collected> {
         let age = match options.even_young {
             true => options.older_than,

@@ -5,6 +5,7 @@
 
 use std::collections::BTreeSet;
 
+use async_recursion::async_recursion as boxed;
 use object_store::{ObjectStoreExt, PutPayload};
 use stylobate_storage::{Destination, Error as StorageError, Overwrite};
 
@@ -97,6 +98,7 @@ impl GraphStore {
     ///
     /// [`crate::Error::NoSuchVertexType`] where there is no type of a given name, and those of reading and writing:
     /// types that were compacted before stay so.
+    #[boxed]
     pub async fn compact(&self, options: &CompactOptions) -> Result<Vec<Compacted>> {
         let head = self.refresh().await?;
         let record = head.record();

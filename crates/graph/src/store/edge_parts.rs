@@ -14,6 +14,7 @@ use arrow::{
     },
     datatypes::{FieldRef, Int64Type},
 };
+use async_recursion::async_recursion as boxed;
 use futures::FutureExt;
 use smallvec::SmallVec;
 
@@ -258,6 +259,7 @@ impl EdgeParts {
     }
 
     /// The edges of vertices.
+    #[boxed]
     pub(crate) async fn gather(
         &self,
         direction: Direction,
@@ -269,7 +271,7 @@ impl EdgeParts {
             return found;
         }
         // Boxed, so that this is compiled once and not into each caller.
-        self.load(direction, vertices, columns, fields).boxed().await
+        self.load(direction, vertices, columns, fields).await
     }
 
     async fn load(
@@ -311,6 +313,7 @@ impl EdgeParts {
     }
 
     /// How many edges each vertex has.
+    #[boxed]
     pub(crate) async fn degrees(&self, direction: Direction, vertices: &[i64]) -> Result<Int64Array> {
         if let Some(known) = self.degrees_cached(direction, vertices) {
             return known;
@@ -324,6 +327,7 @@ impl EdgeParts {
     }
 
     /// The edges from one vertex to another.
+    #[boxed]
     pub(crate) async fn find(
         &self,
         source: i64,

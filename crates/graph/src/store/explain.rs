@@ -2,6 +2,7 @@
 
 use std::fmt::Write;
 
+use async_recursion::async_recursion as boxed;
 use futures::FutureExt;
 
 use super::{
@@ -18,6 +19,7 @@ impl Traversal {
     /// # Errors
     ///
     /// As [`Self::collect`], but for starts that are not there.
+    #[boxed]
     pub async fn explain(&self) -> Result<String> {
         let plan = Plan::new(self).boxed().await?;
         let mut text = String::new();

@@ -7,6 +7,7 @@ use arrow::{
     compute::filter_record_batch,
     datatypes::{FieldRef, Int64Type, Schema},
 };
+use async_recursion::async_recursion as boxed;
 use futures::{Stream, TryStreamExt};
 use stylobate_storage::Destination;
 
@@ -29,6 +30,7 @@ impl Snapshot {
     /// # Errors
     ///
     /// As [`GraphWriter`], and those of reading. Nothing is left behind.
+    #[boxed]
     pub async fn export_graphar(
         &self,
         destination: Destination,

@@ -1,8 +1,9 @@
 //! A store that is open: its newest known version, and the way to others.
 
-use std::sync::Arc;
+use std::{future::ready, sync::Arc};
 
-use futures::FutureExt;
+use async_recursion::async_recursion as boxed;
+use futures::future::BoxFuture;
 use parking_lot::RwLock;
 use stylobate_columnar::{Cache, Source};
 
@@ -41,13 +42,21 @@ impl GraphStore {
     /// # Errors
     ///
     /// [`Error::StoreExists`]; [`Error::Schema`] where the schema cannot be as it is.
-    pub async fn create(
+    pub fn create(
         cache: &Cache,
         source: impl Into<Source>,
         schema: StoreSchema,
         options: StoreOptions,
-    ) -> Result<Self> {
-        let core = Arc::new(Core::new(place(cache, source)?, options));
+    ) -> BoxFuture<'static, Result<Self>> {
+        match place(cache, source) {
+            Ok(place) => Self::create_at(place, schema, options),
+            Err(error) => Box::pin(ready(Err(error))),
+        }
+    }
+
+    #[boxed]
+    async fn create_at(place: Place, schema: StoreSchema, options: StoreOptions) -> Result<Self> {
+        let core = Arc::new(Core::new(place, options));
         let mut record = Record {
             format: FORMAT,
             version: 0,
@@ -79,8 +88,20 @@ impl GraphStore {
     /// # Errors
     ///
     /// [`Error::NoSuchStore`]; [`Error::Data`] where the record is none.
-    pub async fn open(cache: &Cache, source: impl Into<Source>, options: StoreOptions) -> Result<Self> {
-        let core = Arc::new(Core::new(place(cache, source)?, options));
+    pub fn open(
+        cache: &Cache,
+        source: impl Into<Source>,
+        options: StoreOptions,
+    ) -> BoxFuture<'static, Result<Self>> {
+        match place(cache, source) {
+            Ok(place) => Self::open_at(place, options),
+            Err(error) => Box::pin(ready(Err(error))),
+        }
+    }
+
+    #[boxed]
+    async fn open_at(place: Place, options: StoreOptions) -> Result<Self> {
+        let core = Arc::new(Core::new(place, options));
         let nothing =
             || Error::NoSuchStore { store: core.name(), reason: "there is no graph store".to_owned() };
         let newest = core.log.list(None).await?.pop().ok_or_else(nothing)?;
@@ -107,6 +128,7 @@ impl GraphStore {
     /// # Errors
     ///
     /// [`Error::NoSuchStore`] where the version is not kept.
+    #[boxed]
     pub async fn snapshot(&self, version: Option<u64>) -> Result<Snapshot> {
         let latest = self.latest();
         let Some(version) = version.filter(|version| *version != latest.version()) else { return Ok(latest) };
@@ -121,6 +143,7 @@ impl GraphStore {
     }
 
     /// Looks for newer versions: a listing, and a read where there is one.
+    #[boxed]
     pub async fn refresh(&self) -> Result<Snapshot> {
         let known = self.latest();
         if let Some(newest) = self.core().log.list(Some(known.version())).await?.pop() {
@@ -134,7 +157,7 @@ impl GraphStore {
     pub(super) async fn install(&self, record: Arc<Record>) -> Snapshot {
         let before = self.latest();
         let next = Snapshot::new(self.core().clone(), record);
-        next.open_as(&before).boxed().await;
+        next.open_as(&before).await;
         let mut latest = self.inner.latest.write();
         if next.version() > latest.version() {
             *latest = next.clone();
@@ -143,6 +166,7 @@ impl GraphStore {
     }
 
     /// What the log says of the versions that are kept, oldest first.
+    #[boxed]
     pub async fn log(&self) -> Result<Vec<LogEntry>> {
         use futures::{StreamExt, TryStreamExt};
         let listed = self.core().log.list(None).await?;

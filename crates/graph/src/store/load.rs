@@ -6,7 +6,7 @@ use arrow::{
     array::{Array, ArrayRef, Int64Array, RecordBatch},
     datatypes::{DataType, Field, FieldRef, Schema},
 };
-use futures::{Stream, StreamExt, stream::BoxStream};
+use futures::{Stream, StreamExt, future::BoxFuture, stream::BoxStream};
 use stylobate_storage::ByteSize;
 
 use super::{
@@ -122,7 +122,11 @@ impl StoreWriter {
     ///
     /// [`Error::Row`], [`Error::Column`] and [`Error::Unwritable`] where rows cannot be taken: a key is there already,
     /// an end is not there, a value does not fit; those of the streams, and those of [`Self::commit`].
-    pub async fn bulk_load(&mut self, load: BulkLoad<'_>) -> Result<Loaded> {
+    pub fn bulk_load<'a>(&'a mut self, load: BulkLoad<'a>) -> BoxFuture<'a, Result<Loaded>> {
+        Box::pin(self.load(load))
+    }
+
+    async fn load(&mut self, load: BulkLoad<'_>) -> Result<Loaded> {
         if self.has_pending() {
             let reason =
                 "there are changes that are not committed: commit them, or roll them back".to_owned();

@@ -7,6 +7,7 @@ use arrow::{
     compute::take,
     datatypes::{DataType, Field, Schema, SchemaRef},
 };
+use async_recursion::async_recursion as boxed;
 use futures::FutureExt;
 
 use super::{
@@ -38,6 +39,7 @@ impl Traversal {
     ///
     /// [`crate::Error::NoSuchVertexType`], [`crate::Error::NoSuchEdgeType`] where no edges of a hop's name lead that
     /// way, [`crate::Error::NoSuchProperty`] for columns that are not there.
+    #[boxed]
     pub async fn prepare(&self) -> Result<PreparedTraversal> {
         let plan = Plan::new(self).boxed().await?;
         let fields = plan.shown.iter().map(|(name, place)| Field::new(name, plan.type_of(place), true));
@@ -54,6 +56,7 @@ impl Traversal {
     /// # Errors
     ///
     /// As [`Self::prepare`]; [`crate::Error::NoSuchVertex`] for a start that is not there.
+    #[boxed]
     pub async fn collect(&self) -> Result<RecordBatch> {
         self.prepare().await?.run(&self.ids).await
     }

@@ -1,5 +1,6 @@
 //! Brings into the cache what the first questions will ask for: what is small at once, named columns up to a limit.
 
+use async_recursion::async_recursion as boxed;
 use futures::{StreamExt, TryStreamExt};
 use stylobate_storage::ByteSize;
 
@@ -102,6 +103,7 @@ impl Snapshot {
     /// # Errors
     ///
     /// [`crate::Error::NoSuchVertexType`], [`crate::Error::NoSuchProperty`], and those of reading.
+    #[boxed]
     pub async fn prewarm(&self, options: &PrewarmOptions) -> Result<Prewarmed> {
         let mut warmed = Prewarmed::default();
         for at in 0..self.record().vertices.len() {

@@ -8,6 +8,7 @@ use arrow::{
     compute::{filter, filter_record_batch},
     datatypes::{DataType, Field, FieldRef, Schema, SchemaRef},
 };
+use async_recursion::async_recursion as boxed;
 use futures::{Stream, StreamExt, TryStreamExt, stream::BoxStream};
 use stylobate_columnar::{Predicate, RowFilter};
 
@@ -95,6 +96,7 @@ impl Snapshot {
     ///
     /// [`crate::Error::NoSuchVertexType`], [`crate::Error::NoSuchProperty`]; [`crate::Error::Columnar`] where the
     /// filter names no property, or does not fit its type.
+    #[boxed]
     pub async fn scan_vertices(
         &self,
         vertex_type: &str,
@@ -130,6 +132,7 @@ impl Snapshot {
     /// # Errors
     ///
     /// As [`Self::scan_vertices`], with [`crate::Error::NoSuchEdgeType`].
+    #[boxed]
     pub async fn scan_edges(
         &self,
         edge_type: &str,

@@ -2,6 +2,7 @@
 
 use std::sync::Arc;
 
+use async_recursion::async_recursion as boxed;
 use futures::FutureExt;
 use tokio::sync::OnceCell;
 
@@ -49,6 +50,7 @@ impl Snapshot {
 
     /// Opens what another version has open, while that holds what both share. What fails is tried again when it is
     /// asked for.
+    #[boxed]
     pub(super) async fn open_as(&self, other: &Self) {
         let vertices = other.inner.vertices.iter().enumerate().filter(|(_, cell)| cell.initialized());
         let vertices = vertices.map(|(at, _)| async move { drop(self.vertex_parts(at).await) });
@@ -58,6 +60,7 @@ impl Snapshot {
     }
 
     /// The vertices of a type, which is the one of this number in the record.
+    #[boxed]
     pub(crate) async fn vertex_parts(&self, at: usize) -> Result<Arc<VertexParts>> {
         let (cell, state) =
             self.inner.vertices.get(at).zip(self.record().vertices.get(at)).ok_or_else(no_such)?;
@@ -67,6 +70,7 @@ impl Snapshot {
     }
 
     /// The edges of a type, which is the one of this number in the record.
+    #[boxed]
     pub(crate) async fn edge_parts(&self, at: usize) -> Result<Arc<EdgeParts>> {
         let (cell, state) = self.inner.edges.get(at).zip(self.record().edges.get(at)).ok_or_else(no_such)?;
         let open = || async { self.core().edges(self.record(), state).await.map(Arc::new) }.boxed();

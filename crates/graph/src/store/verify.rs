@@ -5,6 +5,7 @@ use arrow::{
     array::{Array, ArrayRef, AsArray},
     datatypes::{FieldRef, Int64Type},
 };
+use async_recursion::async_recursion as boxed;
 use futures::StreamExt;
 
 use super::{
@@ -51,6 +52,7 @@ impl Verification {
 
 impl Snapshot {
     /// Reads all that the version is made of. What is wrong with it is not an error, but in the answer.
+    #[boxed]
     pub async fn verify(&self) -> Verification {
         let mut found = Verification { version: self.version(), ..Verification::default() };
         for at in 0..self.record().vertices.len() {

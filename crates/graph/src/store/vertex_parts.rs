@@ -8,6 +8,7 @@ use arrow::{
     compute::{interleave, take},
     datatypes::FieldRef,
 };
+use async_recursion::async_recursion as boxed;
 use futures::FutureExt;
 use smallvec::SmallVec;
 
@@ -248,10 +249,10 @@ impl VertexParts {
         if let Some(taken) = self.take_cached(indexes, of) {
             return taken;
         }
-        // Boxed, so that this is compiled once and not into each caller.
-        self.load(indexes, of).boxed().await
+        self.load(indexes, of).await
     }
 
+    #[boxed]
     async fn load(&self, indexes: &[i64], of: &VertexSelection) -> Result<Arrays> {
         let (shares, rows) = self.shares(indexes);
         let load = shares.iter().filter_map(|share| {
@@ -333,6 +334,7 @@ impl VertexParts {
     }
 
     /// The index of the vertex of each key that there is. Keys have the type of the key's column.
+    #[boxed]
     pub(crate) async fn indexes_of(&self, keys: &ArrayRef) -> Result<Vec<Option<i64>>> {
         if let Some(found) = self.indexes_of_cached(keys) {
             return found;

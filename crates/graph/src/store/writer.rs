@@ -5,6 +5,7 @@ use std::{
     time::{Duration, Instant},
 };
 
+use async_recursion::async_recursion as boxed;
 use futures::FutureExt;
 
 use super::{
@@ -52,6 +53,7 @@ impl GraphStore {
     /// # Errors
     ///
     /// [`Error::Conflict`] where others keep committing meanwhile.
+    #[boxed]
     pub async fn writer(&self) -> Result<StoreWriter> {
         let mut head = self.refresh().await?;
         for _ in 0..ATTEMPTS {
@@ -148,6 +150,7 @@ impl StoreWriter {
     ///
     /// [`Error::Fenced`] where a later writer took over, [`Error::Conflict`] where an attempt that had been changed or
     /// given up was done after all, and whatever the object store says.
+    #[boxed]
     pub async fn commit(&mut self) -> Result<u64> {
         // Boxed, so that this is compiled once and not into each caller.
         self.commit_as("write").boxed().await

@@ -2,6 +2,7 @@
 
 use std::{sync::Arc, time::Duration};
 
+use async_recursion::async_recursion as boxed;
 use futures::future::join_all;
 use serde::Serialize;
 use stylobate_storage::Error;
@@ -22,6 +23,7 @@ const PROBE_LIFETIME: Duration = Duration::from_secs(2);
 
 /// Asks the origin of every bucket for a sign of life. Fails with
 /// [`ServerError::OriginUnreachable`] for the first bucket, by name, whose origin gives none within 15 s.
+#[boxed]
 pub async fn check_origins(node: &Node) -> Result<()> {
     match failures(node, STARTUP_PATIENCE).await.into_iter().next() {
         None => Ok(()),

@@ -4,6 +4,7 @@ mod cloud;
 
 use std::{fmt, path::PathBuf, sync::Arc};
 
+use async_recursion::async_recursion as boxed;
 use object_store::{
     ObjectStore, ObjectStoreExt, ObjectStoreScheme,
     list::{PaginatedListOptions, PaginatedListStore},
@@ -189,6 +190,7 @@ impl Origin {
     }
 
     /// Asks for one object or a listing of one key: whether the origin answers at all.
+    #[boxed]
     pub async fn check(&self) -> Result<()> {
         let failed = |error| Error::from_origin(&self.name, error);
         if let Some(native) = &self.native {

@@ -24,6 +24,7 @@ use std::{
     },
 };
 
+use async_recursion::async_recursion as boxed;
 use bytes::Bytes;
 use foyer::{EventListener, HybridCache, HybridCacheProperties, Load, Location};
 pub use options::CacheOptions;
@@ -130,6 +131,7 @@ impl PageCache {
     ///
     /// Fails with [`Error::CacheLocked`] where another process has the folder, with [`Error::CacheFolder`] where it
     /// cannot be created or written, with [`Error::Cache`] where the options contradict each other.
+    #[boxed]
     pub async fn open(options: CacheOptions) -> Result<Self> {
         options.validate()?;
         let shares = options.shares();
@@ -166,6 +168,7 @@ impl PageCache {
     }
 
     /// Writes what is not yet on disk, and stops. Reads afterwards miss or answer from memory.
+    #[boxed]
     pub async fn close(&self) -> Result<()> {
         let Some(tiers) = &self.inner.tiers else { return Ok(()) };
         let pages = tiers.pages.clone();

@@ -2,6 +2,7 @@
 
 use std::{fmt, path::PathBuf};
 
+use async_recursion::async_recursion as boxed;
 use object_store::{ObjectStoreExt, path::Path};
 use percent_encoding::percent_decode_str;
 use url::Url;
@@ -44,6 +45,7 @@ impl Destination {
     }
 
     /// Whether there is a file or an object.
+    #[boxed]
     pub async fn exists(&self) -> Result<bool> {
         match self {
             Self::File(path) => {

@@ -2,11 +2,15 @@
 
 use std::{collections::HashSet, fs, io, path::Path as LocalPath, sync::Arc};
 
+use async_recursion::async_recursion as boxed;
 use futures::TryStreamExt;
 use object_store::ObjectStoreExt;
 
 use super::{Destination, Overwrite, Sealed, Sink, Sinks, file::Name, file::blocking, folder::StagedFolder};
 use crate::{Error, Result};
+
+/// What says of the name of a file whether the file is meant.
+pub(crate) type NameTest = fn(&str) -> bool;
 
 /// Files that are written below a folder or prefix. Nothing of them shows before [`FileSet::publish`]; dropped without
 /// it, they leave nothing behind.
@@ -28,6 +32,7 @@ pub struct FileSet {
 impl FileSet {
     /// Files below `base`. With [`Overwrite::Refuse`] there must be none yet: neither now, nor when they are
     /// published. Files and folders whose names begin with a dot or an underscore do not count.
+    #[boxed]
     pub async fn create(sinks: Sinks, base: Destination, overwrite: Overwrite) -> Result<Self> {
         let mut set = Self { sinks, base, overwrite, folder: None, sealed: Vec::new(), last: Vec::new() };
         set.check().await?;
@@ -43,6 +48,7 @@ impl FileSet {
     }
 
     /// A file of this name, which may have folders in it. Sealed, it is given to [`FileSet::add`].
+    #[boxed]
     pub async fn open(&self, name: &str) -> Result<Box<dyn Sink>> {
         match &self.folder {
             Some(folder) => self.sinks.local(Name::In(folder.clone(), name.to_owned()), self.overwrite).await,
@@ -71,7 +77,8 @@ impl FileSet {
     ///
     /// After an error no local file was added where overwriting is refused. Otherwise some may have been added or
     /// replaced, each of them whole.
-    pub async fn publish(mut self, is_replaced: fn(&str) -> bool) -> Result<Vec<String>> {
+    #[boxed]
+    pub async fn publish(mut self, is_replaced: NameTest) -> Result<Vec<String>> {
         self.check().await?;
         let (mut names, sealed): (Vec<String>, Vec<Sealed>) =
             std::mem::take(&mut self.sealed).into_iter().unzip();

@@ -29,6 +29,7 @@ mod uring;
 
 use std::{fmt, io, path::Path, str::FromStr, sync::Arc};
 
+use async_recursion::async_recursion as boxed;
 use async_trait::async_trait;
 use object_store::ObjectStore;
 
@@ -185,6 +186,7 @@ impl Sinks {
     }
 
     /// A local file. Folders that are missing are made.
+    #[boxed]
     pub async fn file(&self, path: &Path, overwrite: Overwrite) -> Result<Box<dyn Sink>> {
         self.local(Name::Beside(path.to_owned()), overwrite).await
     }
@@ -201,6 +203,7 @@ impl Sinks {
     }
 
     /// A file or an object. One that is there and must not be replaced is found out now, before anything is written.
+    #[boxed]
     pub async fn open(&self, destination: &Destination, overwrite: Overwrite) -> Result<Box<dyn Sink>> {
         if overwrite == Overwrite::Refuse && destination.exists().await? {
             return Err(Error::exists(destination.to_string()));

@@ -2,6 +2,7 @@
 
 use std::{collections::BTreeSet, fmt, path::PathBuf, sync::Arc};
 
+use async_recursion::async_recursion as boxed;
 use futures::{StreamExt, TryStreamExt};
 use parking_lot::Mutex;
 
@@ -53,6 +54,7 @@ impl Sealed {
     }
 
     /// Gives it its name, and returns its size in bytes.
+    #[boxed]
     pub async fn publish(self) -> Result<u64> {
         let bytes = self.bytes;
         Self::publish_all([vec![self], Vec::new()]).await.map(|()| bytes)

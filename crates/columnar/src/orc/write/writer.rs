@@ -6,6 +6,7 @@ use arrow::{
     array::{ArrayRef, RecordBatch},
     datatypes::SchemaRef,
 };
+use async_recursion::async_recursion as boxed;
 use stylobate_storage::Sink;
 
 use super::{
@@ -112,6 +113,7 @@ impl OrcWriter {
 
     /// Appends a batch, whose columns have the types of the schema. A batch of other types changes nothing; after any
     /// other error, and where this is dropped before it ends, there will be no file.
+    #[boxed]
     pub async fn write(&mut self, batch: &RecordBatch) -> Result<()> {
         promised::check(batch, &self.schema)
             .map_err(|(column, reason)| self.unwritable(column.as_deref(), reason))?;
@@ -147,6 +149,7 @@ impl OrcWriter {
     }
 
     /// Writes what is left and the footer, and gives the file its name.
+    #[boxed]
     pub async fn finish(mut self) -> Result<OrcWritten> {
         self.check_whole()?;
         self.end_stripe().await?;

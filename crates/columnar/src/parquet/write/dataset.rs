@@ -10,6 +10,7 @@
 use std::{collections::HashMap, fmt, sync::Arc};
 
 use arrow::{array::RecordBatch, datatypes::SchemaRef};
+use async_recursion::async_recursion as boxed;
 use stylobate_storage::{ByteSize, FileSet};
 
 use super::{
@@ -125,6 +126,7 @@ impl ParquetDataset {
 
     /// Appends a batch, whose columns have the types of the schema. After an error, and where this is dropped before
     /// it ends, there will be no files.
+    #[boxed]
     pub async fn write(&mut self, batch: &RecordBatch) -> Result<()> {
         self.check()?;
         self.is_broken = true;
@@ -148,6 +150,7 @@ impl ParquetDataset {
     /// Writes what is left, and gives all files their names. Where no row came, there is one file without rows; with
     /// folders, none. Files of the same kind that an earlier write left there are removed, unless replacing was
     /// refused: then there are none.
+    #[boxed]
     pub async fn finish(mut self) -> Result<WrittenDataset> {
         self.check()?;
         let has_folders = self.partitions.schema().fields().len() < self.schema.fields().len();

@@ -6,6 +6,7 @@ use arrow::{
     array::{ArrayRef, RecordBatch},
     datatypes::{Field, Schema, SchemaRef},
 };
+use async_recursion::async_recursion as boxed;
 use parquet::{
     arrow::{ARROW_SCHEMA_META_KEY, ArrowSchemaConverter, encode_arrow_schema},
     file::metadata::KeyValue,
@@ -154,6 +155,7 @@ impl ParquetWriter {
 
     /// Appends a batch, whose columns have the types of the schema. A batch of other types changes nothing; after any
     /// other error, and where this is dropped before it ends, there will be no file.
+    #[boxed]
     pub async fn write(&mut self, batch: &RecordBatch) -> Result<()> {
         promised::check(batch, &self.schema)
             .map_err(|(column, reason)| self.unwritable(column.as_deref(), reason))?;
@@ -189,6 +191,7 @@ impl ParquetWriter {
     }
 
     /// Writes what is left and the footer, and gives the file its name.
+    #[boxed]
     pub async fn finish(self) -> Result<Written> {
         let (written, sink) = self.end().await?;
         sink.finish().await?;

@@ -3,7 +3,8 @@
 use std::sync::Arc;
 
 use arrow::array::RecordBatch;
-use futures::Stream;
+use async_recursion::async_recursion as boxed;
+use futures::{Stream, StreamExt, future::BoxFuture, stream::BoxStream};
 use stylobate_storage::Destination;
 
 use super::{
@@ -106,12 +107,20 @@ impl GraphWriter {
     ///
     /// [`Error::Storage`] where something is there that must not be replaced; [`Error::Unwritable`] where a graph
     /// cannot have this name.
-    pub async fn create(
+    pub fn create(
         destination: Destination,
         name: impl Into<String>,
         options: GraphWriteOptions,
+    ) -> BoxFuture<'static, Result<Self>> {
+        Self::create_named(destination, name.into(), options)
+    }
+
+    #[boxed]
+    async fn create_named(
+        destination: Destination,
+        name: String,
+        options: GraphWriteOptions,
     ) -> Result<Self> {
-        let name = name.into();
         GraphInfo { name: name.clone(), extra: options.extra.clone(), ..GraphInfo::default() }.validate()?;
         let output = Output::create(destination, options.overwrite, options.durability).await?;
         let output = Arc::new(output);
@@ -137,19 +146,17 @@ impl GraphWriter {
     ///
     /// [`Error::Unwritable`] with the column and the number of the row, counted from 0 over all batches, where a value
     /// is none that GraphAr has, or a key is missing or there twice; and where all keys do not fit into memory.
-    pub async fn vertices(
-        &mut self,
+    pub fn vertices<'a>(
+        &'a mut self,
         vertices: VertexWrite,
-        batches: impl Stream<Item = Result<RecordBatch>> + Send,
-    ) -> Result<u64> {
-        self.begin()?;
-        match self.write_vertices(vertices, batches).await {
-            Ok(count) => {
-                self.is_broken = false;
-                Ok(count)
-            }
-            Err(error) => Err(self.give_up(error).await),
-        }
+        batches: impl Stream<Item = Result<RecordBatch>> + Send + 'a,
+    ) -> BoxFuture<'a, Result<u64>> {
+        let batches = batches.boxed();
+        Box::pin(async move {
+            self.begin()?;
+            let written = self.write_vertices(vertices, batches).await;
+            self.end(written).await
+        })
     }
 
     /// Writes the edges of a type between vertices that were written. Returns how many there are.
@@ -159,19 +166,17 @@ impl GraphWriter {
     /// [`Error::Unwritable`] with the column and the number of the row, counted from 0 over all batches, where a value
     /// is none that GraphAr has, or no vertex has the key; [`Error::OutOfRange`] where no vertex has the index;
     /// [`Error::NoSuchVertexType`] where the vertices were not written.
-    pub async fn edges(
-        &mut self,
+    pub fn edges<'a>(
+        &'a mut self,
         edges: EdgeWrite,
-        batches: impl Stream<Item = Result<RecordBatch>> + Send,
-    ) -> Result<u64> {
-        self.begin()?;
-        match self.write_edges(edges, batches).await {
-            Ok(count) => {
-                self.is_broken = false;
-                Ok(count)
-            }
-            Err(error) => Err(self.give_up(error).await),
-        }
+        batches: impl Stream<Item = Result<RecordBatch>> + Send + 'a,
+    ) -> BoxFuture<'a, Result<u64>> {
+        let batches = batches.boxed();
+        Box::pin(async move {
+            self.begin()?;
+            let written = self.write_edges(edges, batches).await;
+            self.end(written).await
+        })
     }
 
     /// What is known of the lists of the edges that were written last.
@@ -180,6 +185,7 @@ impl GraphWriter {
     }
 
     /// Gives all files their names, the graph's own at last.
+    #[boxed]
     pub async fn finish(mut self) -> Result<WrittenGraph> {
         self.begin()?;
         let info = self.info();
@@ -226,6 +232,17 @@ impl GraphWriter {
         Ok(())
     }
 
+    /// What every write ends with.
+    async fn end(&mut self, written: Result<u64>) -> Result<u64> {
+        match written {
+            Ok(count) => {
+                self.is_broken = false;
+                Ok(count)
+            }
+            Err(error) => Err(self.give_up(error).await),
+        }
+    }
+
     /// Removes what was written.
     async fn give_up(&mut self, error: Error) -> Error {
         if let Some(Parts { mut encoders, output }) = self.parts.take() {
@@ -245,7 +262,7 @@ impl GraphWriter {
     async fn write_vertices(
         &mut self,
         vertices: VertexWrite,
-        batches: impl Stream<Item = Result<RecordBatch>> + Send,
+        batches: BoxStream<'_, Result<RecordBatch>>,
     ) -> Result<u64> {
         let plan = vertices.plan(&self.options)?;
         let mut with = self.info();
@@ -269,7 +286,7 @@ impl GraphWriter {
     async fn write_edges(
         &mut self,
         edges: EdgeWrite,
-        batches: impl Stream<Item = Result<RecordBatch>> + Send,
+        batches: BoxStream<'_, Result<RecordBatch>>,
     ) -> Result<u64> {
         let by_index = edges.by_index;
         let (from, to) = edges.vertex_types();
