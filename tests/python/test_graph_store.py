@@ -506,6 +506,40 @@ def test_threads_share_a_snapshot(store: st.GraphStore) -> None:
     assert not failed
 
 
+@pytest.mark.parametrize("work", ["load", "compact", "verify"])
+def test_other_threads_run_during_long_work(tmp_path: Path, cache: st.Cache, work: str) -> None:
+    store = st.GraphStore.create(tmp_path / "store", SCHEMA, cache=cache, durability="none")
+    persons = pa.table({"id": range(100_000), "name": [str(person) for person in range(100_000)]})
+    edges = {"src": [person * 7 % 100_000 for person in range(300_000)], "dst": [5] * 300_000}
+    knows = pa.table(edges | {"since": range(300_000)})
+    works = {
+        "load": lambda: store.load({"Person": persons}, {KNOWS: knows}),
+        "compact": lambda: store.compact(force=True),
+        "verify": store.verify,
+    }
+    if work != "load":
+        works["load"]()
+    if work == "compact":
+        with store.writer() as writer:
+            writer.delete_vertices("Person", keys=[1, 2, 3])
+    began, ended = threading.Event(), threading.Event()
+
+    def run() -> None:
+        began.set()
+        works[work]()
+        ended.set()
+
+    thread = threading.Thread(target=run)
+    thread.start()
+    began.wait()
+    ticks = 0
+    while not ended.wait(0.002):
+        ticks += 1
+    thread.join()
+    # Who waits for a lock that the work holds ticks once, or twice.
+    assert ticks > 5
+
+
 def test_a_forked_child_is_told_to_open_anew(store: st.GraphStore, tmp_path: Path) -> None:
     script = f"""
 import os, sys

@@ -17,6 +17,7 @@ mod mangle;
 mod mangled;
 mod model;
 mod races;
+mod readers;
 mod requests;
 mod traversals;
 mod trouble;
