@@ -6,12 +6,12 @@ mod failure;
 mod generate;
 mod graph;
 mod inspect;
+mod lean_memory;
 mod logging;
 mod replay;
 mod rows;
 mod scan;
 mod serve;
-mod small_pages;
 mod table;
 
 use std::process::ExitCode;

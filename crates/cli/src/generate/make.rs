@@ -16,8 +16,8 @@ use stylobate_storage::{Durability, SinkKind, SinkOptions};
 
 use crate::{
     failure::{nearest, usage},
+    lean_memory::be_lean,
     rows::{Progress, grouped, option, until_stopped},
-    small_pages::use_small_pages,
     table,
 };
 
@@ -164,7 +164,7 @@ pub(super) async fn run(benchmark: Benchmark, args: &MakeArgs, seed: Option<u64>
 }
 
 async fn make(benchmark: Benchmark, args: &MakeArgs, seed: Option<u64>) -> Result<()> {
-    use_small_pages();
+    be_lean();
     let started = Instant::now();
     let request = args.request(benchmark, seed)?;
     let sinks = SinkOptions::default().with_kind(args.sink).with_durability(args.durability);

@@ -6,14 +6,11 @@
 use std::collections::BTreeSet;
 
 use async_recursion::async_recursion as boxed;
-use object_store::{ObjectStoreExt, PutPayload};
-use stylobate_storage::{Destination, Error as StorageError, Overwrite};
 
 use super::{
     compact_plan::Plan,
-    deletion::Deleted,
+    deletion::{self, Deleted},
     graph_store::GraphStore,
-    names::uuid7,
     opened::Core,
     record::{Location, Record},
     snapshot::Snapshot,
@@ -159,19 +156,8 @@ pub(super) fn next(head: &Snapshot) -> Record {
 impl Core {
     /// Writes a set of deletions to a file.
     pub(super) async fn write_deleted(&self, deleted: &Deleted) -> Result<Location> {
-        let path = format!("deleted/{}.roaring", uuid7());
         let bytes = deleted.to_bytes();
-        match self.log.destination().join(&path)? {
-            Destination::File(file) => {
-                let mut sink = self.log.sinks().file(&file, Overwrite::Refuse).await?;
-                sink.write(&bytes).await?;
-                sink.finish().await?;
-            }
-            Destination::Object { origin, path } => {
-                let put = origin.store().put(&path, PutPayload::from(bytes)).await;
-                put.map_err(|error| StorageError::from_write(path.as_ref(), error))?;
-            }
-        }
+        let path = deletion::write(self.log.sinks(), &self.log.destination(), bytes).await?;
         Ok(Location::File { path })
     }
 

@@ -18,7 +18,8 @@ use super::{
     rows::{self, Arrays, arrow_error},
     snapshot::Snapshot,
     vertex_delta::VertexDelta,
-    vertex_parts::{VertexPart, VertexParts, VertexSelection},
+    vertex_part::VertexPart,
+    vertex_parts::{VertexParts, VertexSelection},
 };
 use crate::{Error, Result};
 

@@ -1,11 +1,20 @@
 //! What was deleted: sets of ordinals or indexes, as roaring bitmaps.
 
-use std::{ops::Range, sync::Arc};
+use std::{ops::Range, result::Result as StdResult, sync::Arc};
 
 use base64::{Engine, engine::general_purpose::STANDARD as BASE64};
+use object_store::{ObjectStoreExt, PutPayload};
 use roaring::RoaringTreemap;
+use stylobate_storage::{Destination, Error as StorageError, Overwrite, Sinks};
 
-use super::budgeted::{Budgeted, Weighed};
+use super::{
+    budgeted::{Budgeted, Weighed},
+    names::uuid7,
+};
+use crate::Result;
+
+/// Bytes of a checksum.
+const CHECKSUM: usize = 4;
 
 /// A set of ordinals of edges, or of indexes of vertices, that are not there any more.
 #[derive(Debug, Default)]
@@ -83,20 +92,25 @@ impl Deleted {
         }
     }
 
-    /// As bytes of the portable form of 64-bit roaring bitmaps.
+    /// As bytes of the portable form of 64-bit roaring bitmaps, and the CRC-32 of those.
     pub(crate) fn to_bytes(&self) -> Vec<u8> {
-        let mut bytes = Vec::with_capacity(self.all.serialized_size());
+        let mut bytes = Vec::with_capacity(self.all.serialized_size() + CHECKSUM);
         // Writing to memory does not fail.
         let _ = self.all.serialize_into(&mut bytes);
+        bytes.extend(crc32fast::hash(&bytes).to_le_bytes());
         bytes
     }
 
-    pub(crate) fn from_bytes(bytes: &[u8]) -> Result<Self, String> {
+    pub(crate) fn from_bytes(bytes: &[u8]) -> StdResult<Self, String> {
+        let (bytes, checksum) = bytes.split_last_chunk::<CHECKSUM>().ok_or("it ends too soon")?;
+        if crc32fast::hash(bytes) != u32::from_le_bytes(*checksum) {
+            return Err("its bytes do not have its checksum".to_owned());
+        }
         let read = RoaringTreemap::deserialize_from(bytes);
         read.map(Self::new).map_err(|error| format!("not a roaring bitmap: {error}"))
     }
 
-    pub(crate) fn from_text(text: &str) -> Result<Self, String> {
+    pub(crate) fn from_text(text: &str) -> StdResult<Self, String> {
         Self::from_bytes(&BASE64.decode(text).map_err(|error| error.to_string())?)
     }
 }
@@ -112,6 +126,23 @@ impl FromIterator<u64> for Deleted {
     fn from_iter<I: IntoIterator<Item = u64>>(values: I) -> Self {
         Self::new(values.into_iter().collect())
     }
+}
+
+/// Writes the bytes of a set into a file of its own. Returns its path within the store.
+pub(super) async fn write(sinks: &Sinks, root: &Destination, bytes: Vec<u8>) -> Result<String> {
+    let path = format!("deleted/{}.roaring", uuid7());
+    match root.join(&path)? {
+        Destination::File(file) => {
+            let mut sink = sinks.file(&file, Overwrite::Refuse).await?;
+            sink.write(&bytes).await?;
+            sink.finish().await?;
+        }
+        Destination::Object { origin, path } => {
+            let put = origin.store().put(&path, PutPayload::from(bytes)).await;
+            put.map_err(|error| StorageError::from_write(path.as_ref(), error))?;
+        }
+    }
+    Ok(path)
 }
 
 #[cfg(test)]
@@ -149,6 +180,12 @@ mod tests {
         let text = BASE64.encode(deleted.to_bytes());
         assert_eq!(Deleted::from_text(&text).unwrap().set(), deleted.set());
         Deleted::from_bytes(b"nothing of that kind").unwrap_err();
+        let mut bytes = deleted.to_bytes();
+        for bit in 0..bytes.len() * 8 {
+            bytes[bit / 8] ^= 1 << (bit % 8);
+            Deleted::from_bytes(&bytes).unwrap_err();
+            bytes[bit / 8] ^= 1 << (bit % 8);
+        }
         Deleted::from_text("%%").unwrap_err();
     }
 

@@ -7,14 +7,13 @@ use arrow::{
     datatypes::Schema,
 };
 use base64::{Engine, engine::general_purpose::STANDARD as BASE64};
-use object_store::{ObjectStoreExt, PutPayload};
 use roaring::RoaringTreemap;
-use stylobate_storage::{Destination, Error as StorageError, Overwrite};
 
 use super::{
-    deletion::Deleted,
+    deletion::{self, Deleted},
     delta,
-    edge_parts::{EdgePart, EdgePartOf, EdgeParts},
+    edge_part::{EdgePart, EdgePartOf},
+    edge_parts::EdgeParts,
     names::uuid7,
     opened::Core,
     pending::{Pending, PendingVertices},
@@ -256,21 +255,7 @@ impl Item {
                 rows::write(core.log.sinks(), &root, &path, batch).await?;
                 Ok(path)
             }
-            Form::Deleted(bytes) => {
-                let path = format!("deleted/{}.roaring", uuid7());
-                match root.join(&path)? {
-                    Destination::File(file) => {
-                        let mut sink = core.log.sinks().file(&file, Overwrite::Refuse).await?;
-                        sink.write(bytes).await?;
-                        sink.finish().await?;
-                    }
-                    Destination::Object { origin, path } => {
-                        let put = origin.store().put(&path, PutPayload::from(bytes.clone())).await;
-                        put.map_err(|error| StorageError::from_write(path.as_ref(), error))?;
-                    }
-                }
-                Ok(path)
-            }
+            Form::Deleted(bytes) => deletion::write(core.log.sinks(), &root, bytes.clone()).await,
         }
     }
 }

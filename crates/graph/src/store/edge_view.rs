@@ -8,7 +8,8 @@ use arrow::{
 };
 
 use super::{
-    edge_parts::{EdgePartOf, EdgeParts, Found, Gathered, PartColumns},
+    edge_part::{EdgePartOf, Found, PartColumns},
+    edge_parts::{EdgeParts, Gathered},
     rows::Arrays,
     snapshot::Snapshot,
     vertex_view::{batch, pick},

@@ -6,10 +6,12 @@ use async_recursion::async_recursion as boxed;
 use futures::FutureExt;
 
 use super::{
-    edge_parts::{EdgePartOf, EdgeParts},
+    edge_part::EdgePartOf,
+    edge_parts::EdgeParts,
     plan::{Names, Place, Plan},
     traversal::Traversal,
-    vertex_parts::{VertexPart, VertexParts},
+    vertex_part::VertexPart,
+    vertex_parts::VertexParts,
 };
 use crate::{Direction, Result};
 

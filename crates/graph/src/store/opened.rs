@@ -11,7 +11,8 @@ use super::{
     budgeted::{Budgeted, Weighed},
     deletion::Deleted,
     delta::{self, EdgeDelta},
-    edge_parts::{EdgePart, EdgePartOf, EdgeParts},
+    edge_part::{EdgePart, EdgePartOf},
+    edge_parts::EdgeParts,
     log::Log,
     options::StoreOptions,
     record::{
@@ -21,7 +22,8 @@ use super::{
     schema::{DESTINATION, EdgeType, SOURCE, VertexType},
     segments::Shared,
     vertex_delta::{INDEX, Patch, VertexDelta, patch_fields},
-    vertex_parts::{VertexPart, VertexParts},
+    vertex_part::VertexPart,
+    vertex_parts::VertexParts,
 };
 use crate::{Error, Result, graphar::Place};
 

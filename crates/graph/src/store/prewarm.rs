@@ -5,10 +5,8 @@ use futures::{StreamExt, TryStreamExt};
 use stylobate_storage::ByteSize;
 
 use super::{
-    edge_parts::{EdgePartOf, EdgeParts},
-    graph_store::GraphStore,
-    snapshot::Snapshot,
-    vertex_parts::{VertexPart, VertexParts},
+    edge_part::EdgePartOf, edge_parts::EdgeParts, graph_store::GraphStore, snapshot::Snapshot,
+    vertex_part::VertexPart, vertex_parts::VertexParts,
 };
 use crate::{Direction, Result};
 

@@ -13,11 +13,13 @@ use futures::{Stream, StreamExt, TryStreamExt, stream::BoxStream};
 use stylobate_columnar::{Predicate, RowFilter};
 
 use super::{
-    edge_parts::{EdgePart, EdgePartOf, EdgeParts, PartColumns},
+    edge_part::{EdgePart, EdgePartOf, PartColumns},
+    edge_parts::EdgeParts,
     rows::{Arrays, arrow_error},
     schema::{DESTINATION, SOURCE},
     snapshot::Snapshot,
-    vertex_parts::{VertexColumns, VertexPart, VertexParts, VertexSelection},
+    vertex_part::{VertexColumns, VertexPart},
+    vertex_parts::{VertexParts, VertexSelection},
     vertex_view::{batch, pick},
 };
 use crate::{Direction, Result};

@@ -13,10 +13,12 @@ use super::{
     base_edges::EdgeBase,
     base_vertices::VertexBase,
     deletion::Deleted,
-    edge_parts::{EdgePart, EdgePartOf, EdgeParts},
+    edge_part::{EdgePart, EdgePartOf},
+    edge_parts::EdgeParts,
     keys::Fences,
     snapshot::Snapshot,
-    vertex_parts::{VertexPart, VertexParts},
+    vertex_part::VertexPart,
+    vertex_parts::VertexParts,
 };
 use crate::{Direction, Result};
 

@@ -1,25 +1,23 @@
 //! The vertices of a type in one version: bases and deltas by ranges of indexes, under patches, without what was
 //! deleted.
 
-use std::{ops::Range, sync::Arc};
+use std::sync::Arc;
 
 use arrow::{
-    array::{Array, ArrayRef, UInt32Array, new_empty_array, new_null_array},
-    compute::{interleave, take},
+    array::{Array, ArrayRef, new_empty_array},
+    compute::interleave,
     datatypes::FieldRef,
 };
 use async_recursion::async_recursion as boxed;
-use futures::FutureExt;
 use smallvec::SmallVec;
 
 use super::{
-    base::Selection,
-    base_vertices::VertexBase,
     budgeted::Budgeted,
     deletion::Deleted,
     record::VertexState,
     rows::{Arrays, arrow_error},
-    vertex_delta::{KeyColumn, Patch, VertexDelta},
+    vertex_delta::Patch,
+    vertex_part::{VertexColumns, VertexPart},
 };
 use crate::{Error, Result};
 
@@ -31,17 +29,6 @@ pub(crate) struct VertexParts {
     /// Later ones win.
     pub(crate) patches: Vec<Arc<Budgeted<Patch>>>,
     pub(crate) deleted: Arc<Budgeted<Deleted>>,
-}
-
-pub(crate) enum VertexPart {
-    Base(Arc<Budgeted<VertexBase>>),
-    Delta(Arc<Budgeted<VertexDelta>>),
-}
-
-/// Where a part has the columns that are wanted: resolved once, for a view.
-pub(crate) enum VertexColumns {
-    Base(Selection),
-    Delta(SmallVec<[Option<usize>; 4]>),
 }
 
 /// Columns of vertices, where parts and patches have them.
@@ -56,76 +43,6 @@ pub(crate) struct VertexSelection {
 struct Share<'a> {
     part: usize,
     indexes: std::borrow::Cow<'a, [i64]>,
-}
-
-impl VertexPart {
-    pub(crate) fn range(&self) -> Range<u64> {
-        match self {
-            Self::Base(base) => base.info().first..base.info().first + base.info().count,
-            Self::Delta(delta) => delta.range(),
-        }
-    }
-
-    fn columns(&self, fields: &[FieldRef]) -> VertexColumns {
-        match self {
-            Self::Base(base) => VertexColumns::Base(base.select(fields)),
-            Self::Delta(delta) => {
-                VertexColumns::Delta(fields.iter().map(|field| delta.rows().position(field.name())).collect())
-            }
-        }
-    }
-
-    fn take_cached(
-        &self,
-        indexes: &[i64],
-        columns: &VertexColumns,
-        fields: &[FieldRef],
-    ) -> Option<Result<Arrays>> {
-        match (self, columns) {
-            (Self::Base(base), VertexColumns::Base(selection)) => {
-                Some(base.take_cached(indexes, selection)?.map(Arrays::from))
-            }
-            (Self::Delta(delta), VertexColumns::Delta(places)) => {
-                let mut whole = Arrays::new();
-                for place in places.iter().flatten() {
-                    whole.push(delta.rows().cached(*place)?);
-                }
-                Some(of_delta(delta, indexes, &whole, places, fields))
-            }
-            _ => None,
-        }
-    }
-
-    async fn take(&self, indexes: &[i64], columns: &VertexColumns, fields: &[FieldRef]) -> Result<Arrays> {
-        match (self, columns) {
-            (Self::Base(base), VertexColumns::Base(selection)) => {
-                Ok(base.take(indexes, selection).await?.into())
-            }
-            (Self::Delta(delta), VertexColumns::Delta(places)) => {
-                let wanted: SmallVec<[usize; 4]> = places.iter().flatten().copied().collect();
-                let whole = delta.rows().get(&wanted).await?;
-                of_delta(delta, indexes, &whole, places, fields)
-            }
-            _ => Ok(Arrays::new()),
-        }
-    }
-}
-
-fn of_delta(
-    delta: &VertexDelta,
-    indexes: &[i64],
-    whole: &[ArrayRef],
-    places: &[Option<usize>],
-    fields: &[FieldRef],
-) -> Result<Arrays> {
-    let first = delta.range().start as i64;
-    let rows: UInt32Array = indexes.iter().map(|index| (index - first) as u32).collect::<Vec<_>>().into();
-    let mut whole = whole.iter();
-    let columns = places.iter().zip(fields).map(|(place, field)| match place.and_then(|_| whole.next()) {
-        Some(column) => take(column, &rows, None).map_err(|error| arrow_error("vertices of a delta", error)),
-        None => Ok(new_null_array(field.data_type(), indexes.len())),
-    });
-    columns.collect()
 }
 
 impl VertexSelection {
@@ -306,100 +223,6 @@ impl VertexParts {
             }
         }
         hits
-    }
-
-    /// The index of the vertex of each key, if all that is needed is in memory.
-    pub(crate) fn indexes_of_cached(&self, keys: &ArrayRef) -> Option<Result<Vec<Option<i64>>>> {
-        let mut search = match Search::new(self, keys) {
-            Ok(search) => search,
-            Err(error) => return Some(Err(error)),
-        };
-        for part in self.parts.iter().rev() {
-            match part {
-                VertexPart::Delta(delta) => search.in_delta(delta),
-                VertexPart::Base(base) => {
-                    let Some(missing) = search.missing() else { break };
-                    let missing = match missing {
-                        Ok(missing) => missing,
-                        Err(error) => return Some(Err(error)),
-                    };
-                    match base.indexes_of_cached(&missing)? {
-                        Ok(found) => search.fill(&found),
-                        Err(error) => return Some(Err(error)),
-                    }
-                }
-            }
-        }
-        Some(Ok(search.found))
-    }
-
-    /// The index of the vertex of each key that there is. Keys have the type of the key's column.
-    #[boxed]
-    pub(crate) async fn indexes_of(&self, keys: &ArrayRef) -> Result<Vec<Option<i64>>> {
-        if let Some(found) = self.indexes_of_cached(keys) {
-            return found;
-        }
-        let mut search = Search::new(self, keys)?;
-        for part in self.parts.iter().rev() {
-            match part {
-                VertexPart::Delta(delta) => search.in_delta(delta),
-                VertexPart::Base(base) => {
-                    let Some(missing) = search.missing() else { break };
-                    search.fill(&base.indexes_of(&missing?).boxed().await?);
-                }
-            }
-        }
-        Ok(search.found)
-    }
-}
-
-/// Keys that are looked for, newest part first.
-struct Search<'a> {
-    of: &'a VertexParts,
-    keys: &'a ArrayRef,
-    column: KeyColumn<'a>,
-    found: Vec<Option<i64>>,
-}
-
-impl<'a> Search<'a> {
-    fn new(of: &'a VertexParts, keys: &'a ArrayRef) -> Result<Self> {
-        let wrong = || Error::Column {
-            of: format!("vertices of type {}", of.name()),
-            column: of.state.schema.key.clone(),
-            reason: format!("keys are {}, not {}", of.state.schema.key_type(), keys.data_type()),
-        };
-        let column = KeyColumn::new(keys).ok_or_else(wrong)?;
-        Ok(Self { of, keys, column, found: vec![None; keys.len()] })
-    }
-
-    fn in_delta(&mut self, delta: &VertexDelta) {
-        for (row, found) in self.found.iter_mut().enumerate() {
-            if found.is_none() && self.keys.is_valid(row) {
-                *found = delta.find(self.column.at(row), |index| !self.of.deleted.contains(index));
-            }
-        }
-    }
-
-    /// The keys that were not found yet; nothing if all were.
-    fn missing(&self) -> Option<Result<ArrayRef>> {
-        let count = self.found.iter().filter(|found| found.is_none()).count();
-        if count == 0 {
-            return None;
-        }
-        if count == self.found.len() {
-            return Some(Ok(self.keys.clone()));
-        }
-        let rows = self.found.iter().enumerate().filter(|(_, found)| found.is_none());
-        let rows: UInt32Array = rows.map(|(row, _)| row as u32).collect::<Vec<_>>().into();
-        Some(take(self.keys, &rows, None).map_err(|error| arrow_error("keys", error)))
-    }
-
-    /// What was found of the missing ones.
-    fn fill(&mut self, found: &[Option<i64>]) {
-        let missing = self.found.iter_mut().filter(|found| found.is_none());
-        for (to, found) in missing.zip(found) {
-            *to = found.filter(|index| !self.of.deleted.contains(*index as u64));
-        }
     }
 }
 

@@ -31,8 +31,8 @@ use self::{
 };
 use crate::{
     failure::usage,
+    lean_memory::be_lean,
     rows::{Progress, grouped, option, until_stopped},
-    small_pages::use_small_pages,
     table,
 };
 
@@ -170,7 +170,7 @@ pub(super) async fn run(args: ImportArgs) -> Result<()> {
 
 async fn import(args: &ImportArgs) -> Result<()> {
     let started = Instant::now();
-    use_small_pages();
+    be_lean();
     let plan = match &args.spec {
         Some(path) => spec::plan(path)?,
         None => typed::plan(&args.typed())?,

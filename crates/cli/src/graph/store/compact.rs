@@ -7,8 +7,8 @@ use stylobate_graph::{CompactOptions, Compacted};
 use super::place::PlaceArgs;
 use crate::{
     failure::usage,
+    lean_memory::be_lean,
     rows::{grouped, open_cache, until_stopped},
-    small_pages::use_small_pages,
     table,
 };
 
@@ -58,7 +58,7 @@ async fn compact(args: &CompactArgs) -> Result<()> {
     if args.share.is_nan() || args.share < 0.0 {
         return Err(usage(format!("--share {}: give a number such as 0.2", args.share)));
     }
-    use_small_pages();
+    be_lean();
     let store = args.place.open(&open_cache(None).await?, Default::default()).await?;
     let mut options = CompactOptions::default().with_share(args.share).with_force(args.force);
     if let Some(types) = &args.types {

@@ -25,8 +25,8 @@ use crate::{
         source::{Opened, Reading},
         typed::{self, Typed},
     },
+    lean_memory::be_lean,
     rows::{Progress, grouped},
-    small_pages::use_small_pages,
     table,
 };
 
@@ -95,7 +95,7 @@ impl DataArgs {
 
     /// What sources and stores are read through.
     pub(super) async fn cache(&self) -> Result<Cache> {
-        use_small_pages();
+        be_lean();
         Ok(Cache::open(CacheOptions::new(self.for_sources())).await?)
     }
 

@@ -1,0 +1,227 @@
+//! A base or a delta with edges of a type, without what was deleted of it.
+
+use std::{ops::Range, sync::Arc};
+
+use arrow::{
+    array::{Array, AsArray, BooleanArray, Int64Array, new_empty_array, new_null_array},
+    compute::filter,
+    datatypes::{FieldRef, Int64Type},
+};
+use smallvec::SmallVec;
+
+use super::{
+    base::Selection,
+    base_edges::EdgeBase,
+    budgeted::Budgeted,
+    deletion::Deleted,
+    delta::EdgeDelta,
+    rows::{Arrays, arrow_error},
+};
+use crate::{Direction, Result};
+
+/// A base or a delta, and what was deleted of it.
+pub(crate) struct EdgePart {
+    pub(crate) of: EdgePartOf,
+    /// Ordinals in the order of each direction.
+    pub(crate) out_deleted: Arc<Budgeted<Deleted>>,
+    pub(crate) in_deleted: Arc<Budgeted<Deleted>>,
+}
+
+pub(crate) enum EdgePartOf {
+    Base(Arc<Budgeted<EdgeBase>>),
+    Delta(Arc<Budgeted<EdgeDelta>>),
+}
+
+/// Where a part has the columns that are wanted: resolved once, for a view.
+pub(crate) enum PartColumns {
+    Base(Selection),
+    Delta(SmallVec<[Option<usize>; 4]>),
+}
+
+/// Neighbours and their edges' properties.
+#[derive(Clone, Debug)]
+pub(crate) struct Found {
+    pub(crate) neighbors: Int64Array,
+    pub(crate) columns: Arrays,
+}
+
+/// What is left of slices: ranges of ordinals, and how many of these each position has.
+pub(super) struct Left {
+    pub(super) ranges: Vec<Range<u64>>,
+    /// Rows of each position.
+    pub(super) rows: Vec<u32>,
+    pub(super) total: usize,
+}
+
+impl EdgePart {
+    pub(crate) fn deleted(&self, direction: Direction) -> &Deleted {
+        match direction {
+            Direction::Out => &self.out_deleted,
+            Direction::In => &self.in_deleted,
+        }
+    }
+
+    /// Its edges, deleted ones among them.
+    pub(crate) fn len(&self) -> u64 {
+        match &self.of {
+            EdgePartOf::Base(base) => base.info().count,
+            EdgePartOf::Delta(delta) => delta.len(),
+        }
+    }
+
+    /// Whether one of the vertices may have edges here.
+    #[inline]
+    pub(super) fn may_have(&self, direction: Direction, vertices: &[i64]) -> bool {
+        match &self.of {
+            EdgePartOf::Base(_) => true,
+            EdgePartOf::Delta(delta) => delta.may_have(direction, vertices),
+        }
+    }
+
+    pub(crate) fn columns(&self, fields: &[FieldRef]) -> PartColumns {
+        match &self.of {
+            EdgePartOf::Base(base) => PartColumns::Base(base.select(fields)),
+            EdgePartOf::Delta(delta) => {
+                PartColumns::Delta(fields.iter().map(|field| delta.rows().position(field.name())).collect())
+            }
+        }
+    }
+
+    pub(super) fn slices_cached(
+        &self,
+        direction: Direction,
+        vertices: &[i64],
+    ) -> Option<Result<Vec<Range<u64>>>> {
+        match &self.of {
+            EdgePartOf::Base(base) => base.slices_cached(direction, vertices),
+            EdgePartOf::Delta(delta) => {
+                Some(Ok(vertices.iter().map(|vertex| delta.slice(direction, *vertex)).collect()))
+            }
+        }
+    }
+
+    pub(crate) async fn slices(&self, direction: Direction, vertices: &[i64]) -> Result<Vec<Range<u64>>> {
+        match (&self.of, self.slices_cached(direction, vertices)) {
+            (_, Some(found)) => found,
+            (EdgePartOf::Base(base), None) => base.slices(direction, vertices).await,
+            (EdgePartOf::Delta(_), None) => Ok(Vec::new()),
+        }
+    }
+
+    pub(super) fn count(&self, direction: Direction, slices: &[Range<u64>], degrees: &mut [i64]) {
+        let deleted = self.deleted(direction);
+        for (degree, slice) in degrees.iter_mut().zip(slices) {
+            *degree += (slice.end - slice.start - deleted.count(slice)) as i64;
+        }
+    }
+
+    pub(super) fn left(&self, direction: Direction, slices: Vec<Range<u64>>) -> Left {
+        let deleted = self.deleted(direction);
+        let mut left = Left {
+            ranges: Vec::with_capacity(slices.len()),
+            rows: Vec::with_capacity(slices.len()),
+            total: 0,
+        };
+        for slice in slices {
+            let before = left.total;
+            deleted.left(slice, |range| {
+                left.total += (range.end - range.start) as usize;
+                left.ranges.push(range);
+            });
+            left.rows.push((left.total - before) as u32);
+        }
+        left
+    }
+
+    pub(super) fn read_cached(
+        &self,
+        direction: Direction,
+        ranges: &[Range<u64>],
+        columns: &PartColumns,
+        fields: &[FieldRef],
+    ) -> Option<Result<Found>> {
+        match (&self.of, columns) {
+            (EdgePartOf::Base(base), PartColumns::Base(selection)) => {
+                let read = base.read_cached(direction, ranges, selection)?;
+                Some(read.map(|(neighbors, columns)| Found { neighbors, columns }))
+            }
+            (EdgePartOf::Delta(delta), PartColumns::Delta(places)) => {
+                let mut whole = Arrays::new();
+                for place in places.iter().flatten() {
+                    whole.push(delta.rows().cached(*place)?);
+                }
+                Some(of_delta(delta, direction, ranges, whole, places, fields))
+            }
+            _ => None,
+        }
+    }
+
+    pub(crate) async fn read(
+        &self,
+        direction: Direction,
+        ranges: &[Range<u64>],
+        columns: &PartColumns,
+        fields: &[FieldRef],
+    ) -> Result<Found> {
+        if let Some(found) = self.read_cached(direction, ranges, columns, fields) {
+            return found;
+        }
+        match (&self.of, columns) {
+            (EdgePartOf::Base(base), PartColumns::Base(selection)) => {
+                let (neighbors, columns) = base.read(direction, ranges, selection).await?;
+                Ok(Found { neighbors, columns })
+            }
+            (EdgePartOf::Delta(delta), PartColumns::Delta(places)) => {
+                let wanted: SmallVec<[usize; 4]> = places.iter().flatten().copied().collect();
+                let whole = delta.rows().get(&wanted).await?;
+                of_delta(delta, direction, ranges, whole, places, fields)
+            }
+            _ => Ok(Found::empty(fields)),
+        }
+    }
+
+    /// Rows of these ordinals by source, without those that were deleted.
+    pub(super) fn without_deleted(&self, ordinals: Range<u64>, found: Found) -> Result<Option<Found>> {
+        let gone = self.out_deleted.count(&ordinals);
+        if ordinals.is_empty() || gone == ordinals.end - ordinals.start {
+            return Ok(None);
+        }
+        if gone == 0 {
+            return Ok(Some(found));
+        }
+        let rows: Vec<bool> = ordinals.map(|ordinal| !self.out_deleted.contains(ordinal)).collect();
+        let rows = BooleanArray::from(rows);
+        let keep = |array: &dyn Array| {
+            filter(array, &rows).map_err(|error| arrow_error("edges between two vertices", error))
+        };
+        let neighbors = keep(&found.neighbors)?.as_primitive::<Int64Type>().clone();
+        let columns = found.columns.iter().map(|column| keep(column)).collect::<Result<_>>()?;
+        Ok(Some(Found { neighbors, columns }))
+    }
+}
+
+/// `whole` has the columns that there are; the others are null.
+fn of_delta(
+    delta: &EdgeDelta,
+    direction: Direction,
+    ranges: &[Range<u64>],
+    whole: Arrays,
+    places: &[Option<usize>],
+    fields: &[FieldRef],
+) -> Result<Found> {
+    let (neighbors, found) = delta.read(direction, ranges, &whole)?;
+    let mut found = found.into_iter();
+    let columns = places.iter().zip(fields).map(|(place, field)| match place {
+        Some(_) => found.next().unwrap_or_else(|| new_null_array(field.data_type(), neighbors.len())),
+        None => new_null_array(field.data_type(), neighbors.len()),
+    });
+    let columns = columns.collect();
+    Ok(Found { neighbors, columns })
+}
+
+impl Found {
+    pub(crate) fn empty(fields: &[FieldRef]) -> Self {
+        let columns = fields.iter().map(|field| new_empty_array(field.data_type())).collect();
+        Self { neighbors: Vec::<i64>::new().into(), columns }
+    }
+}

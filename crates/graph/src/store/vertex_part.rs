@@ -1,0 +1,106 @@
+//! A base or a delta with vertices of a type.
+
+use std::{ops::Range, sync::Arc};
+
+use arrow::{
+    array::{ArrayRef, UInt32Array, new_null_array},
+    compute::take,
+    datatypes::FieldRef,
+};
+use smallvec::SmallVec;
+
+use super::{
+    base::Selection,
+    base_vertices::VertexBase,
+    budgeted::Budgeted,
+    rows::{Arrays, arrow_error},
+    vertex_delta::VertexDelta,
+};
+use crate::Result;
+
+/// A base or a delta.
+pub(crate) enum VertexPart {
+    Base(Arc<Budgeted<VertexBase>>),
+    Delta(Arc<Budgeted<VertexDelta>>),
+}
+
+/// Where a part has the columns that are wanted: resolved once, for a view.
+pub(crate) enum VertexColumns {
+    Base(Selection),
+    Delta(SmallVec<[Option<usize>; 4]>),
+}
+
+impl VertexPart {
+    pub(crate) fn range(&self) -> Range<u64> {
+        match self {
+            Self::Base(base) => base.info().first..base.info().first + base.info().count,
+            Self::Delta(delta) => delta.range(),
+        }
+    }
+
+    pub(super) fn columns(&self, fields: &[FieldRef]) -> VertexColumns {
+        match self {
+            Self::Base(base) => VertexColumns::Base(base.select(fields)),
+            Self::Delta(delta) => {
+                VertexColumns::Delta(fields.iter().map(|field| delta.rows().position(field.name())).collect())
+            }
+        }
+    }
+
+    pub(super) fn take_cached(
+        &self,
+        indexes: &[i64],
+        columns: &VertexColumns,
+        fields: &[FieldRef],
+    ) -> Option<Result<Arrays>> {
+        match (self, columns) {
+            (Self::Base(base), VertexColumns::Base(selection)) => {
+                Some(base.take_cached(indexes, selection)?.map(Arrays::from))
+            }
+            (Self::Delta(delta), VertexColumns::Delta(places)) => {
+                let mut whole = Arrays::new();
+                for place in places.iter().flatten() {
+                    whole.push(delta.rows().cached(*place)?);
+                }
+                Some(of_delta(delta, indexes, &whole, places, fields))
+            }
+            _ => None,
+        }
+    }
+
+    pub(super) async fn take(
+        &self,
+        indexes: &[i64],
+        columns: &VertexColumns,
+        fields: &[FieldRef],
+    ) -> Result<Arrays> {
+        match (self, columns) {
+            (Self::Base(base), VertexColumns::Base(selection)) => {
+                Ok(base.take(indexes, selection).await?.into())
+            }
+            (Self::Delta(delta), VertexColumns::Delta(places)) => {
+                let wanted: SmallVec<[usize; 4]> = places.iter().flatten().copied().collect();
+                let whole = delta.rows().get(&wanted).await?;
+                of_delta(delta, indexes, &whole, places, fields)
+            }
+            _ => Ok(Arrays::new()),
+        }
+    }
+}
+
+fn of_delta(
+    delta: &VertexDelta,
+    indexes: &[i64],
+    whole: &[ArrayRef],
+    places: &[Option<usize>],
+    fields: &[FieldRef],
+) -> Result<Arrays> {
+    let first = delta.range().start as i64;
+    let rows: UInt32Array = indexes.iter().map(|index| (index - first) as u32).collect::<Vec<_>>().into();
+    let mut whole = whole.iter();
+    let columns = places.iter().zip(fields).map(|(place, field)| match place.and_then(|_| whole.next()) {
+        Some(column) => take(column, &rows, None).map_err(|error| arrow_error("vertices of a delta", error)),
+        None => Ok(new_null_array(field.data_type(), indexes.len())),
+    });
+    columns.collect()
+}

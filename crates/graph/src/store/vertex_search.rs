@@ -1,0 +1,111 @@
+//! The indexes of vertices by their keys: newest parts first, without what was deleted.
+
+use arrow::{
+    array::{Array, ArrayRef, UInt32Array},
+    compute::take,
+};
+use async_recursion::async_recursion as boxed;
+
+use super::{
+    rows::arrow_error,
+    vertex_delta::{KeyColumn, VertexDelta},
+    vertex_part::VertexPart,
+    vertex_parts::VertexParts,
+};
+use crate::{Error, Result};
+
+/// Keys that are looked for, newest part first.
+struct Search<'a> {
+    of: &'a VertexParts,
+    keys: &'a ArrayRef,
+    column: KeyColumn<'a>,
+    found: Vec<Option<i64>>,
+}
+
+impl<'a> Search<'a> {
+    fn new(of: &'a VertexParts, keys: &'a ArrayRef) -> Result<Self> {
+        let wrong = || Error::Column {
+            of: format!("vertices of type {}", of.name()),
+            column: of.state.schema.key.clone(),
+            reason: format!("keys are {}, not {}", of.state.schema.key_type(), keys.data_type()),
+        };
+        let column = KeyColumn::new(keys).ok_or_else(wrong)?;
+        Ok(Self { of, keys, column, found: vec![None; keys.len()] })
+    }
+
+    fn in_delta(&mut self, delta: &VertexDelta) {
+        for (row, found) in self.found.iter_mut().enumerate() {
+            if found.is_none() && self.keys.is_valid(row) {
+                *found = delta.find(self.column.at(row), |index| !self.of.deleted.contains(index));
+            }
+        }
+    }
+
+    /// The keys that were not found yet; nothing if all were.
+    fn missing(&self) -> Option<Result<ArrayRef>> {
+        let count = self.found.iter().filter(|found| found.is_none()).count();
+        if count == 0 {
+            return None;
+        }
+        if count == self.found.len() {
+            return Some(Ok(self.keys.clone()));
+        }
+        let rows = self.found.iter().enumerate().filter(|(_, found)| found.is_none());
+        let rows: UInt32Array = rows.map(|(row, _)| row as u32).collect::<Vec<_>>().into();
+        Some(take(self.keys, &rows, None).map_err(|error| arrow_error("keys", error)))
+    }
+
+    /// What was found of the missing ones.
+    fn fill(&mut self, found: &[Option<i64>]) {
+        let missing = self.found.iter_mut().filter(|found| found.is_none());
+        for (to, found) in missing.zip(found) {
+            *to = found.filter(|index| !self.of.deleted.contains(*index as u64));
+        }
+    }
+}
+
+impl VertexParts {
+    /// The index of the vertex of each key, if all that is needed is in memory.
+    pub(crate) fn indexes_of_cached(&self, keys: &ArrayRef) -> Option<Result<Vec<Option<i64>>>> {
+        let mut search = match Search::new(self, keys) {
+            Ok(search) => search,
+            Err(error) => return Some(Err(error)),
+        };
+        for part in self.parts.iter().rev() {
+            match part {
+                VertexPart::Delta(delta) => search.in_delta(delta),
+                VertexPart::Base(base) => {
+                    let Some(missing) = search.missing() else { break };
+                    let missing = match missing {
+                        Ok(missing) => missing,
+                        Err(error) => return Some(Err(error)),
+                    };
+                    match base.indexes_of_cached(&missing)? {
+                        Ok(found) => search.fill(&found),
+                        Err(error) => return Some(Err(error)),
+                    }
+                }
+            }
+        }
+        Some(Ok(search.found))
+    }
+
+    /// The index of the vertex of each key that there is. Keys have the type of the key's column.
+    #[boxed]
+    pub(crate) async fn indexes_of(&self, keys: &ArrayRef) -> Result<Vec<Option<i64>>> {
+        if let Some(found) = self.indexes_of_cached(keys) {
+            return found;
+        }
+        let mut search = Search::new(self, keys)?;
+        for part in self.parts.iter().rev() {
+            match part {
+                VertexPart::Delta(delta) => search.in_delta(delta),
+                VertexPart::Base(base) => {
+                    let Some(missing) = search.missing() else { break };
+                    search.fill(&base.indexes_of(&missing?).await?);
+                }
+            }
+        }
+        Ok(search.found)
+    }
+}
