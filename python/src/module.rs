@@ -25,13 +25,25 @@ mod _stylobate {
         },
         write::{write_orc, write_parquet},
     };
-    use pyo3::prelude::*;
+    use pyo3::{
+        prelude::*,
+        types::{PyList, PySequence},
+    };
 
     #[pymodule_init]
     fn init(module: &Bound<'_, PyModule>) -> PyResult<()> {
+        import_early(module)?;
         module.add("__version__", env!("CARGO_PKG_VERSION"))?;
         let close = module.getattr("_close_all")?;
         module.py().import("atexit")?.getattr("register")?.call1((close,))?;
+        Ok(())
+    }
+
+    /// Has pyo3 import what it would import when it first needs it: `operator` for the lengths of iterators, and
+    /// `collections.abc` for sequences. Whoever needs it meanwhile waits, and a child that is forked meanwhile for ever.
+    fn import_early(module: &Bound<'_, PyModule>) -> PyResult<()> {
+        let _ = PyList::empty(module.py()).try_iter()?.size_hint();
+        let _ = module.cast::<PySequence>();
         Ok(())
     }
 }

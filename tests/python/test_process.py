@@ -175,6 +175,33 @@ stop.set()
     subprocess.run([sys.executable, "-W", "ignore", "-c", code, str(path)], check=True, timeout=120)
 
 
+def test_a_fork_during_the_first_scan_does_not_hang(path: Path) -> None:
+    code = """
+import importlib.abc, os, sys, threading, time, stylobate as st
+names = ("operator", "collections.abc")
+begun = threading.Event()
+class Slow(importlib.abc.MetaPathFinder):
+    def find_spec(self, name, path, target=None):
+        if name in names:
+            begun.set()
+            time.sleep(1)
+for name in names:
+    sys.modules.pop(name, None)
+sys.meta_path.insert(0, Slow())
+def count():
+    return st.scan([sys.argv[1]]).count()
+thread = threading.Thread(target=count)
+thread.start()
+begun.wait(1)
+child = os.fork()
+if child == 0:
+    os._exit(count() != 30_000)
+assert os.waitpid(child, 0)[1] == 0
+thread.join()
+"""
+    subprocess.run([sys.executable, "-W", "ignore", "-c", code, str(path)], check=True, timeout=60)
+
+
 def test_an_interpreter_that_ends_with_scans_under_way_ends_at_once(files: dict[str, Path]) -> None:
     code = """
 import sys, stylobate as st
