@@ -461,6 +461,14 @@ def test_filters_that_a_page_index_narrows_keep_the_rows_that_pyarrow_keeps(
     check(failure for seed in seeds for failure in failures("parquet", tmp_path, seed, is_large=True))
 
 
+@pytest.mark.parametrize("first", range(0, LARGE_FILES, LARGE_BLOCK))
+def test_filters_that_an_index_of_our_orc_files_narrows_keep_the_rows_that_pyarrow_keeps(
+    tmp_path: Path, first: int
+) -> None:
+    seeds = range(first, first + LARGE_BLOCK)
+    check(failure for seed in seeds for failure in failures("orc", tmp_path, seed, is_large=True))
+
+
 STRUCT = pa.struct([("city", pa.string()), ("code", pa.int32())])
 PLACES = [{"city": "Oslo", "code": 1}, {"city": "Bergen", "code": 2}, None, {"city": None, "code": 3}]
 
@@ -537,8 +545,12 @@ def failures(kind: str, folder: Path, seed: int, is_large: bool = False) -> Iter
         pq.write_table(made, path, **options)
         data = read_parquet(Case(seed, made, options), path)
     else:
-        options = orc_options(rng, made)
-        orc.write_table(made, path, **options)
+        if is_large:
+            options = strided(rng, made)
+            st.write_orc(made, path, **options)
+        else:
+            options = orc_options(rng, made)
+            orc.write_table(made, path, **options)
         data = orc.read_table(path)
     settle(path)
     maker = Maker(rng, data)
@@ -576,6 +588,18 @@ def indexed(rng: random.Random, rows: int) -> dict[str, Any]:
         "data_page_size": rng.choice([4_000, 100_000, None]),
         "write_batch_size": rng.choice([100, 1_000]),
         "max_rows_per_page": rng.choice([500, 5_000, None]),
+    }
+
+
+def strided(rng: random.Random, made: pa.Table) -> dict[str, Any]:
+    """Options of `write_orc` for large stripes of many strides, with filters for some columns."""
+    flat = [field.name for field in made.schema if not pa.types.is_nested(field.type)]
+    return {
+        "compression": rng.choice([None, "snappy", "zlib", "zstd"]),
+        "row_index_stride": rng.choice([500, 2_000, 10_000]),
+        "stripe_bytes": rng.choice([None, "4MiB"]),
+        "dictionary": rng.choice([True, False, 0.8]),
+        "bloom_filter_columns": rng.sample(flat, len(flat) // 2),
     }
 
 

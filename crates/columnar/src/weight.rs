@@ -16,10 +16,15 @@ pub(crate) fn weight(batch: &RecordBatch) -> usize {
 
 /// Bytes of all rows of an array.
 pub(crate) fn weight_of(array: &ArrayRef) -> usize {
-    of(&array.to_data())
+    of(&array.to_data(), true)
 }
 
-fn of(data: &ArrayData) -> usize {
+/// Bytes of all rows of a batch, without those of dictionaries that they refer to.
+pub(crate) fn weight_of_rows(batch: &RecordBatch) -> usize {
+    batch.columns().iter().map(|array| of(&array.to_data(), false)).sum()
+}
+
+fn of(data: &ArrayData, dictionaries: bool) -> usize {
     let rows = data.len();
     let validity = if data.nulls().is_some() { rows / 8 } else { 0 };
     let values = match data.data_type() {
@@ -29,19 +34,20 @@ fn of(data: &ArrayData) -> usize {
         DataType::LargeUtf8 | DataType::LargeBinary => rows * 8 + span::<i64>(data).len(),
         DataType::Utf8View | DataType::BinaryView => rows * 16 + behind_views(data),
         DataType::FixedSizeBinary(size) => rows * (*size).max(0) as usize,
-        DataType::List(_) | DataType::Map(..) => rows * 4 + of_children(data, span::<i32>(data)),
-        DataType::LargeList(_) => rows * 8 + of_children(data, span::<i64>(data)),
+        DataType::List(_) | DataType::Map(..) => {
+            rows * 4 + of_children(data, span::<i32>(data), dictionaries)
+        }
+        DataType::LargeList(_) => rows * 8 + of_children(data, span::<i64>(data), dictionaries),
         DataType::FixedSizeList(_, size) => {
             let size = (*size).max(0) as usize;
-            of_children(data, data.offset() * size..(data.offset() + rows) * size)
+            of_children(data, data.offset() * size..(data.offset() + rows) * size, dictionaries)
         }
-        DataType::Struct(_) => of_children(data, data.offset()..data.offset() + rows),
+        DataType::Struct(_) => of_children(data, data.offset()..data.offset() + rows, dictionaries),
         DataType::Dictionary(key, _) => {
             // Its values belong to other rows as well.
-            let values = data
-                .child_data()
-                .first()
-                .map_or(0, |values| of(values) * rows.min(values.len()) / values.len().max(1));
+            let values = data.child_data().first().filter(|_| dictionaries);
+            let part = |values: &ArrayData| of(values, true) * rows.min(values.len()) / values.len().max(1);
+            let values = values.map_or(0, part);
             rows * key.primitive_width().unwrap_or(0) + values
         }
         other => match other.primitive_width() {
@@ -59,9 +65,13 @@ fn span<O: ArrowNativeType>(data: &ArrayData) -> std::ops::Range<usize> {
     at(data.offset())..at(data.offset() + data.len())
 }
 
-fn of_children(data: &ArrayData, rows: std::ops::Range<usize>) -> usize {
+fn of_children(data: &ArrayData, rows: std::ops::Range<usize>, dictionaries: bool) -> usize {
     let fits = |child: &&ArrayData| rows.end <= child.len() && rows.start <= rows.end;
-    data.child_data().iter().filter(fits).map(|child| of(&child.slice(rows.start, rows.len()))).sum()
+    data.child_data()
+        .iter()
+        .filter(fits)
+        .map(|child| of(&child.slice(rows.start, rows.len()), dictionaries))
+        .sum()
 }
 
 fn behind_views(data: &ArrayData) -> usize {

@@ -29,6 +29,7 @@ pub(super) struct Distinct {
     bytes: Vec<u8>,
     /// Where each begins in them, and how long it is.
     spans: Vec<(u32, u32)>,
+    /// Of all values, or of none.
     table: Table,
     hasher: DefaultHashBuilder,
     layout: Layout,
@@ -201,6 +202,26 @@ impl Distinct {
         self.spans.reserve(values.min(MOST_RESERVED / size_of::<(u32, u32)>()));
     }
 
+    /// Gives back the memory that values are found by: it is made anew when the next is looked up.
+    pub(super) fn rest(&mut self) {
+        self.table = Table::for_values(0);
+    }
+
+    /// Makes the table anew, if it was given back.
+    fn wake(&mut self) {
+        if self.table.taken > 0 || self.spans.is_empty() {
+            return;
+        }
+        self.table = Table::for_values(self.len());
+        for (code, (start, length)) in (1..).zip(&self.spans) {
+            let value = self.value(code - 1);
+            let hash = self.hash(value);
+            if self.find(value, hash).is_none() {
+                self.table.insert(Known { hash, code, start: *start, length: *length });
+            }
+        }
+    }
+
     /// Bytes in memory.
     pub(super) fn memory(&self) -> usize {
         self.bytes.len()
@@ -232,6 +253,7 @@ impl Distinct {
         mut next: impl FnMut() -> Result<&'v [u8], String>,
         mut append: impl FnMut(&[u32]),
     ) -> Result<(), String> {
+        self.wake();
         let mut left = count;
         let mut values = [([].as_slice(), 0); BATCH];
         let mut near = [Known::default(); BATCH];
@@ -376,6 +398,16 @@ mod tests {
             assert_eq!(seen.entry(text).or_insert(next), code, "{text}");
         }
         assert_eq!(distinct.len(), seen.len());
+    }
+
+    #[test]
+    fn values_are_found_after_a_rest() {
+        let mut distinct = distinct(&plain([b"b".as_ref(), b"", b"b", b"aa"])).unwrap();
+        let page = plain([b"aa".as_ref(), b"", b"b", b"ab"]);
+        for _ in 0..2 {
+            distinct.rest();
+            assert_eq!(codes(&mut distinct, &page).unwrap(), [3, 1, 0, 4]);
+        }
     }
 
     #[test]

@@ -12,11 +12,7 @@ use parquet::{
     },
 };
 
-use super::{column_options::StatisticsLevel, order::Order};
-use crate::parquet::distinct::Distinct;
-
-/// Bits of a word.
-const WORD: usize = u64::BITS as usize;
+use super::{codebook::Codebook, column_options::StatisticsLevel, order::Order, used::Used};
 
 /// The codes of the least and the greatest value.
 #[derive(Clone, Copy, Debug)]
@@ -27,12 +23,9 @@ pub(super) struct PageBounds {
 
 /// Bounds of a chunk's pages, and of all of it.
 pub(super) struct ChunkBounds {
-    order: Order,
     physical: PhysicalType,
-    /// For each code.
-    keys: Vec<u64>,
-    /// A bit for each code.
-    occur: Vec<u64>,
+    /// Values at the end of the last page.
+    values: usize,
     index: ColumnIndexBuilder,
     chunk: Option<PageBounds>,
     last: Option<PageBounds>,
@@ -43,12 +36,10 @@ pub(super) struct ChunkBounds {
 }
 
 impl ChunkBounds {
-    pub(super) fn new(order: Order, physical: PhysicalType) -> Self {
+    pub(super) fn new(physical: PhysicalType) -> Self {
         Self {
-            order,
             physical,
-            keys: Vec::new(),
-            occur: Vec::new(),
+            values: 0,
             index: ColumnIndexBuilder::new(physical),
             chunk: None,
             last: None,
@@ -58,80 +49,39 @@ impl ChunkBounds {
         }
     }
 
-    /// Looks at the values that are new.
-    pub(super) fn learn(&mut self, distinct: &Distinct) {
-        if self.order != Order::None {
-            let new = self.keys.len()..distinct.len();
-            self.keys.extend(new.map(|code| self.order.key(distinct.value(code as u32))));
-        }
-    }
-
-    /// The bounds of a page of these codes; `None` where it has no values.
-    pub(super) fn end_page(&mut self, distinct: &Distinct, codes: &[u32]) -> Option<PageBounds> {
-        if self.order == Order::None {
+    /// The bounds of a page that uses these codes; `None` where there are none.
+    pub(super) fn end_page(&mut self, codebook: &mut Codebook, used: &Used) -> Option<PageBounds> {
+        if codebook.order() == Order::None {
             return None;
         }
-        // Which codes occur takes a bit each, which stay at hand while keys would not: those are read in their order.
-        self.occur.resize(self.keys.len().div_ceil(WORD), 0);
-        for code in codes {
-            if let Some(word) = self.occur.get_mut(*code as usize / WORD) {
-                *word |= 1 << (*code as usize % WORD);
-            }
+        // While values are added, nothing is known of all of them for long.
+        let before = std::mem::replace(&mut self.values, codebook.len());
+        if before == codebook.len() && codebook.extremes().is_none() {
+            codebook.find_extremes();
         }
-        let mut bounds: Option<(PageBounds, u64, u64)> = None;
-        for (at, word) in self.occur.iter().enumerate() {
-            let mut word = *word;
-            while word != 0 {
-                let code = (at * WORD) as u32 + word.trailing_zeros();
-                word &= word - 1;
-                let key = self.key(code);
-                if self.order.is_unbounded(key) {
-                    continue;
-                }
-                let Some((bounds, min, max)) = &mut bounds else {
-                    bounds = Some((PageBounds { min: code, max: code }, key, key));
-                    continue;
-                };
-                if key <= *min && (key < *min || self.is_less(distinct, code, bounds.min)) {
-                    (bounds.min, *min) = (code, key);
-                }
-                if key >= *max && (key > *max || self.is_less(distinct, bounds.max, code)) {
-                    (bounds.max, *max) = (code, key);
-                }
-            }
-        }
-        self.occur.fill(0);
-        self.is_unbounded |= bounds.is_none() && !codes.is_empty();
-        bounds.map(|(bounds, ..)| bounds)
-    }
-
-    fn key(&self, code: u32) -> u64 {
-        self.keys.get(code as usize).copied().unwrap_or(0)
-    }
-
-    fn is_less(&self, distinct: &Distinct, a: u32, b: u32) -> bool {
-        self.compare(distinct, a, b) == Ordering::Less
-    }
-
-    fn compare(&self, distinct: &Distinct, a: u32, b: u32) -> Ordering {
-        let keys = self.keys.get(a as usize).cmp(&self.keys.get(b as usize));
-        keys.then_with(|| self.order.compare_rest(distinct.value(a), distinct.value(b)))
+        let extreme = codebook.extremes().and_then(|(least, greatest)| {
+            let first = |codes: &[u32]| codes.iter().copied().find(|code| used.has(*code));
+            Some(PageBounds { min: first(least)?, max: first(greatest)? })
+        });
+        let bounds = extreme.or_else(|| bounds_of(codebook, used));
+        self.is_unbounded |= bounds.is_none() && used.iter().next().is_some();
+        bounds
     }
 
     /// Adds a page to the index.
-    pub(super) fn note(&mut self, distinct: &Distinct, page: Option<PageBounds>, nulls: usize) {
+    pub(super) fn note(&mut self, codebook: &Codebook, page: Option<PageBounds>, nulls: usize) {
         let Some(bounds) = page else {
             self.index.append(true, Vec::new(), Vec::new(), nulls as i64);
             return;
         };
         let (min, max) = (
-            self.order.cut_min(distinct.value(bounds.min)).0,
-            self.order.cut_max(distinct.value(bounds.max)).0,
+            codebook.order().cut_min(codebook.value(bounds.min)).0,
+            codebook.order().cut_max(codebook.value(bounds.max)).0,
         );
         self.index.append(false, min, max, nulls as i64);
         if let Some(last) = self.last {
-            let min = self.compare(distinct, last.min, bounds.min);
-            let max = self.compare(distinct, last.max, bounds.max);
+            let min = codebook.compare(last.min, bounds.min);
+            let max = codebook.compare(last.max, bounds.max);
             self.ascends &= min != Ordering::Greater && max != Ordering::Greater;
             self.descends &= min != Ordering::Less && max != Ordering::Less;
         }
@@ -139,24 +89,25 @@ impl ChunkBounds {
         self.chunk = Some(match self.chunk {
             None => bounds,
             Some(PageBounds { min, max }) => PageBounds {
-                min: if self.is_less(distinct, bounds.min, min) { bounds.min } else { min },
-                max: if self.is_less(distinct, max, bounds.max) { bounds.max } else { max },
+                min: if codebook.is_less(bounds.min, min) { bounds.min } else { min },
+                max: if codebook.is_less(max, bounds.max) { bounds.max } else { max },
             },
         });
     }
 
-    /// What the footer says of the chunk, and the index of its pages.
+    /// What the footer says of the chunk, which has so many distinct values, and the index of its pages.
     pub(super) fn finish(
         mut self,
-        distinct: &Distinct,
+        codebook: &Codebook,
+        distinct: usize,
         nulls: u64,
         level: StatisticsLevel,
     ) -> (Option<Statistics>, Option<ColumnIndexMetaData>) {
         if level == StatisticsLevel::None {
             return (None, None);
         }
-        let statistics = self.statistics(distinct, nulls);
-        if level != StatisticsLevel::Page || self.order == Order::None || self.is_unbounded {
+        let statistics = self.statistics(codebook, distinct, nulls);
+        if level != StatisticsLevel::Page || codebook.order() == Order::None || self.is_unbounded {
             return (Some(statistics), None);
         }
         self.index.set_boundary_order(match (self.ascends, self.descends) {
@@ -167,13 +118,14 @@ impl ChunkBounds {
         (Some(statistics), self.index.build().ok())
     }
 
-    fn statistics(&self, distinct: &Distinct, nulls: u64) -> Statistics {
-        let value = |code: Option<u32>| code.map(|code| distinct.value(code));
+    fn statistics(&self, codebook: &Codebook, distinct: usize, nulls: u64) -> Statistics {
+        let order = codebook.order();
+        let value = |code: Option<u32>| code.map(|code| codebook.value(code));
         let (min, max) = (value(self.chunk.map(|chunk| chunk.min)), value(self.chunk.map(|chunk| chunk.max)));
-        let (count, nulls) = (Some(distinct.len() as u64), Some(nulls));
-        let signed = matches!(self.order, Order::Decimal | Order::Number { signed: true });
-        let min_of = |min: &[u8]| self.order.cut_min(min).0;
-        let max_of = |max: &[u8]| self.order.cut_max(max).0;
+        let (count, nulls) = (Some(distinct as u64), Some(nulls));
+        let signed = matches!(order, Order::Decimal | Order::Number { signed: true });
+        let min_of = |min: &[u8]| order.cut_min(min).0;
+        let max_of = |max: &[u8]| order.cut_max(max).0;
         match self.physical {
             PhysicalType::FLOAT => {
                 let number = |value: Vec<u8>| value.first_chunk().map(|bytes| f32::from_le_bytes(*bytes));
@@ -200,8 +152,7 @@ impl ChunkBounds {
                 Statistics::Int64(of.with_backwards_compatible_min_max(signed))
             }
             physical => {
-                let (min, max) =
-                    (min.map(|min| self.order.cut_min(min)), max.map(|max| self.order.cut_max(max)));
+                let (min, max) = (min.map(|min| order.cut_min(min)), max.map(|max| order.cut_max(max)));
                 let exact = (min.as_ref().is_some_and(|min| min.1), max.as_ref().is_some_and(|max| max.1));
                 let (min, max) = (min.map(|min| min.0), max.map(|max| max.0));
                 if physical == PhysicalType::FIXED_LEN_BYTE_ARRAY {
@@ -222,4 +173,22 @@ impl ChunkBounds {
             }
         }
     }
+}
+
+/// The bounds of the codes that are used, those left out that are between no bounds.
+fn bounds_of(codebook: &Codebook, used: &Used) -> Option<PageBounds> {
+    let mut codes = used.iter().filter(|code| !codebook.is_unbounded(*code));
+    let first = codes.next()?;
+    let (mut min, mut max) = (first, first);
+    let (mut min_key, mut max_key) = (codebook.key(first), codebook.key(first));
+    for code in codes {
+        let key = codebook.key(code);
+        if key <= min_key && (key < min_key || codebook.is_less(code, min)) {
+            (min, min_key) = (code, key);
+        }
+        if key >= max_key && (key > max_key || codebook.is_less(max, code)) {
+            (max, max_key) = (code, key);
+        }
+    }
+    Some(PageBounds { min, max })
 }

@@ -11,6 +11,7 @@ use parquet::{arrow::ArrowSchemaConverter, file::properties::WriterPropertiesPtr
 
 use super::{
     chunk::EncodedChunk,
+    codebook::Codebook,
     coded::Coded,
     column_options::DictionaryEncoding,
     general::General,
@@ -72,13 +73,14 @@ impl ColumnKind {
         &self.encoded
     }
 
-    pub(super) fn begin(&self) -> Result<Column, String> {
+    /// A chunk that comes behind one that had the `codebook`.
+    pub(super) fn begin(&self, codebook: Option<Codebook>) -> Result<Column, String> {
         let encoder = match self.is_coded {
             true => {
                 let schema = Schema::new(vec![self.encoded.clone()]);
                 let converted = ArrowSchemaConverter::new().convert(&schema);
                 let descriptor = converted.map_err(|error| error.to_string())?.column(0);
-                Encoder::Coded(Box::new(Coded::new(descriptor, self.plan.clone())?))
+                Encoder::Coded(Box::new(Coded::new(descriptor, self.plan.clone(), codebook)?))
             }
             false => {
                 let general = General::new(&self.encoded, &self.properties);
@@ -168,12 +170,13 @@ impl Column {
     }
 
     /// Encodes more rows.
-    pub(super) fn write(&mut self, array: &ArrayRef) -> Result<(), String> {
+    pub(super) fn write(&mut self, arrays: &[ArrayRef]) -> Result<(), String> {
+        let encoded = &self.kind.encoded;
+        let arrays = arrays.iter().map(|array| as_encoded(array, encoded)).collect::<Result<Vec<_>, _>>()?;
         match &mut self.encoder {
-            Encoder::Coded(coded) => coded.write(&as_encoded(array, &self.kind.encoded)?),
+            Encoder::Coded(coded) => coded.write(&arrays),
             Encoder::General(general) => {
-                let array = as_encoded(array, &self.kind.encoded)?;
-                general.write(&array).map_err(|error| error.to_string())
+                arrays.iter().try_for_each(|array| general.write(array).map_err(|error| error.to_string()))
             }
         }
     }
@@ -202,11 +205,13 @@ impl Column {
         }
     }
 
-    /// The chunks of its leaves.
-    pub(super) fn finish(self) -> Result<Vec<EncodedChunk>, String> {
+    /// The chunks of its leaves, and the codebook for the next row group.
+    pub(super) fn finish(self) -> Result<(Vec<EncodedChunk>, Option<Codebook>), String> {
         match self.encoder {
-            Encoder::Coded(coded) => Ok(vec![coded.finish()?]),
-            Encoder::General(general) => general.finish().map_err(|error| error.to_string()),
+            Encoder::Coded(coded) => coded.finish().map(|(chunk, codebook)| (vec![chunk], codebook)),
+            Encoder::General(general) => {
+                general.finish().map(|chunks| (chunks, None)).map_err(|error| error.to_string())
+            }
         }
     }
 }

@@ -11,6 +11,7 @@
 
 mod bounds;
 mod chunk;
+mod codebook;
 mod coded;
 mod column;
 mod column_options;
@@ -28,6 +29,7 @@ mod partition;
 mod plain;
 #[cfg(test)]
 mod tests;
+mod used;
 mod writer;
 
 pub use self::{

@@ -1,5 +1,6 @@
 //! What is written comes back, by the parquet crate's reader.
 
+mod codebooks;
 mod codes;
 mod dataset;
 

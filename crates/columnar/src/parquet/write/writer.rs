@@ -14,7 +14,7 @@ use parquet::{
 use stylobate_storage::{Sealed, Sink};
 
 use super::{
-    chunk::EncodedChunk,
+    codebook::Codebook,
     column::{Column, ColumnKind},
     footer::Footer,
     options::ParquetOptions,
@@ -22,12 +22,14 @@ use super::{
 };
 use crate::{
     Error, Result, promised,
-    weight::{weight, weight_of},
+    weight::{weight, weight_of, weight_of_rows},
 };
 
 const MAGIC: &[u8; 4] = b"PAR1";
-/// Bytes of arrays that are encoded at a time: enough that threads need not meet often.
+/// Bytes of rows that are encoded at a time, dictionaries left out: enough that threads need not meet often.
 const ENCODED_AT_ONCE: usize = 8 << 20;
+/// Codebooks are kept for the next row group where they take one of so many parts of the memory.
+const KEPT: usize = 2;
 
 /// Writes record batches to a Parquet file. Dropped before it is finished, it leaves nothing behind.
 pub struct ParquetWriter {
@@ -38,8 +40,12 @@ pub struct ParquetWriter {
     kinds: Vec<ColumnKind>,
     /// Of the row group that is being filled; none before its first row.
     columns: Vec<Column>,
+    /// What the next row group's columns may go on with; none while one is being filled.
+    codebooks: Vec<Option<Codebook>>,
     waiting: Vec<RecordBatch>,
     waiting_bytes: usize,
+    /// The same without their dictionaries.
+    waiting_rows: usize,
     rows_in_group: usize,
     footer: Footer,
     rows: u64,
@@ -76,8 +82,10 @@ impl ParquetWriter {
             options,
             kinds,
             columns: Vec::new(),
+            codebooks: Vec::new(),
             waiting: Vec::new(),
             waiting_bytes: 0,
+            waiting_rows: 0,
             rows_in_group: 0,
             footer,
             rows: 0,
@@ -104,7 +112,7 @@ impl ParquetWriter {
             // A type that the format does not have is found out now, before anything is written.
             let begun = guarded(|| {
                 let kind = ColumnKind::new(field, options)?;
-                kind.begin().map(|_| kind)
+                kind.begin(None).map(|_| kind)
             });
             kinds.push(begun.map_err(|reason| wrong(Some(field.name()), reason))?);
         }
@@ -133,7 +141,8 @@ impl ParquetWriter {
 
     /// Bytes in memory: encoded columns, and rows that wait.
     pub(super) fn memory_used(&self) -> usize {
-        self.columns.iter().map(Column::memory).sum::<usize>() + self.waiting_bytes
+        let kept = self.codebooks.iter().flatten().map(Codebook::memory).sum::<usize>();
+        self.columns.iter().map(Column::memory).sum::<usize>() + kept + self.waiting_bytes
     }
 
     /// Bytes that are on their way to the file.
@@ -148,6 +157,7 @@ impl ParquetWriter {
         self.encode().await?;
         if self.memory_used() > to {
             self.end_row_group().await?;
+            self.codebooks.clear();
         }
         self.is_broken = false;
         Ok(())
@@ -167,20 +177,22 @@ impl ParquetWriter {
     }
 
     async fn append(&mut self, batch: &RecordBatch) -> Result<()> {
-        let at_once = ENCODED_AT_ONCE.min(self.memory() / 2).min(self.options.encoded_at_once);
-        let row_bytes = weight(batch).div_ceil(batch.num_rows().max(1)).max(1);
-        let most = (at_once / row_bytes).max(1);
+        let at_once = self.options.encoded_at_once.min(self.memory() / 2);
+        let rows = batch.num_rows();
+        let within = |bytes: usize, all: usize| (bytes / all.div_ceil(rows.max(1)).max(1)).max(1);
+        let most = within(at_once, weight(batch)).min(within(ENCODED_AT_ONCE, weight_of_rows(batch)));
         let mut start = 0;
-        while start < batch.num_rows() {
-            let left = batch.num_rows() - start;
+        while start < rows {
+            let left = rows - start;
             let count = (self.options.row_group_rows - self.rows_in_group).min(left).min(most);
             let some = batch.slice(start, count);
             self.waiting_bytes += weight(&some);
+            self.waiting_rows += weight_of_rows(&some);
             self.waiting.push(some);
             self.rows_in_group += count;
             self.rows += count as u64;
             start += count;
-            if self.waiting_bytes >= at_once {
+            if self.waiting_bytes >= at_once || self.waiting_rows >= ENCODED_AT_ONCE {
                 self.encode().await?;
             }
             if self.rows_in_group == self.options.row_group_rows || self.is_large() {
@@ -256,21 +268,23 @@ impl ParquetWriter {
             return Ok(());
         }
         if self.columns.is_empty() {
+            let mut codebooks = std::mem::take(&mut self.codebooks).into_iter();
             for kind in &self.kinds {
-                let begun =
-                    kind.begin().map_err(|reason| self.unwritable(Some(kind.encoded().name()), reason))?;
+                let begun = kind
+                    .begin(codebooks.next().flatten())
+                    .map_err(|reason| self.unwritable(Some(kind.encoded().name()), reason))?;
                 self.columns.push(begun);
             }
         }
         let batches = std::mem::take(&mut self.waiting);
-        self.waiting_bytes = 0;
+        (self.waiting_bytes, self.waiting_rows) = (0, 0);
         let columns = std::mem::take(&mut self.columns).into_iter().enumerate();
         let work = columns.map(|(at, column)| {
             let arrays: Vec<ArrayRef> = batches.iter().map(|batch| batch.column(at).clone()).collect();
             (column, arrays)
         });
         let encode = |(mut column, arrays): (Column, Vec<ArrayRef>)| {
-            let written = arrays.iter().try_for_each(|array| column.write(array));
+            let written = column.write(&arrays);
             written.map_err(|reason| (Some(column.name().to_owned()), reason)).map(|()| column)
         };
         let size = |(_, arrays): &(Column, Vec<ArrayRef>)| arrays.iter().map(weight_of).sum();
@@ -290,8 +304,11 @@ impl ParquetWriter {
             column.finish().map_err(|reason| (Some(name), reason))
         };
         let finished = in_parallel(self.options.threads, columns, Column::memory, finish).await;
-        let chunks: Vec<Vec<EncodedChunk>> =
-            finished.map_err(|(column, reason)| self.unwritable(column.as_deref(), reason))?;
+        let finished = finished.map_err(|(column, reason)| self.unwritable(column.as_deref(), reason))?;
+        let (chunks, codebooks): (Vec<_>, Vec<_>) = finished.into_iter().unzip();
+        if codebooks.iter().flatten().map(Codebook::memory).sum::<usize>() <= self.memory() / KEPT {
+            self.codebooks = codebooks;
+        }
         if self.sink.position() == 0 {
             self.sink.write(MAGIC).await?;
         }

@@ -1,0 +1,329 @@
+//! The dictionary of a column that is written: which code each value has, and how values compare.
+//!
+//! Each code of an array is mapped to the code that its value has in the file. Only a value that occurs for the first
+//! time is looked at. Where the first rows need much of a dictionary, the file gets all of it at once: then codes are
+//! what they were. A row group that begins with the dictionary of the one before may go on with its codebook: then no
+//! value is looked at again, and the page of the dictionary is there already.
+
+use std::cmp::Ordering;
+
+use arrow::{
+    array::{Array, ArrayRef, AsArray, UInt64Array},
+    compute::take,
+    datatypes::ArrowNativeType,
+};
+use bytes::Bytes;
+use parquet::{basic::Type as PhysicalType, schema::types::ColumnDescPtr};
+
+use super::{order::Order, plain, used::Used};
+use crate::{parquet::distinct::Distinct, weight::weight_of};
+
+/// Stands in a map for a value that did not occur yet.
+const UNKNOWN: u32 = u32::MAX;
+/// Rows that tell whether those behind them have values that are known.
+const TELLING: usize = 4096;
+/// So many of the least values and of the greatest are known.
+const EXTREMES: usize = 64;
+/// One in so many values of a dictionary is much of it.
+const MUCH: usize = 2;
+/// Of a dictionary of more bytes, values are taken as they occur.
+const MOST_TAKEN: usize = 256 << 20;
+const BEYOND: &str = "a code beyond its dictionary";
+
+/// The values of a file's dictionary, and the codes that they have.
+pub(super) struct Codebook {
+    descriptor: ColumnDescPtr,
+    distinct: Distinct,
+    order: Order,
+    /// Of each value, eight bytes that ascend as values do.
+    keys: Vec<u64>,
+    /// The values of the arrays that come now, and the file's code of each.
+    current: Option<ArrayRef>,
+    map: Vec<u32>,
+    /// Whether each is mapped to itself.
+    is_identity: bool,
+    /// Keys of values that occur for the first time.
+    fresh: Vec<u64>,
+    page: Option<DictionaryPage>,
+    extremes: Extremes,
+}
+
+/// The least values and the greatest.
+#[derive(Default)]
+pub(super) struct Extremes {
+    /// Of so many values.
+    of: usize,
+    /// Ascending.
+    least: Vec<u32>,
+    /// Descending.
+    greatest: Vec<u32>,
+}
+
+/// A page of all values, as it is in the file.
+#[derive(Clone)]
+pub(super) struct DictionaryPage {
+    /// Header and body.
+    pub(super) blobs: [Bytes; 2],
+    pub(super) values: usize,
+    /// Bytes of the body before compression.
+    pub(super) uncompressed: usize,
+}
+
+impl Codebook {
+    pub(super) fn new(descriptor: &ColumnDescPtr) -> Result<Self, String> {
+        Ok(Self {
+            descriptor: descriptor.clone(),
+            distinct: Distinct::new(descriptor, &[], 0)?,
+            order: Order::of(descriptor),
+            keys: Vec::new(),
+            current: None,
+            map: Vec::new(),
+            is_identity: true,
+            fresh: Vec::new(),
+            page: None,
+            extremes: Extremes::default(),
+        })
+    }
+
+    /// Number of values.
+    pub(super) fn len(&self) -> usize {
+        self.distinct.len()
+    }
+
+    /// Bytes of all values.
+    pub(super) fn bytes(&self) -> usize {
+        self.distinct.bytes()
+    }
+
+    /// Bytes in memory.
+    pub(super) fn memory(&self) -> usize {
+        let page = self.page.iter().flat_map(|page| &page.blobs).map(Bytes::len).sum::<usize>();
+        self.distinct.memory() + self.map.len() * 4 + self.keys.len() * 8 + page
+    }
+
+    pub(super) fn value(&self, code: u32) -> &[u8] {
+        self.distinct.value(code)
+    }
+
+    /// The values in the order of their codes, in the encoding PLAIN.
+    pub(super) fn plain(&self) -> Vec<u8> {
+        self.distinct.plain()
+    }
+
+    pub(super) fn order(&self) -> Order {
+        self.order
+    }
+
+    pub(super) fn key(&self, code: u32) -> u64 {
+        self.keys.get(code as usize).copied().unwrap_or(0)
+    }
+
+    pub(super) fn compare(&self, a: u32, b: u32) -> Ordering {
+        let rest = || self.order.compare_rest(self.value(a), self.value(b));
+        self.key(a).cmp(&self.key(b)).then_with(rest)
+    }
+
+    pub(super) fn is_less(&self, a: u32, b: u32) -> bool {
+        self.compare(a, b) == Ordering::Less
+    }
+
+    /// Whether a value is between no bounds.
+    pub(super) fn is_unbounded(&self, code: u32) -> bool {
+        self.order.is_unbounded(self.key(code))
+    }
+
+    /// The codes of the least values, ascending, and of the greatest, descending, if they are known.
+    pub(super) fn extremes(&self) -> Option<(&[u32], &[u32])> {
+        let Extremes { of, least, greatest } = &self.extremes;
+        (*of == self.len()).then_some((least, greatest))
+    }
+
+    /// Finds them out.
+    pub(super) fn find_extremes(&mut self) {
+        let mut codes: Vec<u32> = (0..self.len() as u32).filter(|code| !self.is_unbounded(*code)).collect();
+        let mut first = |compare: &dyn Fn(&u32, &u32) -> Ordering| -> Vec<u32> {
+            if codes.len() > EXTREMES {
+                codes.select_nth_unstable_by(EXTREMES, compare);
+            }
+            let mut first: Vec<u32> = codes.iter().take(EXTREMES).copied().collect();
+            first.sort_unstable_by(compare);
+            first
+        };
+        let least = first(&|a, b| self.compare(*a, *b));
+        let greatest = first(&|a, b| self.compare(*b, *a));
+        self.extremes = Extremes { of: self.len(), least, greatest };
+    }
+
+    /// The page of all values, if it was made.
+    pub(super) fn page(&self) -> Option<&DictionaryPage> {
+        self.page.as_ref().filter(|page| page.values == self.len())
+    }
+
+    /// Keeps the page for the next chunk.
+    pub(super) fn keep_page(&mut self, page: DictionaryPage) {
+        self.page = Some(page);
+    }
+
+    /// Gives back the memory that is not needed while nothing new occurs.
+    pub(super) fn rest(&mut self) {
+        self.distinct.rest();
+        self.fresh = Vec::new();
+    }
+
+    /// Whether the first of some arrays has the dictionary of those before, and its first rows have values that occurred.
+    pub(super) fn serves(&self, arrays: &[ArrayRef]) -> bool {
+        let Some(first) = arrays.iter().find(|array| !array.is_empty()) else { return true };
+        let Some(any) = first.as_any_dictionary_opt() else { return false };
+        if !self.is_current(any.values()) {
+            return false;
+        }
+        let first = first.slice(0, first.len().min(TELLING));
+        let nulls = first.logical_nulls();
+        let keys = first.as_any_dictionary().normalized_keys();
+        let is_valid = |row: usize| nulls.as_ref().is_none_or(|nulls| nulls.is_valid(row));
+        let is_new = |key: &usize| self.map.get(*key).is_none_or(|code| *code == UNKNOWN);
+        let new = keys.iter().enumerate().filter(|(row, key)| is_valid(*row) && is_new(key)).count();
+        new * 16 <= keys.len()
+    }
+
+    /// Takes the dictionary of the first of some arrays, if those that have it need much of it.
+    pub(super) fn take_dictionary(&mut self, arrays: &[ArrayRef]) -> Result<(), String> {
+        let any = |array: &ArrayRef| array.as_any_dictionary_opt().map(|any| any.values().clone());
+        let Some(values) = arrays.first().and_then(any) else { return Ok(()) };
+        let sharing =
+            arrays.iter().take_while(|array| any(array).is_some_and(|other| is_same(&other, &values)));
+        let rows: usize = sharing.clone().map(|array| array.len()).sum();
+        if values.is_empty() || rows < values.len() / MUCH || values.null_count() > 0 {
+            return Ok(());
+        }
+        let mut used = Used::default();
+        for array in sharing {
+            let keys = array.as_any_dictionary().normalized_keys();
+            let keys: Vec<u32> = keys.into_iter().map(|key| key as u32).collect();
+            used.add(&keys, values.len());
+        }
+        if used.count() < values.len() / MUCH || weight_of(&values) > MOST_TAKEN {
+            return Ok(());
+        }
+        self.begin(&values);
+        self.map = (0..values.len() as u32).collect();
+        self.fresh = (0..values.len() as u64).collect();
+        self.learn(0, &mut [])?;
+        self.is_identity = self.len() == values.len();
+        Ok(())
+    }
+
+    /// Begins a new map, unless the values are those that came before.
+    pub(super) fn begin(&mut self, values: &ArrayRef) {
+        if !self.is_current(values) {
+            self.map.clear();
+            self.map.resize(values.len(), UNKNOWN);
+            self.is_identity = false;
+            self.distinct.reserve(values.len(), weight_of(values));
+        }
+        self.current = Some(values.clone());
+    }
+
+    fn is_current(&self, values: &ArrayRef) -> bool {
+        self.current.as_ref().is_some_and(|current| is_same(current, values))
+    }
+
+    /// Appends the codes of rows that all have a value, whose keys are given. What occurs for the first time has the
+    /// next code, unless the file has the value from another dictionary, or from another place in this one.
+    pub(super) fn append<K: ArrowNativeType>(
+        &mut self,
+        keys: &[K],
+        codes: &mut Vec<u32>,
+    ) -> Result<(), String> {
+        if self.is_identity {
+            let mut most = 0;
+            codes.extend(keys.iter().map(|key| {
+                most = most.max(key.as_usize());
+                key.as_usize() as u32
+            }));
+            return match most < self.map.len() || keys.is_empty() {
+                true => Ok(()),
+                false => Err(BEYOND.to_owned()),
+            };
+        }
+        let known = self.len() as u32;
+        let before = codes.len();
+        let (map, fresh) = (&mut self.map, &mut self.fresh);
+        fresh.clear();
+        let mut is_beyond = false;
+        codes.extend(keys.iter().map(|key| match map.get_mut(key.as_usize()) {
+            Some(code) => {
+                if *code == UNKNOWN {
+                    *code = known + fresh.len() as u32;
+                    fresh.push(key.as_usize() as u64);
+                }
+                *code
+            }
+            None => {
+                is_beyond = true;
+                UNKNOWN
+            }
+        }));
+        if is_beyond {
+            return Err(BEYOND.to_owned());
+        }
+        match self.fresh.is_empty() {
+            true => Ok(()),
+            false => self.learn(known, codes.get_mut(before..).unwrap_or_default()),
+        }
+    }
+
+    /// Looks at values that occur for the first time, and mends the codes of those that the file has already.
+    fn learn(&mut self, known: u32, given: &mut [u32]) -> Result<(), String> {
+        let Some(values) = &self.current else { return Ok(()) };
+        let mut codes: Vec<u32> = Vec::with_capacity(self.fresh.len());
+        let append = |some: &[u32]| codes.extend_from_slice(some);
+        match values.as_string_opt::<i32>() {
+            Some(texts) if self.descriptor.physical_type() == PhysicalType::BYTE_ARRAY => {
+                let mut fresh = self.fresh.iter().map(|key| texts.value(*key as usize).as_bytes());
+                let next = || fresh.next().ok_or_else(String::new);
+                self.distinct.append_each(self.fresh.len(), next, append)?;
+            }
+            _ => {
+                let fresh = UInt64Array::from(self.fresh.clone());
+                let taken = take(values, &fresh, None).map_err(|error| error.to_string())?;
+                self.distinct.append(&plain::values(&taken, &self.descriptor)?, taken.len(), append)?;
+            }
+        }
+        self.learn_keys();
+        if codes.iter().zip(known..).any(|(code, given)| *code != given) {
+            for (key, code) in self.fresh.iter().zip(&codes) {
+                if let Some(place) = self.map.get_mut(*key as usize) {
+                    *place = *code;
+                }
+            }
+            for given in given {
+                let code = given.checked_sub(known).and_then(|at| codes.get(at as usize));
+                *given = code.copied().unwrap_or(*given);
+            }
+        }
+        Ok(())
+    }
+
+    /// The codes of values, none of which is null; each is mapped to itself.
+    pub(super) fn codes_of(&mut self, values: &ArrayRef) -> Result<Vec<u32>, String> {
+        let plain = plain::values(values, &self.descriptor)?;
+        let mut codes: Vec<u32> = Vec::with_capacity(values.len());
+        self.distinct.append(&plain, values.len(), |some| codes.extend_from_slice(some))?;
+        self.learn_keys();
+        self.map.extend(self.map.len() as u32..self.distinct.len() as u32);
+        Ok(codes)
+    }
+
+    fn learn_keys(&mut self) {
+        if self.order != Order::None {
+            let new = self.keys.len()..self.distinct.len();
+            self.keys.extend(new.map(|code| self.order.key(self.distinct.value(code as u32))));
+        }
+    }
+}
+
+/// Whether two arrays are one.
+fn is_same(a: &ArrayRef, b: &ArrayRef) -> bool {
+    a.len() == b.len() && (std::ptr::eq(a.as_ref(), b.as_ref()) || a.to_data().ptr_eq(&b.to_data()))
+}

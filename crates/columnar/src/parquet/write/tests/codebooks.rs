@@ -1,0 +1,163 @@
+//! Dictionaries that several row groups share, and what files say of each row group then.
+
+use std::collections::BTreeSet;
+
+use parquet::file::metadata::RowGroupMetaData;
+
+use super::*;
+
+/// Rows of a dictionary, with these keys.
+fn of_keys(values: &ArrayRef, keys: impl IntoIterator<Item = Option<i32>>) -> RecordBatch {
+    let keys: Int32Array = keys.into_iter().collect();
+    of("x", Arc::new(DictionaryArray::<Int32Type>::try_new(keys, values.clone()).unwrap()))
+}
+
+/// Bytes of the dictionary's page, header included.
+fn dictionary_bytes(group: &RowGroupMetaData) -> i64 {
+    let column = group.column(0);
+    column.data_page_offset() - column.dictionary_page_offset().unwrap()
+}
+
+/// All that the file says of its only column, which has texts, is so.
+fn assert_told_rightly(bytes: &Bytes, case: &str) {
+    let metadata = reader(bytes).metadata().clone();
+    let rows = read(bytes);
+    let texts = rows.column(0).as_string::<i32>();
+    let mut start = 0;
+    for (at, group) in metadata.row_groups().iter().enumerate() {
+        let count = group.num_rows() as usize;
+        let some = texts.slice(start, count);
+        start += count;
+        let Some(Statistics::ByteArray(told)) = group.column(0).statistics() else { panic!("{case}") };
+        let distinct: BTreeSet<&str> = some.iter().flatten().collect();
+        assert_eq!(told.distinct_count(), Some(distinct.len() as u64), "{case}: row group {at}");
+        assert_eq!(told.null_count_opt(), Some(some.null_count() as u64), "{case}: row group {at}");
+        assert_eq!(told.min_bytes_opt(), distinct.first().map(|text| text.as_bytes()), "{case}: {at}");
+        assert_eq!(told.max_bytes_opt(), distinct.last().map(|text| text.as_bytes()), "{case}: {at}");
+        let ColumnIndexMetaData::BYTE_ARRAY(index) = &metadata.column_index().unwrap()[at][0] else {
+            panic!()
+        };
+        let pages = metadata.offset_index().unwrap()[at][0].page_locations();
+        let mut ends = pages.iter().skip(1).map(|page| page.first_row_index as usize).chain([count]);
+        for (page, location) in pages.iter().enumerate() {
+            let first = location.first_row_index as usize;
+            let some = some.slice(first, ends.next().unwrap() - first);
+            assert_eq!(index.min_value(page), some.iter().flatten().min().map(str::as_bytes), "{case}: {at}");
+            assert_eq!(index.max_value(page), some.iter().flatten().max().map(str::as_bytes), "{case}: {at}");
+            assert_eq!(index.null_count(page), Some(some.null_count() as i64), "{case}: {at}");
+        }
+    }
+}
+
+#[tokio::test]
+async fn a_dictionary_that_all_row_groups_need_is_the_same_in_all() {
+    let values = strings(500);
+    let batch = of("x", dictionary::<Int32Type>(values, 40_000, 0.1, 3));
+    let all = ColumnOptions::default().with_bloom_filter(0.01);
+    let options =
+        ParquetOptions::default().with_row_group_rows(10_000).with_page_rows(700).with_all_columns(all);
+    for version_2 in [false, true] {
+        let options = options.clone().with_version_2(version_2);
+        let bytes = assert_comes_back(std::slice::from_ref(&batch), options).await;
+        assert_told_rightly(&bytes, "shared");
+        let metadata = reader(&bytes).metadata().clone();
+        let page = |group: &RowGroupMetaData| {
+            let start = group.column(0).dictionary_page_offset().unwrap() as usize;
+            bytes.slice(start..start + dictionary_bytes(group) as usize)
+        };
+        let first = page(metadata.row_group(0));
+        assert_eq!(metadata.num_row_groups(), 4);
+        assert!(metadata.row_groups().iter().all(|group| page(group) == first));
+    }
+}
+
+#[tokio::test]
+async fn a_dictionary_of_which_rows_need_little_is_not_stored_for_them() {
+    let values = strings(10_000);
+    // Sorted by what they have: each row group needs other values.
+    let sorted = of_keys(&values, (0..40_000).map(|row| Some(row / 4)));
+    let options = ParquetOptions::default().with_row_group_rows(10_000).with_page_rows(900);
+    let bytes = assert_comes_back(&[sorted], options.clone()).await;
+    assert_told_rightly(&bytes, "sorted");
+    let groups = reader(&bytes).metadata().row_groups().to_vec();
+    let few = groups.iter().map(dictionary_bytes).max().unwrap();
+    let all = dictionary_bytes(
+        reader(&assert_comes_back(&[of_keys(&values, (0..10_000).map(Some))], options.clone()).await)
+            .metadata()
+            .row_group(0),
+    );
+    assert!(few < all / 3, "{few} of {all}");
+    // All of it, then a tenth: what was kept serves once more, and not again.
+    let keys = (0..40_000).chain((0..80_000).map(|row| row % 1_000)).map(|row| Some(row % 10_000));
+    let options = options.with_row_group_rows(40_000);
+    let bytes = assert_comes_back(&[of_keys(&values, keys)], options).await;
+    assert_told_rightly(&bytes, "less");
+    let groups = reader(&bytes).metadata().row_groups().to_vec();
+    let sizes: Vec<i64> = groups.iter().map(dictionary_bytes).collect();
+    assert!(sizes[1] <= sizes[0] && sizes[2] < all / 5, "{sizes:?}");
+}
+
+#[tokio::test]
+async fn dictionaries_come_and_go_between_and_within_row_groups() {
+    let with_null: ArrayRef =
+        Arc::new((0..40).map(|at| (at != 7).then(|| format!("n{at}"))).collect::<StringArray>());
+    let twice: ArrayRef = Arc::new((0..90).map(|at| Some(format!("t{}", at % 50))).collect::<StringArray>());
+    let long: ArrayRef =
+        Arc::new((0..30).map(|at| Some(format!("{}{at}", "same begin ".repeat(3)))).collect::<StringArray>());
+    let pool = [strings(100), strings(100), with_null, twice, long, strings(3_000)];
+    for seed in 0..120 {
+        let mut random = StdRng::seed_from_u64(seed);
+        let mut values = 0;
+        let batches: Vec<RecordBatch> = (0..random.random_range(1..12))
+            .map(|_| {
+                if random.random_bool(0.3) {
+                    values = random.random_range(0..pool.len());
+                }
+                let values = &pool[values];
+                let rows = random.random_range(0..2_000);
+                let nulls = [0.0, 0.2, 1.0][random.random_range(0..3_usize)];
+                let most = random.random_range(1..=values.len()) as i32;
+                let keys: Vec<Option<i32>> = (0..rows)
+                    .map(|_| (!random.random_bool(nulls)).then(|| random.random_range(0..most)))
+                    .collect();
+                of_keys(values, keys)
+            })
+            .collect();
+        let options = ParquetOptions::default()
+            .with_row_group_rows(random.random_range(1..5_000))
+            .with_page_rows(random.random_range(1..1_500))
+            .with_memory(ByteSize::kib([64, 1024, 65_536][random.random_range(0..3_usize)]));
+        let bytes = assert_comes_back(&batches, options).await;
+        assert_told_rightly(&bytes, &format!("seed {seed}"));
+    }
+}
+
+#[tokio::test]
+async fn bounds_leave_out_what_is_no_number() {
+    let values: ArrayRef = Arc::new(Float64Array::from_iter_values(
+        (0..300).map(|at| if at % 3 == 0 { f64::NAN } else { f64::from(at) - 150.0 }),
+    ));
+    let keys = (0..30_000).map(|row| Some(row * 7 % 300));
+    let options = ParquetOptions::default().with_row_group_rows(6_000).with_page_rows(500);
+    let (bytes, _) = write(&[of_keys(&values, keys)], options).await.unwrap();
+    let metadata = reader(&bytes).metadata().clone();
+    for group in metadata.row_groups() {
+        let Some(Statistics::Double(told)) = group.column(0).statistics() else { panic!() };
+        assert_eq!((told.min_opt(), told.max_opt()), (Some(&-149.0), Some(&149.0)));
+    }
+}
+
+#[tokio::test]
+async fn what_is_kept_for_the_next_row_group_counts_as_memory() {
+    let texts: ArrayRef = Arc::new((0..5_000).map(|at| Some(format!("{at:0>200}"))).collect::<StringArray>());
+    let batch = of("x", dictionary::<Int32Type>(texts, 200_000, 0.0, 5));
+    let rows = |bytes: &Bytes| -> Vec<i64> {
+        reader(bytes).metadata().row_groups().iter().map(|group| group.num_rows()).collect()
+    };
+    // A megabyte of values: kept where there is much memory, begun anew for each row group where there is little.
+    for memory in [ByteSize::mib(64), ByteSize::mib(3)] {
+        let options = ParquetOptions::default().with_row_group_rows(50_000).with_memory(memory);
+        let bytes = assert_comes_back(std::slice::from_ref(&batch), options).await;
+        assert_eq!(rows(&bytes), [50_000; 4], "{memory}");
+    }
+}
