@@ -2,14 +2,14 @@
 //!
 //! Many values are looked up together, one step for all of them after the other: hash, bucket, bytes of the value that
 //! may be the same. What the next step reads is fetched meanwhile, where a value at a time would wait for memory twice.
-//! A bucket is one line of the processor's cache and says all that leads to the bytes, which lie in one line too where
-//! they fit.
+//! A bucket says all that leads to the bytes, which lie in one line of the processor's cache where they fit.
 
 use std::hash::{BuildHasher, Hasher};
 
 use hashbrown::DefaultHashBuilder;
 use parquet::{basic::Type as PhysicalType, schema::types::ColumnDescPtr};
 
+use super::value_table::{Known, Table};
 use crate::prefetch::prefetch;
 
 /// Values looked up together.
@@ -18,10 +18,6 @@ const BATCH: usize = 128;
 const MOST_RESERVED: usize = 32 << 20;
 /// Bytes of a line of the processor's cache.
 const LINE: usize = 64;
-/// Places of a bucket.
-const PLACES: usize = 4;
-/// A table is made anew where more than this share of its places would be taken.
-const MOST_TAKEN: (usize, usize) = (1, 2);
 
 /// The distinct values of a chunk, each with its code: its place in the order of arrival.
 pub(super) struct Distinct {
@@ -33,29 +29,6 @@ pub(super) struct Distinct {
     table: Table,
     hasher: DefaultHashBuilder,
     layout: Layout,
-}
-
-/// Open addressing: a value is in its home bucket, or behind it with no bucket in between that has a free place.
-struct Table {
-    buckets: Vec<Bucket>,
-    taken: usize,
-    /// The home of a hash is in its highest bits.
-    shift: u32,
-}
-
-/// The places are taken one after the other.
-#[derive(Clone, Copy, Default)]
-#[repr(align(64))]
-struct Bucket([Known; PLACES]);
-
-/// A value that is known, and where its bytes are.
-#[derive(Clone, Copy, Default)]
-struct Known {
-    hash: u32,
-    /// The code and one, or 0 where there is none.
-    code: u32,
-    start: u32,
-    length: u32,
 }
 
 #[derive(Clone, Copy)]
@@ -76,76 +49,6 @@ impl Layout {
                 rest.split_at_checked(u32::from_le_bytes(*length) as usize)
             }
             Self::Fixed(length) => bytes.split_at_checked(length),
-        }
-    }
-}
-
-impl Bucket {
-    /// The first value with this hash, if there is one.
-    #[inline(always)]
-    fn first(&self, hash: u32) -> Known {
-        // All are looked at, and the first wins: cheaper than to stop at one that cannot be foreseen.
-        let places = self.0.iter().enumerate().rev();
-        let at = places.fold(PLACES, |found, (at, known)| if known.hash == hash { at } else { found });
-        self.0.get(at).copied().unwrap_or_default()
-    }
-}
-
-impl Table {
-    /// With room for as many values.
-    fn for_values(values: usize) -> Self {
-        let places = values.saturating_mul(MOST_TAKEN.1).div_ceil(MOST_TAKEN.0).clamp(BATCH, 1 << 31);
-        let buckets = (places / PLACES).next_power_of_two();
-        Self { buckets: vec![Bucket::default(); buckets], taken: 0, shift: 32 - buckets.trailing_zeros() }
-    }
-
-    /// Whether one more value is one too many.
-    fn is_full(&self) -> bool {
-        (self.taken + 1).saturating_mul(MOST_TAKEN.1)
-            > (self.buckets.len() * PLACES).saturating_mul(MOST_TAKEN.0)
-    }
-
-    fn home(&self, hash: u32) -> usize {
-        (hash >> self.shift) as usize
-    }
-
-    /// The value with this hash in its home bucket, if there is one.
-    #[inline(always)]
-    fn near(&self, hash: u32) -> Known {
-        self.buckets.get(self.home(hash)).map(|bucket| bucket.first(hash)).unwrap_or_default()
-    }
-
-    /// The buckets that a hash may be in: its home, and all others behind it.
-    fn places(&self, hash: u32) -> impl Iterator<Item = usize> + use<> {
-        let (home, last) = (self.home(hash), self.buckets.len() - 1);
-        (home..=home + last).map(move |at| at & last)
-    }
-
-    /// The first value from the home of a hash on of which something holds, up to the first free place.
-    #[inline(always)]
-    fn find(&self, hash: u32, is: impl Fn(&Known) -> bool) -> Option<Known> {
-        for at in self.places(hash) {
-            for known in &self.buckets.get(at)?.0 {
-                if known.code == 0 {
-                    return None;
-                }
-                if known.hash == hash && is(known) {
-                    return Some(*known);
-                }
-            }
-        }
-        None
-    }
-
-    /// Puts a value into the first free place from its home on.
-    fn insert(&mut self, value: Known) {
-        for at in self.places(value.hash) {
-            let bucket = self.buckets.get_mut(at);
-            if let Some(free) = bucket.and_then(|bucket| bucket.0.iter_mut().find(|known| known.code == 0)) {
-                *free = value;
-                self.taken += 1;
-                return;
-            }
         }
     }
 }
@@ -209,7 +112,7 @@ impl Distinct {
 
     /// Makes the table anew, if it was given back.
     fn wake(&mut self) {
-        if self.table.taken > 0 || self.spans.is_empty() {
+        if !self.table.is_empty() || self.spans.is_empty() {
             return;
         }
         self.table = Table::for_values(self.len());
@@ -224,9 +127,7 @@ impl Distinct {
 
     /// Bytes in memory.
     pub(super) fn memory(&self) -> usize {
-        self.bytes.len()
-            + self.spans.len() * size_of::<(u32, u32)>()
-            + self.table.buckets.len() * size_of::<Bucket>()
+        self.bytes.len() + self.spans.len() * size_of::<(u32, u32)>() + self.table.memory()
     }
 
     /// Hands out the codes of the `count` values in `page`, some at a time and in order.
@@ -264,7 +165,7 @@ impl Distinct {
             for place in values.iter_mut().take(together) {
                 let value = next()?;
                 let hash = self.hash(value);
-                prefetch(&self.table.buckets, self.table.home(hash));
+                self.table.prefetch(hash);
                 *place = (value, hash);
             }
             let values = values.iter().take(together);
@@ -319,12 +220,6 @@ impl Distinct {
         let (start, length) = (start as u32, value.len() as u32);
         self.spans.push((start, length));
         if is_new {
-            if self.table.is_full() {
-                let mut larger = Table::for_values(self.table.taken * 4);
-                let known = self.table.buckets.iter().flat_map(|bucket| bucket.0);
-                known.filter(|known| known.code != 0).for_each(|known| larger.insert(known));
-                self.table = larger;
-            }
             self.table.insert(Known { hash, code: code + 1, start, length });
         }
         Ok(code)

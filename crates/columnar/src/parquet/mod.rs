@@ -15,6 +15,7 @@ mod plain;
 mod selected;
 mod statistics;
 mod stream;
+mod value_table;
 mod window;
 mod write;
 

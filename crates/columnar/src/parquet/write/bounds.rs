@@ -14,6 +14,9 @@ use parquet::{
 
 use super::{codebook::Codebook, column_options::StatisticsLevel, order::Order, used::Used};
 
+/// Pages without a new value, after which the extremes of all are found out: they took as long to look at as that takes.
+const STABLE: usize = 8;
+
 /// The codes of the least and the greatest value.
 #[derive(Clone, Copy, Debug)]
 pub(super) struct PageBounds {
@@ -24,8 +27,9 @@ pub(super) struct PageBounds {
 /// Bounds of a chunk's pages, and of all of it.
 pub(super) struct ChunkBounds {
     physical: PhysicalType,
-    /// Values at the end of the last page.
+    /// Values at the end of the last page, and pages since there were fewer.
     values: usize,
+    pages: usize,
     index: ColumnIndexBuilder,
     chunk: Option<PageBounds>,
     last: Option<PageBounds>,
@@ -40,6 +44,7 @@ impl ChunkBounds {
         Self {
             physical,
             values: 0,
+            pages: 0,
             index: ColumnIndexBuilder::new(physical),
             chunk: None,
             last: None,
@@ -56,7 +61,8 @@ impl ChunkBounds {
         }
         // While values are added, nothing is known of all of them for long.
         let before = std::mem::replace(&mut self.values, codebook.len());
-        if before == codebook.len() && codebook.extremes().is_none() {
+        self.pages = if before == codebook.len() { self.pages + 1 } else { 0 };
+        if self.pages == STABLE && codebook.extremes().is_none() {
             codebook.find_extremes();
         }
         let extreme = codebook.extremes().and_then(|(least, greatest)| {

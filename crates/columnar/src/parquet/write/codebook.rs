@@ -22,12 +22,12 @@ use crate::{parquet::distinct::Distinct, weight::weight_of};
 const UNKNOWN: u32 = u32::MAX;
 /// Rows that tell whether those behind them have values that are known.
 const TELLING: usize = 4096;
+/// At most one in so many of them may be new.
+const NEW: usize = 16;
 /// So many of the least values and of the greatest are known.
 const EXTREMES: usize = 64;
 /// One in so many values of a dictionary is much of it.
 const MUCH: usize = 2;
-/// Of a dictionary of more bytes, values are taken as they occur.
-const MOST_TAKEN: usize = 256 << 20;
 const BEYOND: &str = "a code beyond its dictionary";
 
 /// The values of a file's dictionary, and the codes that they have.
@@ -170,46 +170,48 @@ impl Codebook {
         self.fresh = Vec::new();
     }
 
-    /// Whether the first of some arrays has the dictionary of those before, and its first rows have values that occurred.
-    pub(super) fn serves(&self, arrays: &[ArrayRef]) -> bool {
-        let Some(first) = arrays.iter().find(|array| !array.is_empty()) else { return true };
-        let Some(any) = first.as_any_dictionary_opt() else { return false };
-        if !self.is_current(any.values()) {
-            return false;
-        }
-        let first = first.slice(0, first.len().min(TELLING));
-        let nulls = first.logical_nulls();
-        let keys = first.as_any_dictionary().normalized_keys();
-        let is_valid = |row: usize| nulls.as_ref().is_none_or(|nulls| nulls.is_valid(row));
-        let is_new = |key: &usize| self.map.get(*key).is_none_or(|code| *code == UNKNOWN);
-        let new = keys.iter().enumerate().filter(|(row, key)| is_valid(*row) && is_new(key)).count();
-        new * 16 <= keys.len()
+    /// Whether another chunk may have the dictionary of this one.
+    pub(super) fn may_serve(&self) -> bool {
+        self.current.is_some() && self.len() > 0
     }
 
-    /// Takes the dictionary of the first of some arrays, if those that have it need much of it.
-    pub(super) fn take_dictionary(&mut self, arrays: &[ArrayRef]) -> Result<(), String> {
+    /// Whether the first of some arrays has the dictionary of those before, and few of its first rows have a value that
+    /// did not occur in them.
+    pub(super) fn serves(&self, arrays: &[ArrayRef]) -> bool {
+        let Some(first) = arrays.first() else { return true };
+        let Some(any) = first.as_any_dictionary_opt() else { return false };
+        if !self.may_serve() || !self.is_current(any.values()) {
+            return false;
+        }
+        let keys = keys_of(&first.slice(0, first.len().min(TELLING)));
+        let is_new = |key: &&u32| self.map.get(**key as usize).is_none_or(|code| *code == UNKNOWN);
+        keys.iter().filter(is_new).count() * NEW <= keys.len()
+    }
+
+    /// Takes the dictionary of the first of some arrays, if those that have it need much of it and it has no more than
+    /// so many bytes.
+    pub(super) fn take_dictionary(&mut self, arrays: &[ArrayRef], most: usize) -> Result<(), String> {
         let any = |array: &ArrayRef| array.as_any_dictionary_opt().map(|any| any.values().clone());
         let Some(values) = arrays.first().and_then(any) else { return Ok(()) };
         let sharing =
             arrays.iter().take_while(|array| any(array).is_some_and(|other| is_same(&other, &values)));
         let rows: usize = sharing.clone().map(|array| array.len()).sum();
-        if values.is_empty() || rows < values.len() / MUCH || values.null_count() > 0 {
+        if values.is_empty()
+            || rows < values.len() / MUCH
+            || values.logical_null_count() > 0
+            || weight_of(&values) > most
+        {
             return Ok(());
         }
         let mut used = Used::default();
-        for array in sharing {
-            let keys = array.as_any_dictionary().normalized_keys();
-            let keys: Vec<u32> = keys.into_iter().map(|key| key as u32).collect();
-            used.add(&keys, values.len());
-        }
-        if used.count() < values.len() / MUCH || weight_of(&values) > MOST_TAKEN {
+        sharing.for_each(|array| used.add(&keys_of(array), values.len()));
+        if used.count() < values.len() / MUCH {
             return Ok(());
         }
         self.begin(&values);
-        self.map = (0..values.len() as u32).collect();
-        self.fresh = (0..values.len() as u64).collect();
-        self.learn(0, &mut [])?;
+        self.map = self.look_up(&values, None)?;
         self.is_identity = self.len() == values.len();
+        self.find_extremes();
         Ok(())
     }
 
@@ -276,21 +278,9 @@ impl Codebook {
     /// Looks at values that occur for the first time, and mends the codes of those that the file has already.
     fn learn(&mut self, known: u32, given: &mut [u32]) -> Result<(), String> {
         let Some(values) = &self.current else { return Ok(()) };
-        let mut codes: Vec<u32> = Vec::with_capacity(self.fresh.len());
-        let append = |some: &[u32]| codes.extend_from_slice(some);
-        match values.as_string_opt::<i32>() {
-            Some(texts) if self.descriptor.physical_type() == PhysicalType::BYTE_ARRAY => {
-                let mut fresh = self.fresh.iter().map(|key| texts.value(*key as usize).as_bytes());
-                let next = || fresh.next().ok_or_else(String::new);
-                self.distinct.append_each(self.fresh.len(), next, append)?;
-            }
-            _ => {
-                let fresh = UInt64Array::from(self.fresh.clone());
-                let taken = take(values, &fresh, None).map_err(|error| error.to_string())?;
-                self.distinct.append(&plain::values(&taken, &self.descriptor)?, taken.len(), append)?;
-            }
-        }
-        self.learn_keys();
+        let (values, fresh) = (values.clone(), std::mem::take(&mut self.fresh));
+        let codes = self.look_up(&values, Some(&fresh))?;
+        self.fresh = fresh;
         if codes.iter().zip(known..).any(|(code, given)| *code != given) {
             for (key, code) in self.fresh.iter().zip(&codes) {
                 if let Some(place) = self.map.get_mut(*key as usize) {
@@ -307,11 +297,29 @@ impl Codebook {
 
     /// The codes of values, none of which is null; each is mapped to itself.
     pub(super) fn codes_of(&mut self, values: &ArrayRef) -> Result<Vec<u32>, String> {
-        let plain = plain::values(values, &self.descriptor)?;
-        let mut codes: Vec<u32> = Vec::with_capacity(values.len());
-        self.distinct.append(&plain, values.len(), |some| codes.extend_from_slice(some))?;
-        self.learn_keys();
+        let codes = self.look_up(values, None)?;
         self.map.extend(self.map.len() as u32..self.distinct.len() as u32);
+        Ok(codes)
+    }
+
+    /// The codes of values, or of some of them: those that the file has, and the next ones for those that are new.
+    fn look_up(&mut self, values: &ArrayRef, some: Option<&[u64]>) -> Result<Vec<u32>, String> {
+        let count = some.map_or(values.len(), <[u64]>::len);
+        let mut codes: Vec<u32> = Vec::with_capacity(count);
+        let append = |some: &[u32]| codes.extend_from_slice(some);
+        match (values.as_string_opt::<i32>(), some) {
+            (Some(texts), Some(some)) if self.descriptor.physical_type() == PhysicalType::BYTE_ARRAY => {
+                let mut texts = some.iter().map(|at| texts.value(*at as usize).as_bytes());
+                self.distinct.append_each(count, || texts.next().ok_or_else(String::new), append)?;
+            }
+            (_, None) => self.distinct.append(&plain::values(values, &self.descriptor)?, count, append)?,
+            (_, Some(some)) => {
+                let taken = take(values, &UInt64Array::from(some.to_vec()), None);
+                let taken = taken.map_err(|error| error.to_string())?;
+                self.distinct.append(&plain::values(&taken, &self.descriptor)?, count, append)?;
+            }
+        }
+        self.learn_keys();
         Ok(codes)
     }
 
@@ -324,6 +332,14 @@ impl Codebook {
 }
 
 /// Whether two arrays are one.
-fn is_same(a: &ArrayRef, b: &ArrayRef) -> bool {
+pub(super) fn is_same(a: &ArrayRef, b: &ArrayRef) -> bool {
     a.len() == b.len() && (std::ptr::eq(a.as_ref(), b.as_ref()) || a.to_data().ptr_eq(&b.to_data()))
+}
+
+/// The keys of rows that have one.
+fn keys_of(array: &ArrayRef) -> Vec<u32> {
+    let nulls = array.logical_nulls();
+    let is_valid = |row: usize| nulls.as_ref().is_none_or(|nulls| nulls.is_valid(row));
+    let keys = array.as_any_dictionary().normalized_keys().into_iter().enumerate();
+    keys.filter(|(row, _)| is_valid(*row)).map(|(_, key)| key as u32).collect()
 }

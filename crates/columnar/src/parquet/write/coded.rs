@@ -1,6 +1,6 @@
 //! A column of codes. Where it arrives as dictionaries, their codes become the file's, and no row is hashed.
 //!
-//! What a row costs is one lookup in the map of its codebook, its bits, and a comparison for the statistics of its page.
+//! What a row costs is one lookup in the map of its codebook, its bits, and a bit for the statistics of its page.
 //! Where values arrive, each is looked up in the dictionary, and the code that it has there is mapped to itself.
 
 use arrow::{
@@ -110,7 +110,7 @@ impl Coded {
     pub(super) fn write(&mut self, arrays: &[ArrayRef]) -> Result<(), String> {
         if self.rows + self.page.rows == 0 && !self.codebook.serves(arrays) {
             self.codebook = Codebook::new(&self.descriptor)?;
-            self.codebook.take_dictionary(arrays)?;
+            self.codebook.take_dictionary(arrays, self.plan.dictionary_bytes)?;
         }
         arrays.iter().try_for_each(|array| self.write_array(array))
     }
@@ -312,7 +312,7 @@ impl Coded {
         let (distinct, bloom_filter) = self.bloom_filter()?;
         let values = self.codebook.len();
         let is_often = self.rows - self.nulls >= values * TIMES && (values - distinct) * UNUSED <= values;
-        let is_kept = is_often && !self.is_full();
+        let is_kept = is_often && self.codebook.may_serve() && !self.is_full();
         let dictionary = self.push_dictionary()?;
         let mut offset_index = std::mem::replace(&mut self.offsets, OffsetIndexBuilder::new()).build();
         for page in &mut offset_index.page_locations {

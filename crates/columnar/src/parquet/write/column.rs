@@ -3,7 +3,7 @@
 use std::sync::Arc;
 
 use arrow::{
-    array::ArrayRef,
+    array::{ArrayRef, AsArray},
     compute::{CastOptions, cast_with_options},
     datatypes::{DataType, Field, FieldRef, Fields, Schema, TimeUnit},
 };
@@ -11,7 +11,7 @@ use parquet::{arrow::ArrowSchemaConverter, file::properties::WriterPropertiesPtr
 
 use super::{
     chunk::EncodedChunk,
-    codebook::Codebook,
+    codebook::{Codebook, is_same},
     coded::Coded,
     column_options::DictionaryEncoding,
     general::General,
@@ -156,12 +156,32 @@ fn replaced(
 }
 
 /// The values in the type that is encoded; one that does not fit is an error, never null.
-fn as_encoded(array: &ArrayRef, encoded: &Field) -> Result<ArrayRef, String> {
+fn as_encoded(array: &ArrayRef, encoded: &DataType) -> Result<ArrayRef, String> {
     let exact = CastOptions { safe: false, ..CastOptions::default() };
-    match array.data_type() == encoded.data_type() {
+    match array.data_type() == encoded {
         true => Ok(array.clone()),
-        false => cast_with_options(array, encoded.data_type(), &exact).map_err(|error| error.to_string()),
+        false => cast_with_options(array, encoded, &exact).map_err(|error| error.to_string()),
     }
+}
+
+/// The same, where dictionaries that arrays share stay shared: `last` is the last one, as it was and as it is encoded.
+fn with_values_as_encoded(
+    array: &ArrayRef,
+    encoded: &DataType,
+    last: &mut Option<(ArrayRef, ArrayRef)>,
+) -> Result<ArrayRef, String> {
+    let (Some(any), DataType::Dictionary(_, of)) = (array.as_any_dictionary_opt(), encoded) else {
+        return as_encoded(array, encoded);
+    };
+    if array.data_type() == encoded {
+        return Ok(array.clone());
+    }
+    let values = match last {
+        Some((before, values)) if is_same(before, any.values()) => values.clone(),
+        _ => as_encoded(any.values(), of)?,
+    };
+    *last = Some((any.values().clone(), values.clone()));
+    Ok(any.with_values(values))
 }
 
 impl Column {
@@ -171,13 +191,16 @@ impl Column {
 
     /// Encodes more rows.
     pub(super) fn write(&mut self, arrays: &[ArrayRef]) -> Result<(), String> {
-        let encoded = &self.kind.encoded;
-        let arrays = arrays.iter().map(|array| as_encoded(array, encoded)).collect::<Result<Vec<_>, _>>()?;
+        let encoded = self.kind.encoded.data_type();
         match &mut self.encoder {
-            Encoder::Coded(coded) => coded.write(&arrays),
-            Encoder::General(general) => {
-                arrays.iter().try_for_each(|array| general.write(array).map_err(|error| error.to_string()))
+            Encoder::Coded(coded) => {
+                let mut last = None;
+                let arrays = arrays.iter().map(|array| with_values_as_encoded(array, encoded, &mut last));
+                coded.write(&arrays.collect::<Result<Vec<_>, _>>()?)
             }
+            Encoder::General(general) => arrays.iter().try_for_each(|array| {
+                general.write(&as_encoded(array, encoded)?).map_err(|error| error.to_string())
+            }),
         }
     }
 

@@ -248,6 +248,9 @@ impl ParquetDataset {
             if used <= self.memory() {
                 return Ok(());
             }
+            if self.open.values_mut().fold(false, |any, open| open.writer.rest() | any) {
+                continue;
+            }
             let memory = self.memory();
             let largest = self.open.values_mut().max_by_key(|open| open.writer.memory_used());
             match largest {

@@ -210,6 +210,7 @@ impl ParquetOptions {
             bloom_filter: own.bloom_filter,
             page_rows: self.page_rows,
             page_bytes: bytes(self.page_size),
+            dictionary_bytes: bytes(self.row_group_size).min(bytes(self.memory) / 2) / 4,
             version_2: self.version_2,
         })
     }
@@ -243,5 +244,7 @@ pub(super) struct ColumnPlan {
     pub(super) bloom_filter: Option<f64>,
     pub(super) page_rows: usize,
     pub(super) page_bytes: usize,
+    /// Of a dictionary of more bytes, values are stored as they occur.
+    pub(super) dictionary_bytes: usize,
     pub(super) version_2: bool,
 }

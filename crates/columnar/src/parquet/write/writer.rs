@@ -28,6 +28,8 @@ use crate::{
 const MAGIC: &[u8; 4] = b"PAR1";
 /// Bytes of rows that are encoded at a time, dictionaries left out: enough that threads need not meet often.
 const ENCODED_AT_ONCE: usize = 8 << 20;
+/// Bytes that are encoded at a time with their dictionaries: a dictionary has less than a page may have.
+const MOST_AT_ONCE: usize = 512 << 20;
 /// Codebooks are kept for the next row group where they take one of so many parts of the memory.
 const KEPT: usize = 2;
 
@@ -40,7 +42,7 @@ pub struct ParquetWriter {
     kinds: Vec<ColumnKind>,
     /// Of the row group that is being filled; none before its first row.
     columns: Vec<Column>,
-    /// What the next row group's columns may go on with; none while one is being filled.
+    /// What the next row group's columns may go on with; none once they have begun.
     codebooks: Vec<Option<Codebook>>,
     waiting: Vec<RecordBatch>,
     waiting_bytes: usize,
@@ -150,6 +152,11 @@ impl ParquetWriter {
         self.sink.memory()
     }
 
+    /// Gives back what is only kept for the next row group, and returns whether there was something.
+    pub(super) fn rest(&mut self) -> bool {
+        !std::mem::take(&mut self.codebooks).is_empty()
+    }
+
     /// Encodes the rows that wait; if then more memory is used than this, ends the row group.
     pub(super) async fn shrink(&mut self, to: usize) -> Result<()> {
         self.check_whole()?;
@@ -157,7 +164,7 @@ impl ParquetWriter {
         self.encode().await?;
         if self.memory_used() > to {
             self.end_row_group().await?;
-            self.codebooks.clear();
+            self.rest();
         }
         self.is_broken = false;
         Ok(())
@@ -177,7 +184,8 @@ impl ParquetWriter {
     }
 
     async fn append(&mut self, batch: &RecordBatch) -> Result<()> {
-        let at_once = self.options.encoded_at_once.min(self.memory() / 2);
+        let row_group = usize::try_from(self.options.row_group_size.as_u64()).unwrap_or(usize::MAX);
+        let at_once = self.options.encoded_at_once.min(self.memory() / 2).min(row_group).min(MOST_AT_ONCE);
         let rows = batch.num_rows();
         let within = |bytes: usize, all: usize| (bytes / all.div_ceil(rows.max(1)).max(1)).max(1);
         let most = within(at_once, weight(batch)).min(within(ENCODED_AT_ONCE, weight_of_rows(batch)));

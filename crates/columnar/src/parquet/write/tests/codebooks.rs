@@ -161,3 +161,37 @@ async fn what_is_kept_for_the_next_row_group_counts_as_memory() {
         assert_eq!(rows(&bytes), [50_000; 4], "{memory}");
     }
 }
+
+#[tokio::test]
+async fn a_dictionary_without_values_is_that_of_nulls() {
+    let none: ArrayRef = Arc::new(StringArray::from(Vec::<&str>::new()));
+    let batches = [of_keys(&none, vec![None; 700]), of_keys(&none, vec![None; 700])];
+    let bytes = assert_comes_back(&batches, ParquetOptions::default().with_row_group_rows(300)).await;
+    assert_told_rightly(&bytes, "no values");
+}
+
+#[tokio::test]
+async fn values_that_are_stored_as_another_type_are_shared_too() {
+    let days: ArrayRef = Arc::new(Date64Array::from_iter_values((0..300).map(|day| day * 86_400_000)));
+    let keys = (0..9_000).map(|row| (row % 11 > 0).then_some(row * 7 % 300));
+    let batch = of_keys(&days, keys);
+    let options = ParquetOptions::default().with_row_group_rows(3_000);
+    let (bytes, _) = write(&[batch.slice(0, 5_000), batch.slice(5_000, 4_000)], options).await.unwrap();
+    let found = cast(read(&bytes).column(0), &DataType::Date64).unwrap();
+    assert_eq!(&found, plain(&batch).column(0));
+    let groups = reader(&bytes).metadata().row_groups().to_vec();
+    let sizes: Vec<i64> = groups.iter().map(dictionary_bytes).collect();
+    assert!(groups.len() == 3 && sizes.iter().all(|size| *size == sizes[0]), "{sizes:?}");
+}
+
+#[tokio::test]
+async fn a_large_dictionary_that_is_half_used_makes_no_row_groups_of_its_own() {
+    let texts: ArrayRef =
+        Arc::new((0..4_000).map(|at| Some(format!("{at:05}{}", "x".repeat(500)))).collect::<StringArray>());
+    let keys = (0..60_000).map(|row| Some(row * 7 % 2_200));
+    let options = ParquetOptions::default().with_row_group_size(ByteSize::mib(2));
+    let bytes = assert_comes_back(&[of_keys(&texts, keys)], options).await;
+    let groups = reader(&bytes).metadata().row_groups().to_vec();
+    assert_eq!(groups.len(), 1);
+    assert!(dictionary_bytes(&groups[0]) < 2_300 * 520);
+}
