@@ -28,7 +28,7 @@ use crate::{
 };
 
 /// One hit in so many is looked up in the cache, which keeps what is asked for often.
-const LOOKED_UP: u64 = 32;
+const LOOKED_UP: u64 = 16;
 
 /// What a file may be.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
