@@ -453,20 +453,13 @@ def test_filters_of_orc_files_keep_the_rows_that_pyarrow_keeps(tmp_path: Path, f
     check(failure for seed in seeds for failure in failures("orc", tmp_path, seed))
 
 
+@pytest.mark.parametrize("kind", ["parquet", "orc"])
 @pytest.mark.parametrize("first", range(0, LARGE_FILES, LARGE_BLOCK))
-def test_filters_that_a_page_index_narrows_keep_the_rows_that_pyarrow_keeps(
-    tmp_path: Path, first: int
+def test_filters_that_an_index_narrows_keep_the_rows_that_pyarrow_keeps(
+    tmp_path: Path, kind: str, first: int
 ) -> None:
     seeds = range(first, first + LARGE_BLOCK)
-    check(failure for seed in seeds for failure in failures("parquet", tmp_path, seed, is_large=True))
-
-
-@pytest.mark.parametrize("first", range(0, LARGE_FILES, LARGE_BLOCK))
-def test_filters_that_an_index_of_our_orc_files_narrows_keep_the_rows_that_pyarrow_keeps(
-    tmp_path: Path, first: int
-) -> None:
-    seeds = range(first, first + LARGE_BLOCK)
-    check(failure for seed in seeds for failure in failures("orc", tmp_path, seed, is_large=True))
+    check(failure for seed in seeds for failure in failures(kind, tmp_path, seed, is_large=True))
 
 
 STRUCT = pa.struct([("city", pa.string()), ("code", pa.int32())])
