@@ -130,6 +130,8 @@ impl FileWriter {
                     .with_row_group_rows(row_group_rows)
                     .with_memory(MEMORY)
                     .with_threads(threads)
+                    // The order of a dictionary tells which thread met a string first.
+                    .with_reproducible(true)
                     .with_all_columns(all.clone());
                 for field in schema.fields().iter().filter(|field| never_repeats(field)) {
                     let plain = all.clone().with_dictionary(DictionaryEncoding::Off);

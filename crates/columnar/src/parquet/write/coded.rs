@@ -108,9 +108,10 @@ impl Coded {
     }
 
     pub(super) fn write(&mut self, arrays: &[ArrayRef]) -> Result<(), String> {
-        if self.rows + self.page.rows == 0 && !self.codebook.serves(arrays) {
+        let most = self.plan.dictionary_bytes;
+        if self.rows + self.page.rows == 0 && (most == 0 || !self.codebook.serves(arrays)) {
             self.codebook = Codebook::new(&self.descriptor)?;
-            self.codebook.take_dictionary(arrays, self.plan.dictionary_bytes)?;
+            self.codebook.take_dictionary(arrays, most)?;
         }
         arrays.iter().try_for_each(|array| self.write_array(array))
     }
@@ -312,7 +313,7 @@ impl Coded {
         let (distinct, bloom_filter) = self.bloom_filter()?;
         let values = self.codebook.len();
         let is_often = self.rows - self.nulls >= values * TIMES && (values - distinct) * UNUSED <= values;
-        let is_kept = is_often && self.codebook.may_serve() && !self.is_full();
+        let is_kept = is_often && self.codebook.may_serve() && !self.is_full() && self.plan.dictionary_bytes > 0;
         let dictionary = self.push_dictionary()?;
         let mut offset_index = std::mem::replace(&mut self.offsets, OffsetIndexBuilder::new()).build();
         for page in &mut offset_index.page_locations {

@@ -49,6 +49,7 @@ pub struct ParquetOptions {
     page_rows: usize,
     page_size: ByteSize,
     version_2: bool,
+    reproducible: bool,
     pub(super) sorted_by: Vec<SortedBy>,
     pub(super) metadata: BTreeMap<String, String>,
     pub(super) memory: ByteSize,
@@ -67,6 +68,7 @@ impl Default for ParquetOptions {
             page_rows: PAGE_ROWS,
             page_size: PAGE_SIZE,
             version_2: false,
+            reproducible: false,
             sorted_by: Vec::new(),
             metadata: BTreeMap::new(),
             memory: MEMORY,
@@ -117,6 +119,13 @@ impl ParquetOptions {
     /// Whether data pages are of version 2, and encodings with them that readers may take for granted then. Default: no.
     pub fn with_version_2(mut self, version_2: bool) -> Self {
         self.version_2 = version_2;
+        self
+    }
+
+    /// Whether equal rows make equal files, whatever dictionaries they come with: then those of the file have the values
+    /// as they occur. To write large ones takes longer. Default: no.
+    pub fn with_reproducible(mut self, reproducible: bool) -> Self {
+        self.reproducible = reproducible;
         self
     }
 
@@ -210,7 +219,10 @@ impl ParquetOptions {
             bloom_filter: own.bloom_filter,
             page_rows: self.page_rows,
             page_bytes: bytes(self.page_size),
-            dictionary_bytes: bytes(self.row_group_size).min(bytes(self.memory) / 2) / 4,
+            dictionary_bytes: match self.reproducible {
+                true => 0,
+                false => bytes(self.row_group_size).min(bytes(self.memory) / 2) / 4,
+            },
             version_2: self.version_2,
         })
     }
@@ -244,7 +256,7 @@ pub(super) struct ColumnPlan {
     pub(super) bloom_filter: Option<f64>,
     pub(super) page_rows: usize,
     pub(super) page_bytes: usize,
-    /// Of a dictionary of more bytes, values are stored as they occur.
+    /// Of a dictionary of more bytes, values are stored as they occur, in each row group anew where this is 0.
     pub(super) dictionary_bytes: usize,
     pub(super) version_2: bool,
 }

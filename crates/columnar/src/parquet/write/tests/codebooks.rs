@@ -98,6 +98,29 @@ async fn a_dictionary_of_which_rows_need_little_is_not_stored_for_them() {
 }
 
 #[tokio::test]
+async fn equal_rows_make_equal_files_where_that_is_asked_for() {
+    let keys: Vec<i32> = (0..30_000).map(|row| (row * row + row / 7) % 600).collect();
+    let values = strings(900);
+    // The same rows with all values, with them in another order, and with those that were met so far.
+    let straight = of_keys(&values, keys.iter().copied().map(Some));
+    let turned = arrow::compute::take(&values, &Int32Array::from_iter_values((0..900).rev()), None).unwrap();
+    let turned = of_keys(&turned, keys.iter().map(|key| Some(899 - key)));
+    let growing = keys.chunks(4_000).map(|some| {
+        let most = *some.iter().max().unwrap() as usize;
+        of_keys(&values.slice(0, most + 1), some.iter().copied().map(Some))
+    });
+    let growing: Vec<RecordBatch> = growing.collect();
+    let options = ParquetOptions::default().with_row_group_rows(9_000).with_page_rows(700);
+    let mut files = Vec::new();
+    for batches in [std::slice::from_ref(&straight), std::slice::from_ref(&turned), &growing] {
+        files.push(assert_comes_back(batches, options.clone().with_reproducible(true)).await);
+    }
+    assert!(files.iter().all(|file| *file == files[0]));
+    assert_told_rightly(&files[0], "reproducible");
+    assert_ne!(assert_comes_back(&[turned], options.clone()).await, files[0]);
+}
+
+#[tokio::test]
 async fn dictionaries_come_and_go_between_and_within_row_groups() {
     let with_null: ArrayRef =
         Arc::new((0..40).map(|at| (at != 7).then(|| format!("n{at}"))).collect::<StringArray>());
