@@ -5,6 +5,8 @@ use std::sync::Arc;
 
 use arrow::array::{Array, ArrayRef};
 
+use crate::schema::Projected;
+
 /// Rows of one segment of a dense chunk; the last may be shorter.
 pub(crate) const SEGMENT_ROWS: usize = 65_536;
 
@@ -30,6 +32,9 @@ impl Representation {
         }
     }
 }
+
+/// A column that is to be loaded, and how its rows are to be held.
+pub(crate) type Wanted = (Projected, Representation);
 
 /// Whether a column of so many distinct values is better read as a dictionary by whoever does not say: engines group by
 /// few values faster, and by many slower.

@@ -21,7 +21,7 @@ use quick_cache::{
 use stylobate_storage::ObjectHash;
 
 use crate::{
-    chunk::{Chunk, Representation},
+    chunk::{Chunk, Representation, Wanted},
     format::FileMetadata,
     index::Index,
     schema::Projected,
@@ -34,6 +34,13 @@ pub(crate) struct ChunkKey {
     pub(crate) unit: u32,
     pub(crate) column: Projected,
     pub(crate) representation: Representation,
+}
+
+impl ChunkKey {
+    /// That of a column of a row group or stripe.
+    pub(crate) fn of_unit(object: ObjectHash, unit: usize, (column, representation): &Wanted) -> Self {
+        Self { object, unit: unit as u32, column: column.clone(), representation: *representation }
+    }
 }
 
 impl Hash for ChunkKey {
@@ -126,6 +133,7 @@ pub(crate) struct ChunkCache {
     indexes: Cache<IndexKey, Index, Weigh>,
     /// The names and types under which whole columns were asked for.
     columns: Mutex<HashMap<(String, DataType), u32>>,
+    state: State,
     hits: AtomicU64,
     misses: AtomicU64,
     decoded_chunks: AtomicU64,
@@ -134,6 +142,17 @@ pub(crate) struct ChunkCache {
     pruned_units: AtomicU64,
     selected_units: AtomicU64,
     pruned_strides: AtomicU64,
+}
+
+/// A number that changes whenever chunks may come or go; away from what changes all the time.
+#[derive(Debug)]
+#[repr(align(128))]
+struct State(AtomicU64);
+
+impl State {
+    fn change(&self) {
+        self.0.fetch_add(1, Ordering::Relaxed);
+    }
 }
 
 /// A chunk, or the duty to make it: others who want it wait until the promise is kept, or dropped.
@@ -145,6 +164,7 @@ pub(crate) enum Found<'a> {
 /// The duty to make a chunk.
 pub(crate) struct Promise<'a> {
     guard: Guard<'a>,
+    state: &'a State,
 }
 
 impl Promise<'_> {
@@ -152,6 +172,7 @@ impl Promise<'_> {
     pub(crate) fn keep(self, chunk: Chunk) {
         // It fails only where the entry was removed meanwhile: then nobody wants it.
         let _ = self.guard.insert(chunk);
+        self.state.change();
     }
 }
 
@@ -169,6 +190,7 @@ impl ChunkCache {
             files: cache(files, 16 << 10),
             indexes: cache(indexes, 4 << 10),
             columns: Mutex::default(),
+            state: State(AtomicU64::new(1)),
             hits: zero(),
             misses: zero(),
             decoded_chunks: zero(),
@@ -195,16 +217,20 @@ impl ChunkCache {
             }
             Err(guard) => {
                 self.misses.fetch_add(1, Ordering::Relaxed);
-                Found::Missing(Promise { guard })
+                Found::Missing(Promise { guard, state: &self.state })
             }
         }
     }
 
-    /// The chunk, if it is there.
+    /// The chunk, if it is there; it does not count as a hit.
     pub(crate) fn get(&self, key: &ChunkKey) -> Option<Chunk> {
-        let chunk = self.chunks.get(key)?;
-        self.hits.fetch_add(1, Ordering::Relaxed);
-        Some(chunk)
+        self.chunks.get(key)
+    }
+
+    /// A number that is another once chunks came, or went; never 0.
+    #[inline]
+    pub(crate) fn state(&self) -> u64 {
+        self.state.0.load(Ordering::Relaxed)
     }
 
     /// Counts chunks that were found without asking here.
@@ -290,6 +316,7 @@ impl ChunkCache {
         let capacity = self.chunk_bytes.saturating_sub(bytes).max(self.chunk_bytes / 4);
         if self.chunks.capacity() != capacity {
             self.chunks.set_capacity(capacity);
+            self.state.change();
         }
     }
 
@@ -298,6 +325,7 @@ impl ChunkCache {
         self.chunks.clear();
         self.files.clear();
         self.indexes.clear();
+        self.state.change();
     }
 
     /// The counters.

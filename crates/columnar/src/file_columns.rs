@@ -27,8 +27,8 @@ use crate::{
     whole_column::whole_column,
 };
 
-/// One hit in so many is looked up in the cache, which keeps what is asked for often.
-const LOOKED_UP: u64 = 16;
+/// After so many hits the cache is told of them.
+const COUNTED: u64 = 16;
 
 /// What a file may be.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -129,10 +129,10 @@ impl FileColumns {
     /// What was asked of its columns, and what the cache has of them.
     pub fn usage(&self) -> ColumnsUse {
         let columns = self.columns.iter().flatten().map(|column| {
-            let array = column.recent.get();
-            let bytes = array.as_ref().map_or(0, |array| array.get_array_memory_size() as u64);
+            let chunk = column.recent.held();
+            let bytes = chunk.as_ref().map_or(0, |chunk| chunk.weight() as u64);
             let (hits, decoded) = (column.hits.get(), column.decoded.get());
-            ColumnsUse { files: 0, columns: array.is_some().into(), bytes, hits, decoded }
+            ColumnsUse { files: 0, columns: chunk.is_some().into(), bytes, hits, decoded }
         });
         ColumnsUse { files: 1, ..columns.sum() }
     }
@@ -140,26 +140,27 @@ impl FileColumns {
     /// All rows of a column, if it is in the cache. `column` is a position in the fields that the file was opened for.
     #[inline]
     pub fn cached(&self, column: usize) -> Option<ArrayRef> {
-        let Column { key, recent, hits, .. } = self.columns.get(column)?.as_ref()?;
-        let before = hits.get();
-        if !before.is_multiple_of(LOOKED_UP)
-            && let Some(array) = recent.get()
-        {
-            hits.add();
-            return Some(array);
-        }
+        let column = self.columns.get(column)?.as_ref()?;
         let chunks = self.cache.chunks();
-        match chunks.get(key.as_ref()?)? {
-            Chunk::Whole(array) => {
-                if before > 0 && before.is_multiple_of(LOOKED_UP) {
-                    chunks.count_hits(LOOKED_UP - 1);
-                }
-                recent.remember(&array);
-                hits.add();
-                Some(array)
-            }
-            Chunk::Dictionary(_) | Chunk::Dense(_) => None,
+        let chunk = match column.recent.get(chunks.state()) {
+            Some(chunk) => chunk,
+            None => self.looked_up(column)?,
+        };
+        let Chunk::Whole(array) = chunk else { return None };
+        let before = column.hits.get();
+        if before.is_multiple_of(COUNTED) {
+            chunks.count_hits(before.clamp(1, COUNTED));
         }
+        column.hits.add();
+        Some(array)
+    }
+
+    fn looked_up(&self, column: &Column) -> Option<Chunk> {
+        let chunks = self.cache.chunks();
+        let state = chunks.state();
+        let chunk = chunks.get(column.key.as_ref()?)?;
+        column.recent.remember(&chunk, state);
+        Some(chunk)
     }
 
     /// All rows of several columns: from the cache, or decoded once however many ask.
@@ -225,7 +226,6 @@ impl FileColumns {
             column.decoded.add();
             if let Some(promise) = missing.promise.filter(|_| has_memory) {
                 promise.keep(Chunk::Whole(array.clone()));
-                column.recent.remember(&array);
             }
             made.push((missing.at, array));
         }

@@ -12,6 +12,7 @@ use crate::{
     chunk::{Chunk, Representation, Rows, SEGMENT_ROWS},
     orc::{self, OrcBytes, OrcFile},
     parquet::{ParquetBytes, ParquetFile, RowGroupStatistics, Scratch},
+    recent::RecentChunks,
     schema::Projected,
     statistics::Statistics,
 };
@@ -21,7 +22,14 @@ pub(crate) const TAIL: u64 = 64 << 10;
 
 /// What is known of a file from its footer.
 #[derive(Debug)]
-pub(crate) enum FileMetadata {
+pub(crate) struct FileMetadata {
+    pub(crate) file: File,
+    recent: RecentChunks,
+}
+
+/// What its format says of it.
+#[derive(Debug)]
+pub(crate) enum File {
     Parquet(ParquetFile),
     Orc(OrcFile),
 }
@@ -40,103 +48,115 @@ impl FileMetadata {
         let from = size.saturating_sub(TAIL);
         let tail = object.read(std::slice::from_ref(&(from..size))).await?.pop().unwrap_or_default();
         if tail.ends_with(b"PAR1") {
-            ParquetFile::open(object, tail).await.map(Self::Parquet)
+            Ok(Self::new(File::Parquet(ParquetFile::open(object, tail).await?)))
         } else if tail.ends_with(b"PARE") {
             Err(Error::Encrypted { object: object.name() })
         } else if orc::is_orc_tail(&tail) {
-            OrcFile::open(object).await.map(Self::Orc)
+            Ok(Self::new(File::Orc(OrcFile::open(object).await?)))
         } else {
             Err(Error::Format { object: object.name() })
         }
     }
 
+    fn new(file: File) -> Self {
+        let mut metadata = Self { file, recent: RecentChunks::new(0, 0) };
+        metadata.recent = RecentChunks::new(metadata.units(), metadata.schema().fields().len());
+        metadata
+    }
+
+    /// Where its chunks were found.
+    pub(crate) fn recent(&self) -> &RecentChunks {
+        &self.recent
+    }
+
     /// The columns. Fields that the file was written from as dictionaries have the type of their values.
     pub(crate) fn schema(&self) -> &SchemaRef {
-        match self {
-            Self::Parquet(file) => file.schema(),
-            Self::Orc(file) => file.schema(),
+        match &self.file {
+            File::Parquet(file) => file.schema(),
+            File::Orc(file) => file.schema(),
         }
     }
 
     /// How many row groups or stripes there are.
     pub(crate) fn units(&self) -> usize {
-        match self {
-            Self::Parquet(file) => file.units(),
-            Self::Orc(file) => file.units(),
+        match &self.file {
+            File::Parquet(file) => file.units(),
+            File::Orc(file) => file.units(),
         }
     }
 
     /// Rows of a row group or stripe.
     pub(crate) fn unit_rows(&self, unit: usize) -> u64 {
-        match self {
-            Self::Parquet(file) => file.unit_rows(unit),
-            Self::Orc(file) => file.unit_rows(unit),
+        match &self.file {
+            File::Parquet(file) => file.unit_rows(unit),
+            File::Orc(file) => file.unit_rows(unit),
         }
     }
 
     /// Bytes in memory.
     pub(crate) fn weight(&self) -> usize {
-        match self {
-            Self::Parquet(file) => file.weight(),
-            Self::Orc(file) => file.weight(),
-        }
+        let file = match &self.file {
+            File::Parquet(file) => file.weight(),
+            File::Orc(file) => file.weight(),
+        };
+        file + self.recent.weight()
     }
 
     /// What the footer says of the values of these row groups or stripes.
     pub(crate) fn statistics<'a>(&'a self, units: &'a [usize]) -> Box<dyn Statistics + 'a> {
-        match self {
-            Self::Parquet(file) => Box::new(RowGroupStatistics::new(file, units)),
-            Self::Orc(file) => Box::new(file.statistics(units)),
+        match &self.file {
+            File::Parquet(file) => Box::new(RowGroupStatistics::new(file, units)),
+            File::Orc(file) => Box::new(file.statistics(units)),
         }
     }
 
     /// Whether the values of a column repeat so that it is better read as a dictionary, as far as the footer tells.
     pub(crate) fn repeats(&self, root: usize) -> bool {
-        match self {
-            Self::Parquet(file) => file.repeats(root),
-            Self::Orc(file) => file.repeats(root),
+        match &self.file {
+            File::Parquet(file) => file.repeats(root),
+            File::Orc(file) => file.repeats(root),
         }
     }
 
     /// Whether all chunks of a column are stored as dictionaries, as far as the footer tells.
     pub(crate) fn has_only_dictionaries(&self, root: usize) -> bool {
-        match self {
-            Self::Parquet(file) => file.has_only_dictionaries(root),
-            Self::Orc(_) => false,
+        match &self.file {
+            File::Parquet(file) => file.has_only_dictionaries(root),
+            File::Orc(_) => false,
         }
     }
 
     /// How many values the largest dictionary of a column has, as far as the footer tells; `None` if a chunk has none.
     pub(crate) fn most_values(&self, root: usize) -> Option<u64> {
-        match self {
-            Self::Parquet(file) => file.most_values(root),
-            Self::Orc(_) => None,
+        match &self.file {
+            File::Parquet(file) => file.most_values(root),
+            File::Orc(_) => None,
         }
     }
 
     /// Whether a chunk is a dictionary as the file has it, or none can be made of it: of ORC, a chunk is always what the
     /// stripe has.
     pub(crate) fn is_dictionary(&self, unit: usize, column: &Projected) -> bool {
-        match self {
-            Self::Parquet(file) => file.is_dictionary(unit, column),
-            Self::Orc(_) => true,
+        match &self.file {
+            File::Parquet(file) => file.is_dictionary(unit, column),
+            File::Orc(_) => true,
         }
     }
 
     /// Bytes that reading and decoding these columns will hold, estimated from the footer.
     pub(crate) fn working_bytes(&self, unit: usize, columns: &[Projected]) -> u64 {
-        match self {
-            Self::Parquet(file) => file.working_bytes(unit, columns),
+        match &self.file {
+            File::Parquet(file) => file.working_bytes(unit, columns),
             // Streams are compressed; what they grow to is not in the footer.
-            Self::Orc(file) => file.estimated_bytes(unit, columns).saturating_mul(4),
+            File::Orc(file) => file.estimated_bytes(unit, columns).saturating_mul(4),
         }
     }
 
     /// Bytes of these columns in the file.
     pub(crate) fn estimated_bytes(&self, unit: usize, columns: &[Projected]) -> u64 {
-        match self {
-            Self::Parquet(file) => file.chunk_bytes(unit, columns),
-            Self::Orc(file) => file.estimated_bytes(unit, columns),
+        match &self.file {
+            File::Parquet(file) => file.chunk_bytes(unit, columns),
+            File::Orc(file) => file.estimated_bytes(unit, columns),
         }
     }
 
@@ -147,9 +167,9 @@ impl FileMetadata {
         unit: usize,
         columns: &[Projected],
     ) -> Result<UnitBytes> {
-        match self {
-            Self::Parquet(file) => file.read(object, unit, columns).await.map(UnitBytes::Parquet),
-            Self::Orc(file) => file.read(object, unit, columns).await.map(UnitBytes::Orc),
+        match &self.file {
+            File::Parquet(file) => file.read(object, unit, columns).await.map(UnitBytes::Parquet),
+            File::Orc(file) => file.read(object, unit, columns).await.map(UnitBytes::Orc),
         }
     }
 
@@ -170,11 +190,11 @@ impl FileMetadata {
         representation: Representation,
         scratch: &mut Scratch,
     ) -> Result<Chunk> {
-        match (self, bytes) {
-            (Self::Parquet(file), UnitBytes::Parquet(bytes)) => {
+        match (&self.file, bytes) {
+            (File::Parquet(file), UnitBytes::Parquet(bytes)) => {
                 file.decode(unit, column, bytes, representation, scratch)
             }
-            (Self::Orc(file), UnitBytes::Orc(bytes)) => {
+            (File::Orc(file), UnitBytes::Orc(bytes)) => {
                 if let Some(array) = file.decode_dictionary(unit, column, bytes.clone())? {
                     return Ok(Chunk::Dictionary(array));
                 }
@@ -203,9 +223,9 @@ impl FileMetadata {
             let starts = (0..rows).step_by(batch_rows.max(1));
             return Ok(Box::new(starts.map(move |start| Ok((Vec::new(), batch_rows.min(rows - start))))));
         }
-        match self {
-            Self::Parquet(file) => Ok(Box::new(file.stream(object, unit, columns, batch_rows, runtime)?)),
-            Self::Orc(file) => {
+        match &self.file {
+            File::Parquet(file) => Ok(Box::new(file.stream(object, unit, columns, batch_rows, runtime)?)),
+            File::Orc(file) => {
                 let bytes = runtime.block_on(file.read(object, unit, columns))?;
                 let batches = file.decode_coded(unit, columns, bytes, batch_rows)?;
                 Ok(Box::new(batches.map(|batch| {

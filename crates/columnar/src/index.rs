@@ -7,7 +7,7 @@ use stylobate_storage::OpenObject;
 use crate::{
     Error, Result,
     chunk::Rows,
-    format::FileMetadata,
+    format::{File, FileMetadata},
     orc::{ColumnIndex, SelectedGroups},
     parquet::{LeafIndex, PageStatistics, SelectedPages},
     predicate::Column,
@@ -73,9 +73,9 @@ impl FileMetadata {
         unit: usize,
         columns: impl Iterator<Item = (&'a Column, bool)>,
     ) -> Vec<(usize, bool)> {
-        match self {
-            Self::Parquet(file) => file.indexed_leaves(unit, columns),
-            Self::Orc(file) => file.indexed_columns(unit, columns),
+        match &self.file {
+            File::Parquet(file) => file.indexed_leaves(unit, columns),
+            File::Orc(file) => file.indexed_columns(unit, columns),
         }
     }
 
@@ -86,12 +86,12 @@ impl FileMetadata {
         unit: usize,
         leaves: &[(usize, bool)],
     ) -> Result<Vec<Index>> {
-        Ok(match self {
-            Self::Parquet(file) => {
+        Ok(match &self.file {
+            File::Parquet(file) => {
                 let read = file.leaf_indexes(object, unit, leaves).await?;
                 read.into_iter().map(|index| Index::Parquet(Arc::new(index))).collect()
             }
-            Self::Orc(file) => {
+            File::Orc(file) => {
                 let read = file.read_indexes(object, unit, leaves).await?;
                 read.into_iter().map(|index| Index::Orc(Arc::new(index))).collect()
             }
@@ -100,12 +100,12 @@ impl FileMetadata {
 
     /// What these indexes say of the rows of a unit; `None` if they say nothing.
     pub(crate) fn parts(&self, unit: usize, indexes: &[(usize, Index)]) -> Option<Parts<'_>> {
-        match self {
-            Self::Parquet(file) => {
+        match &self.file {
+            File::Parquet(file) => {
                 let pages = PageStatistics::new(file, unit, of_parquet(indexes));
                 Some((pages.ranges().collect(), Box::new(pages)))
             }
-            Self::Orc(file) => {
+            File::Orc(file) => {
                 let (ranges, statistics) = file.row_groups(unit, of_orc(indexes))?;
                 Some((ranges, Box::new(statistics)))
             }
@@ -114,9 +114,9 @@ impl FileMetadata {
 
     /// The leaves whose index tells where rows of these columns are.
     pub(crate) fn leaves_of(&self, columns: &[Projected]) -> Vec<usize> {
-        match self {
-            Self::Parquet(file) => file.leaves_of(columns),
-            Self::Orc(file) => file.columns_of(columns),
+        match &self.file {
+            File::Parquet(file) => file.leaves_of(columns),
+            File::Orc(file) => file.columns_of(columns),
         }
     }
 
@@ -129,19 +129,19 @@ impl FileMetadata {
         rows: &[Range<u64>],
         indexes: &[(usize, Index)],
     ) -> Option<Selected> {
-        match self {
-            Self::Parquet(file) => file.select(unit, columns, rows, of_parquet(indexes)).map(Selected::Pages),
-            Self::Orc(file) => file.select(unit, columns, rows, &of_orc(indexes)).map(Selected::Strides),
+        match &self.file {
+            File::Parquet(file) => file.select(unit, columns, rows, of_parquet(indexes)).map(Selected::Pages),
+            File::Orc(file) => file.select(unit, columns, rows, &of_orc(indexes)).map(Selected::Strides),
         }
     }
 
     /// Reads what was selected.
     pub(crate) async fn read_selected(&self, object: &OpenObject, selected: Selected) -> Result<Selected> {
-        Ok(match (self, selected) {
-            (Self::Parquet(file), Selected::Pages(pages)) => {
+        Ok(match (&self.file, selected) {
+            (File::Parquet(file), Selected::Pages(pages)) => {
                 Selected::Pages(file.read_selected(object, pages).await?)
             }
-            (Self::Orc(file), Selected::Strides(groups)) => {
+            (File::Orc(file), Selected::Strides(groups)) => {
                 Selected::Strides(file.read_selected(object, groups).await?)
             }
             (_, selected) => selected,
@@ -151,8 +151,8 @@ impl FileMetadata {
     /// Decodes strides that were read, on the calling thread and all of them: only then is it known whether they are
     /// what the index says. `None` if they are not: without it the stripe may be as it should.
     pub(crate) fn decode_strides(&self, selected: Selected, batch_rows: usize) -> Option<Selected> {
-        match (self, &selected) {
-            (Self::Orc(file), Selected::Strides(groups)) => match file.decode_selected(groups, batch_rows) {
+        match (&self.file, &selected) {
+            (File::Orc(file), Selected::Strides(groups)) => match file.decode_selected(groups, batch_rows) {
                 Ok(rows) => Some(Selected::Rows(rows)),
                 Err(error) => {
                     tracing::debug!(%error, "a stripe is read whole, since its row index does not lead to its rows");
@@ -169,8 +169,8 @@ impl FileMetadata {
         selected: Selected,
         batch_rows: usize,
     ) -> Result<Box<dyn Iterator<Item = Result<Rows>> + Send + 'static>> {
-        match (self, selected) {
-            (Self::Parquet(file), Selected::Pages(pages)) => {
+        match (&self.file, selected) {
+            (File::Parquet(file), Selected::Pages(pages)) => {
                 Ok(Box::new(file.selected_rows(&pages, batch_rows)?))
             }
             (_, Selected::Rows(rows)) => Ok(Box::new(rows.into_iter().map(Ok))),

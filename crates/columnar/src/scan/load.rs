@@ -5,21 +5,18 @@ use std::sync::{
     atomic::{AtomicUsize, Ordering},
 };
 
-use stylobate_storage::{ObjectHash, Reservation};
+use stylobate_storage::Reservation;
 
 use super::plan::{Planned, PlannedFile};
 use crate::{
     Result,
-    chunk::{Chunk, Representation},
+    chunk::{Chunk, Wanted},
     chunk_cache::{ChunkKey, Found, Promise},
     format::{FileMetadata, UnitBytes},
     parquet::Scratch,
     schema::Projected,
     workers::Workers,
 };
-
-/// A column that is to be loaded, and how its rows are to be held.
-pub(super) type Wanted = (Projected, Representation);
 
 /// Chunks of one row group, and the memory that those hold which were decoded for it.
 pub(super) struct Loaded {
@@ -36,9 +33,15 @@ impl Loaded {
 
 /// Whether all columns are in the cache, or on their way into it.
 pub(super) fn are_cached(planned: &Planned, file: usize, unit: usize, wanted: &[Wanted]) -> bool {
-    let object = planned.files.get(file).and_then(|file| file.object.version());
+    let Some(file) = planned.files.get(file) else { return false };
+    let (cache, recent) = (planned.cache.chunks(), file.metadata.recent());
+    let (state, object) = (cache.state(), file.object.version());
     object.is_some_and(|object| {
-        wanted.iter().all(|wanted| planned.cache.chunks().has(&key(object, unit, wanted)))
+        wanted.iter().all(|wanted| {
+            let recent = recent.of(unit, wanted);
+            recent.is_some_and(|recent| recent.was_there(state))
+                || cache.has(&ChunkKey::of_unit(object, unit, wanted))
+        })
     })
 }
 
@@ -54,13 +57,17 @@ pub(super) async fn load(
     // All scans take their promises in this order: none waits for one that waits for it.
     wanted.sort_by(|(a, _), (b, _)| a.cmp(b));
     wanted.dedup();
+    let (cache, recent) = (planned.cache.chunks(), of.metadata.recent());
+    if let Some(chunks) = recent.all(cache, unit, &wanted) {
+        return Ok(Some(Loaded { chunks: wanted.into_iter().zip(chunks).collect(), _working: None }));
+    }
     let mut chunks = Vec::with_capacity(wanted.len());
     let mut missing: Vec<(Wanted, Option<Promise<'_>>)> = Vec::new();
     match of.object.version() {
         None => missing.extend(wanted.into_iter().map(|wanted| (wanted, None))),
         Some(object) => {
             for wanted in wanted {
-                match planned.cache.chunks().get_or_promise(&key(object, unit, &wanted)).await {
+                match recent.find(cache, object, unit, &wanted).await {
                     Found::Chunk(chunk) => chunks.push((wanted, chunk)),
                     Found::Missing(promise) => missing.push((wanted, Some(promise))),
                 }
@@ -87,10 +94,6 @@ pub(super) async fn load(
         chunks.push((wanted, chunk));
     }
     Ok(Some(Loaded { chunks, _working: Some(working) }))
-}
-
-fn key(object: ObjectHash, unit: usize, (column, representation): &Wanted) -> ChunkKey {
-    ChunkKey { object, unit: unit as u32, column: column.clone(), representation: *representation }
 }
 
 /// Columns that are decoded by several threads, each of which takes the next that nobody took.

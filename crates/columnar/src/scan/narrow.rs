@@ -9,7 +9,7 @@ use super::plan::{Planned, PlannedFile, PlannedUnit};
 use crate::{
     Result,
     chunk_cache::IndexKey,
-    format::FileMetadata,
+    format::File,
     index::{Index, Selected},
     predicate::Bound,
     prune::{Verdict, columns_compared, prune},
@@ -60,7 +60,7 @@ pub(super) async fn narrow(
         (joined(ranges.into_iter().zip(verdicts)), ruled_out)
     };
     let count_strides = || {
-        if matches!(*file.metadata, FileMetadata::Orc(_)) {
+        if matches!(file.metadata.file, File::Orc(_)) {
             planned.cache.chunks().count_pruned_strides(ruled_out);
         }
     };

@@ -13,13 +13,13 @@ use tokio::sync::mpsc;
 
 use super::{
     batches,
-    load::{Loaded, Wanted, are_cached, load},
+    load::{Loaded, are_cached, load},
     narrow::{Narrowed, STREAMED_ROWS, narrow},
     plan::{Planned, PlannedFile, PlannedUnit},
 };
 use crate::{
     Error, Result,
-    chunk::{Representation, SEGMENT_ROWS},
+    chunk::{Representation, SEGMENT_ROWS, Wanted},
     index::Selected,
     predicate::{Bound, Evaluator},
     schema::Projected,

@@ -313,7 +313,8 @@ impl Coded {
         let (distinct, bloom_filter) = self.bloom_filter()?;
         let values = self.codebook.len();
         let is_often = self.rows - self.nulls >= values * TIMES && (values - distinct) * UNUSED <= values;
-        let is_kept = is_often && self.codebook.may_serve() && !self.is_full() && self.plan.dictionary_bytes > 0;
+        let is_kept =
+            is_often && self.codebook.may_serve() && !self.is_full() && self.plan.dictionary_bytes > 0;
         let dictionary = self.push_dictionary()?;
         let mut offset_index = std::mem::replace(&mut self.offsets, OffsetIndexBuilder::new()).build();
         for page in &mut offset_index.page_locations {
