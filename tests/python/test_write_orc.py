@@ -169,6 +169,19 @@ def test_options_are_what_the_file_says(tmp_path: Path) -> None:
     assert one.row_groups == 1 < many.row_groups == pa.orc.ORCFile(path).nstripes
 
 
+def test_dictionaries_and_bloom_filters_are_for_the_columns_that_were_named(tmp_path: Path) -> None:
+    path = tmp_path / "a.orc"
+    table = pa.table({"a": ["x", "y"] * 5_000, "b": ["y", "z"] * 5_000, "c": [f"v{at}" for at in range(10_000)]})
+    st.write_orc(table, path, dictionary=["a"], bloom_filter_columns={"c": 0.1})
+    found = {column["name"]: column for column in st.inspect(path)["columns"]}
+    assert [found[name]["dictionary_chunks"] for name in "abc"] == [1, 0, 0]
+    assert [found[name]["bloom_filter_chunks"] for name in "abc"] == [0, 0, 1]
+    size = path.stat().st_size
+    st.write_orc(table, path, dictionary=["a"], bloom_filter_columns={"c": 0.0001})
+    assert path.stat().st_size > size + 10_000
+    assert pa.orc.read_table(path).equals(table)
+
+
 def test_any_arrow_data_is_written(tmp_path: Path) -> None:
     made = orders(3_000).drop_columns(["tags", "place"])
     pq.write_table(made, tmp_path / "a.parquet")
@@ -225,7 +238,7 @@ class NullKeys:
 
 
 def test_a_null_key_of_a_map_is_an_error_and_no_file(tmp_path: Path) -> None:
-    with pytest.raises(st.StylobateError, match="null"):
+    with pytest.raises(st.UnsupportedError, match="column x.*null"):
         st.write_orc(NullKeys(), tmp_path / "a.orc")
     assert names(tmp_path) == []
 

@@ -62,9 +62,9 @@ pub(crate) struct ConvertArgs {
     #[arg(long, value_name = "CODEC")]
     compression: Option<String>,
 
-    /// Of Parquet: rows of a row group at most
-    #[arg(long, value_name = "ROWS", default_value_t = 1 << 20, value_parser = row_group_rows)]
-    row_group_rows: usize,
+    /// Of Parquet: rows of a row group at most [default: 1048576]
+    #[arg(long, value_name = "ROWS", value_parser = row_group_rows)]
+    row_group_rows: Option<usize>,
 
     /// Of Parquet and ORC: how the file is written: auto, thread, io_uring or io_uring_direct
     #[arg(long, value_name = "SINK", default_value = "auto")]
@@ -113,6 +113,8 @@ enum Target {
     Columns(ColumnFormat),
 }
 
+const ROW_GROUP_ROWS: usize = 1 << 20;
+
 fn row_group_rows(text: &str) -> Result<usize, String> {
     text.parse().ok().filter(|rows| *rows > 0).ok_or_else(|| "a whole number from 1 on is needed".to_owned())
 }
@@ -132,6 +134,7 @@ pub(crate) async fn run(args: ConvertArgs) -> Result<()> {
 async fn convert(args: &ConvertArgs) -> Result<()> {
     let started = Instant::now();
     let target = args.target()?;
+    args.check(target)?;
     let output = args.output(target)?;
     let is_terminal = matches!(&output, Output::Rows(_, destination) if destination.is_terminal());
     if is_terminal && matches!(target, Target::Rows(format) if format.is_binary()) {
@@ -190,6 +193,17 @@ impl ConvertArgs {
         }))
     }
 
+    /// No option is given that the format has not.
+    fn check(&self, target: Target) -> Result<()> {
+        let refused = |option: &str, formats: &str| Err(usage(format!("{option} is for {formats} only")));
+        match target {
+            Target::Rows(_) if self.compression.is_some() => refused("--compression", "Parquet and ORC"),
+            Target::Columns(ColumnFormat::Parquet) => Ok(()),
+            _ if self.row_group_rows.is_some() => refused("--row-group-rows", "Parquet"),
+            _ => Ok(()),
+        }
+    }
+
     /// Where it goes. A file that is there and must not be replaced is found out here, before any work is done.
     fn output(&self, target: Target) -> Result<Output> {
         let overwrite = if self.force { Overwrite::Replace } else { Overwrite::Refuse };
@@ -214,7 +228,7 @@ impl ConvertArgs {
             place,
             existing: if self.force { Existing::Replace } else { Existing::Refuse },
             compression: self.compression.as_deref(),
-            row_group_rows: self.row_group_rows,
+            row_group_rows: self.row_group_rows.unwrap_or(ROW_GROUP_ROWS),
             sinks: SinkOptions::default().with_kind(self.sink).with_durability(self.durability),
         }
     }

@@ -102,8 +102,21 @@ fn parquet_becomes_orc_and_is_the_same() {
     let read = |name: &str| fs::read_to_string(folder.path().join(name)).unwrap();
     assert_eq!(read("a.csv"), read("b.csv"));
     assert_eq!(read("c.csv").lines().count(), 2);
+    for (name, codec) in [("a.orc", "zstd"), ("b.ORC", "zlib")] {
+        let shown = succeeds(folder.path(), &["inspect", name]).to_lowercase();
+        assert!(shown.contains(codec), "{shown}");
+    }
     let error = fails(folder.path(), 2, &["convert", "people.parquet", "c.orc", "--compression", "gzip(3)"]);
     assert!(error.contains("gzip"), "{error}");
+    for (name, option, value) in [
+        ("c.orc", "--row-group-rows", "5"),
+        ("c.csv", "--compression", "zstd"),
+        ("c.csv", "--row-group-rows", "5"),
+    ] {
+        let error = fails(folder.path(), 2, &["convert", "people.parquet", name, option, value]);
+        assert!(error.contains(option) && error.contains("Parquet"), "{error}");
+        assert!(!names(folder.path()).contains(&name.to_owned()));
+    }
     assert!(!names(folder.path()).contains(&"c.orc".to_owned()));
 }
 

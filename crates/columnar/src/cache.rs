@@ -10,11 +10,7 @@ use stylobate_storage::{
     PageCache, ReadOptions, ReadStats, ReadThrough, Reservation,
 };
 
-use crate::{
-    Result,
-    chunk_cache::{ChunkCache, ColumnStats},
-    workers::Workers,
-};
+use crate::{Result, chunk_cache::ChunkCache, column_stats::ColumnStats, workers::Workers};
 
 /// What scans share: pages of bytes, decoded chunks, metadata, and the stores that were opened. Cheap to clone.
 #[derive(Clone, Debug)]

@@ -15,15 +15,18 @@ use std::{
 use arrow::datatypes::DataType;
 use parking_lot::Mutex;
 use quick_cache::{
-    DefaultHashBuilder, OptionsBuilder, Weighter,
+    DefaultHashBuilder, Lifecycle, OptionsBuilder, Weighter,
     sync::{Cache, DefaultLifecycle, PlaceholderGuard},
 };
+use smallvec::SmallVec;
 use stylobate_storage::ObjectHash;
 
 use crate::{
     chunk::{Chunk, Representation, Wanted},
+    column_stats::ColumnStats,
     format::FileMetadata,
     index::Index,
+    recent::RecentChunks,
     schema::Projected,
 };
 
@@ -89,62 +92,7 @@ impl Weighter<IndexKey, Index> for Weigh {
     }
 }
 
-type Guard<'a> =
-    PlaceholderGuard<'a, ChunkKey, Chunk, Weigh, DefaultHashBuilder, DefaultLifecycle<ChunkKey, Chunk>>;
-
-/// What a [`Cache`](crate::Cache) did so far.
-#[derive(Clone, Debug, Default, serde::Serialize)]
-pub struct ColumnStats {
-    /// Chunks and metadata that were found; the last few of a column that is asked for all the time come later.
-    pub hits: u64,
-    /// Chunks and metadata that were not.
-    pub misses: u64,
-    /// Chunks that were decoded.
-    pub decoded_chunks: u64,
-    /// Footers that were parsed.
-    pub parsed_files: u64,
-    /// Row groups and stripes that were read past the cache, for want of memory.
-    pub streamed_units: u64,
-    /// Row groups and stripes that statistics, page indexes, row indexes or bloom filters ruled out.
-    pub pruned_units: u64,
-    /// Row groups of which only the pages were read that the filter may pass, and stripes of which only the strides were.
-    pub selected_units: u64,
-    /// Strides of stripes, which ORC calls row groups, that row indexes or bloom filters ruled out.
-    pub pruned_strides: u64,
-    /// Chunks and files held.
-    pub entries: u64,
-    /// Bytes held by them.
-    pub bytes: u64,
-    /// Bytes that they may hold.
-    pub capacity: u64,
-    /// Bytes that decodes under way hold.
-    pub working_bytes: u64,
-    /// Bytes that others hold, such as the deltas of graph stores: so much less is kept.
-    pub held_bytes: u64,
-}
-
-/// The cache of chunks and metadata.
-#[derive(Debug)]
-pub(crate) struct ChunkCache {
-    chunks: Cache<ChunkKey, Chunk, Weigh>,
-    /// Bytes of chunks, where nobody else holds any.
-    chunk_bytes: u64,
-    files: Cache<ObjectHash, Arc<FileMetadata>, Weigh>,
-    indexes: Cache<IndexKey, Index, Weigh>,
-    /// The names and types under which whole columns were asked for.
-    columns: Mutex<HashMap<(String, DataType), u32>>,
-    state: State,
-    hits: AtomicU64,
-    misses: AtomicU64,
-    decoded_chunks: AtomicU64,
-    parsed_files: AtomicU64,
-    streamed_units: AtomicU64,
-    pruned_units: AtomicU64,
-    selected_units: AtomicU64,
-    pruned_strides: AtomicU64,
-}
-
-/// A number that changes whenever chunks may come or go; away from what changes all the time.
+/// A number that changes whenever chunks leave; away from what changes all the time.
 #[derive(Debug)]
 #[repr(align(128))]
 struct State(AtomicU64);
@@ -153,6 +101,43 @@ impl State {
     fn change(&self) {
         self.0.fetch_add(1, Ordering::Relaxed);
     }
+}
+
+/// Sees chunks leave.
+#[derive(Clone, Debug)]
+struct Leaving(Arc<State>);
+
+impl Lifecycle<ChunkKey, Chunk> for Leaving {
+    /// What left, to be dropped without a lock.
+    type RequestState = SmallVec<[Chunk; 2]>;
+
+    fn on_evict(&self, left: &mut Self::RequestState, _: ChunkKey, chunk: Chunk) {
+        self.0.change();
+        left.push(chunk);
+    }
+}
+
+type Guard<'a> = PlaceholderGuard<'a, ChunkKey, Chunk, Weigh, DefaultHashBuilder, Leaving>;
+
+/// The cache of chunks and metadata.
+#[derive(Debug)]
+pub(crate) struct ChunkCache {
+    chunks: Cache<ChunkKey, Chunk, Weigh, DefaultHashBuilder, Leaving>,
+    /// Bytes of chunks, where nobody else holds any.
+    chunk_bytes: u64,
+    files: Cache<ObjectHash, Arc<FileMetadata>, Weigh>,
+    indexes: Cache<IndexKey, Index, Weigh>,
+    /// The names and types under which whole columns were asked for.
+    columns: Mutex<HashMap<(String, DataType), u32>>,
+    state: Arc<State>,
+    hits: AtomicU64,
+    misses: AtomicU64,
+    decoded_chunks: AtomicU64,
+    parsed_files: AtomicU64,
+    streamed_units: AtomicU64,
+    pruned_units: AtomicU64,
+    selected_units: AtomicU64,
+    pruned_strides: AtomicU64,
 }
 
 /// A chunk, or the duty to make it: others who want it wait until the promise is kept, or dropped.
@@ -164,7 +149,6 @@ pub(crate) enum Found<'a> {
 /// The duty to make a chunk.
 pub(crate) struct Promise<'a> {
     guard: Guard<'a>,
-    state: &'a State,
 }
 
 impl Promise<'_> {
@@ -172,7 +156,6 @@ impl Promise<'_> {
     pub(crate) fn keep(self, chunk: Chunk) {
         // It fails only where the entry was removed meanwhile: then nobody wants it.
         let _ = self.guard.insert(chunk);
-        self.state.change();
     }
 }
 
@@ -184,13 +167,14 @@ impl ChunkCache {
     pub(crate) fn new(capacity: u64) -> Self {
         let (files, indexes) = (capacity / METADATA_SHARE, capacity / METADATA_SHARE / 2);
         let zero = AtomicU64::default;
+        let state = Arc::new(State(AtomicU64::new(1)));
         Self {
-            chunks: cache(capacity - files - indexes, 1 << 20),
+            chunks: cache(capacity - files - indexes, 1 << 20, Leaving(state.clone())),
             chunk_bytes: capacity - files - indexes,
-            files: cache(files, 16 << 10),
-            indexes: cache(indexes, 4 << 10),
+            files: cache(files, 16 << 10, DefaultLifecycle::default()),
+            indexes: cache(indexes, 4 << 10, DefaultLifecycle::default()),
             columns: Mutex::default(),
-            state: State(AtomicU64::new(1)),
+            state,
             hits: zero(),
             misses: zero(),
             decoded_chunks: zero(),
@@ -217,9 +201,41 @@ impl ChunkCache {
             }
             Err(guard) => {
                 self.misses.fetch_add(1, Ordering::Relaxed);
-                Found::Missing(Promise { guard, state: &self.state })
+                Found::Missing(Promise { guard })
             }
         }
+    }
+
+    /// The chunks of columns, if all of them were found before, and nothing left since.
+    pub(crate) fn recent(
+        &self,
+        recent: &RecentChunks,
+        unit: usize,
+        wanted: &[Wanted],
+    ) -> Option<SmallVec<[Chunk; 4]>> {
+        let state = self.state();
+        let mut chunks = SmallVec::new();
+        for wanted in wanted {
+            chunks.push(recent.of(unit, wanted)?.get(state)?);
+        }
+        self.count_hits(wanted.len() as u64);
+        Some(chunks)
+    }
+
+    /// The chunk of a column, which is remembered if it is there, or the duty to make it.
+    pub(crate) async fn find(
+        &self,
+        recent: &RecentChunks,
+        object: ObjectHash,
+        unit: usize,
+        wanted: &Wanted,
+    ) -> Found<'_> {
+        let state = self.state();
+        let found = self.get_or_promise(&ChunkKey::of_unit(object, unit, wanted)).await;
+        if let (Some(recent), Found::Chunk(chunk)) = (recent.of(unit, wanted), &found) {
+            recent.remember(chunk, state);
+        }
+        found
     }
 
     /// The chunk, if it is there; it does not count as a hit.
@@ -227,7 +243,7 @@ impl ChunkCache {
         self.chunks.get(key)
     }
 
-    /// A number that is another once chunks came, or went; never 0.
+    /// A number that is another once chunks left; never 0.
     #[inline]
     pub(crate) fn state(&self) -> u64 {
         self.state.0.load(Ordering::Relaxed)
@@ -316,7 +332,6 @@ impl ChunkCache {
         let capacity = self.chunk_bytes.saturating_sub(bytes).max(self.chunk_bytes / 4);
         if self.chunks.capacity() != capacity {
             self.chunks.set_capacity(capacity);
-            self.state.change();
         }
     }
 
@@ -349,22 +364,25 @@ impl ChunkCache {
     }
 }
 
-fn cache<K: Eq + Hash, V: Clone>(capacity: u64, usual_item: u64) -> Cache<K, V, Weigh>
+fn cache<K: Eq + Hash, V: Clone, L: Lifecycle<K, V> + Clone>(
+    capacity: u64,
+    usual_item: u64,
+    lifecycle: L,
+) -> Cache<K, V, Weigh, DefaultHashBuilder, L>
 where
     Weigh: Weighter<K, V> + Clone,
 {
     // A shard must have room for chunks of tens of megabytes.
     let shards = (capacity / (256 << 20)).next_power_of_two().clamp(1, 16) as usize;
     let items = (capacity / usual_item).clamp(64, 1 << 20) as usize;
+    let hasher = DefaultHashBuilder::default();
     let options = OptionsBuilder::new()
         .shards(shards)
         .estimated_items_capacity(items)
         .weight_capacity(capacity)
         .build();
     match options {
-        Ok(options) => {
-            Cache::with_options(options, Weigh, DefaultHashBuilder::default(), DefaultLifecycle::default())
-        }
-        Err(_) => Cache::with_weighter(items, capacity, Weigh),
+        Ok(options) => Cache::with_options(options, Weigh, hasher, lifecycle),
+        Err(_) => Cache::with(items, capacity, Weigh, hasher, lifecycle),
     }
 }

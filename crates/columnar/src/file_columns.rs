@@ -225,7 +225,9 @@ impl FileColumns {
             let column = self.column(missing.at)?;
             column.decoded.add();
             if let Some(promise) = missing.promise.filter(|_| has_memory) {
-                promise.keep(Chunk::Whole(array.clone()));
+                let chunk = Chunk::Whole(array.clone());
+                promise.keep(chunk.clone());
+                column.recent.remember(&chunk, 0);
             }
             made.push((missing.at, array));
         }

@@ -22,7 +22,7 @@ pub async fn four_column_hit_ns(object: ObjectHash, groups: usize) -> f64 {
     let array: ArrayRef = Arc::new(Int64Array::from(vec![0; 1000]));
     for unit in 0..groups {
         for wanted in &wanted {
-            if let Found::Missing(promise) = recent.find(&cache, object, unit, wanted).await {
+            if let Found::Missing(promise) = cache.find(&recent, object, unit, wanted).await {
                 promise.keep(Chunk::Dense(Arc::new([array.clone()])));
             }
         }
@@ -31,7 +31,7 @@ pub async fn four_column_hit_ns(object: ObjectHash, groups: usize) -> f64 {
     for unit in 0..groups {
         for wanted in &wanted {
             assert!(
-                matches!(recent.find(&cache, object, unit, wanted).await, Found::Chunk(_)),
+                matches!(cache.find(&recent, object, unit, wanted).await, Found::Chunk(_)),
                 "it is there"
             );
         }
@@ -41,7 +41,7 @@ pub async fn four_column_hit_ns(object: ObjectHash, groups: usize) -> f64 {
         let start = Instant::now();
         let mut found = 0;
         for unit in 0..groups {
-            found += recent.all(&cache, unit, &wanted).map_or(0, |chunks| black_box(chunks).len());
+            found += cache.recent(&recent, unit, &wanted).map_or(0, |chunks| black_box(chunks).len());
         }
         let took = start.elapsed().as_nanos() as f64;
         assert_eq!(found, groups * COLUMNS, "all of them are hits");

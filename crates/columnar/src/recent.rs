@@ -1,7 +1,7 @@
-//! Chunks that were found in the cache, found again without their keys as long as nothing else comes into it.
+//! Chunks that were found in the cache, found again without their keys as long as nothing leaves it.
 //!
-//! Nothing leaves the cache while nothing comes, so that what was there still is. Once something came, the cache is asked
-//! again: it keeps what is asked for often, and sees that only where it is asked itself.
+//! Once something left, the cache is asked again: it keeps what is asked for often, and sees that only where it is asked
+//! itself.
 
 use std::sync::{
     Arc, OnceLock, Weak,
@@ -10,13 +10,8 @@ use std::sync::{
 
 use arrow::array::{Array, ArrayRef};
 use parking_lot::RwLock;
-use smallvec::SmallVec;
-use stylobate_storage::ObjectHash;
 
-use crate::{
-    chunk::{Chunk, Representation, Wanted},
-    chunk_cache::{ChunkCache, ChunkKey, Found},
-};
+use crate::chunk::{Chunk, Representation, Wanted};
 
 /// A chunk, which is not held here.
 #[derive(Debug)]
@@ -62,9 +57,10 @@ impl WeakChunk {
 pub(crate) struct Recent {
     /// As it was found first: to look here takes no lock.
     first: OnceLock<WeakChunk>,
-    /// As it was found after it had left.
-    later: RwLock<Option<WeakChunk>>,
-    /// The state of the cache in which it was there; 0 before it was ever asked.
+    /// As it was found after that had left.
+    later: RwLock<Option<Box<WeakChunk>>>,
+    /// The state of the cache in which it was there, and in the last bit whether it is the later one; 0 before it was
+    /// ever found.
     state: AtomicU64,
 }
 
@@ -72,33 +68,40 @@ impl Recent {
     /// Whether it was in the cache in this state.
     #[inline]
     pub(crate) fn was_there(&self, state: u64) -> bool {
-        self.state.load(Ordering::Relaxed) == state
+        self.state.load(Ordering::Relaxed) >> 1 == state
     }
 
     /// The chunk, if it was in the cache in this state.
     #[inline]
     pub(crate) fn get(&self, state: u64) -> Option<Chunk> {
-        if self.was_there(state) { self.held() } else { None }
+        let found = self.state.load(Ordering::Relaxed);
+        if found >> 1 != state {
+            return None;
+        }
+        match found & 1 == 0 {
+            true => self.first.get().and_then(WeakChunk::upgrade),
+            false => self.later(),
+        }
     }
 
     /// The chunk, if anybody holds it.
-    #[inline]
     pub(crate) fn held(&self) -> Option<Chunk> {
-        let later = || self.later.read().as_ref().and_then(WeakChunk::upgrade);
-        self.first.get().and_then(WeakChunk::upgrade).or_else(later)
+        self.later().or_else(|| self.first.get().and_then(WeakChunk::upgrade))
     }
 
-    /// Remembers a chunk that the cache had in a state which it was in before it was asked.
+    fn later(&self) -> Option<Chunk> {
+        self.later.read().as_deref().and_then(WeakChunk::upgrade)
+    }
+
+    /// Remembers a chunk that the cache had in a state which it was in before it was asked; 0 if it may not have it.
     pub(crate) fn remember(&self, chunk: &Chunk, state: u64) {
-        if !self.first.get_or_init(|| WeakChunk::of(chunk)).is(chunk) {
-            *self.later.write() = Some(WeakChunk::of(chunk));
+        let is_first = self.first.get_or_init(|| WeakChunk::of(chunk)).is(chunk);
+        if !is_first && !self.later.read().as_ref().is_some_and(|later| later.is(chunk)) {
+            *self.later.write() = Some(Box::new(WeakChunk::of(chunk)));
         }
-        self.state.store(state, Ordering::Relaxed);
+        self.state.store(state << 1 | u64::from(!is_first), Ordering::Relaxed);
     }
 }
-
-/// Chunks of columns that were asked for together.
-pub(crate) type Chunks = SmallVec<[Chunk; 4]>;
 
 /// The chunks of a file's row groups or stripes, of columns as a whole.
 #[derive(Debug)]
@@ -108,7 +111,7 @@ pub(crate) struct RecentChunks {
 }
 
 /// Chunks of files that have more are found by their keys alone.
-const MOST: usize = 16_384;
+const MOST: usize = 4_096;
 /// How a scan may want a column to be held.
 const REPRESENTATIONS: usize = 2;
 
@@ -123,33 +126,6 @@ impl RecentChunks {
     /// Bytes in memory, once all were asked for.
     pub(crate) fn weight(&self) -> usize {
         self.units.len() * (self.columns * size_of::<Recent>() + size_of::<OnceLock<Box<[Recent]>>>())
-    }
-
-    /// The chunks of columns, if all of them are in the cache and were found there since anything came into it.
-    pub(crate) fn all(&self, cache: &ChunkCache, unit: usize, wanted: &[Wanted]) -> Option<Chunks> {
-        let state = cache.state();
-        let mut chunks = Chunks::new();
-        for wanted in wanted {
-            chunks.push(self.of(unit, wanted)?.get(state)?);
-        }
-        cache.count_hits(wanted.len() as u64);
-        Some(chunks)
-    }
-
-    /// The chunk of a column, or the duty to make it.
-    pub(crate) async fn find<'a>(
-        &self,
-        cache: &'a ChunkCache,
-        object: ObjectHash,
-        unit: usize,
-        wanted: &Wanted,
-    ) -> Found<'a> {
-        let state = cache.state();
-        let found = cache.get_or_promise(&ChunkKey::of_unit(object, unit, wanted)).await;
-        if let (Some(recent), Found::Chunk(chunk)) = (self.of(unit, wanted), &found) {
-            recent.remember(chunk, state);
-        }
-        found
     }
 
     /// That of a column of a row group or stripe.
@@ -200,12 +176,24 @@ mod tests {
     }
 
     #[test]
-    fn a_chunk_that_comes_again_is_found_again() {
-        let recent = Recent::default();
-        for (state, chunk) in (1..).zip(chunks().into_iter().chain(chunks())) {
-            recent.remember(&chunk, state);
-            assert!(same(&recent.get(state).unwrap(), &chunk), "{state}");
+    fn a_chunk_that_comes_again_is_found_though_the_former_is_held_still() {
+        for is_held in [false, true] {
+            let (recent, mut held) = (Recent::default(), Vec::new());
+            for (state, chunk) in (1..).zip(chunks().into_iter().chain(chunks())) {
+                recent.remember(&chunk, state);
+                recent.remember(&chunk, state);
+                assert!(same(&recent.get(state).unwrap(), &chunk), "{state}");
+                assert!(same(&recent.held().unwrap(), &chunk), "{state}");
+                held.extend(is_held.then_some(chunk));
+            }
         }
+    }
+
+    #[test]
+    fn a_chunk_that_the_cache_may_not_have_is_held_and_not_found() {
+        let (recent, [chunk, ..]) = (Recent::default(), chunks());
+        recent.remember(&chunk, 0);
+        assert!(recent.held().is_some() && recent.get(1).is_none());
     }
 
     #[test]

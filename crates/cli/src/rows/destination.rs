@@ -50,7 +50,7 @@ impl Destination {
         let shown = path.display();
         if path.to_string_lossy().contains("://") {
             return Err(usage(format!(
-                "{shown}: only Parquet can be written there; give a local file, or `-` for standard output"
+                "{shown}: only Parquet and ORC can be written there; give a local file, or `-` for standard output"
             )));
         }
         // A link stays, and what it points to is replaced.

@@ -3,8 +3,6 @@
 //! A condition on a column that arrives as a dictionary is asked once of each of its values; then a row costs a look
 //! into a table. What a dictionary came to is remembered as long as the same dictionary arrives again.
 
-use std::sync::Arc;
-
 use arrow::{
     array::{Array, ArrayRef, AsArray},
     buffer::{BooleanBuffer, Buffer, NullBuffer},
@@ -18,7 +16,7 @@ use super::{
     tokens::refuse,
     words::{self, keep_any, keep_null, keep_valid},
 };
-use crate::Result;
+use crate::{Result, same::is_same};
 
 /// What a row of a dictionary costs, whatever is asked of it.
 const GATHER_COST: u32 = 1;
@@ -129,11 +127,6 @@ impl Evaluator {
         }
         memo.as_ref().map(|memo| &memo.table)
     }
-}
-
-/// Whether two arrays are one, or views of the very same memory.
-fn is_same(left: &ArrayRef, right: &ArrayRef) -> bool {
-    Arc::ptr_eq(left, right) || left.to_data().ptr_eq(&right.to_data())
 }
 
 fn keep_codes(

@@ -58,7 +58,9 @@ pub(super) async fn load(
     wanted.sort_by(|(a, _), (b, _)| a.cmp(b));
     wanted.dedup();
     let (cache, recent) = (planned.cache.chunks(), of.metadata.recent());
-    if let Some(chunks) = recent.all(cache, unit, &wanted) {
+    if of.object.version().is_some()
+        && let Some(chunks) = cache.recent(recent, unit, &wanted)
+    {
         return Ok(Some(Loaded { chunks: wanted.into_iter().zip(chunks).collect(), _working: None }));
     }
     let mut chunks = Vec::with_capacity(wanted.len());
@@ -67,7 +69,7 @@ pub(super) async fn load(
         None => missing.extend(wanted.into_iter().map(|wanted| (wanted, None))),
         Some(object) => {
             for wanted in wanted {
-                match recent.find(cache, object, unit, &wanted).await {
+                match cache.find(recent, object, unit, &wanted).await {
                     Found::Chunk(chunk) => chunks.push((wanted, chunk)),
                     Found::Missing(promise) => missing.push((wanted, Some(promise))),
                 }

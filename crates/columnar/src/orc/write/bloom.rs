@@ -2,15 +2,18 @@
 
 use orc_rust::proto::BloomFilter;
 
-/// The hashes of a row group's values, and how often its filter may be wrong.
+/// The hashes of the values of a stripe's row groups, and how often their filters may be wrong.
 pub(in crate::orc) struct Bloom {
     false_positives: f64,
+    /// Of the row group that is being filled.
     hashes: Vec<u64>,
+    /// The distinct ones of those that ended.
+    groups: Vec<Box<[u64]>>,
 }
 
 impl Bloom {
     pub(in crate::orc) fn new(false_positives: f64) -> Self {
-        Self { false_positives, hashes: Vec::new() }
+        Self { false_positives, hashes: Vec::new(), groups: Vec::new() }
     }
 
     pub(super) fn add_bytes(&mut self, bytes: &[u8]) {
@@ -24,33 +27,51 @@ impl Bloom {
     pub(super) fn add_float(&mut self, value: f64) {
         // Either zero may be looked for.
         if value == 0.0 {
-            self.add_whole(0.0_f64.to_bits() as i64);
+            self.add_whole((-value).to_bits() as i64);
         }
         // All that is not a number is one value to Java.
         let value = if value.is_nan() { 0x7ff8_0000_0000_0000 } else { value.to_bits() };
         self.add_whole(value as i64);
     }
 
-    /// Ends the row group. The filter is as large as its distinct values need.
-    pub(in crate::orc) fn end_group(&mut self) -> BloomFilter {
+    /// Ends the row group.
+    pub(in crate::orc) fn end_group(&mut self) {
         self.hashes.sort_unstable();
         self.hashes.dedup();
-        let values = self.hashes.len().max(1) as f64;
+        self.groups.push(self.hashes.as_slice().into());
+        self.hashes.clear();
+    }
+
+    /// Bytes in memory.
+    pub(super) fn memory(&self) -> usize {
+        let ended = self.groups.iter().map(|hashes| hashes.len()).sum::<usize>();
+        (self.hashes.capacity() + ended) * size_of::<u64>()
+    }
+
+    /// The filters of the row groups that ended: all of one size, so that they can be merged, which is as large as the
+    /// most distinct values need.
+    pub(in crate::orc) fn filters(self) -> Vec<BloomFilter> {
+        let values = self.groups.iter().map(|hashes| hashes.len()).max().unwrap_or_default().max(1) as f64;
         let ln_2 = std::f64::consts::LN_2;
         let bits = (-values * self.false_positives.ln() / (ln_2 * ln_2)).ceil();
         let words = (bits / 64.0).ceil().clamp(1.0, f64::from(i32::MAX / 64)) as usize;
         let bits = words as u32 * u64::BITS;
         let functions = (f64::from(bits) / values * ln_2).round().clamp(1.0, 30.0) as u32;
-        let mut set = vec![0_u8; words * 8];
-        for hash in self.hashes.drain(..) {
-            for bit in self::bits(hash, functions as i32, bits) {
+        let filter = |hashes: Box<[u64]>| {
+            let mut set = vec![0_u8; words * 8];
+            for bit in hashes.iter().flat_map(|hash| self::bits(*hash, functions as i32, bits)) {
                 // Words are little-endian: the bytes are in the order of their bits.
                 if let Some(byte) = set.get_mut(bit as usize / 8) {
                     *byte |= 1 << (bit % 8);
                 }
             }
-        }
-        BloomFilter { num_hash_functions: Some(functions), utf8bitset: Some(set), ..BloomFilter::default() }
+            BloomFilter {
+                num_hash_functions: Some(functions),
+                utf8bitset: Some(set),
+                ..BloomFilter::default()
+            }
+        };
+        self.groups.into_iter().map(filter).collect()
     }
 }
 
@@ -120,12 +141,36 @@ mod tests {
         assert_eq!(murmur3(times.as_bytes()), 305_830_725_663_368_540);
     }
 
+    fn filters(false_positives: f64, add: impl Fn(&mut Bloom)) -> Vec<BloomFilter> {
+        let mut bloom = Bloom::new(false_positives);
+        add(&mut bloom);
+        bloom.filters()
+    }
+
     #[test]
-    fn filters_are_as_large_as_their_values_need() {
-        let mut bloom = Bloom::new(0.01);
-        (0..10_000).for_each(|at| bloom.add_whole(at % 100));
-        let small = bloom.end_group().utf8bitset.unwrap().len();
-        assert!((119..=128).contains(&small), "{small} bytes");
-        assert_eq!(bloom.end_group().utf8bitset.unwrap(), [0; 8]);
+    fn filters_are_as_large_as_their_values_need_and_of_one_size() {
+        let filters = filters(0.01, |bloom| {
+            bloom.end_group();
+            (0..10_000).for_each(|at| bloom.add_whole(at % 100));
+            bloom.end_group();
+            (0..10_000).for_each(|at| bloom.add_whole(at % 7));
+            bloom.end_group();
+        });
+        let sizes: Vec<usize> = filters.iter().map(|filter| filter.utf8bitset().len()).collect();
+        assert!((119..=128).contains(&sizes[0]) && sizes.iter().all(|size| *size == sizes[0]), "{sizes:?}");
+        assert!(filters.iter().all(|filter| filter.num_hash_functions == filters[0].num_hash_functions));
+        assert!(filters[0].utf8bitset().iter().all(|byte| *byte == 0));
+    }
+
+    #[test]
+    fn either_zero_is_found_where_the_other_is() {
+        let of = |value: f64| {
+            filters(0.01, |bloom| {
+                bloom.add_float(value);
+                bloom.end_group();
+            })
+        };
+        assert_eq!(of(0.0), of(-0.0));
+        assert_ne!(of(0.0), of(1.0));
     }
 }

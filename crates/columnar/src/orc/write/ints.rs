@@ -23,6 +23,8 @@ use crate::orc::widths::{closest_width, encoded_width};
 const BLOCK: usize = 512;
 /// Values that a short repeat stands for.
 const SHORT_REPEAT: std::ops::RangeInclusive<usize> = 3..=10;
+/// The largest difference has so many bits more than the mean, at least, where few are large.
+const UNEVEN_BITS: u32 = 4;
 const DIRECT: u8 = 1;
 const PATCHED_BASE: u8 = 2;
 const DELTA: u8 = 3;
@@ -290,8 +292,15 @@ fn segment(numbers: &[i64], shape: &Shape, packing: Packing, scratch: &mut Vec<u
             };
             2 + varint_bytes(packing.packed(first)) + varint_bytes(zigzag(second.wrapping_sub(first))) + more
         };
+        // Where few differences need many bits, patches may need fewer bytes than all differences do.
+        let mean = shape.max.abs_diff(shape.min) / numbers.len() as u64;
+        let patched_bytes = match bits(shape.differences) >= bits(mean) + UNEVEN_BITS {
+            true => Patches::of(numbers, shape.min, shape.max).map_or(usize::MAX, |patches| patches.bytes),
+            false => usize::MAX,
+        };
+        let others = direct_bytes.min(patched_bytes);
         if first != second {
-            if delta_bytes(first, second) < direct_bytes {
+            if delta_bytes(first, second) < others {
                 return delta(numbers, shape, packing, scratch, out);
             }
         } else if numbers.len() > 4 {
@@ -300,7 +309,7 @@ fn segment(numbers: &[i64], shape: &Shape, packing: Packing, scratch: &mut Vec<u
             let (before, behind) = numbers.split_at(equal - 1);
             let next = numbers.get(equal).copied().unwrap_or(first);
             let cost = 2 + bytes_of(before.len(), packing.width(bits(packing.packed(first))));
-            if delta_bytes(first, next) + cost < direct_bytes {
+            if delta_bytes(first, next) + cost < others {
                 whole_segment_of_one(before, packing, scratch, out);
                 return delta(behind, &Shape::of(behind, packing.signed), packing, scratch, out);
             }

@@ -21,11 +21,13 @@ use super::{
 use crate::{
     Error, Result, promised,
     side_by_side::{Failed, side_by_side},
-    weight::{weight, weight_of},
+    weight::{weight, weight_of, weight_of_rows},
 };
 
-/// Bytes of arrays that are encoded at a time: enough that threads need not meet often.
+/// Bytes of rows that are encoded at a time, dictionaries left out: enough that threads need not meet often.
 const ENCODED_AT_ONCE: usize = 8 << 20;
+/// Bytes that wait with their dictionaries at most.
+const MOST_AT_ONCE: usize = 512 << 20;
 /// Rows of a slice at least.
 const FEWEST_ROWS: usize = 1024;
 
@@ -44,6 +46,8 @@ pub struct OrcWriter {
     compressors: Arc<Compressors>,
     waiting: Vec<RecordBatch>,
     waiting_bytes: usize,
+    /// The same without their dictionaries.
+    waiting_rows: usize,
     rows_in_stripe: u64,
     footer: Footer,
     rows: u64,
@@ -94,6 +98,7 @@ impl OrcWriter {
             compressors,
             waiting: Vec::new(),
             waiting_bytes: 0,
+            waiting_rows: 0,
             rows_in_stripe: 0,
             footer,
             rows: 0,
@@ -125,20 +130,27 @@ impl OrcWriter {
     }
 
     async fn append(&mut self, batch: &RecordBatch) -> Result<()> {
-        let most =
+        let rows_at_once =
             ENCODED_AT_ONCE.min(self.options.memory.as_usize() / 2).min(self.options.stripe_size.as_usize());
-        let all_bytes = weight(batch);
-        let fitting = (most as u128 * batch.num_rows() as u128 / all_bytes.max(1) as u128) as usize;
+        let all_at_once = MOST_AT_ONCE.min(self.options.memory.as_usize() / 2);
+        let (all_bytes, rows_bytes) = (weight(batch), weight_of_rows(batch));
+        let part = |bytes: usize, count: usize| {
+            (bytes as u128 * count as u128 / batch.num_rows().max(1) as u128) as usize
+        };
+        let fitting = |most: usize, bytes: usize| {
+            (most as u128 * batch.num_rows() as u128 / bytes.max(1) as u128) as usize
+        };
+        let fitting = fitting(rows_at_once, rows_bytes).min(fitting(all_at_once, all_bytes));
         let mut start = 0;
         while start < batch.num_rows() {
             let count = fitting.max(FEWEST_ROWS).min(batch.num_rows() - start);
-            self.waiting_bytes +=
-                (all_bytes as u128 * count as u128 / batch.num_rows().max(1) as u128) as usize;
+            self.waiting_bytes += part(all_bytes, count);
+            self.waiting_rows += part(rows_bytes, count);
             self.waiting.push(batch.slice(start, count));
             self.rows_in_stripe += count as u64;
             self.rows += count as u64;
             start += count;
-            if self.waiting_bytes >= most {
+            if self.waiting_rows >= rows_at_once || self.waiting_bytes >= all_at_once {
                 self.encode().await?;
                 if self.is_large() {
                     self.end_stripe().await?;
@@ -209,7 +221,7 @@ impl OrcWriter {
             return Ok(());
         }
         let batches = std::mem::take(&mut self.waiting);
-        self.waiting_bytes = 0;
+        (self.waiting_bytes, self.waiting_rows) = (0, 0);
         let columns = std::mem::take(&mut self.columns).into_iter().enumerate();
         let work = columns.map(|(at, column)| {
             let arrays: Vec<ArrayRef> = batches.iter().map(|batch| batch.column(at).clone()).collect();

@@ -16,7 +16,7 @@ use bytes::Bytes;
 use parquet::{basic::Type as PhysicalType, schema::types::ColumnDescPtr};
 
 use super::{order::Order, plain, used::Used};
-use crate::{parquet::distinct::Distinct, weight::weight_of};
+use crate::{parquet::distinct::Distinct, same::is_same, weight::weight_of};
 
 /// Stands in a map for a value that did not occur yet.
 const UNKNOWN: u32 = u32::MAX;
@@ -95,10 +95,15 @@ impl Codebook {
         self.distinct.bytes()
     }
 
-    /// Bytes in memory.
+    /// Bytes in memory, without the map.
     pub(super) fn memory(&self) -> usize {
         let page = self.page.iter().flat_map(|page| &page.blobs).map(Bytes::len).sum::<usize>();
-        self.distinct.memory() + self.map.len() * 4 + self.keys.len() * 8 + page
+        self.distinct.memory() + self.keys.len() * 8 + page
+    }
+
+    /// Bytes of the map, which is as long as the dictionary that rows come with.
+    pub(super) fn map_bytes(&self) -> usize {
+        self.map.len() * 4
     }
 
     pub(super) fn value(&self, code: u32) -> &[u8] {
@@ -307,8 +312,9 @@ impl Codebook {
         let count = some.map_or(values.len(), <[u64]>::len);
         let mut codes: Vec<u32> = Vec::with_capacity(count);
         let append = |some: &[u32]| codes.extend_from_slice(some);
-        match (values.as_string_opt::<i32>(), some) {
-            (Some(texts), Some(some)) if self.descriptor.physical_type() == PhysicalType::BYTE_ARRAY => {
+        let is_bytes = self.descriptor.physical_type() == PhysicalType::BYTE_ARRAY;
+        match (values.as_string_opt::<i32>().filter(|_| is_bytes), some) {
+            (Some(texts), Some(some)) => {
                 let mut texts = some.iter().map(|at| texts.value(*at as usize).as_bytes());
                 self.distinct.append_each(count, || texts.next().ok_or_else(String::new), append)?;
             }
@@ -329,11 +335,6 @@ impl Codebook {
             self.keys.extend(new.map(|code| self.order.key(self.distinct.value(code as u32))));
         }
     }
-}
-
-/// Whether two arrays are one.
-pub(super) fn is_same(a: &ArrayRef, b: &ArrayRef) -> bool {
-    a.len() == b.len() && (std::ptr::eq(a.as_ref(), b.as_ref()) || a.to_data().ptr_eq(&b.to_data()))
 }
 
 /// The keys of rows that have one.

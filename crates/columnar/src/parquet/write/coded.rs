@@ -94,7 +94,9 @@ impl Coded {
 
     /// Bytes in memory.
     pub(super) fn memory(&self) -> usize {
-        self.compressed + self.codebook.memory() + self.page.codes.capacity() * 4
+        // How large the dictionaries are that rows come with says nothing of the rows.
+        let map = if self.plan.dictionary_bytes > 0 { self.codebook.map_bytes() } else { 0 };
+        self.compressed + self.codebook.memory() + map + self.page.codes.capacity() * 4
     }
 
     /// Bytes that the chunk will have, about.

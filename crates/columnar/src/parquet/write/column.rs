@@ -11,12 +11,13 @@ use parquet::{arrow::ArrowSchemaConverter, file::properties::WriterPropertiesPtr
 
 use super::{
     chunk::EncodedChunk,
-    codebook::{Codebook, is_same},
+    codebook::Codebook,
     coded::Coded,
     column_options::DictionaryEncoding,
     general::General,
     options::{ColumnPlan, ParquetOptions},
 };
+use crate::same::is_same;
 
 /// How a column is encoded in every row group.
 #[derive(Clone)]

@@ -19,6 +19,9 @@ impl Filling {
     }
 
     pub(super) fn push_nulls(&mut self, count: usize) {
+        if count == 0 {
+            return;
+        }
         if self.valid.is_empty() {
             self.valid.resize(self.rows, true);
         }

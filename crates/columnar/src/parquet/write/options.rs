@@ -49,7 +49,7 @@ pub struct ParquetOptions {
     page_rows: usize,
     page_size: ByteSize,
     version_2: bool,
-    reproducible: bool,
+    pub(super) reproducible: bool,
     pub(super) sorted_by: Vec<SortedBy>,
     pub(super) metadata: BTreeMap<String, String>,
     pub(super) memory: ByteSize,
@@ -122,8 +122,9 @@ impl ParquetOptions {
         self
     }
 
-    /// Whether equal rows make equal files, whatever dictionaries they come with: then those of the file have the values
-    /// as they occur. To write large ones takes longer. Default: no.
+    /// Whether equal batches make equal files, whatever dictionaries their rows come with: then those of the file have
+    /// the values as they occur. To write large ones takes longer. Not for folders of files, which share a memory.
+    /// Default: no.
     pub fn with_reproducible(mut self, reproducible: bool) -> Self {
         self.reproducible = reproducible;
         self

@@ -143,7 +143,7 @@ impl ParquetWriter {
 
     /// Bytes in memory: encoded columns, and rows that wait.
     pub(super) fn memory_used(&self) -> usize {
-        let kept = self.codebooks.iter().flatten().map(Codebook::memory).sum::<usize>();
+        let kept = self.codebooks.iter().flatten().map(kept_bytes).sum::<usize>();
         self.columns.iter().map(Column::memory).sum::<usize>() + kept + self.waiting_bytes
     }
 
@@ -188,13 +188,13 @@ impl ParquetWriter {
         let at_once = self.options.encoded_at_once.min(self.memory() / 2).min(row_group).min(MOST_AT_ONCE);
         let rows = batch.num_rows();
         let within = |bytes: usize, all: usize| (bytes / all.div_ceil(rows.max(1)).max(1)).max(1);
-        let most = within(at_once, weight(batch)).min(within(ENCODED_AT_ONCE, weight_of_rows(batch)));
+        let most = within(at_once, self.weight(batch)).min(within(ENCODED_AT_ONCE, weight_of_rows(batch)));
         let mut start = 0;
         while start < rows {
             let left = rows - start;
             let count = (self.options.row_group_rows - self.rows_in_group).min(left).min(most);
             let some = batch.slice(start, count);
-            self.waiting_bytes += weight(&some);
+            self.waiting_bytes += self.weight(&some);
             self.waiting_rows += weight_of_rows(&some);
             self.waiting.push(some);
             self.rows_in_group += count;
@@ -246,6 +246,11 @@ impl ParquetWriter {
         self.sink.write(&footer).await?;
         let written = Written { rows: self.rows, bytes: self.sink.position(), row_groups: self.row_groups };
         Ok((written, self.sink))
+    }
+
+    /// Bytes of a batch; with its dictionaries, where these may have a say in what the file becomes.
+    fn weight(&self, batch: &RecordBatch) -> usize {
+        if self.options.reproducible { weight_of_rows(batch) } else { weight(batch) }
     }
 
     fn memory(&self) -> usize {
@@ -314,7 +319,7 @@ impl ParquetWriter {
         let finished = in_parallel(self.options.threads, columns, Column::memory, finish).await;
         let finished = finished.map_err(|(column, reason)| self.unwritable(column.as_deref(), reason))?;
         let (chunks, codebooks): (Vec<_>, Vec<_>) = finished.into_iter().unzip();
-        if codebooks.iter().flatten().map(Codebook::memory).sum::<usize>() <= self.memory() / KEPT {
+        if codebooks.iter().flatten().map(kept_bytes).sum::<usize>() <= self.memory() / KEPT {
             self.codebooks = codebooks;
         }
         if self.sink.position() == 0 {
@@ -346,6 +351,10 @@ impl ParquetWriter {
         self.row_groups += 1;
         Ok(())
     }
+}
+
+fn kept_bytes(codebook: &Codebook) -> usize {
+    codebook.memory() + codebook.map_bytes()
 }
 
 impl fmt::Debug for ParquetWriter {

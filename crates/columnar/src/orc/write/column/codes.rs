@@ -9,7 +9,10 @@ use arrow::{
 use orc_rust::proto::{column_encoding::Kind as Encoding, stream::Kind as StreamKind};
 
 use super::{End, Notes, Wrong, direct::Direct, distinct::Distinct};
-use crate::orc::write::{compression::Compressor, ints::Ints, options::ColumnPlan, stream::Stream};
+use crate::{
+    orc::write::{compression::Compressor, ints::Ints, options::ColumnPlan, stream::Stream},
+    same::is_same,
+};
 
 /// Stands in a map for a value that did not occur yet.
 const UNKNOWN: u32 = u32::MAX;
@@ -44,8 +47,10 @@ impl Codes {
         self.values.bytes()
     }
 
+    /// Bytes in memory; not those of the map, which is as long as the dictionary that rows come with: that says nothing
+    /// of the rows, and equal rows are to make equal stripes.
     pub(super) fn memory(&self) -> usize {
-        let codes = self.rows.capacity() + self.seen.capacity() + self.map.capacity();
+        let codes = self.rows.capacity() + self.seen.capacity();
         self.values.memory() + codes * size_of::<u32>()
     }
 
@@ -68,12 +73,7 @@ impl Codes {
 
     /// Begins a new map, unless the values are those that came before.
     pub(super) fn learn_values(&mut self, values: &ArrayRef) {
-        let same = self.arriving.as_ref().is_some_and(|known| {
-            known.len() == values.len()
-                && (std::ptr::eq(known.as_ref(), values.as_ref())
-                    || known.to_data().ptr_eq(&values.to_data()))
-        });
-        if !same {
+        if !self.arriving.as_ref().is_some_and(|known| is_same(known, values)) {
             self.map.clear();
             self.map.resize(values.len(), UNKNOWN);
             self.arriving = Some(values.clone());

@@ -19,8 +19,8 @@ use arrow::{
     datatypes::{DataType, Date32Type, Float32Type, Float64Type, Int16Type, Int32Type, Int64Type},
 };
 use orc_rust::proto::{
-    BloomFilter, BloomFilterIndex, ColumnEncoding, RowIndex, RowIndexEntry,
-    column_encoding::Kind as Encoding, stream::Kind as StreamKind,
+    BloomFilterIndex, ColumnEncoding, RowIndex, RowIndexEntry, column_encoding::Kind as Encoding,
+    stream::Kind as StreamKind,
 };
 use prost::Message;
 
@@ -122,7 +122,6 @@ pub(super) struct Column {
     notes: Notes,
     /// Of the row groups that ended.
     groups: Vec<Statistics>,
-    bloom_filters: Vec<BloomFilter>,
 }
 
 impl Column {
@@ -137,7 +136,6 @@ impl Column {
             encoder: encoder(plan),
             notes: Notes { statistics: Statistics::new(detail(plan.kind)), bloom },
             groups: Vec::new(),
-            bloom_filters: Vec::new(),
         }
     }
 
@@ -178,7 +176,7 @@ impl Column {
         self.encoder.end_group(&mut self.notes).map_err(named)?;
         let empty = Statistics::new(self.notes.statistics.detail.emptied());
         self.groups.push(std::mem::replace(&mut self.notes.statistics, empty));
-        self.bloom_filters.extend(self.notes.bloom.as_mut().map(Bloom::end_group));
+        self.notes.bloom.iter_mut().for_each(Bloom::end_group);
         Ok(())
     }
 
@@ -188,11 +186,10 @@ impl Column {
 
     pub(super) fn memory(&self) -> usize {
         const PER_GROUP: usize = 256;
-        let filters = self.bloom_filters.iter().filter_map(|it| it.utf8bitset.as_ref());
         self.presence.memory()
             + self.encoder.memory()
             + self.groups.len() * PER_GROUP
-            + filters.map(Vec::len).sum::<usize>()
+            + self.notes.bloom.as_ref().map_or(0, Bloom::memory)
     }
 
     pub(super) fn encoded(&self) -> usize {
@@ -231,7 +228,8 @@ impl Column {
         });
         let row_index = RowIndex { entry: entries.collect() }.encode_to_vec();
         let has_bloom_filter = self.notes.bloom.is_some();
-        let filters = BloomFilterIndex { bloom_filter: self.bloom_filters }.encode_to_vec();
+        let filters = self.notes.bloom.map(Bloom::filters).unwrap_or_default();
+        let filters = BloomFilterIndex { bloom_filter: filters }.encode_to_vec();
         let mut message =
             |bytes| stream::message(bytes, self.chunk, compressor).map_err(Wrong::from).map_err(&named);
         out.push(EncodedColumn {

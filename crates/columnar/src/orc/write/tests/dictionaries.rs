@@ -1,6 +1,6 @@
 //! Texts as dictionaries: when they are, and whose.
 
-use arrow::{array::*, datatypes::*};
+use arrow::{array::*, compute::concat, datatypes::*};
 use orc_rust::proto::column_encoding::Kind as Encoding;
 
 use super::*;
@@ -163,4 +163,28 @@ async fn the_values_of_a_dictionary_are_sorted() {
     let mut sorted: Vec<String> = (0..30).map(|at| format!("value {at}")).collect();
     sorted.sort();
     assert_eq!(values.2, sorted.concat().as_bytes());
+}
+
+#[tokio::test]
+async fn equal_rows_make_equal_files_whatever_dictionaries_they_come_with() {
+    let values = strings(300);
+    let turned: ArrayRef = Arc::new(
+        values.as_string::<i32>().iter().collect::<Vec<_>>().into_iter().rev().collect::<StringArray>(),
+    );
+    let more = concat(&[&turned, &strings(100_000)]).unwrap();
+    let keys: Vec<i32> = (0..40_000).map(|row| (row * row + row / 7) % 300).collect();
+    let numbers: ArrayRef =
+        Arc::new(Int64Array::from_iter_values((0..40_000).map(|row| row * 7919 % 40_009)));
+    let mut files = Vec::new();
+    for (values, is_turned) in [(&values, false), (&turned, true), (&more, true)] {
+        let keys = keys.iter().map(|key| if is_turned { 299 - key } else { *key });
+        let keys = Int32Array::from_iter_values(keys);
+        let texts: ArrayRef = Arc::new(DictionaryArray::try_new(keys, values.clone()).unwrap());
+        let batch = RecordBatch::try_from_iter([("x", texts), ("y", numbers.clone())]).unwrap();
+        let batches: Vec<RecordBatch> = (0..8).map(|at| batch.slice(at * 5_000, 5_000)).collect();
+        let (bytes, written) = assert_comes_back(&batches, small(OrcCompression::Snappy)).await;
+        assert!(written.stripes > 2, "{}", written.stripes);
+        files.push(bytes);
+    }
+    assert!(files.iter().all(|file| *file == files[0]));
 }

@@ -1,6 +1,6 @@
 //! What cannot be written is an error that names the column, and leaves no file.
 
-use arrow::{array::*, datatypes::*};
+use arrow::{array::*, buffer::OffsetBuffer, datatypes::*};
 
 use super::*;
 use crate::{Error, orc::write::OrcColumnOptions};
@@ -53,6 +53,15 @@ async fn values_that_do_not_fit_are_errors_that_name_the_column() {
         assert_eq!(column, "x", "{data_type}: {reason}");
         assert!(!reason.contains("gave up"), "{data_type}: {reason}");
     }
+}
+
+#[tokio::test]
+async fn a_value_within_a_list_that_does_not_fit_is_an_error_that_names_the_column() {
+    let numbers = UInt64Array::from(vec![1, u64::MAX]);
+    let item = Arc::new(Field::new("item", DataType::UInt64, true));
+    let list = ListArray::new(item, OffsetBuffer::new(vec![0, 2].into()), Arc::new(numbers), None);
+    let (column, reason) = error(Arc::new(list)).await;
+    assert!(column.starts_with("x"), "{column}: {reason}");
 }
 
 #[tokio::test]

@@ -80,6 +80,7 @@ fn table(rows: usize, nulls: bool, coded: bool) -> RecordBatch {
         ("many", many),
         ("unique", text(&|row| format!("{:016x} ä{row}", noise(row)))),
         ("bytes", to(text(&|row| "x".repeat(row as usize % 9)), DataType::Binary)),
+        ("long", text(&long)),
         (
             "early",
             Arc::new((0..rows as i64).map(|row| (row < 15_000).then_some(row)).collect::<Int64Array>()),
@@ -96,6 +97,15 @@ fn table(rows: usize, nulls: bool, coded: bool) -> RecordBatch {
 
 fn nulls_of(valid: &[bool]) -> Option<NullBuffer> {
     Some(NullBuffer::from(valid.to_vec())).filter(|nulls| nulls.null_count() > 0)
+}
+
+/// Texts of which some are too long for the statistics to say them whole: the least and the greatest of many rows.
+fn long(row: i64) -> String {
+    match row % 600 {
+        250 => format!("{}{row}", "a".repeat(1100)),
+        500 => format!("{}{row}", "ä".repeat(600)),
+        _ => format!("m{row}"),
+    }
 }
 
 /// Lists of up to two neighbours.
@@ -151,9 +161,11 @@ async fn files_for_other_readers() {
         let batch = table(rows, nulls, coded);
         write_ipc(&folder.join(format!("{name}.arrow")), &batch);
         for codec in CODECS {
-            for (layout, stride, stripe, chunk) in
-                [("small", 1000, 1 << 18, 4 << 10), ("large", 10_000, 64 << 20, 256 << 10)]
-            {
+            for (layout, stride, stripe, chunk) in [
+                ("small", 1000, 1 << 18, 4 << 10),
+                ("whole", 1000, 64 << 20, 4 << 10),
+                ("large", 10_000, 64 << 20, 256 << 10),
+            ] {
                 let bloom = OrcColumnOptions::default().with_bloom_filter(0.01);
                 let mut options = OrcOptions::default()
                     .with_compression(codec)

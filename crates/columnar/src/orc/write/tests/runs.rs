@@ -58,6 +58,24 @@ fn each_kind_of_run_is_chosen_where_it_is_shortest() {
 }
 
 #[test]
+fn numbers_that_rise_and_jump_are_patched_where_that_is_shorter() {
+    for jumps in [1, 5, 20] {
+        for sign in [1, -1] {
+            let mut numbers: Vec<i64> = (0..512 - jumps).map(|at| at * sign).collect();
+            numbers.extend((1..=jumps).map(|at| (at << 40) * sign));
+            // Numbers that fall have the last for a base, above which all are large.
+            let length = encoded(&numbers, Packing { signed: true, aligned: false }).len();
+            assert!(sign < 0 || length < 620 + 8 * jumps as usize, "{jumps}: {length}");
+            assert_comes_back(&numbers);
+        }
+    }
+    let mut steps: Vec<i64> = (0..512).map(|at| at / 3).collect();
+    steps[511] = 1 << 50;
+    assert!(encoded(&steps, Packing { signed: true, aligned: false }).len() < 620);
+    assert_comes_back(&steps);
+}
+
+#[test]
 fn the_examples_of_the_specification_are_made() {
     let unsigned = Packing { signed: false, aligned: false };
     assert_eq!(encoded(&[10_000; 5], unsigned), [0x0a, 0x27, 0x10]);

@@ -2,6 +2,7 @@
 
 use std::collections::BTreeSet;
 
+use arrow::compute::{concat, take};
 use parquet::file::metadata::RowGroupMetaData;
 
 use super::*;
@@ -103,7 +104,7 @@ async fn equal_rows_make_equal_files_where_that_is_asked_for() {
     let values = strings(900);
     // The same rows with all values, with them in another order, and with those that were met so far.
     let straight = of_keys(&values, keys.iter().copied().map(Some));
-    let turned = arrow::compute::take(&values, &Int32Array::from_iter_values((0..900).rev()), None).unwrap();
+    let turned = take(&values, &Int32Array::from_iter_values((0..900).rev()), None).unwrap();
     let turned = of_keys(&turned, keys.iter().map(|key| Some(899 - key)));
     let growing = keys.chunks(4_000).map(|some| {
         let most = *some.iter().max().unwrap() as usize;
@@ -118,6 +119,41 @@ async fn equal_rows_make_equal_files_where_that_is_asked_for() {
     assert!(files.iter().all(|file| *file == files[0]));
     assert_told_rightly(&files[0], "reproducible");
     assert_ne!(assert_comes_back(&[turned], options.clone()).await, files[0]);
+}
+
+#[tokio::test]
+async fn how_large_dictionaries_are_that_rows_come_with_does_not_end_row_groups() {
+    let keys: Vec<Option<i32>> =
+        (0..60_000).map(|row| (row % 97 > 0).then_some((row % 9_973 * 7 + row / 7) % 600)).collect();
+    let values = strings(600);
+    let many = concat(&[&values, &strings(300_000)]).unwrap();
+    let numbers: ArrayRef =
+        Arc::new(Int64Array::from_iter_values((0..60_000).map(|row| row * 7919 % 60_013)));
+    let all = ColumnOptions::default().with_bloom_filter(0.01);
+    let options = ParquetOptions::default().with_all_columns(all).with_reproducible(true);
+    for memory in [ByteSize::kib(600), ByteSize::mib(256)] {
+        let mut files = Vec::new();
+        for values in [&values, &many] {
+            let texts = of_keys(values, keys.iter().copied());
+            let batch = RecordBatch::try_from_iter([("x", texts.column(0).clone()), ("y", numbers.clone())]);
+            let batch = batch.unwrap();
+            let batches: Vec<RecordBatch> = (0..6).map(|at| batch.slice(at * 10_000, 10_000)).collect();
+            files.push(assert_comes_back(&batches, options.clone().with_memory(memory)).await);
+        }
+        let groups = reader(&files[0]).metadata().num_row_groups();
+        assert_eq!(groups > 1, memory < ByteSize::mib(1), "{groups} row groups");
+        assert!(files[0] == files[1], "{memory}");
+    }
+}
+
+#[tokio::test]
+async fn pages_without_nulls_have_none_marked() {
+    let values = strings(9);
+    let options = ParquetOptions::default().with_page_rows(1_000).with_reproducible(true);
+    let keys = |last: Option<i32>| (0..50_000).map(|row| Some(row % 9)).chain([last]).collect::<Vec<_>>();
+    let whole = assert_comes_back(&[of_keys(&values, keys(Some(4)))], options.clone()).await;
+    let with_null = assert_comes_back(&[of_keys(&values, keys(None))], options).await;
+    assert!(with_null.len() < whole.len() + 200, "{} and {}", with_null.len(), whole.len());
 }
 
 #[tokio::test]
