@@ -110,8 +110,8 @@ fn parquet_becomes_orc_and_is_the_same() {
     assert!(error.contains("gzip"), "{error}");
     for (name, option, value) in [
         ("c.orc", "--row-group-rows", "5"),
-        ("c.csv", "--compression", "zstd"),
-        ("c.csv", "--row-group-rows", "5"),
+        ("d.csv", "--compression", "zstd"),
+        ("d.csv", "--row-group-rows", "5"),
     ] {
         let error = fails(folder.path(), 2, &["convert", "people.parquet", name, option, value]);
         assert!(error.contains(option) && error.contains("Parquet"), "{error}");
