@@ -116,6 +116,49 @@ def test_another_number_of_edges_than_there_are(count: int, graph: Path) -> None
     refused(graph, f"{SOURCES}/edge_count2", f"{SOURCES}/offset/chunk2", f"{SOURCES}/adj_list/part2/chunk")
 
 
+@pytest.mark.parametrize("count", [0, 100, 800, 900])
+def test_vertices_that_a_count_of_whole_chunks_leaves_out_are_not_lost(count: int, graph: Path) -> None:
+    (graph / VERTICES / "vertex_count").write_bytes(struct.pack("<q", count))
+    vertices = st.open_graph(graph / "ldbc_sample.graph.yml").vertices("person").select("id")
+    with pytest.raises(st.StylobateError, match=rf"id/chunk{count // 100}\b.*follows the last.*vertex_count"):
+        vertices.to_arrow()
+    with pytest.raises(st.StylobateError, match="follows the last"):
+        vertices.filter(st.col("gender") == "female").to_arrow()
+
+
+@pytest.mark.parametrize(
+    ("order", "count"),
+    [
+        ("ordered_by_source", 0),
+        ("ordered_by_source", 1_024),
+        ("ordered_by_dest", 0),
+        ("unordered_by_source", 0),
+        ("unordered_by_source", 1_024),
+    ],
+)
+def test_edges_that_a_count_of_whole_chunks_leaves_out_are_not_lost(order: str, count: int, graph: Path) -> None:
+    name = f"edge/person_knows_person/{order}/edge_count2"
+    assert struct.unpack("<q", (graph / name).read_bytes())[0] > count
+    (graph / name).write_bytes(struct.pack("<q", count))
+    edges = st.open_graph(graph / "ldbc_sample.graph.yml").edges(*KNOWS, order=order)
+    found = "offset/chunk2" if order.startswith("ordered") else f"chunk{count // 1_024}.*follows the last.*edge_count2"
+    with pytest.raises(st.StylobateError, match=found):
+        edges.to_arrow()
+    if order == "unordered_by_source":
+        with pytest.raises(st.StylobateError, match=found):
+            edges.neighbors([250])
+
+
+@pytest.mark.parametrize("count", [0, 100, 900, 902, 904, 1_000])
+def test_a_list_about_other_vertices_than_there_are_is_refused(count: int, graph: Path) -> None:
+    (graph / SOURCES / "vertex_count").write_bytes(struct.pack("<q", count))
+    edges = st.open_graph(graph / "ldbc_sample.graph.yml").edges(*KNOWS)
+    message = f"{SOURCES}/vertex_count: a count of {count}, where there are 903 vertices of type person"
+    for ask in (edges.to_arrow, lambda: edges.neighbors([1]), lambda: edges.count):
+        with pytest.raises(st.StylobateError, match=message):
+            ask()
+
+
 def test_a_chunk_with_fewer_rows_than_it_should_have(graph: Path) -> None:
     for name in (f"{VERTICES}/id/chunk3", f"{SOURCES}/adj_list/part5/chunk0", f"{SOURCES}/creationDate/part5/chunk0"):
         whole = (graph / name).read_bytes()

@@ -9,9 +9,10 @@
 use std::sync::Arc;
 
 use arrow::{
-    array::{Array, AsArray, Int64Array},
+    array::{Array, AsArray},
     datatypes::{DataType, Field, FieldRef, Int64Type},
 };
+use async_recursion::async_recursion as boxed;
 use stylobate_columnar::Columns;
 use tokio::sync::OnceCell;
 
@@ -19,8 +20,10 @@ use super::{
     chunk_files::{ChunkFiles, Rows},
     columns::{DESTINATION, OFFSET, SOURCE, has_no_nulls, readable},
     info::{Adjacency, EdgeInfo, Side, Strictness},
+    offsets::Offsets,
     place::Place,
     slots::{MOST, Slots},
+    vertex_table::VertexTable,
 };
 use crate::{Error, Result};
 
@@ -51,8 +54,12 @@ pub(super) struct EdgeList {
     place: Place,
     info: Arc<EdgeInfo>,
     adjacency: Adjacency,
+    /// Of the side that the list is aligned by.
+    vertices: Option<Arc<VertexTable>>,
     vertex_count: OnceCell<u64>,
     edge_counts: Slots<u64>,
+    /// Parts of which no more edges were found than their count says.
+    ends: Slots<()>,
     offsets: ChunkFiles,
     /// Parts whose offsets were found to be in order.
     in_order: Slots<()>,
@@ -72,16 +79,13 @@ struct Fields {
     groups: Vec<Arc<[FieldRef]>>,
 }
 
-/// Where the edges of the vertices of a part begin and end.
-pub(super) struct Offsets<'a> {
-    list: &'a EdgeList,
-    part: u64,
-    /// `None` where no vertex has an edge.
-    array: Option<Int64Array>,
-}
-
 impl EdgeList {
-    pub(super) fn new(place: Place, info: Arc<EdgeInfo>, adjacency: Adjacency) -> Self {
+    pub(super) fn new(
+        place: Place,
+        info: Arc<EdgeInfo>,
+        adjacency: Adjacency,
+        vertices: Option<Arc<VertexTable>>,
+    ) -> Self {
         let number = |name: &str| -> FieldRef { Arc::new(Field::new(name, DataType::Int64, true)) };
         let groups = info.groups.iter().map(|group| group.properties.iter().map(readable).collect());
         let fields = Fields { ends: [number(SOURCE), number(DESTINATION)].into(), groups: groups.collect() };
@@ -90,8 +94,10 @@ impl EdgeList {
             place,
             info,
             adjacency,
+            vertices,
             vertex_count: OnceCell::new(),
             edge_counts: Slots::default(),
+            ends: Slots::default(),
             offsets,
             in_order: Slots::default(),
             parts: Slots::default(),
@@ -110,8 +116,33 @@ impl EdgeList {
 
     /// How many vertices the list is about: those on the side that it is aligned by.
     pub(super) async fn vertex_count(&self) -> Result<u64> {
-        let path = || self.info.vertex_count_path(&self.adjacency);
-        Ok(*self.vertex_count.get_or_try_init(|| async { self.place.count(&path()).await }).await?)
+        Ok(*self.vertex_count.get_or_try_init(|| self.read_vertex_count()).await?)
+    }
+
+    /// The count of the list, which must be that of its vertices, where these are to be found.
+    #[boxed]
+    async fn read_vertex_count(&self) -> Result<u64> {
+        let path = self.info.vertex_count_path(&self.adjacency);
+        let of_type = async {
+            match &self.vertices {
+                None => Ok(None),
+                Some(vertices) => match vertices.count().await {
+                    Ok(count) => Ok(Some((vertices, count))),
+                    Err(Error::Missing { .. }) => Ok(None),
+                    Err(error) => Err(error),
+                },
+            }
+        };
+        let (count, of_type) = futures::future::try_join(self.place.count(&path), of_type).await?;
+        match of_type {
+            Some((vertices, there_are)) if there_are != count => {
+                let name = &vertices.info().vertex_type;
+                let reason =
+                    format!("a count of {count}, where there are {there_are} vertices of type {name}");
+                Err(Error::Data { file: self.place.name(&path), reason })
+            }
+            _ => Ok(count),
+        }
     }
 
     /// How many parts there are.
@@ -129,6 +160,36 @@ impl EdgeList {
         count.unwrap_or_else(|| Err(self.no_part(part))).copied()
     }
 
+    /// The edges of a part, for who reads all of them: no more were found than their count says.
+    pub(super) async fn whole_part(&self, part: u64) -> Result<u64> {
+        let edges = self.edge_count(part).await?;
+        let is_whole = edges % self.info.chunk_size.max(1) != 0 || self.ends.get(part).is_some();
+        if !is_whole {
+            let look = self.check_end(part, edges);
+            self.ends.get_or_try_make(part, look).await.unwrap_or_else(|| Err(self.no_part(part)))?;
+        }
+        Ok(edges)
+    }
+
+    /// That a part has no more edges than so many, which are a whole number of chunks: by its offsets or, where it has
+    /// none, by the files there are.
+    #[boxed]
+    async fn check_end(&self, part: u64, edges: u64) -> Result<()> {
+        if self.adjacency.order.is_ordered() {
+            match self.offsets(part).await {
+                Ok(offsets) => match offsets.edges() {
+                    Some(last) if last == edges => return Ok(()),
+                    Some(last) => return Err(offsets.disagree(last, edges)),
+                    None => {}
+                },
+                Err(Error::Missing { .. }) if self.place.strictness == Strictness::Tolerant => {}
+                Err(error) => return Err(error),
+            }
+        }
+        let next = self.info.adjacency_path(&self.adjacency, part, self.chunks(edges));
+        self.place.ends_before(&next, &self.info.edge_count_path(&self.adjacency, part)).await
+    }
+
     /// How many chunks so many edges are in.
     pub(super) fn chunks(&self, edges: u64) -> u64 {
         edges.div_ceil(self.info.chunk_size.max(1))
@@ -137,6 +198,11 @@ impl EdgeList {
     /// What errors call the file of a chunk.
     pub(super) fn chunk_name(&self, part: u64, chunk: u64) -> String {
         self.place.name(&self.info.adjacency_path(&self.adjacency, part, chunk))
+    }
+
+    /// What errors call the file of the offsets of a part.
+    pub(super) fn offset_name(&self, part: u64) -> String {
+        self.place.name(&self.info.offset_path(&self.adjacency, part))
     }
 
     fn no_part(&self, part: u64) -> Error {
@@ -275,46 +341,9 @@ impl EdgeList {
         let (Ok(edges), Ok(offsets)) = (self.edge_count(part).await, self.offsets(part).await) else {
             return error;
         };
-        let last =
-            offsets.array.as_ref().and_then(|array| array.values().last()).map_or(0, |last| *last as u64);
-        if last == edges { error } else { offsets.disagree(last, edges) }
-    }
-}
-
-impl Offsets<'_> {
-    fn file(&self) -> String {
-        self.list.place.name(&self.list.info.offset_path(&self.list.adjacency, self.part))
-    }
-
-    /// That the edges of the part are not as many as its offsets say.
-    pub(super) fn disagree(&self, offsets: u64, edges: u64) -> Error {
-        let reason = format!("offsets of {offsets} edges, where the part has {edges}");
-        Error::Data { file: self.file(), reason }
-    }
-
-    /// That they ascend from 0.
-    fn check(&self) -> Result<()> {
-        let Some(array) = &self.array else { return Ok(()) };
-        let wrong = |reason: &str| Err(Error::Data { file: self.file(), reason: reason.to_owned() });
-        match array.values().first() {
-            _ if array.null_count() > 0 => wrong("an offset is null"),
-            Some(0) if array.values().is_sorted() => Ok(()),
-            Some(0) => wrong("the offsets do not ascend"),
-            _ => wrong("the offsets do not begin with 0"),
-        }
-    }
-
-    /// The rows, within the part, of the edges of a vertex, which is counted from the first of the part.
-    #[inline]
-    pub(super) fn of(&self, vertex: u64) -> Result<std::ops::Range<u64>> {
-        let Some(array) = &self.array else { return Ok(0..0) };
-        let (values, at) = (array.values(), vertex as usize);
-        match (values.get(at), values.get(at + 1)) {
-            (Some(start), Some(end)) if 0 <= *start && start <= end => Ok(*start as u64..*end as u64),
-            _ => Err(Error::Data {
-                file: self.file(),
-                reason: format!("there are no offsets of vertex {vertex} of the chunk"),
-            }),
+        match offsets.edges().unwrap_or(0) {
+            last if last == edges => error,
+            last => offsets.disagree(last, edges),
         }
     }
 }

@@ -211,7 +211,7 @@ impl Edges {
             let counted = move |part| {
                 let view = view.clone();
                 async move {
-                    let chunks = view.list.chunks(view.list.edge_count(part).await?);
+                    let chunks = view.list.chunks(view.list.whole_part(part).await?);
                     Ok::<_, Error>(futures::stream::iter((0..chunks).map(move |chunk| Ok((part, chunk)))))
                 }
             };

@@ -10,7 +10,7 @@ use stylobate_columnar::{Cache, Source};
 use super::{
     edge_list::EdgeList,
     edges::{EdgeTable, Edges},
-    info::{GraphFile, GraphInfo, Strictness},
+    info::{Adjacency, EdgeInfo, GraphFile, GraphInfo, Side, Strictness},
     place::Place,
     vertex_table::VertexTable,
     vertices::Vertices,
@@ -140,10 +140,10 @@ impl Graph {
 impl Inner {
     fn new(place: Place, info: GraphInfo) -> Self {
         let vertices = info.vertices.iter().map(|info| VertexTable::new(place.clone(), info.clone()));
-        let vertices = vertices.map(Arc::new).collect();
+        let vertices: Vec<Arc<VertexTable>> = vertices.map(Arc::new).collect();
         let table = |info: &_| {
             let info = Arc::new(Clone::clone(info));
-            let lists = list_of(&place, &info);
+            let lists = lists_of(&place, &info, &vertices);
             Arc::new(EdgeTable { info, lists })
         };
         let edges = info.edges.iter().map(table).collect();
@@ -151,9 +151,16 @@ impl Inner {
     }
 }
 
-fn list_of(place: &Place, info: &Arc<super::info::EdgeInfo>) -> Vec<Arc<EdgeList>> {
-    let lists = info.adjacencies.iter();
-    lists.map(|list| Arc::new(EdgeList::new(place.clone(), info.clone(), list.clone()))).collect()
+fn lists_of(place: &Place, info: &Arc<EdgeInfo>, vertices: &[Arc<VertexTable>]) -> Vec<Arc<EdgeList>> {
+    let list = |list: &Adjacency| {
+        let aligned_by = match list.order.aligned_by() {
+            Side::Source => &info.src_type,
+            Side::Dest => &info.dst_type,
+        };
+        let vertices = vertices.iter().find(|table| table.info().vertex_type == *aligned_by).cloned();
+        Arc::new(EdgeList::new(place.clone(), info.clone(), list.clone(), vertices))
+    };
+    info.adjacencies.iter().map(list).collect()
 }
 
 impl Place {

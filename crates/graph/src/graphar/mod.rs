@@ -13,6 +13,7 @@ mod edges;
 mod graph;
 mod info;
 mod neighbors;
+mod offsets;
 mod place;
 mod slots;
 mod vertex_table;

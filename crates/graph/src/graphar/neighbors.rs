@@ -25,9 +25,10 @@ use super::{
     chunk_files::Rows,
     columns::gathering,
     distinct::Distinct,
-    edge_list::{EdgeColumn, EdgeList, Offsets},
+    edge_list::{EdgeColumn, EdgeList},
     edges::Edges,
     info::Side,
+    offsets::Offsets,
 };
 use crate::{Error, Result};
 
@@ -165,7 +166,7 @@ impl Edges {
         let wanted: Vec<EdgeColumn> = std::iter::once(key).chain(columns.iter().copied()).collect();
         let mut found: Vec<RecordBatch> = Vec::new();
         for (part, vertices) in parts {
-            let edges = self.list.edge_count(part).await?;
+            let edges = self.list.whole_part(part).await?;
             for chunk in 0..self.list.chunks(edges) {
                 let size = self.info().chunk_size;
                 let rows = Rows::Exactly((edges - chunk * size).min(size));

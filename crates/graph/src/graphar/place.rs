@@ -83,6 +83,29 @@ impl Place {
         Ok(opened.version().is_some())
     }
 
+    /// Whether there is such a file.
+    #[boxed]
+    pub(crate) async fn has(&self, file: &str) -> Result<bool> {
+        let opened = self.store.open_object(&self.path(file)?).await;
+        match opened.map_err(|error| self.missing(file, error.into())) {
+            Ok(_) => Ok(true),
+            Err(Error::Missing { .. }) => Ok(false),
+            Err(error) => Err(error),
+        }
+    }
+
+    /// That no chunk follows the last that a count speaks of. Only where a count is a whole number of chunks can one
+    /// that is too low go unseen: else the last chunk has other rows.
+    pub(crate) async fn ends_before(&self, next: &str, count: &str) -> Result<()> {
+        match self.has(next).await? {
+            false => Ok(()),
+            true => {
+                let reason = format!("it follows the last that {} speaks of", self.name(count));
+                Err(Error::Data { file: self.name(next), reason })
+            }
+        }
+    }
+
     /// Bytes of a small file.
     #[boxed]
     pub(crate) async fn read(&self, file: &str) -> Result<Vec<u8>> {

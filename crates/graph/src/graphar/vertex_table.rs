@@ -23,6 +23,8 @@ pub(super) struct VertexTable {
     place: Place,
     info: VertexInfo,
     count: OnceCell<u64>,
+    /// Once no more vertices were found than the count says.
+    ends: OnceCell<()>,
     /// By property group. The first column of each is the index.
     groups: Vec<ChunkFiles>,
     labels: ChunkFiles,
@@ -52,7 +54,7 @@ impl VertexTable {
         let labels: Vec<FieldRef> = labels.collect();
         let labels = ChunkFiles::new(place.clone(), FileType::Parquet, labels.into());
         let schema = Arc::new(Schema::new(properties));
-        Self { place, info, count: OnceCell::new(), groups, labels, schema }
+        Self { place, info, count: OnceCell::new(), ends: OnceCell::new(), groups, labels, schema }
     }
 
     pub(super) fn info(&self) -> &VertexInfo {
@@ -67,6 +69,18 @@ impl VertexTable {
     pub(super) async fn count(&self) -> Result<u64> {
         let read = || async { self.place.count(&self.info.count_path()).await };
         Ok(*self.count.get_or_try_init(read).await?)
+    }
+
+    /// That there are no more vertices than the count says: looked for once, by who reads them to the end.
+    pub(super) async fn check_end(&self) -> Result<()> {
+        let count = self.count().await?;
+        let Some(group) = self.info.groups.first().filter(|_| count % self.info.chunk_size.max(1) == 0)
+        else {
+            return Ok(());
+        };
+        let next = || self.info.chunk_path(group, self.info.chunks(count));
+        let look = || async { self.place.ends_before(&next(), &self.info.count_path()).await };
+        self.ends.get_or_try_init(look).await.copied()
     }
 
     /// The count, if it was read already.

@@ -225,7 +225,11 @@ impl Vertices {
     pub fn stream_range(&self, range: Range<u64>) -> impl Stream<Item = Result<RecordBatch>> + Send + use<> {
         let view = self.clone();
         let chunks = async move {
-            let end = range.end.min(view.count().await?);
+            let count = view.count().await?;
+            if range.end >= count {
+                view.table.check_end().await?;
+            }
+            let end = range.end.min(count);
             let first = range.start.min(end) / view.chunk_size();
             let chunks = first..end.div_ceil(view.chunk_size()).max(first);
             let range = range.start.min(end)..end;
