@@ -79,6 +79,8 @@ def write(arguments, folder: Path, dense: pa.Table, coded: pa.Table) -> list[dic
         seconds = in_turns(arguments.rounds, runs)
         sizes = {name: (folder / file_name(name)).stat().st_size for name in runs}
         best = min(seconds[name] for name in runs if name.startswith("pyarrow"))
+        for name in runs:
+            holds(folder / file_name(name), dense)
         print(f"{codec + ', seconds and MB':<34}{'seconds':>9}{'rows/s':>14}{'MB':>8}{'pyarrow best / this':>22}")
         for name, took in seconds.items():
             rate = f"{dense.num_rows / took:,.0f}"
@@ -86,6 +88,12 @@ def write(arguments, folder: Path, dense: pa.Table, coded: pa.Table) -> list[dic
             rows.append({"codec": codec, "name": name, "seconds": took, "bytes": sizes[name], "ratio": best / took})
         print()
     return rows
+
+
+def holds(path: Path, dense: pa.Table) -> None:
+    """The file has just the rows of the table, as pyarrow reads it."""
+    found = pa.orc.read_table(path)
+    assert found.cast(dense.schema).equals(dense), f"{path} has other rows"
 
 
 def file_name(name: str) -> str:
@@ -120,6 +128,8 @@ def generate(arguments, folder: Path, dense: pa.Table, _: pa.Table) -> dict:
         )
 
     seconds = in_turns(arguments.rounds, {"stylobate": stylobate, "pyarrow": pyarrow})
+    for file in (folder / "pyarrow.orc", folder / "tpch" / "lineitem.orc"):
+        holds(file, dense)
     for name, took in seconds.items():
         ratio = seconds["pyarrow"] / took
         print(f"generate and write, {name:<14}{took:>9.2f} s{dense.num_rows / took:>14,.0f} rows/s{ratio:>7.2f}x")
@@ -136,6 +146,9 @@ def read(arguments, folder: Path, dense: pa.Table, coded: pa.Table) -> list[dict
                 st.write_orc(coded, path, compression=codec)
             else:
                 pa.orc.write_table(dense, path, compression=codec, dictionary_key_size_threshold=0.8)
+            holds(path, dense)
+            scanned_rows = pa.RecordBatchReader.from_stream(st.scan(path, dictionary=False)).read_all()
+            assert scanned_rows.cast(dense.schema).equals(dense), f"the scan of {path} gave other rows"
             time.sleep(2.5)  # What is younger has no version that could be trusted.
             runs = {
                 "scan, dense": scanned(path, False),

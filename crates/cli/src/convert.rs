@@ -5,13 +5,15 @@ use std::{path::PathBuf, time::Instant};
 use anyhow::Result;
 use clap::{Args, ValueEnum};
 use stylobate_columnar::Dictionaries;
-use stylobate_storage::{Destination as Place, Durability, Overwrite as Existing, SinkKind, SinkOptions};
+use stylobate_storage::{
+    ByteSize, Destination as Place, Durability, Overwrite as Existing, SinkKind, SinkOptions,
+};
 
 use crate::{
-    failure::{is_closed_pipe, usage},
+    failure::usage,
     rows::{
         Bound, ColumnFile, ColumnFormat, Destination, Format, Overwrite, Progress, RequestArgs, drain,
-        grouped, until_stopped,
+        grouped, open_cache, until_stopped,
     },
     table,
 };
@@ -114,6 +116,8 @@ enum Target {
 }
 
 const ROW_GROUP_ROWS: usize = 1 << 20;
+/// What a writer takes of the memory at most: with more, its row groups and stripes would be no larger.
+const MOST_FOR_WRITING: ByteSize = ByteSize::mib(256);
 
 fn row_group_rows(text: &str) -> Result<usize, String> {
     text.parse().ok().filter(|rows| *rows > 0).ok_or_else(|| "a whole number from 1 on is needed".to_owned())
@@ -125,10 +129,7 @@ fn row_group_rows(text: &str) -> Result<usize, String> {
 ///
 /// If the command line is wrong, or data or storage is; then there is no new file.
 pub(crate) async fn run(args: ConvertArgs) -> Result<()> {
-    match until_stopped(convert(&args)).await {
-        Err(error) if is_closed_pipe(&error) => Ok(()),
-        done => done,
-    }
+    until_stopped(convert(&args)).await
 }
 
 async fn convert(args: &ConvertArgs) -> Result<()> {
@@ -146,7 +147,7 @@ async fn convert(args: &ConvertArgs) -> Result<()> {
         Target::Rows(_) => Dictionaries::Auto,
     };
     let request = args.request.request(std::slice::from_ref(&args.source), dictionary)?;
-    let cache = args.request.cache().await?;
+    let cache = open_cache(args.memory_for_reading(target)).await?;
     let scan = request.plan(&cache).await?;
     let progress = Progress::new(args.request.rows(&scan), is_terminal)?;
     let is_file = matches!(output, Output::Rows(_, Destination::File { .. }) | Output::Columns(..));
@@ -222,6 +223,19 @@ impl ConvertArgs {
         Ok(Output::Rows(format, Destination::at(&self.destination, overwrite)?))
     }
 
+    /// Half of the memory that was given.
+    fn memory_for_writing(&self) -> Option<ByteSize> {
+        let half = self.request.memory?.as_u64() / 2;
+        Some(ByteSize::bytes(half.min(MOST_FOR_WRITING.as_u64())))
+    }
+
+    /// What the writer leaves of it.
+    fn memory_for_reading(&self, target: Target) -> Option<ByteSize> {
+        let memory = self.request.memory?;
+        let writing = self.memory_for_writing().filter(|_| matches!(target, Target::Columns(_)));
+        Some(ByteSize::bytes(memory.as_u64() - writing.map_or(0, ByteSize::as_u64)))
+    }
+
     fn column_file(&self, format: ColumnFormat, place: Place) -> ColumnFile<'_> {
         ColumnFile {
             format,
@@ -229,6 +243,7 @@ impl ConvertArgs {
             existing: if self.force { Existing::Replace } else { Existing::Refuse },
             compression: self.compression.as_deref(),
             row_group_rows: self.row_group_rows.unwrap_or(ROW_GROUP_ROWS),
+            memory: self.memory_for_writing(),
             sinks: SinkOptions::default().with_kind(self.sink).with_durability(self.durability),
         }
     }

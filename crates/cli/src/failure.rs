@@ -6,6 +6,8 @@ use anyhow::Error;
 use arrow::error::ArrowError;
 use stylobate_server::ServerError;
 
+use crate::out::ReaderGone;
+
 /// Something is wrong with what the user typed, rather than with data or storage.
 #[derive(Debug)]
 pub(crate) struct Usage(String);
@@ -86,9 +88,9 @@ pub(crate) fn in_one_line(error: &Error) -> String {
     line
 }
 
-/// Whether the reader of our output went away, as `head` does when it has seen enough.
+/// Whether the reader of our output went away.
 pub(crate) fn is_closed_pipe(error: &Error) -> bool {
-    let closed = |error: &io::Error| error.kind() == io::ErrorKind::BrokenPipe;
+    let closed = |error: &io::Error| error.get_ref().is_some_and(|cause| cause.is::<ReaderGone>());
     error.chain().any(|cause| {
         cause.downcast_ref().is_some_and(closed)
             // What arrow wraps is not among the sources.
@@ -168,6 +170,7 @@ mod tests {
     use anyhow::anyhow;
 
     use super::*;
+    use crate::out::of_output;
 
     #[test]
     fn an_error_is_one_line_that_says_nothing_twice() {
@@ -211,7 +214,9 @@ mod tests {
 
     #[test]
     fn a_closed_pipe_is_found_wherever_it_is_wrapped() {
-        let closed = || io::Error::from(io::ErrorKind::BrokenPipe);
+        let of_the_network = || io::Error::from(io::ErrorKind::BrokenPipe);
+        let closed = || of_output(of_the_network());
+        assert!(!is_closed_pipe(&Error::new(of_the_network()).context("writing")));
         assert!(is_closed_pipe(&Error::new(closed()).context("writing")));
         assert!(is_closed_pipe(&ArrowError::IoError("x".to_owned(), closed()).into()));
         let source = Arc::new(ArrowError::from(closed()));

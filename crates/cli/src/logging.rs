@@ -15,6 +15,19 @@ pub(crate) fn filter(text: &str) -> Result<EnvFilter, String> {
     })
 }
 
+/// What verbs other than a node's print: what went wrong without being the end of it.
+const WARNINGS: &str = "stylobate=warn";
+/// The filter of all verbs; that of a node may be given in other ways too.
+const VARIABLE: &str = "STYLOBATE_LOG";
+
+/// Prints events as the environment says.
+pub(crate) fn start_from_environment() -> anyhow::Result<()> {
+    let text = std::env::var(VARIABLE).ok().filter(|text| !text.is_empty());
+    let filter = filter(text.as_deref().unwrap_or(WARNINGS))
+        .map_err(|reason| anyhow::anyhow!("{VARIABLE}: {reason}"))?;
+    start(filter, LogFormat::Text)
+}
+
 /// Prints events that pass `filter`.
 pub(crate) fn start(filter: EnvFilter, format: LogFormat) -> anyhow::Result<()> {
     let filter = filter.add_directive(SILENT.parse()?);

@@ -8,6 +8,7 @@ mod graph;
 mod inspect;
 mod lean_memory;
 mod logging;
+mod out;
 mod replay;
 mod rows;
 mod scan;
@@ -18,7 +19,7 @@ use std::process::ExitCode;
 
 use clap::{Parser, Subcommand};
 
-use crate::failure::{exit_code, in_one_line};
+use crate::failure::{exit_code, in_one_line, is_closed_pipe};
 
 /// Answers of many sizes come and go on all threads: the system's allocator costs more time, and keeps more memory.
 #[global_allocator]
@@ -58,6 +59,8 @@ enum Verb {
 fn main() -> ExitCode {
     match run(Cli::parse().verb) {
         Ok(()) => ExitCode::SUCCESS,
+        // Whoever wanted more would have read it.
+        Err(error) if is_closed_pipe(&error) => ExitCode::SUCCESS,
         Err(error) => {
             eprintln!("stylobate: {}", in_one_line(&error));
             ExitCode::from(exit_code(&error))
@@ -66,6 +69,9 @@ fn main() -> ExitCode {
 }
 
 fn run(verb: Verb) -> anyhow::Result<()> {
+    if !matches!(verb, Verb::Serve(_)) {
+        logging::start_from_environment()?;
+    }
     let runtime = tokio::runtime::Runtime::new()?;
     runtime.block_on(async {
         match verb {

@@ -16,7 +16,10 @@ use stylobate_server::{
 };
 use tokio::signal::unix::{Signal, SignalKind, signal};
 
-use crate::logging;
+use crate::{
+    logging,
+    out::{out, print},
+};
 
 /// The exit code of a process that was told to stop twice: 128 and the number of SIGINT, as shells count.
 const IMPATIENT: i32 = 130;
@@ -214,8 +217,7 @@ pub(crate) async fn run(args: ServeArgs) -> anyhow::Result<()> {
         what: format!("log: {reason}"),
     })?;
     if args.print_config {
-        print!("{resolved}");
-        return Ok(());
+        return print(resolved);
     }
     resolved.check_default_folder()?;
     let config = resolved.config;
@@ -241,7 +243,7 @@ pub(crate) async fn run(args: ServeArgs) -> anyhow::Result<()> {
 /// Says where the node is, and what a client is to be told.
 fn announce(doors: &Doors, config: &NodeConfig) -> anyhow::Result<()> {
     let (s3, admin) = (doors.s3_address(), doors.admin_address());
-    let mut out = std::io::stdout().lock();
+    let mut out = out();
     for bucket in &config.buckets {
         let url = stylobate_server::config::without_credentials(&bucket.url);
         writeln!(out, "bucket  {}  {url}", bucket.name)?;

@@ -261,6 +261,53 @@ fn an_interrupted_run_leaves_whole_files_only_and_can_go_on() {
 }
 
 #[test]
+fn how_files_are_written_is_said_to_who_asks() {
+    let folder = temporary();
+    let said = |filter: &str, sink: &str| {
+        let args = [
+            "generate", "tpch", "--quiet", "--scale", "0.001", "--tables", "region", "--force", "--output",
+            "out",
+        ];
+        let mut command = stylobate(folder.path(), &[&args[..], &["--sink", sink]].concat());
+        let output = command.env("STYLOBATE_LOG", filter).output().unwrap();
+        (output.status.code(), String::from_utf8(output.stderr).unwrap())
+    };
+    let (code, log) = said("debug", "auto");
+    assert_eq!(code, Some(0), "{log}");
+    assert!(log.contains("how files are written asked=auto chosen=thread"), "{log}");
+    let (_, log) = said("debug", "io_uring");
+    let gave_way = log.contains("the system gives no io_uring");
+    let chosen = if gave_way { "thread" } else { "io_uring" };
+    assert!(log.contains(&format!("asked=io_uring chosen={chosen}\n")), "{log}");
+    assert_eq!(said("", "auto"), (Some(0), String::new()));
+    let (code, error) = said("stylobate=loud", "auto");
+    assert_eq!((code, error.lines().count()), (Some(1), 1), "{error}");
+    assert!(error.contains("STYLOBATE_LOG"), "{error}");
+}
+
+#[test]
+fn what_nobody_reads_any_more_ends_quietly() {
+    let folder = temporary();
+    generate(folder.path(), &["--tables", "region,nation"]);
+    for args in [
+        &["generate", "verify", "out"][..],
+        &["generate", "verify", "out", "--json"],
+        &["inspect", "out/region.parquet"],
+        &["inspect", "out/region.parquet", "--json"],
+        &["scan", "out/region.parquet"],
+        &["scan", "out/region.parquet", "--count"],
+        &["convert", "out/region.parquet", "-", "--to", "csv"],
+        &["serve", "--origin", "lake=out", "--print-config"],
+    ] {
+        let mut child = start(folder.path(), args);
+        drop(child.stdout.take());
+        let output = child.wait_with_output().unwrap();
+        let said = String::from_utf8_lossy(&output.stderr).into_owned();
+        assert_eq!((output.status.code(), said.as_str()), (Some(0), ""), "{args:?}");
+    }
+}
+
+#[test]
 fn help_has_examples() {
     let help = succeeds(temporary().path(), &["generate", "tpch", "--help"]);
     assert!(

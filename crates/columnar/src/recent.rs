@@ -110,8 +110,8 @@ pub(crate) struct RecentChunks {
     columns: usize,
 }
 
-/// Chunks of files that have more are found by their keys alone.
-const MOST: usize = 4_096;
+/// Chunks of files that have more are found by their keys alone. A footer says several times as much of each.
+const MOST: usize = 1 << 16;
 /// How a scan may want a column to be held.
 const REPRESENTATIONS: usize = 2;
 

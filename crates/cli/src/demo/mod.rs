@@ -24,6 +24,7 @@ use self::{
     read::{Pass, Round},
     slow::Slow,
 };
+use crate::out::{print, print_json};
 
 /// What an object store in the same region takes until the first byte of an answer.
 const LATENCY: Duration = Duration::from_millis(30);
@@ -58,17 +59,16 @@ fn scale(text: &str) -> Result<f64, String> {
 pub(crate) async fn run(args: DemoArgs) -> anyhow::Result<()> {
     let temporary = tempfile::tempdir().context("making a temporary folder")?;
     let folder = args.keep.clone().unwrap_or_else(|| temporary.path().to_owned());
-    let say = |line: String| {
-        if !args.json {
-            println!("{line}");
-        }
+    let say = |line: String| match args.json {
+        true => Ok(()),
+        false => print(line + "\n"),
     };
 
-    say(format!("Generating TPC-H lineitem and orders at scale {} as Parquet ...", args.scale));
+    say(format!("Generating TPC-H lineitem and orders at scale {} as Parquet ...", args.scale))?;
     let (scale, into) = (args.scale, folder.clone());
     let files = tokio::task::spawn_blocking(move || data::generate(scale, &into)).await??;
     for file in &files {
-        say(format!("  {:<20} {:>10} rows {:>8.1} MB", file.key, file.rows, file.bytes as f64 / 1e6));
+        say(format!("  {:<20} {:>10} rows {:>8.1} MB", file.key, file.rows, file.bytes as f64 / 1e6))?;
     }
 
     let slow: Arc<dyn ObjectStore> = Arc::new(Slow::new(LocalFileSystem::new_with_prefix(&folder)?, LATENCY));
@@ -83,9 +83,9 @@ pub(crate) async fn run(args: DemoArgs) -> anyhow::Result<()> {
     say(format!(
         "Started a node at {endpoint}, in front of an origin slowed to {} ms a request.",
         LATENCY.as_millis()
-    ));
+    ))?;
     say("Reading the column chunks of two queries, 4 requests at a time, and checking every byte ..."
-        .to_owned());
+        .to_owned())?;
 
     let through: Arc<dyn ObjectStore> = Arc::new(client(&endpoint)?);
     let mut rounds = Vec::new();
@@ -98,12 +98,10 @@ pub(crate) async fn run(args: DemoArgs) -> anyhow::Result<()> {
     serving.await??;
 
     if args.json {
-        println!("{}", serde_json::to_string_pretty(&rounds)?);
+        print_json(&rounds)
     } else {
-        print!("\n{}", table(&rounds));
-        println!("\n{}", next_steps(&args, &folder));
+        print(format_args!("\n{}\n{}\n", table(&rounds), next_steps(&args, &folder)))
     }
-    Ok(())
 }
 
 fn config() -> NodeConfig {

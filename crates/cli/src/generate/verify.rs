@@ -6,6 +6,7 @@ use stylobate_datagen::{Output, Verdict};
 use stylobate_storage::SinkOptions;
 
 use crate::{
+    out::{print, print_json},
     rows::{grouped, option, printable, until_stopped},
     table,
 };
@@ -43,19 +44,20 @@ pub(super) async fn run(args: &VerifyArgs) -> Result<()> {
 
 async fn verify(args: &VerifyArgs) -> Result<()> {
     let output = Output::open(&args.output, &args.option, SinkOptions::default())?;
+    let mut printed = Ok(());
     let say = |verdict: &Verdict| {
-        if !args.json {
-            println!("{}", line(verdict));
+        if !args.json && printed.is_ok() {
+            printed = print(line(verdict) + "\n");
         }
     };
     let verdicts = stylobate_datagen::verify(&output, say).await?;
     let wrong = verdicts.iter().filter(|verdict| !verdict.ok).count();
     if args.json {
         let answer = serde_json::json!({ "ok": wrong == 0, "files": verdicts });
-        println!("{}", serde_json::to_string_pretty(&answer)?);
+        printed = print_json(&answer);
     }
     match wrong {
-        0 => Ok(()),
+        0 => printed,
         wrong => bail!("{}: {wrong} of {} not as made", output.name(), table::count(verdicts.len(), "file")),
     }
 }

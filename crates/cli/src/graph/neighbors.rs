@@ -18,7 +18,7 @@ use super::{
     place::PlaceArgs,
 };
 use crate::{
-    failure::{is_closed_pipe, usage},
+    failure::usage,
     rows::{Bound, Format, OutputArgs, Progress, drain, until_stopped},
 };
 
@@ -99,10 +99,7 @@ enum Way {
 }
 
 pub(super) async fn run(args: NeighborsArgs) -> Result<()> {
-    match until_stopped(neighbors(&args)).await {
-        Err(error) if is_closed_pipe(&error) => Ok(()),
-        done => done,
-    }
+    until_stopped(neighbors(&args)).await
 }
 
 async fn neighbors(args: &NeighborsArgs) -> Result<()> {

@@ -13,7 +13,8 @@ use stylobate_storage::ByteSize;
 
 use self::{files::Overview, picture::Picture};
 use crate::{
-    failure::{is_closed_pipe, nearest, usage},
+    failure::{nearest, usage},
+    out::out,
     rows::{open_cache, option, until_stopped},
     table,
 };
@@ -70,10 +71,7 @@ pub(crate) struct InspectArgs {
 ///
 /// If the command line is wrong, or a file is; the others were printed then.
 pub(crate) async fn run(args: InspectArgs) -> Result<()> {
-    match until_stopped(inspect(&args)).await {
-        Err(error) if is_closed_pipe(&error) => Ok(()),
-        done => done,
-    }
+    until_stopped(inspect(&args)).await
 }
 
 async fn inspect(args: &InspectArgs) -> Result<()> {
@@ -84,7 +82,7 @@ async fn inspect(args: &InspectArgs) -> Result<()> {
     // The only file is shown in full, and the first of several like the others.
     let mut first: Option<Inspection> = None;
     let mut failed = 0;
-    let mut out = std::io::stdout().lock();
+    let mut out = out();
     let mut printed = 0;
     let mut found: usize = 0;
     while let Some((name, inspected)) = files.next().await {
@@ -94,7 +92,7 @@ async fn inspect(args: &InspectArgs) -> Result<()> {
                 let inspection = args.chosen(inspection)?;
                 if args.json {
                     write!(out, "{}", if printed == 0 { "[\n" } else { ",\n" })?;
-                    serde_json::to_writer_pretty(&mut out, &inspection)?;
+                    write!(out, "{}", serde_json::to_string_pretty(&inspection)?)?;
                     printed += 1;
                 } else {
                     overview.add(&inspection);

@@ -16,7 +16,7 @@ use super::{
     random::Random,
     trace::{self, Object},
 };
-use crate::table;
+use crate::{out::print, table};
 
 /// What `--make` makes.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, ValueEnum)]
@@ -83,16 +83,15 @@ pub(super) fn run(args: MakeArgs) -> Result<()> {
     data::replace(&trace_file, trace::write_requests(&note, &plan.requests).as_bytes())?;
 
     let total = objects.iter().filter_map(|object| object.size).sum();
-    println!(
+    print(format_args!(
         "{trace}: {} over {}, {}\nServe the data: stylobate serve --origin {}\nPlay the trace: stylobate replay \
-         {trace} --bucket data",
+         {trace} --bucket data\n",
         table::count(plan.requests.len(), "request"),
         table::count(plan.files.len(), "file"),
         table::bytes(total),
         data_folder.display(),
         trace = trace_file.display(),
-    );
-    Ok(())
+    ))
 }
 
 fn write_data(plan: &Plan, folder: &FilePath, seed: u64, scale: f64) -> Result<Vec<Object>> {

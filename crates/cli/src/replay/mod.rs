@@ -14,7 +14,6 @@ mod trace;
 
 use std::{
     fs,
-    io::{self, Write},
     path::{Path, PathBuf},
     time::Duration,
 };
@@ -28,7 +27,7 @@ use self::{
     endpoint::EndpointArgs, make::MakeArgs, measure::Measurement, report::Report, simulate::SimulateArgs,
     trace::Trace,
 };
-use crate::table;
+use crate::{out, table};
 
 /// A trace that would take longer than this is a mistake in its timestamps.
 const LONGEST: Duration = Duration::from_secs(30 * 24 * 3600);
@@ -146,19 +145,19 @@ fn picture(speed: f64, file: &Path, trace: &Trace, played: &[(String, Measuremen
     svg::draw(&title, &subtitle, &series.collect::<Vec<_>>())
 }
 
-/// Prints a table, and writes the JSON where it is wanted. A pipe that was closed is an error, not a panic.
+/// Prints a table, and writes the JSON where it is wanted.
 fn print(table: &str, report: &impl Serialize, json: Option<&Path>) -> Result<()> {
     let json = json.map(|target| anyhow::Ok((target, serde_json::to_string_pretty(report)?))).transpose()?;
     match json {
         Some((target, json)) if target == Path::new("-") => {
             eprint!("{table}");
-            writeln!(io::stdout(), "{json}")?;
+            out::print(json + "\n")?;
         }
         Some((target, json)) => {
-            write!(io::stdout(), "{table}")?;
+            out::print(table)?;
             fs::write(target, json + "\n").with_context(|| target.display().to_string())?;
         }
-        None => write!(io::stdout(), "{table}")?,
+        None => out::print(table)?,
     }
     Ok(())
 }

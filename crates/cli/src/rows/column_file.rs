@@ -9,7 +9,7 @@ use stylobate_columnar::{
     ColumnOptions, Error as ColumnarError, OrcOptions, OrcWriter, ParquetOptions, ParquetWriter,
 };
 use stylobate_storage::{
-    Destination as Place, Error as StorageError, Overwrite as Existing, Sink, SinkOptions, Sinks,
+    ByteSize, Destination as Place, Error as StorageError, Overwrite as Existing, Sink, SinkOptions, Sinks,
 };
 
 use super::{Drained, Progress, exists};
@@ -30,6 +30,8 @@ pub(crate) struct ColumnFile<'a> {
     pub(crate) existing: Existing,
     pub(crate) compression: Option<&'a str>,
     pub(crate) row_group_rows: usize,
+    /// What the writer may take; without it, what writers take by themselves.
+    pub(crate) memory: Option<ByteSize>,
     pub(crate) sinks: SinkOptions,
 }
 
@@ -72,14 +74,20 @@ impl ColumnFile<'_> {
                 if let Some(text) = compression {
                     all = all.with_compression(parsed(text)?);
                 }
-                let options =
+                let mut options =
                     ParquetOptions::default().with_all_columns(all).with_row_group_rows(self.row_group_rows);
+                if let Some(memory) = self.memory {
+                    options = options.with_memory(memory);
+                }
                 Writer::Parquet(Box::new(ParquetWriter::new(sink, name, schema, options)?))
             }
             ColumnFormat::Orc => {
                 let mut options = OrcOptions::default();
                 if let Some(text) = compression {
                     options = options.with_compression(parsed(text)?);
+                }
+                if let Some(memory) = self.memory {
+                    options = options.with_memory(memory);
                 }
                 Writer::Orc(Box::new(OrcWriter::new(sink, name, schema, options)?))
             }

@@ -12,6 +12,7 @@ use futures::{Stream, StreamExt};
 use tokio::sync::mpsc;
 
 use super::{Bound, Destination, Format, Progress, encoders::encoder, progress::ByteCount};
+use crate::out::of_output;
 
 /// Batches that wait for the writer.
 const WAITING: usize = 2;
@@ -123,12 +124,12 @@ impl Counted {
 
 impl Write for Counted {
     fn write(&mut self, bytes: &[u8]) -> io::Result<usize> {
-        let written = self.file.write(bytes)?;
+        let written = self.file.write(bytes).map_err(of_output)?;
         self.bytes.add(written);
         Ok(written)
     }
 
     fn flush(&mut self) -> io::Result<()> {
-        self.file.flush()
+        self.file.flush().map_err(of_output)
     }
 }

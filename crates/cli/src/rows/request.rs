@@ -31,9 +31,10 @@ pub(crate) struct RequestArgs {
     #[arg(long, value_name = "KEY=VALUE", value_parser = option)]
     pub(crate) option: Vec<(String, String)>,
 
-    /// Memory for pages and decoded columns [default: a quarter of what the process may use]
+    /// Memory for pages and decoded columns, and for a Parquet or ORC file that is written [default: a quarter of what the
+    /// process may use]
     #[arg(long, value_name = "SIZE", value_parser = ByteSize::from_str)]
-    memory: Option<ByteSize>,
+    pub(crate) memory: Option<ByteSize>,
 
     /// Most threads that decode at the same time [default: one for each core]
     #[arg(long, value_name = "COUNT")]

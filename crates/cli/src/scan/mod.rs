@@ -2,14 +2,14 @@
 
 mod stats;
 
-use anyhow::{Context, Result};
+use anyhow::Result;
 use clap::Args;
 use futures::StreamExt;
 use stylobate_columnar::{Cache, Dictionaries, ScanRequest};
 
 use self::stats::Stats;
 use crate::{
-    failure::is_closed_pipe,
+    out::print,
     rows::{Bound, Destination, Format, OutputArgs, Progress, RequestArgs, drain, until_stopped},
 };
 
@@ -68,10 +68,7 @@ pub(crate) struct ScanArgs {
 ///
 /// If the command line is wrong, or data or storage is.
 pub(crate) async fn run(args: ScanArgs) -> Result<()> {
-    match until_stopped(scan(&args)).await {
-        Err(error) if is_closed_pipe(&error) => Ok(()),
-        done => done,
-    }
+    until_stopped(scan(&args)).await
 }
 
 async fn scan(args: &ScanArgs) -> Result<()> {
@@ -84,7 +81,7 @@ async fn scan(args: &ScanArgs) -> Result<()> {
     if args.count {
         let rows = count(args, request, &cache).await?;
         stats.rows(rows);
-        print_line(&rows.to_string())?;
+        print(format_args!("{rows}\n"))?;
     } else {
         stats.rows(write(args, request, &cache, format, destination).await?);
     }
@@ -132,9 +129,4 @@ async fn count(args: &ScanArgs, request: ScanRequest, cache: &Cache) -> Result<u
         progress.add_rows(batch.num_rows());
     }
     Ok(rows)
-}
-
-fn print_line(line: &str) -> Result<()> {
-    use std::io::Write;
-    writeln!(std::io::stdout(), "{line}").context("printing")
 }

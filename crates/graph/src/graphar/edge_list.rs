@@ -9,7 +9,7 @@
 use std::sync::Arc;
 
 use arrow::{
-    array::{Array, AsArray},
+    array::AsArray,
     datatypes::{DataType, Field, FieldRef, Int64Type},
 };
 use async_recursion::async_recursion as boxed;

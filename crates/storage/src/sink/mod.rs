@@ -229,35 +229,38 @@ impl Sinks {
         if let Some(files) = &*files {
             return Ok(files.clone());
         }
-        let begun = match self.options.kind {
-            SinkKind::Auto | SinkKind::Thread => self.begin(PositionedWrites::default(), false)?,
-            kind => self.begin_uring(kind == SinkKind::IoUringDirect)?,
+        let (begun, chosen) = match self.options.kind {
+            SinkKind::Auto | SinkKind::Thread => {
+                (self.begin(PositionedWrites::default(), false)?, SinkKind::Thread)
+            }
+            kind => self.begin_uring(kind)?,
         };
-        tracing::debug!(asked = %self.options.kind, direct = begun.direct, "files are written");
+        tracing::debug!(asked = %self.options.kind, %chosen, "how files are written");
         Ok(files.insert(begun).clone())
     }
 
     #[cfg(target_os = "linux")]
-    fn begin_uring(&self, direct: bool) -> io::Result<Files> {
-        self.begin_or_thread(uring::Uring::new(), direct)
+    fn begin_uring(&self, kind: SinkKind) -> io::Result<(Files, SinkKind)> {
+        self.begin_or_thread(uring::Uring::new(), kind)
     }
 
     #[cfg(not(target_os = "linux"))]
-    fn begin_uring(&self, _: bool) -> io::Result<Files> {
-        self.begin_or_thread(Err::<PositionedWrites, _>(io::ErrorKind::Unsupported.into()), false)
+    fn begin_uring(&self, kind: SinkKind) -> io::Result<(Files, SinkKind)> {
+        self.begin_or_thread(Err::<PositionedWrites, _>(io::ErrorKind::Unsupported.into()), kind)
     }
 
     /// With a ring, or where there is none with a thread's own writes.
     fn begin_or_thread(
         &self,
         ring: io::Result<impl Ring + Send + 'static>,
-        direct: bool,
-    ) -> io::Result<Files> {
+        kind: SinkKind,
+    ) -> io::Result<(Files, SinkKind)> {
+        let direct = kind == SinkKind::IoUringDirect;
         match ring {
-            Ok(ring) => self.begin(ring, direct),
+            Ok(ring) => Ok((self.begin(ring, direct)?, kind)),
             Err(error) => {
                 tracing::info!(%error, "the system gives no io_uring: files are written by a thread");
-                self.begin(PositionedWrites::default(), direct)
+                Ok((self.begin(PositionedWrites::default(), direct)?, SinkKind::Thread))
             }
         }
     }

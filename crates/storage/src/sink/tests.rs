@@ -157,7 +157,9 @@ async fn a_ring_that_cannot_be_set_up_gives_way_to_a_thread() {
     let folder = tempfile::tempdir().unwrap();
     let sinks = small(SinkKind::IoUring);
     let refused: io::Result<Simulated> = Err(io::ErrorKind::PermissionDenied.into());
-    *sinks.files.lock() = Some(sinks.begin_or_thread(refused, false).unwrap());
+    let (begun, chosen) = sinks.begin_or_thread(refused, SinkKind::IoUring).unwrap();
+    assert_eq!(chosen, SinkKind::Thread);
+    *sinks.files.lock() = Some(begun);
     let sink = sinks.file(&folder.path().join("x"), Overwrite::Replace).await.unwrap();
     write(sink, &noise(50_000, 1), &mut StdRng::seed_from_u64(2)).await.unwrap();
     assert!(fs::read(folder.path().join("x")).unwrap() == noise(50_000, 1));

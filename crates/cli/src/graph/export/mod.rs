@@ -169,6 +169,7 @@ impl ExportArgs {
             existing: Existing::Refuse,
             compression: self.compression.as_deref(),
             row_group_rows: ROW_GROUP_ROWS,
+            memory: None,
             sinks: SinkOptions::default().with_durability(Durability::Fsync),
         }
     }

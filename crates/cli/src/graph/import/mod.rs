@@ -13,7 +13,7 @@ mod yaml;
 
 use std::{num::NonZeroUsize, path::PathBuf, str::FromStr, time::Instant};
 
-use anyhow::{Context, Error, Result};
+use anyhow::{Error, Result};
 use clap::{Args, ValueEnum};
 use stylobate_columnar::Cache;
 use stylobate_graph::{
@@ -32,6 +32,7 @@ use self::{
 use crate::{
     failure::usage,
     lean_memory::be_lean,
+    out::print_json,
     rows::{Progress, grouped, option, until_stopped},
     table,
 };
@@ -366,7 +367,7 @@ impl Summary<'_> {
                 "seconds": self.seconds,
                 "rows_per_second": rate,
             });
-            println!("{}", serde_json::to_string_pretty(&answer).context("printing")?);
+            print_json(&answer)?;
         } else if !args.quiet {
             eprintln!(
                 "{output}: {} vertices, {} edges, {} files, {}, in {:.1} s ({} rows/s)",

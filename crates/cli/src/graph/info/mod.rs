@@ -4,14 +4,15 @@ mod degrees;
 mod facts;
 mod picture;
 
-use std::io::Write;
-
 use anyhow::Result;
 use clap::{Args, ValueEnum};
 
 use self::facts::Facts;
 use super::place::PlaceArgs;
-use crate::{failure::is_closed_pipe, rows::until_stopped};
+use crate::{
+    out::{print, print_json},
+    rows::until_stopped,
+};
 
 const EXAMPLES: &str = "\
 Examples:
@@ -53,10 +54,7 @@ enum When {
 }
 
 pub(super) async fn run(args: InfoArgs) -> Result<()> {
-    match until_stopped(info(&args)).await {
-        Err(error) if is_closed_pipe(&error) => Ok(()),
-        done => done,
-    }
+    until_stopped(info(&args)).await
 }
 
 async fn info(args: &InfoArgs) -> Result<()> {
@@ -70,12 +68,5 @@ async fn info(args: &InfoArgs) -> Result<()> {
     if is_wanted {
         facts.count_degrees(&graph).await?;
     }
-    let mut out = std::io::stdout().lock();
-    if args.json {
-        serde_json::to_writer_pretty(&mut out, &facts)?;
-        writeln!(out)?;
-    } else {
-        write!(out, "{}", picture::text(&facts))?;
-    }
-    Ok(out.flush()?)
+    if args.json { print_json(&facts) } else { print(picture::text(&facts)) }
 }

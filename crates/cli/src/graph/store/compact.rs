@@ -1,6 +1,6 @@
 //! `stylobate graph store compact`: bases of what commits left behind.
 
-use anyhow::{Context, Result};
+use anyhow::Result;
 use clap::Args;
 use stylobate_graph::{CompactOptions, Compacted};
 
@@ -8,6 +8,7 @@ use super::place::PlaceArgs;
 use crate::{
     failure::usage,
     lean_memory::be_lean,
+    out::print_json,
     rows::{grouped, open_cache, until_stopped},
     table,
 };
@@ -68,7 +69,7 @@ async fn compact(args: &CompactArgs) -> Result<()> {
     match (args.json, args.quiet) {
         (true, _) => {
             let all: Vec<_> = compacted.iter().map(json).collect();
-            println!("{}", serde_json::to_string_pretty(&all).context("printing")?);
+            print_json(&all)?;
         }
         (false, true) => {}
         (false, false) if compacted.is_empty() => eprintln!("{}: nothing to compact", args.place.shown()),

@@ -2,7 +2,7 @@
 
 use std::{num::NonZeroUsize, str::FromStr, sync::Arc, time::Instant};
 
-use anyhow::{Context, Result};
+use anyhow::Result;
 use arrow::{
     array::{RecordBatch, RecordBatchOptions},
     datatypes::{Field, FieldRef, Schema, SchemaRef},
@@ -26,6 +26,7 @@ use crate::{
         typed::{self, Typed},
     },
     lean_memory::be_lean,
+    out::print_json,
     rows::{Progress, grouped},
     table,
 };
@@ -234,7 +235,7 @@ fn print(loaded: &Loaded, shown: &str, seconds: f64, args: &DataArgs) -> Result<
             "seconds": seconds,
             "rows_per_second": rate,
         });
-        println!("{}", serde_json::to_string_pretty(&answer).context("printing")?);
+        print_json(&answer)?;
     } else if !args.quiet {
         eprintln!(
             "{shown}: version {}, {} vertices, {} edges, {}, in {seconds:.1} s ({} rows/s)",

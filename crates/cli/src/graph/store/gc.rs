@@ -2,12 +2,13 @@
 
 use std::time::Duration;
 
-use anyhow::{Context, Result};
+use anyhow::Result;
 use clap::Args;
 use stylobate_graph::CollectOptions;
 
 use super::place::PlaceArgs;
 use crate::{
+    out::print_json,
     rows::{grouped, open_cache, until_stopped},
     table,
 };
@@ -87,7 +88,7 @@ async fn gc(args: &GcArgs) -> Result<()> {
             "bytes": gone.bytes,
             "dry_run": args.dry_run,
         });
-        println!("{}", serde_json::to_string_pretty(&answer).context("printing")?);
+        print_json(&answer)?;
     } else if !args.quiet {
         let what = if args.dry_run { "would be removed" } else { "removed" };
         eprintln!(

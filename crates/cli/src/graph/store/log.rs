@@ -12,10 +12,7 @@ use futures::stream;
 use stylobate_graph::{LogEntry, StoreOptions};
 
 use super::place::PlaceArgs;
-use crate::{
-    failure::is_closed_pipe,
-    rows::{Bound, OutputArgs, Progress, drain, open_cache, until_stopped},
-};
+use crate::rows::{Bound, OutputArgs, Progress, drain, open_cache, until_stopped};
 
 const EXAMPLES: &str = "\
 Examples:
@@ -39,10 +36,7 @@ pub(super) struct LogArgs {
 }
 
 pub(super) async fn run(args: LogArgs) -> Result<()> {
-    match until_stopped(log(&args)).await {
-        Err(error) if is_closed_pipe(&error) => Ok(()),
-        done => done,
-    }
+    until_stopped(log(&args)).await
 }
 
 async fn log(args: &LogArgs) -> Result<()> {

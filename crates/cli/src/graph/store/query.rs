@@ -11,8 +11,9 @@ use stylobate_storage::ByteSize;
 
 use super::{hops::Hops, place::PlaceArgs};
 use crate::{
-    failure::{is_closed_pipe, usage},
+    failure::usage,
     graph::neighbors::values,
+    out::print,
     rows::{Bound, Format, OutputArgs, Progress, drain, until_stopped},
 };
 
@@ -95,10 +96,7 @@ fn top(text: &str) -> Result<(usize, String), &'static str> {
 }
 
 pub(super) async fn run(args: QueryArgs) -> Result<()> {
-    match until_stopped(query(&args)).await {
-        Err(error) if is_closed_pipe(&error) => Ok(()),
-        done => done,
-    }
+    until_stopped(query(&args)).await
 }
 
 async fn query(args: &QueryArgs) -> Result<()> {
@@ -111,8 +109,7 @@ async fn query(args: &QueryArgs) -> Result<()> {
     let snapshot = args.place.snapshot(args.memory, args.version).await?;
     let ids = args.ids(&snapshot, vertex_type, &values(ids))?;
     if args.explain {
-        print!("{}", args.traversal(&snapshot, vertex_type, ids).explain().await?);
-        return Ok(());
+        return print(args.traversal(&snapshot, vertex_type, ids).explain().await?);
     }
     let answer = args.answer(&snapshot, vertex_type, ids).await?;
     let mut bound = Bound::default();

@@ -1,11 +1,14 @@
 //! `stylobate graph store verify`: whether a version is what it should be.
 
-use anyhow::{Context, Result, anyhow};
+use anyhow::{Result, anyhow};
 use clap::Args;
 use stylobate_storage::ByteSize;
 
 use super::place::PlaceArgs;
-use crate::rows::{grouped, until_stopped};
+use crate::{
+    out::{print, print_json},
+    rows::{grouped, until_stopped},
+};
 
 const EXAMPLES: &str = "\
 Examples:
@@ -56,9 +59,9 @@ async fn verify(args: &VerifyArgs) -> Result<()> {
             "chunks": found.chunks,
             "flaws": found.flaws,
         });
-        println!("{}", serde_json::to_string_pretty(&answer).context("printing")?);
+        print_json(&answer)?;
     } else {
-        found.flaws.iter().for_each(|flaw| println!("{flaw}"));
+        found.flaws.iter().try_for_each(|flaw| print(format_args!("{flaw}\n")))?;
     }
     match found.flaws.as_slice() {
         [] => {

@@ -1,0 +1,59 @@
+//! Standard output, of which the reader may go away.
+
+use std::{
+    fmt::{self, Display},
+    io::{self, StdoutLock, Write},
+};
+
+use anyhow::{Context, Result};
+use serde::Serialize;
+
+/// The reader of our output went away, as `head` does when it has seen enough.
+#[derive(Clone, Copy, Debug)]
+pub(crate) struct ReaderGone;
+
+impl Display for ReaderGone {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.write_str("nobody reads the output any more")
+    }
+}
+
+impl std::error::Error for ReaderGone {}
+
+/// What went wrong when output was written. A pipe that was closed is told from those of the network.
+pub(crate) fn of_output(error: io::Error) -> io::Error {
+    match error.kind() {
+        io::ErrorKind::BrokenPipe => io::Error::new(io::ErrorKind::BrokenPipe, ReaderGone),
+        _ => error,
+    }
+}
+
+/// Standard output.
+#[derive(Debug)]
+pub(crate) struct Out(StdoutLock<'static>);
+
+pub(crate) fn out() -> Out {
+    Out(io::stdout().lock())
+}
+
+impl Write for Out {
+    fn write(&mut self, bytes: &[u8]) -> io::Result<usize> {
+        self.0.write(bytes).map_err(of_output)
+    }
+
+    fn flush(&mut self) -> io::Result<()> {
+        self.0.flush().map_err(of_output)
+    }
+}
+
+/// Prints text as it is.
+pub(crate) fn print(text: impl Display) -> Result<()> {
+    let mut out = out();
+    write!(out, "{text}").context("printing")?;
+    out.flush().context("printing")
+}
+
+/// Prints a value as JSON, for people too.
+pub(crate) fn print_json(value: &impl Serialize) -> Result<()> {
+    print(serde_json::to_string_pretty(value).context("printing")? + "\n")
+}
