@@ -36,7 +36,7 @@ test-clients: built $(CLIENTS) $(S3S_FS) $(ORC_TOOLS) ## boto3, pyarrow, Polars 
 	STYLOBATE_ORC_FILES=$(TARGET)/orc-files cargo test --quiet --workspace -- --ignored files_for_other_readers
 	$(VENV)/bin/python -m pytest -c tests/pytest.ini --ignore tests/python tests
 
-test-python: $(CLIENTS) $(S3S_FS) ## The Python package, installed from its wheel
+test-python: $(CLIENTS) $(S3S_FS) $(ORC_TOOLS) ## The Python package, installed from its wheel
 	@rm -f $(WHEELS)/tested/stylobate-*.whl
 	$(VENV)/bin/maturin build --profile dev --features extension-module,tested --manifest-path python/Cargo.toml --out $(WHEELS)/tested
 	@$(call install,$(WHEELS)/tested)

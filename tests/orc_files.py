@@ -1,10 +1,14 @@
-"""ORC files of ours, written by a test of the crate that writes them; `make test-clients` has it run."""
+"""ORC files of ours, written by a test of the crate that writes them, as `make test-clients` has it run; and the
+reference tools in Java, which read these and any others."""
 
 from __future__ import annotations
 
+import json
 import os
 import shutil
+import subprocess
 from pathlib import Path
+from typing import Any
 
 import pyarrow as pa
 import pyarrow.ipc
@@ -41,3 +45,60 @@ def expected(table: str) -> pa.Table:
         for field in read.schema
     ]
     return read.cast(pa.schema(fields))
+
+
+def run_tools(*arguments: str, zone: str = "UTC") -> str:
+    """What the tools print where the clock is that of a time zone."""
+    command = ["java", "-Xmx1g", "-Dfile.encoding=UTF-8", f"-Duser.timezone={zone}", "-jar", str(TOOLS), *arguments]
+    run = subprocess.run(command, capture_output=True, encoding="utf-8", timeout=300)
+    # Of a file that they cannot read, the tools say so and go on.
+    assert run.returncode == 0 and "Unable to dump" not in run.stderr, run.stderr[-4000:]
+    return run.stdout
+
+
+def printed_rows(files: list[Path], zone: str = "UTC") -> dict[Path, list[dict[str, Any]]]:
+    """The rows of each file, as the tools print them: they draw a line below each file."""
+    parts = run_tools("data", *map(str, files), zone=zone).split("\n" + "_" * 120 + "\n")
+    assert len(parts) == len(files) + 1, f"{len(parts) - 1} files were printed, not {len(files)}"
+    rows = [[json.loads(line) for line in part.split("\n") if line.startswith("{")] for part in parts[:-1]]
+    return dict(zip(files, rows, strict=True))
+
+
+def reports(files: list[Path], *options: str) -> dict[Path, dict[str, Any]]:
+    """What each file says of itself, as the tools print it."""
+    output = run_tools("meta", "-j", *options, *map(str, files))
+    found = json.loads(next(line for line in output.split("\n") if line[:1] in ("{", "[")))
+    # Of a single file, there is no list.
+    found = found if isinstance(found, list) else [found]
+    assert len(found) == len(files)
+    return dict(zip(files, found, strict=True))
+
+
+class Judge:
+    """The reference reader, which compares what it reads with another file."""
+
+    def __init__(self, classes: Path, reference: Path, zone: str = "UTC") -> None:
+        options = ["-Xmx1g", f"-Duser.timezone={zone}", "-cp", f"{TOOLS}:{classes}"]
+        self._command = ["java", *options, "ReadOrc", str(reference)]
+
+    def read(self, commands: list[list[str]]) -> list[list[range]]:
+        """The rows that each command returned."""
+        lines = "".join("\t".join(command) + "\n" for command in commands)
+        run = subprocess.run(self._command, input=lines, capture_output=True, text=True, timeout=300)
+        answers = run.stdout.split("\n")[:-1]
+        assert len(answers) == len(commands), run.stderr[-4000:]
+        for command, answer in zip(commands, answers, strict=True):
+            assert not answer.startswith("wrong"), f"{command}: {answer[:600]}\n{run.stderr[-4000:]}"
+        return [[ends(part) for part in answer.split()] for answer in answers]
+
+
+def ends(part: str) -> range:
+    first, last = part.split("-")
+    return range(int(first), int(last) + 1)
+
+
+def compiled(folder: Path) -> Path:
+    """The judge's class, in that folder."""
+    source = Path(__file__).parent / "java" / "ReadOrc.java"
+    subprocess.run(["javac", "-cp", str(TOOLS), "-d", str(folder), str(source)], check=True)
+    return folder

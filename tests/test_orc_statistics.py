@@ -4,9 +4,7 @@ from __future__ import annotations
 
 import datetime
 import decimal
-import json
 import math
-import subprocess
 from collections.abc import Iterator
 from pathlib import Path
 from typing import Any
@@ -16,16 +14,9 @@ import pyarrow.compute as pc
 import pyarrow.orc
 import pytest
 
-from orc_files import CODECS, STRIDES, TABLES, TOOLS, needs_files, needs_java, path
+from orc_files import CODECS, STRIDES, TABLES, needs_files, needs_java, path, printed_rows, reports
 
 pytestmark = [needs_files, needs_java]
-
-
-def run_tools(*arguments: str) -> str:
-    command = ["java", "-Xmx1g", "-Dfile.encoding=UTF-8", "-Duser.timezone=UTC", "-jar", str(TOOLS), *arguments]
-    run = subprocess.run(command, capture_output=True, encoding="utf-8", timeout=300)
-    assert run.returncode == 0, run.stderr[-4000:]
-    return run.stdout
 
 
 def is_number(kind: pa.DataType) -> bool:
@@ -151,10 +142,7 @@ def printed() -> dict[Path, dict[str, Any]]:
     files = [path(table, codec, layout) for table in TABLES for codec in CODECS for layout in STRIDES]
     columns = numbered_names(pa.orc.ORCFile(files[0]).schema)
     numbers = ",".join(str(number) for number in range(len(columns)))
-    output = run_tools("meta", "-j", "-r", numbers, *map(str, files))
-    reports = json.loads(output[output.index("[{") :])
-    assert len(reports) == len(files)
-    return dict(zip(files, reports, strict=True))
+    return reports(files, "-r", numbers)
 
 
 def numbered_names(schema: pa.Schema) -> list[str]:
@@ -218,7 +206,7 @@ def test_statistics_of_row_groups_are_those_of_the_data(
 def test_the_tools_print_the_rows_that_pyarrow_reads(table: str) -> None:
     file = path(table, "zstd", "small")
     rows = pa.orc.ORCFile(file).read()
-    lines = [json.loads(line) for line in run_tools("data", str(file)).splitlines() if line.startswith("{")]
+    lines = printed_rows([file])[file]
     assert len(lines) == rows.num_rows
     for field in rows.schema:
         values = pa.array([value_of(line[field.name], field.type) for line in lines], field.type)

@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import datetime
 import decimal
-import subprocess
 from pathlib import Path
 from typing import Any
 
@@ -13,7 +12,7 @@ import pyarrow.compute as pc
 import pyarrow.orc
 import pytest
 
-from orc_files import BLOOMS, CODECS, STRIDES, TABLES, TOOLS, expected, needs_files, needs_java, path
+from orc_files import BLOOMS, CODECS, STRIDES, TABLES, Judge, compiled, expected, needs_files, needs_java, path
 
 pytestmark = needs_files
 
@@ -34,34 +33,9 @@ def test_pyarrow_reads_back_what_was_written(table: str) -> None:
             assert file.metadata[b"layout"] == layout.encode()
 
 
-class Judge:
-    """The reference reader, which compares what it reads with a file that pyarrow wrote."""
-
-    def __init__(self, classes: Path, reference: Path) -> None:
-        self._command = ["java", "-Xmx1g", "-Duser.timezone=UTC", "-cp", f"{TOOLS}:{classes}", "ReadOrc", str(reference)]
-
-    def read(self, commands: list[list[str]]) -> list[list[range]]:
-        """The rows that each command returned."""
-        lines = "".join("\t".join(command) + "\n" for command in commands)
-        run = subprocess.run(self._command, input=lines, capture_output=True, text=True, timeout=300)
-        answers = run.stdout.split("\n")[:-1]
-        assert len(answers) == len(commands), run.stderr[-4000:]
-        for command, answer in zip(commands, answers, strict=True):
-            assert not answer.startswith("wrong"), f"{command}: {answer[:600]}\n{run.stderr[-4000:]}"
-        return [[ends(part) for part in answer.split()] for answer in answers]
-
-
-def ends(part: str) -> range:
-    first, last = part.split("-")
-    return range(int(first), int(last) + 1)
-
-
 @pytest.fixture(scope="module")
 def classes(tmp_path_factory: pytest.TempPathFactory) -> Path:
-    folder = tmp_path_factory.mktemp("classes")
-    source = Path(__file__).parent / "java" / "ReadOrc.java"
-    subprocess.run(["javac", "-cp", str(TOOLS), "-d", str(folder), str(source)], check=True)
-    return folder
+    return compiled(tmp_path_factory.mktemp("classes"))
 
 
 def judge(table: str, classes: Path, folder: Path) -> Judge:
