@@ -15,8 +15,9 @@ pub(crate) fn filter(text: &str) -> Result<EnvFilter, String> {
     })
 }
 
-/// What verbs other than a node's print: what went wrong without being the end of it.
-const WARNINGS: &str = "stylobate=warn";
+/// What verbs other than a node's print: what went wrong without being the end of it. That little memory caches little
+/// they were told on purpose.
+const WARNINGS: &str = "stylobate=warn,stylobate_storage::page_cache=error";
 /// The filter of all verbs; that of a node may be given in other ways too.
 const VARIABLE: &str = "STYLOBATE_LOG";
 
