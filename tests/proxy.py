@@ -1,4 +1,4 @@
-"""A proxy before the origin: it counts requests, makes the origin slow or absent, and makes its writes atomic."""
+"""A proxy before the origin: it counts requests, makes the origin slow, absent or failing, and its writes atomic."""
 
 from __future__ import annotations
 
@@ -7,10 +7,11 @@ import socket
 import threading
 import time
 from collections import Counter, defaultdict
+from collections.abc import Callable
 from http.server import BaseHTTPRequestHandler, ThreadingHTTPServer
 from pathlib import Path
 from typing import Any
-from urllib.parse import unquote, urlsplit
+from urllib.parse import parse_qsl, unquote, urlsplit
 
 HOP_BY_HOP = {"connection", "transfer-encoding", "keep-alive"}
 CHUNK = 1 << 18
@@ -31,6 +32,8 @@ class Proxy:
         self.delay_s = 0.0
         self.bytes_per_s: float | None = None
         self.down = False
+        # Given method, path and query of a request: the status that it is refused with, or None.
+        self.fault: Callable[[str, str, dict[str, str]], int | None] | None = None
         self._lock = threading.Lock()
         self._keys: defaultdict[str, threading.Lock] = defaultdict(threading.Lock)
         self._requests: Counter[str] = Counter()
@@ -121,7 +124,12 @@ class _Handler(BaseHTTPRequestHandler):
                 self.close_connection = True
                 return
             time.sleep(proxy.delay_s)
-            path = unquote(urlsplit(self.path).path)
+            url = urlsplit(self.path)
+            path = unquote(url.path)
+            query = dict(parse_qsl(url.query, keep_blank_values=True))
+            if proxy.fault and (status := proxy.fault(self.command, path, query)):
+                self._refuse(status)
+                return
             if self.command in ("GET", "HEAD") and path.count("/") > 1 and (proxy.root / path[1:]).is_dir():
                 self._refuse(404)
                 return
