@@ -10,7 +10,18 @@ from stylobate import _optional as optional
 from stylobate.scan import scan
 from stylobate.write import local
 
-__all__ = ["Edge", "Schema", "edge_name", "parted", "rows", "schema_lists", "shown_schema", "table"]
+__all__ = [
+    "Edge",
+    "Schema",
+    "edge_name",
+    "edge_texts",
+    "parted",
+    "rows",
+    "schema_lists",
+    "shown_schema",
+    "table",
+    "vertex_texts",
+]
 
 Edge: TypeAlias = "str | tuple[str, str, str]"
 """A type of edges: its name, or where several have it, with the types of its ends, as `("Person", "KNOWS",
@@ -70,8 +81,28 @@ def rows(data: Any) -> Any:
     return local(data)
 
 
-def parted(spec: Any) -> tuple[Any, dict[str, Any]]:
-    """Data of a load, and what is said of it. A path is that of Parquet or ORC files, or of a CSV file."""
+def vertex_texts(schema: Schema, type: str) -> set[str]:
+    """The columns of a vertex type that are text."""
+    properties = schema["vertices"].get(type, {}).get("properties", {})
+    return {name for name, of in properties.items() if of == "string"}
+
+
+def edge_texts(schema: Schema, edge: tuple[str, str, str], spec: Any) -> set[str]:
+    """The columns of an edge type that are text: ends are, where they are keys that are."""
+    options = spec if isinstance(spec, Mapping) and "data" in spec else {}
+    texts = {name for name, of in schema["edges"].get(edge, {}).items() if of == "string"}
+    ends = (("source", "src", edge[0]), ("destination", "dst", edge[2]))
+    for option, column, type in ends if options.get("by") != "index" else ():
+        of_type = schema["vertices"].get(type, {})
+        if of_type and of_type["properties"].get(of_type["key"]) == "string":
+            texts.add(options.get(option) or column)
+    return texts
+
+
+def parted(spec: Any, texts: set[str]) -> tuple[Any, dict[str, Any]]:
+    """Data of a load, and what is said of it. A path is that of Parquet or ORC files, or of a CSV file, of which some
+    columns are text though they look like numbers.
+    """
     options: dict[str, Any] = {}
     if isinstance(spec, Mapping) and "data" in spec:
         options = {name: value for name, value in spec.items() if name != "data" and value is not None}
@@ -82,7 +113,8 @@ def parted(spec: Any) -> tuple[Any, dict[str, Any]]:
     path = os.fspath(spec)
     if not path.lower().endswith((".csv", ".tsv")):
         return local(scan(path, dictionary=False)), options
-    optional.pyarrow("a CSV file")
     csv = optional.needed("pyarrow.csv", "a CSV file", "pyarrow")
     parsing = csv.ParseOptions(delimiter=delimiter or ("\t" if path.lower().endswith(".tsv") else ","))
-    return csv.open_csv(path, parse_options=parsing), options
+    text = optional.pyarrow("a CSV file").string()
+    converting = csv.ConvertOptions(column_types=dict.fromkeys(texts, text))
+    return csv.open_csv(path, parse_options=parsing, convert_options=converting), options

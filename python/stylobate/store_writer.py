@@ -10,7 +10,7 @@ from typing_extensions import Self
 
 from stylobate._arrow import numbers
 from stylobate._stylobate import LocalStoreWriter
-from stylobate.store_data import Edge, Schema, edge_name, parted, rows, schema_lists, triple
+from stylobate.store_data import Edge, Schema, edge_name, edge_texts, parted, rows, schema_lists, triple, vertex_texts
 from stylobate.store_results import Loaded
 from stylobate.store_snapshot import Snapshot
 from stylobate.store_traversal import plain_keys
@@ -141,9 +141,13 @@ class StoreWriter:
         progress: Callable[[int, int], object] | None = None,
     ) -> Loaded:
         """As `GraphStore.load`, by this writer. Nothing may be pending."""
+        schema = Snapshot(self._local.snapshot()).schema
         loaded = self._local.load(
-            [(type, *parted(spec)) for type, spec in (vertices or {}).items()],
-            [(triple(edge), *parted(spec)) for edge, spec in (edges or {}).items()],
+            [(type, *parted(spec, vertex_texts(schema, type))) for type, spec in (vertices or {}).items()],
+            [
+                (triple(edge), *parted(spec, edge_texts(schema, triple(edge), spec)))
+                for edge, spec in (edges or {}).items()
+            ],
             progress,
         )
         return Loaded(*loaded)

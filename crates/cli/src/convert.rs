@@ -11,6 +11,7 @@ use stylobate_storage::{
 
 use crate::{
     failure::usage,
+    lean_memory::be_lean,
     rows::{
         Bound, ColumnFile, ColumnFormat, Destination, Format, Overwrite, Progress, RequestArgs, drain,
         grouped, open_cache, until_stopped,
@@ -134,6 +135,7 @@ pub(crate) async fn run(args: ConvertArgs) -> Result<()> {
 
 async fn convert(args: &ConvertArgs) -> Result<()> {
     let started = Instant::now();
+    be_lean();
     let target = args.target()?;
     args.check(target)?;
     let output = args.output(target)?;

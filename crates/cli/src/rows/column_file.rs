@@ -54,9 +54,11 @@ impl ColumnFile<'_> {
         };
         let sink = Sinks::new(self.sinks.clone()).open(&self.place, self.existing).await.map_err(refused)?;
         let mut writer = self.writer(sink, schema)?;
+        let (done, mut rows) = (progress.setter(), 0);
         while let Some(batch) = batches.next().await.transpose().map_err(Into::into)? {
             writer.write(&batch).await?;
-            progress.add_rows(batch.num_rows());
+            rows += batch.num_rows() as u64;
+            done(rows, writer.bytes());
         }
         let written = writer.finish().await.map_err(|error| match error {
             ColumnarError::Storage(error) => refused(error),
@@ -104,6 +106,13 @@ impl Writer {
         match self {
             Self::Parquet(writer) => writer.write(batch).await,
             Self::Orc(writer) => writer.write(batch).await,
+        }
+    }
+
+    fn bytes(&self) -> u64 {
+        match self {
+            Self::Parquet(writer) => writer.bytes(),
+            Self::Orc(writer) => writer.bytes(),
         }
     }
 

@@ -1,6 +1,7 @@
 //! How far the work is, on a terminal, once it has taken a second.
 
 use std::{
+    fmt::Write,
     sync::{
         Arc,
         atomic::{AtomicU64, Ordering},
@@ -9,9 +10,10 @@ use std::{
 };
 
 use anyhow::Result;
-use indicatif::{ProgressBar, ProgressDrawTarget, ProgressStyle};
+use indicatif::{HumanDuration, ProgressBar, ProgressDrawTarget, ProgressState, ProgressStyle};
 use tokio::task::JoinHandle;
 
+use super::grouped;
 use crate::table;
 
 /// Work that takes less time than this shows no progress.
@@ -51,17 +53,25 @@ impl Progress {
     pub(crate) fn of(noun: &'static str, count: Option<u64>, hidden: bool) -> Result<Self> {
         let bar = ProgressBar::with_draw_target(count, ProgressDrawTarget::hidden());
         let template = match count {
-            Some(_) => "{bar:40} {human_pos} of {human_len} {noun}, {per_sec}{msg}, {eta} left",
-            None => "{spinner} {human_pos} {noun}, {per_sec}{msg}",
+            Some(_) => "{bar:20} {human_pos} of {human_len} {noun}{rate}{msg}{left}",
+            None => "{spinner} {human_pos} {noun}{rate}{msg}",
         };
-        let rate = move |state: &indicatif::ProgressState, out: &mut dyn std::fmt::Write| {
-            let _ = write!(out, "{:.0} {noun}/s", state.per_sec());
+        // Before anything is done, nobody knows how fast it will be.
+        let rate = move |state: &ProgressState, out: &mut dyn Write| {
+            if state.pos() > 0 {
+                let _ = write!(out, ", {} {noun}/s", grouped(state.per_sec() as u64));
+            }
         };
-        let noun = move |_: &indicatif::ProgressState, out: &mut dyn std::fmt::Write| {
+        let left = |state: &ProgressState, out: &mut dyn Write| {
+            if state.pos() > 0 {
+                let _ = write!(out, ", {:#} left", HumanDuration(state.eta()));
+            }
+        };
+        let noun = move |_: &ProgressState, out: &mut dyn Write| {
             let _ = out.write_str(noun);
         };
-        let style = ProgressStyle::with_template(template)?.with_key("per_sec", rate).with_key("noun", noun);
-        bar.set_style(style);
+        let style = ProgressStyle::with_template(template)?;
+        bar.set_style(style.with_key("rate", rate).with_key("left", left).with_key("noun", noun));
         let bytes = Arc::<AtomicU64>::default();
         let shown = (bar.clone(), bytes.clone());
         let shown = tokio::spawn(async move {

@@ -34,8 +34,10 @@ pub(super) fn decode(
 ) -> Result<Chunk> {
     let wrong = |error: &dyn ToString| file.corrupt(unit, column, error.to_string());
     let rows = file.unit_rows(unit) as usize;
-    let reader = reader(file, unit, std::slice::from_ref(column), bytes, SEGMENT_ROWS)
-        .map_err(|error| wrong(&error))?;
+    // Memory is taken for as many rows as are asked for at a time.
+    let segment = SEGMENT_ROWS.min(rows.max(1));
+    let reader =
+        reader(file, unit, std::slice::from_ref(column), bytes, segment).map_err(|error| wrong(&error))?;
     let mut segments: Vec<ArrayRef> = Vec::new();
     for batch in reader {
         let batch = batch.map_err(|error| wrong(&error))?;

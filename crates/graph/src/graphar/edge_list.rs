@@ -9,7 +9,7 @@
 use std::sync::Arc;
 
 use arrow::{
-    array::AsArray,
+    array::{AsArray, Int64Array},
     datatypes::{DataType, Field, FieldRef, Int64Type},
 };
 use async_recursion::async_recursion as boxed;
@@ -200,9 +200,8 @@ impl EdgeList {
         self.place.name(&self.info.adjacency_path(&self.adjacency, part, chunk))
     }
 
-    /// What errors call the file of the offsets of a part.
-    pub(super) fn offset_name(&self, part: u64) -> String {
-        self.place.name(&self.info.offset_path(&self.adjacency, part))
+    fn offsets_of(&self, part: u64, array: Option<Int64Array>) -> Offsets<'_> {
+        Offsets { place: &self.place, info: &self.info, adjacency: &self.adjacency, part, array }
     }
 
     fn no_part(&self, part: u64) -> Error {
@@ -299,9 +298,7 @@ impl EdgeList {
     /// Where the edges of the vertices of a part are; of ordered lists only.
     pub(super) async fn offsets(&self, part: u64) -> Result<Offsets<'_>> {
         match self.offsets.cached(part, 0).filter(|_| self.in_order.get(part).is_some()) {
-            Some(array) => {
-                Ok(Offsets { list: self, part, array: Some(array.as_primitive::<Int64Type>().clone()) })
-            }
+            Some(array) => Ok(self.offsets_of(part, Some(array.as_primitive::<Int64Type>().clone()))),
             None => Box::pin(self.load_offsets(part)).await,
         }
     }
@@ -318,7 +315,7 @@ impl EdgeList {
         match self.offsets.get(part, path, rows, &[0]).await {
             Ok(columns) => {
                 let array = columns.first().and_then(|array| array.as_primitive_opt::<Int64Type>()).cloned();
-                let offsets = Offsets { list: self, part, array };
+                let offsets = self.offsets_of(part, array);
                 let check = async { offsets.check() };
                 self.in_order
                     .get_or_try_make(part, check)
@@ -330,7 +327,7 @@ impl EdgeList {
             Err(Error::Missing { .. })
                 if self.place.strictness == Strictness::Tolerant && self.edge_count(part).await? == 0 =>
             {
-                Ok(Offsets { list: self, part, array: None })
+                Ok(self.offsets_of(part, None))
             }
             Err(error) => Err(error),
         }

@@ -2,12 +2,17 @@
 
 use arrow::array::{Array, Int64Array};
 
-use super::edge_list::EdgeList;
+use super::{
+    info::{Adjacency, EdgeInfo},
+    place::Place,
+};
 use crate::{Error, Result};
 
 /// Where the edges of the vertices of a part begin and end.
 pub(super) struct Offsets<'a> {
-    pub(super) list: &'a EdgeList,
+    pub(super) place: &'a Place,
+    pub(super) info: &'a EdgeInfo,
+    pub(super) adjacency: &'a Adjacency,
     pub(super) part: u64,
     /// `None` where the part has no edges, nor files.
     pub(super) array: Option<Int64Array>,
@@ -15,7 +20,7 @@ pub(super) struct Offsets<'a> {
 
 impl Offsets<'_> {
     fn file(&self) -> String {
-        self.list.offset_name(self.part)
+        self.place.name(&self.info.offset_path(self.adjacency, self.part))
     }
 
     /// How many edges they are of, if they are there.

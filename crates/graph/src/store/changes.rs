@@ -10,6 +10,7 @@ use std::{collections::HashMap, ops::Range, sync::Arc};
 use super::{
     arriving::Arriving,
     draft::patch,
+    names::INDEX,
     pending::{OwnedKey, PendingVertices},
     rows::arrow_error,
     schema::{DESTINATION, SOURCE, VertexType},
@@ -37,9 +38,6 @@ pub enum VertexIds {
     /// By their indexes.
     Indexes(Vec<i64>),
 }
-
-/// The column of a batch that names vertices by their indexes.
-const INDEX: &str = "_index";
 
 /// Vertices as a writer sees them: committed ones and pending ones.
 struct Known<'a> {
@@ -128,6 +126,7 @@ impl StoreWriter {
     /// [`Error::Column`] where a column does not. Nothing of the batch is pending then.
     #[boxed]
     pub async fn add_vertices(&mut self, vertex_type: &str, batch: &RecordBatch) -> Result<Range<u64>> {
+        self.begin().await?;
         let at = self.record.vertex_type(vertex_type)?;
         let known = self.known(at).await?;
         let of = format!("vertices of type {vertex_type}");
@@ -176,6 +175,7 @@ impl StoreWriter {
     /// Nothing of the batch is pending then.
     #[boxed]
     pub async fn update_vertices(&mut self, vertex_type: &str, batch: &RecordBatch) -> Result<()> {
+        self.begin().await?;
         let at = self.record.vertex_type(vertex_type)?;
         let known = self.known(at).await?;
         let arriving = Arriving { of: format!("vertices of type {vertex_type}"), batch };
@@ -207,6 +207,7 @@ impl StoreWriter {
     /// [`Error::Row`] where there is no such vertex. Nothing is pending then.
     #[boxed]
     pub async fn delete_vertices(&mut self, vertex_type: &str, ids: &VertexIds) -> Result<()> {
+        self.begin().await?;
         let at = self.record.vertex_type(vertex_type)?;
         let known = self.known(at).await?;
         let (name, ends, column) = match ids {
@@ -235,6 +236,7 @@ impl StoreWriter {
     /// column does not. Nothing of the batch is pending then.
     #[boxed]
     pub async fn add_edges(&mut self, edge_type: &str, batch: &RecordBatch, ends: Ends) -> Result<u64> {
+        self.begin().await?;
         let at = self.record.edge_type(edge_type)?;
         let (sources, destinations) = self.ends(at, batch, ends).await?;
         let Some(schema) = self.record.edges.get(at).map(|state| state.schema.clone()) else { return Ok(0) };
@@ -265,6 +267,7 @@ impl StoreWriter {
     /// As [`Self::add_edges`].
     #[boxed]
     pub async fn delete_edges(&mut self, edge_type: &str, batch: &RecordBatch, ends: Ends) -> Result<()> {
+        self.begin().await?;
         let at = self.record.edge_type(edge_type)?;
         let (sources, destinations) = self.ends(at, batch, ends).await?;
         let pairs: std::collections::HashSet<(i64, i64)> = sources.into_iter().zip(destinations).collect();

@@ -1,5 +1,7 @@
 //! Collects garbage: versions that are old and held by nobody, and files that no version needs.
 //!
+//! Files that no version ever named stay for as long as somebody holds a lease, since they may be about to be part of one.
+//!
 //! Records go first, the oldest before all others, so that no version is left that has lost a file. A version stays as
 //! long as a later one that stays needs the small data in its record.
 
@@ -17,6 +19,7 @@ use stylobate_storage::{Destination, Error as StorageError};
 use super::{
     bulk::{REQUESTS, remove_all},
     graph_store::GraphStore,
+    lease,
     names::now_ms,
     record::{Location, Record, file_name},
 };
@@ -25,7 +28,7 @@ use crate::Result;
 /// What is younger stays: a week.
 const OLDER_THAN: Duration = Duration::from_secs(7 * 24 * 60 * 60);
 /// What is younger stays whatever is asked: somebody may be about to make a version of it, or to commit behind it.
-const LEAST_AGE: Duration = Duration::from_secs(60 * 60);
+pub(super) const LEAST_AGE: Duration = Duration::from_secs(60 * 60);
 /// Where files are.
 const FOLDERS: [&str; 4] = ["vertices", "edges", "delta", "deleted"];
 
@@ -51,8 +54,9 @@ impl CollectOptions {
         self
     }
 
-    /// Even where that is less than an hour; then all versions stay from the oldest on that is held here. In no other
-    /// process may anybody write, load or compact meanwhile, or be a writer that goes on afterwards. Default: no.
+    /// Even where that is less than an hour; then all versions stay from the oldest on that is held here. Nobody may
+    /// write, load or compact meanwhile, nor try a commit again afterwards, and in no other process may be a writer that
+    /// goes on. Default: no.
     pub fn with_even_young(mut self, even_young: bool) -> Self {
         self.even_young = even_young;
         self
@@ -91,7 +95,8 @@ impl GraphStore {
             false => options.older_than.max(LEAST_AGE),
         };
         let before = now_ms().saturating_sub(i64::try_from(age.as_millis()).unwrap_or(i64::MAX));
-        // The listing of files comes first: what is committed after it is young.
+        // In this order: what is committed after files were listed is young, or its lease was listed.
+        let leases = self.listed(lease::FOLDER).await?;
         let files = self.files().await?;
         let records = self.records().await?;
         let mut held = self.core().live.versions();
@@ -105,9 +110,14 @@ impl GraphStore {
         let is_old = |file: &&ObjectMeta| file.last_modified.timestamp_millis() < before;
         let base = self.core().place.base.clone();
         let below = |file: &ObjectMeta| file.location.as_ref().strip_prefix(base.as_str()).map(str::to_owned);
-        let unneeded =
-            files.iter().filter(is_old).filter(|file| below(file).is_some_and(|path| !needed.has(&path)));
-        let unneeded: Vec<&ObjectMeta> = unneeded.collect();
+        let term = now_ms().saturating_sub(lease::TERM.as_millis() as i64);
+        let is_over =
+            |lease: &&ObjectMeta| options.even_young || lease.last_modified.timestamp_millis() < term;
+        let is_leased = leases.iter().any(|lease| !is_over(&lease));
+        let named = Needed::of(gone.iter().filter_map(|version| records.get(version)));
+        let is_garbage = |path: String| !needed.has(&path) && (!is_leased || named.has(&path));
+        let unneeded: Vec<&ObjectMeta> =
+            files.iter().filter(is_old).filter(|file| below(file).is_some_and(is_garbage)).collect();
         let bytes = unneeded.iter().map(|file| file.size).sum();
         let collected = Collected { versions: gone.clone(), files: unneeded.len() as u64, bytes };
         if options.dry_run {
@@ -118,6 +128,9 @@ impl GraphStore {
         }
         let deletes = unneeded.iter().map(|file| self.delete(&file.location)).collect::<Vec<_>>();
         futures::stream::iter(deletes).buffer_unordered(REQUESTS).try_collect::<()>().await?;
+        for lease in leases.iter().filter(is_over) {
+            self.delete(&lease.location).await?;
+        }
         self.remove_folders(unneeded.iter().filter_map(|file| below(file)), &needed).await?;
         Ok(collected)
     }
@@ -133,16 +146,19 @@ impl GraphStore {
 
     /// All files but records.
     async fn files(&self) -> Result<Vec<ObjectMeta>> {
-        let place = &self.core().place;
-        let store = place.store.origin().store().clone();
         let mut files = Vec::new();
         for folder in FOLDERS {
-            let path = place.path(folder)?;
-            let failed = |error| StorageError::from_origin(path.as_ref(), error);
-            let listed: Vec<ObjectMeta> = store.list(Some(&path)).try_collect().await.map_err(failed)?;
-            files.extend(listed);
+            files.extend(self.listed(folder).await?);
         }
         Ok(files)
+    }
+
+    /// All files in a folder.
+    async fn listed(&self, folder: &str) -> Result<Vec<ObjectMeta>> {
+        let place = &self.core().place;
+        let path = place.path(folder)?;
+        let failed = |error| StorageError::from_origin(path.as_ref(), error);
+        Ok(place.store.origin().store().list(Some(&path)).try_collect().await.map_err(failed)?)
     }
 
     async fn delete(&self, path: &Path) -> Result<()> {

@@ -11,6 +11,7 @@ use super::{
     compact_plan::Plan,
     deletion::{self, Deleted},
     graph_store::GraphStore,
+    lease::Lease,
     opened::Core,
     record::{Location, Record},
     snapshot::Snapshot,
@@ -97,6 +98,13 @@ impl GraphStore {
     /// types that were compacted before stay so.
     #[boxed]
     pub async fn compact(&self, options: &CompactOptions) -> Result<Vec<Compacted>> {
+        let lease = self.core().lease().await?;
+        let compacted = self.compact_types(&lease, options).await;
+        lease.end().await;
+        compacted
+    }
+
+    async fn compact_types(&self, lease: &Lease, options: &CompactOptions) -> Result<Vec<Compacted>> {
         let head = self.refresh().await?;
         let record = head.record();
         let mut wanted: Option<BTreeSet<String>> = None;
@@ -113,7 +121,7 @@ impl GraphStore {
         let vertices: Vec<String> = record.vertices.iter().map(|state| state.schema.name.clone()).collect();
         for name in vertices.iter().filter(|name| is_wanted(name)) {
             for _ in 0..TRIES {
-                match self.compact_vertices(name, options).await? {
+                match self.compact_vertices(lease, name, options).await? {
                     Outcome::Overtaken => continue,
                     Outcome::Done(done) => compacted.push(done),
                     Outcome::Nothing => {}
@@ -124,7 +132,7 @@ impl GraphStore {
         let edges: Vec<String> = record.edges.iter().map(|state| state.schema.full_name()).collect();
         for name in edges.iter().filter(|name| is_wanted(name)) {
             for _ in 0..TRIES {
-                match self.compact_edges(name, options).await? {
+                match self.compact_edges(lease, name, options).await? {
                     Outcome::Overtaken => continue,
                     Outcome::Done(done) => compacted.push(done),
                     Outcome::Nothing => {}

@@ -21,6 +21,7 @@ use super::{
     edge_part::{EdgePart, EdgePartOf},
     edge_parts::EdgeParts,
     graph_store::GraphStore,
+    lease::Lease,
     load::edge_batch,
     names::uuid7,
     record::{DeletedPair, EdgeBaseState, EdgeDeltaInfo, EdgeState, Location},
@@ -33,17 +34,28 @@ use crate::{Direction, Error, Result};
 type Pairs = BTreeSet<(i64, i64)>;
 
 impl GraphStore {
-    pub(super) async fn compact_edges(&self, name: &str, options: &CompactOptions) -> Result<Outcome> {
+    pub(super) async fn compact_edges(
+        &self,
+        lease: &Lease,
+        name: &str,
+        options: &CompactOptions,
+    ) -> Result<Outcome> {
         let snapshot = self.refresh().await?;
         let parts = snapshot.edge_parts(snapshot.record().edge_type(name)?).await?;
         match options.plan(counted(&parts.state)) {
             Plan::Nothing => Ok(Outcome::Nothing),
-            Plan::Rewrite => self.rewrite_edges(name, &snapshot, parts).await,
-            Plan::MergeDeltas => self.merge_edges(name, &snapshot, parts).await,
+            Plan::Rewrite => self.rewrite_edges(lease, name, &snapshot, parts).await,
+            Plan::MergeDeltas => self.merge_edges(lease, name, &snapshot, parts).await,
         }
     }
 
-    async fn rewrite_edges(&self, name: &str, from: &Snapshot, parts: Arc<EdgeParts>) -> Result<Outcome> {
+    async fn rewrite_edges(
+        &self,
+        lease: &Lease,
+        name: &str,
+        from: &Snapshot,
+        parts: Arc<EdgeParts>,
+    ) -> Result<Outcome> {
         let schema = &parts.state.schema;
         let fields = schema.fields();
         let writer = self.core().base_writer();
@@ -71,7 +83,7 @@ impl GraphStore {
                 Ok(Some(record))
             }
         };
-        match self.publish(replace).await? {
+        match self.publish(lease, replace).await? {
             Some(done) => {
                 let version = done.version();
                 Ok(Outcome::Done(Compacted { of: name.to_owned(), version, rewritten: true, rows, bytes }))
@@ -101,7 +113,13 @@ impl GraphStore {
         Ok(vec![DeletedPair { by_source, by_destination, count }])
     }
 
-    async fn merge_edges(&self, name: &str, from: &Snapshot, parts: Arc<EdgeParts>) -> Result<Outcome> {
+    async fn merge_edges(
+        &self,
+        lease: &Lease,
+        name: &str,
+        from: &Snapshot,
+        parts: Arc<EdgeParts>,
+    ) -> Result<Outcome> {
         let fields: Arc<[FieldRef]> = parts.state.schema.fields().into();
         let bases = parts.state.bases.len();
         let batches: Vec<RecordBatch> = all_edges(parts.clone(), bases, fields.clone()).try_collect().await?;
@@ -143,7 +161,7 @@ impl GraphStore {
                 Ok(Some(record))
             }
         };
-        match self.publish(replace).await? {
+        match self.publish(lease, replace).await? {
             Some(done) => {
                 let version = done.version();
                 Ok(Outcome::Done(Compacted {

@@ -13,6 +13,7 @@ use super::{
     compact::{CompactOptions, Compacted, Outcome, next},
     compact_plan::{Parts, Plan},
     graph_store::GraphStore,
+    lease::Lease,
     names::uuid7,
     record::{Location, VertexDeltaInfo, VertexState},
     rows::{self, Arrays, arrow_error},
@@ -27,18 +28,24 @@ use crate::{Error, Result};
 pub(super) const ROWS_AT_ONCE: usize = 1 << 16;
 
 impl GraphStore {
-    pub(super) async fn compact_vertices(&self, name: &str, options: &CompactOptions) -> Result<Outcome> {
+    pub(super) async fn compact_vertices(
+        &self,
+        lease: &Lease,
+        name: &str,
+        options: &CompactOptions,
+    ) -> Result<Outcome> {
         let snapshot = self.refresh().await?;
         let parts = snapshot.vertex_parts(snapshot.record().vertex_type(name)?).await?;
         match options.plan(counted(&parts)) {
             Plan::Nothing => Ok(Outcome::Nothing),
-            Plan::Rewrite => self.rewrite_vertices(name, &snapshot, parts).await,
-            Plan::MergeDeltas => self.merge_vertices(name, &snapshot, &parts).await,
+            Plan::Rewrite => self.rewrite_vertices(lease, name, &snapshot, parts).await,
+            Plan::MergeDeltas => self.merge_vertices(lease, name, &snapshot, &parts).await,
         }
     }
 
     async fn rewrite_vertices(
         &self,
+        lease: &Lease,
         name: &str,
         from: &Snapshot,
         parts: Arc<VertexParts>,
@@ -74,7 +81,7 @@ impl GraphStore {
                 Ok(Some(record))
             }
         };
-        match self.publish(replace).await? {
+        match self.publish(lease, replace).await? {
             Some(done) => {
                 let version = done.version();
                 Ok(Outcome::Done(Compacted { of: name.to_owned(), version, rewritten: true, rows, bytes }))
@@ -86,7 +93,13 @@ impl GraphStore {
         }
     }
 
-    async fn merge_vertices(&self, name: &str, from: &Snapshot, parts: &VertexParts) -> Result<Outcome> {
+    async fn merge_vertices(
+        &self,
+        lease: &Lease,
+        name: &str,
+        from: &Snapshot,
+        parts: &VertexParts,
+    ) -> Result<Outcome> {
         let before = &parts.state;
         let fields: Arc<[FieldRef]> = before.schema.fields().into();
         let core = self.core();
@@ -138,7 +151,7 @@ impl GraphStore {
                 Ok(Some(record))
             }
         };
-        match self.publish(replace).await? {
+        match self.publish(lease, replace).await? {
             Some(done) => {
                 let version = done.version();
                 Ok(Outcome::Done(Compacted {

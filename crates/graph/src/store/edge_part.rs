@@ -7,6 +7,7 @@ use arrow::{
     compute::filter,
     datatypes::{FieldRef, Int64Type},
 };
+use futures::FutureExt;
 use smallvec::SmallVec;
 
 use super::{
@@ -54,6 +55,30 @@ pub(super) struct Left {
 }
 
 impl EdgePart {
+    /// The edges from one vertex to another, if there are any.
+    pub(super) async fn find(
+        &self,
+        (source, destination): (i64, i64),
+        columns: &PartColumns,
+        fields: &[FieldRef],
+    ) -> Result<Option<Found>> {
+        match (&self.of, columns) {
+            (EdgePartOf::Base(base), PartColumns::Base(selection)) => {
+                let found = base.find(Direction::Out, source, destination, selection).boxed().await?;
+                let columns = found.columns;
+                self.without_deleted(found.ordinals, Found { neighbors: found.neighbors, columns })
+            }
+            (EdgePartOf::Delta(delta), columns) => {
+                let left = self.left(Direction::Out, vec![delta.find(Direction::Out, source, destination)]);
+                match left.total {
+                    0 => Ok(None),
+                    _ => self.read(Direction::Out, &left.ranges, columns, fields).boxed().await.map(Some),
+                }
+            }
+            _ => Ok(None),
+        }
+    }
+
     pub(crate) fn deleted(&self, direction: Direction) -> &Deleted {
         match direction {
             Direction::Out => &self.out_deleted,

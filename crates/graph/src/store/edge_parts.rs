@@ -11,7 +11,7 @@ use arrow::{
     datatypes::FieldRef,
 };
 use async_recursion::async_recursion as boxed;
-use futures::FutureExt;
+use futures::{FutureExt, future::try_join_all};
 use smallvec::SmallVec;
 
 use super::{
@@ -99,7 +99,7 @@ impl EdgeParts {
                     .map(|found| Some((found, left.rows))),
             }
         });
-        let pieces = futures::future::try_join_all(load).await?;
+        let pieces = try_join_all(load).await?;
         merged(pieces.into_iter().flatten().collect(), vertices.len(), fields)
     }
 
@@ -126,8 +126,8 @@ impl EdgeParts {
             return known;
         }
         let mut degrees = vec![0_i64; vertices.len()];
-        for part in &self.parts {
-            let slices = part.slices(direction, vertices).boxed().await?;
+        let slices = self.parts.iter().map(|part| part.slices(direction, vertices).boxed());
+        for (part, slices) in self.parts.iter().zip(try_join_all(slices).await?) {
             part.count(direction, &slices, &mut degrees);
         }
         Ok(degrees.into())
@@ -145,26 +145,9 @@ impl EdgeParts {
         if let Some(found) = self.find_cached(source, destination, columns, fields) {
             return found;
         }
-        let mut pieces: Pieces = SmallVec::new();
-        for (part, columns) in self.parts.iter().zip(columns) {
-            let found = match (&part.of, columns) {
-                (EdgePartOf::Base(base), PartColumns::Base(selection)) => {
-                    let found = base.find(Direction::Out, source, destination, selection).boxed().await?;
-                    let columns = found.columns;
-                    part.without_deleted(found.ordinals, Found { neighbors: found.neighbors, columns })?
-                }
-                (EdgePartOf::Delta(delta), columns) => {
-                    let left =
-                        part.left(Direction::Out, vec![delta.find(Direction::Out, source, destination)]);
-                    match left.total {
-                        0 => None,
-                        _ => Some(part.read(Direction::Out, &left.ranges, columns, fields).boxed().await?),
-                    }
-                }
-                _ => None,
-            };
-            pieces.extend(found.map(one));
-        }
+        let parts = self.parts.iter().zip(columns);
+        let found = parts.map(|(part, columns)| part.find((source, destination), columns, fields).boxed());
+        let pieces: Pieces = try_join_all(found).await?.into_iter().flatten().map(one).collect();
         merged(pieces, 1, fields).map(|gathered| gathered.found)
     }
 

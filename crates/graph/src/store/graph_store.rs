@@ -8,6 +8,7 @@ use parking_lot::RwLock;
 use stylobate_columnar::{Cache, Source};
 
 use super::{
+    lease::Lease,
     log::Put,
     log_entry::LogEntry,
     names::{now_ms, uuid7},
@@ -183,7 +184,11 @@ impl GraphStore {
     /// # Errors
     ///
     /// Those of `change`, and [`Error::Conflict`] where others keep committing meanwhile.
-    pub(crate) async fn publish<F>(&self, mut change: impl FnMut(Snapshot) -> F) -> Result<Option<Snapshot>>
+    pub(super) async fn publish<F>(
+        &self,
+        lease: &Lease,
+        mut change: impl FnMut(Snapshot) -> F,
+    ) -> Result<Option<Snapshot>>
     where
         F: Future<Output = Result<Option<Record>>>,
     {
@@ -191,6 +196,7 @@ impl GraphStore {
         for _ in 0..ATTEMPTS {
             let Some(record) = change(head.clone()).await? else { return Ok(None) };
             let record = Arc::new(record);
+            lease.check()?;
             match self.core().log.put(&record).await? {
                 Put::Done => return Ok(Some(self.install(record).await)),
                 Put::Taken(_) => head = self.refresh().await?,

@@ -16,6 +16,7 @@ use super::{
     bulk::{BaseSizes, BaseWriter},
     bulk_vertices::KeyMap,
     changes::Ends,
+    lease::Lease,
     opened::Core,
     record::{EdgeBaseState, Record},
     rows::arrow_error,
@@ -133,9 +134,16 @@ impl StoreWriter {
             return Err(Error::Conflict { object: self.store().core().name(), reason });
         }
         let core = self.store().core().clone();
+        let lease = core.lease().await?;
+        let loaded = self.load_under(&lease, &core, load).await;
+        lease.end().await;
+        loaded
+    }
+
+    async fn load_under(&mut self, lease: &Lease, core: &Core, load: BulkLoad<'_>) -> Result<Loaded> {
         let writer = core.base_writer();
         let mut bases = Bases::default();
-        if let Err(error) = self.load_all(&core, &writer, load, &mut bases).await {
+        if let Err(error) = self.load_all(core, &writer, load, &mut bases).await {
             let vertices = bases.vertices.iter().map(|(_, info)| &info.path);
             for path in vertices.chain(bases.edges.iter().map(|(_, info)| &info.path)) {
                 writer.give_up(path).await;
@@ -152,7 +160,11 @@ impl StoreWriter {
             loaded.bytes += info.bytes;
         }
         let bases = &bases;
-        loaded.version = self.commit_with("load", |_, record| async move { bases.add_to(record) }).await?;
+        let with_bases = |_, record| async move {
+            lease.check()?;
+            bases.add_to(record)
+        };
+        loaded.version = self.commit_with("load", with_bases).await?;
         Ok(loaded)
     }
 

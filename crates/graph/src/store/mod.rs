@@ -42,6 +42,7 @@ mod gather;
 mod graph_store;
 mod keys;
 mod keys_sort;
+mod lease;
 mod live;
 mod load;
 mod log;

@@ -4,6 +4,8 @@ use std::time::{SystemTime, UNIX_EPOCH};
 
 use crate::{Error, Result};
 
+/// The column of answers and batches that has the indexes of vertices.
+pub(super) const INDEX: &str = "_index";
 /// Longest name of a type or property, in bytes.
 const LONGEST: usize = 128;
 
@@ -40,6 +42,7 @@ pub(super) fn check_property(of: &str, name: &str) -> Result<()> {
     let reason = match name {
         "" => "is empty",
         _ if name.len() > LONGEST => "is longer than 128 bytes",
+        INDEX => "is that of the index in answers",
         _ if name.starts_with("_graphAr") || name.starts_with("_store") => "is kept for the store itself",
         _ if name.chars().any(char::is_control) => "has control characters",
         _ => return Ok(()),

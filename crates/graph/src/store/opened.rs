@@ -95,6 +95,9 @@ impl Core {
             Location::Inline { .. } => self.inline(at, Rows::from_text).await?,
             Location::File { path } => Rows::open(&self.place, path, fields).await?,
         };
+        if let Some(field) = opened.unlike(fields) {
+            return Err(self.wrong(at, format!("column {} is no {}", field.name(), field.data_type())));
+        }
         match opened.len() as u64 {
             len if len == rows => Ok(opened),
             len => Err(self.wrong(at, format!("{len} rows, where the log says {rows}"))),

@@ -4,6 +4,7 @@ use super::{
     alter::joined,
     changes::VertexIds,
     edge_view::EdgeView,
+    names::INDEX,
     schema::EdgeType,
     traversal::{Hop, Traversal},
     vertex_view::VertexView,
@@ -142,7 +143,7 @@ impl Plan {
     }
 
     async fn property(&mut self, traversal: &Traversal, step: usize, name: &str) -> Result<Place> {
-        if name == "_index" {
+        if name == INDEX {
             return Ok(Place::Index { step });
         }
         let vertex_type = self.names.types.get(step).cloned().unwrap_or_default();

@@ -81,6 +81,15 @@ impl Rows {
         }
     }
 
+    /// One of the fields whose column came with a record and is of another type.
+    pub(crate) fn unlike<'f>(&self, fields: &'f [FieldRef]) -> Option<&'f FieldRef> {
+        let Self::Decoded(batch) = self else { return None };
+        fields.iter().find(|field| {
+            let column = batch.column_by_name(field.name());
+            column.is_some_and(|column| column.data_type() != field.data_type())
+        })
+    }
+
     /// Where a column is, if there is one of this name.
     pub(crate) fn position(&self, name: &str) -> Option<usize> {
         match self {

@@ -15,6 +15,7 @@ use stylobate_columnar::{Predicate, RowFilter};
 use super::{
     edge_part::{EdgePart, EdgePartOf, PartColumns},
     edge_parts::EdgeParts,
+    names::INDEX,
     rows::{Arrays, arrow_error},
     schema::{DESTINATION, SOURCE},
     snapshot::Snapshot,
@@ -107,7 +108,7 @@ impl Snapshot {
     ) -> Result<(SchemaRef, impl Stream<Item = Result<RecordBatch>> + Send + use<>)> {
         let parts = self.vertex_parts(self.record().vertex_type(vertex_type)?).await?;
         let of = format!("vertices of type {vertex_type}");
-        let index: FieldRef = Arc::new(Field::new("_index", DataType::Int64, false));
+        let index: FieldRef = Arc::new(Field::new(INDEX, DataType::Int64, false));
         let (wanted, fields) =
             Wanted::new(&of, vec![index], &parts.state.schema.fields(), columns, predicate)?;
         let shown = Arc::new(wanted.schema.project(&wanted.shown).map_err(scanning)?);

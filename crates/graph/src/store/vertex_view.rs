@@ -10,6 +10,7 @@ use arrow::{
 
 use super::{
     alter::joined,
+    names::INDEX,
     rows::{Arrays, arrow_error},
     snapshot::Snapshot,
     vertex_delta::KeyColumn,
@@ -26,9 +27,6 @@ pub struct VertexView {
     selection: Arc<VertexSelection>,
     schema: SchemaRef,
 }
-
-/// The column of a vertex's index in answers.
-const INDEX: &str = "_index";
 
 /// The fields of these names, or all.
 pub(super) fn pick(of: &str, all: &[FieldRef], columns: Option<&[&str]>) -> Result<Arc<[FieldRef]>> {

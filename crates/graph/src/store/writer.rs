@@ -9,12 +9,13 @@ use async_recursion::async_recursion as boxed;
 use futures::FutureExt;
 
 use super::{
+    collect::LEAST_AGE,
     draft::Draft,
     graph_store::{ATTEMPTS, GraphStore},
     log::Put,
-    names::uuid7,
+    names::{now_ms, uuid7},
     pending::Pending,
-    record::Record,
+    record::{Location, Record},
     schema::SchemaChange,
     snapshot::Snapshot,
 };
@@ -160,15 +161,19 @@ impl StoreWriter {
         if self.pending.is_empty() {
             return Ok(self.head.version());
         }
-        if let Some(version) = self.catch_up().await? {
-            self.done();
-            return Ok(version);
-        }
-        for _ in 0..ATTEMPTS {
-            let record = match &self.attempt {
-                Some(attempt) if attempt.record.version == self.head.version() + 1 => attempt.record.clone(),
-                other => {
-                    let commit = other.as_ref().map_or_else(uuid7, |attempt| attempt.record.commit.clone());
+        for attempt in 0..ATTEMPTS {
+            // Who lost one race finds there what came first; who lost another asks what else came.
+            if attempt != 1
+                && let Some(version) = self.catch_up(attempt > 1).await?
+            {
+                self.done();
+                return Ok(version);
+            }
+            let tried = self.attempt.as_ref().map(|attempt| attempt.record.clone());
+            let record = match tried {
+                Some(record) if self.can_be_put(&record).await? => record,
+                tried => {
+                    let commit = tried.map_or_else(uuid7, |record| record.commit.clone());
                     let draft = Draft::new(&self.head, &self.pending, self.epoch, operation).await?;
                     let record = Arc::new(Record { commit, ..draft.place(self.store.core()).await? });
                     self.attempt = Some(Attempt { record: record.clone() });
@@ -181,6 +186,39 @@ impl StoreWriter {
             }
         }
         Err(self.overtaken())
+    }
+
+    /// Whether a commit that was tried can be tried as it is: it follows what is there now, and nobody took its files for
+    /// garbage meanwhile.
+    async fn can_be_put(&self, record: &Record) -> Result<bool> {
+        let age = now_ms().saturating_sub(record.time_ms);
+        let is_young = u128::try_from(age).is_ok_and(|age| age < LEAST_AGE.as_millis() / 2);
+        if record.version != self.head.version() + 1 || !is_young {
+            return Ok(false);
+        }
+        let known: Vec<&Location> = self.head.record().locations().collect();
+        for location in record.locations().filter(|location| !known.contains(location)) {
+            if let Location::File { path } = location
+                && !self.store.core().place.has(path).await?
+            {
+                return Ok(false);
+            }
+        }
+        Ok(true)
+    }
+
+    /// Goes on from what others committed meanwhile, before anything is pending that rests on what they replaced. That
+    /// another writer took over is for the next commit to say.
+    pub(super) async fn begin(&mut self) -> Result<()> {
+        if !self.pending.is_empty() || self.attempt.is_some() || !self.in_doubt.is_empty() {
+            return Ok(());
+        }
+        match self.catch_up(false).await {
+            Ok(_) => self.record = Record::clone(self.head.record()),
+            Err(Error::Fenced { .. }) => {}
+            Err(error) => return Err(error),
+        }
+        Ok(())
     }
 
     /// What was pending is committed.
@@ -208,8 +246,10 @@ impl StoreWriter {
                 "there are changes that are not committed: commit them, or roll them back".to_owned();
             return Err(Error::Conflict { object: self.store.core().name(), reason });
         }
-        self.catch_up().await?;
-        for _ in 0..ATTEMPTS {
+        for attempt in 0..ATTEMPTS {
+            if attempt != 1 {
+                self.catch_up(attempt > 1).await?;
+            }
             let record = change(self.head.clone(), self.head.record().next(operation, self.epoch)).await?;
             // A failure may hide that it was done: then this writer's next commit finds it.
             self.in_doubt.push(record.commit.clone());
@@ -224,9 +264,9 @@ impl StoreWriter {
     }
 
     /// Follows what others committed without being writers: what is known here, or where this writer did nothing for
-    /// long, what the log says. Returns the version as which the last attempt was done after all, if it was.
-    async fn catch_up(&mut self) -> Result<Option<u64>> {
-        let newest = match self.seen.elapsed() < LIST_AFTER {
+    /// long or `asks`, what the log says. Returns the version as which the last attempt was done after all, if it was.
+    async fn catch_up(&mut self, asks: bool) -> Result<Option<u64>> {
+        let newest = match self.seen.elapsed() < LIST_AFTER && !asks {
             true => self.store.latest(),
             false => self.store.refresh().boxed().await?,
         };
@@ -240,14 +280,19 @@ impl StoreWriter {
             for version in known + 1..=newest.version() {
                 let record = self.store.core().log.read(version).await?;
                 if self.attempt.as_ref().is_some_and(|attempt| attempt.record.commit == record.commit) {
+                    // Whoever came after it, it was done.
+                    self.head = self.store.install(record).await;
                     done = Some(version);
                 } else if self.in_doubt.contains(&record.commit) {
                     self.follow(record).await?;
                 }
             }
         }
-        self.follow(newest.record().clone()).await?;
-        Ok(done)
+        match (done, self.follow(newest.record().clone()).await) {
+            // The next commit is told.
+            (Some(_), Err(Error::Fenced { .. })) => Ok(done),
+            (_, followed) => followed.map(|()| done),
+        }
     }
 
     /// Puts a record; where another one came first that leaves this writer its place, goes on from there.

@@ -86,3 +86,24 @@ async fn a_reader_sees_a_commit_when_it_looks_for_one_and_not_before() {
     assert!(newest.vertices("Person", None).await.unwrap().take(&[0]).await.is_err());
     assert_eq!(before.vertex_count("Person").unwrap(), 0);
 }
+
+#[tokio::test(flavor = "multi_thread")]
+async fn a_commit_that_was_done_is_told_as_done_though_a_later_writer_took_over() {
+    let bucket = Bucket::new();
+    let store = bucket.create(schema(), StoreOptions::default()).await.unwrap();
+    let other = bucket.open(StoreOptions::default()).await.unwrap();
+    let mut first = store.writer().await.unwrap();
+    first.add_vertices("Person", &batch([("id", ints([1]))])).await.unwrap();
+    // It is done; neither that nor what is there now is told.
+    bucket.stop_after(0, true);
+    first.commit().await.unwrap_err();
+    bucket.heal();
+    other.writer().await.unwrap();
+    // The writer hears of both at once.
+    assert_eq!(store.refresh().await.unwrap().vertex_count("Person").unwrap(), 1);
+    assert_eq!(first.commit().await.unwrap(), 2, "whoever is told that it failed adds the same again");
+    assert!(!first.has_pending());
+    first.add_vertices("Person", &batch([("id", ints([2]))])).await.unwrap();
+    let error = first.commit().await.unwrap_err();
+    assert!(matches!(error, Error::Fenced { .. }), "{error}");
+}

@@ -175,3 +175,30 @@ async fn a_cold_lookup_is_as_few_reads_among_a_million_edges() {
 async fn a_cold_lookup_is_as_few_reads_among_ten_million_edges() {
     lookups_cost_few_requests(10_000_000).await;
 }
+
+#[tokio::test]
+async fn a_cold_lookup_in_several_bases_waits_as_little_as_in_one() {
+    const BASES: i64 = 4;
+    let bucket = Bucket::new();
+    load(&bucket, 10_000).await;
+    let store = bucket.open(StoreOptions::default()).await.unwrap();
+    for base in 1..BASES {
+        let more = batch([("src", ints([70])), ("dst", ints([base])), ("date", ints([base]))]);
+        let more = BulkLoad::new().with_edges("KNOWS", Ends::Indexes, futures::stream::iter([Ok(more)]));
+        store.writer().await.unwrap().bulk_load(more).await.unwrap();
+    }
+    let cold = Bucket::over(bucket.memory.clone());
+    let store = cold.open(StoreOptions::default()).await.unwrap();
+    let view = store.latest().edges("KNOWS", Some(&["date"])).await.unwrap();
+    cold.slow_down();
+    let before = cold.requests();
+    assert!(!view.lookup(70, 1).await.unwrap().neighbors.is_empty());
+    let (gets, steps) = (cold.requests().gets - before.gets, cold.steps());
+    assert!(gets as i64 <= 4 * BASES && steps <= 2, "{gets} reads in {steps} steps");
+    let cold = Bucket::over(bucket.memory.clone());
+    let store = cold.open(StoreOptions::default()).await.unwrap();
+    let view = store.latest().edges("KNOWS", None).await.unwrap();
+    cold.slow_down();
+    let degrees = view.degrees(Direction::Out, &[70]).await.unwrap();
+    assert_eq!((degrees.value(0), cold.steps()), (DEGREE + BASES - 1, 1), "offsets of all at once");
+}
