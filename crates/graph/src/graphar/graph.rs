@@ -177,7 +177,8 @@ impl Place {
             let slash = if base.is_empty() || base.ends_with('/') { "" } else { "/" };
             return Ok(Self { base: format!("{base}{slash}"), ..self.clone() });
         }
-        if let Some(first) = info.vertices.first()
+        if self.strictness == Strictness::Tolerant
+            && let Some(first) = info.vertices.first()
             && !matches!(self.read(&first.count_path()).await, Err(Error::Missing { .. }))
         {
             return Ok(self.clone());

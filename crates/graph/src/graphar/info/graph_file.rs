@@ -10,6 +10,9 @@ use super::{
 };
 use crate::Result;
 
+/// How names of files of a graph end.
+const ENDING: &str = ".yml";
+
 /// What a `*.graph.yml` says: which files say the rest.
 ///
 /// ```
@@ -44,6 +47,9 @@ impl GraphFile {
     /// not YAML, or holds lists and text in each other's places.
     pub fn parse(file: &str, text: &str, strictness: Strictness) -> Result<Self> {
         let yaml: GraphYaml = yaml::read(file, text)?;
+        if strictness.is_strict() && !file.ends_with(ENDING) {
+            return Err(Flaw::new("file name", format!("does not end with {ENDING}")).in_file(file));
+        }
         Self::make(file, yaml, strictness).map_err(|flaw| flaw.in_file(file))
     }
 
@@ -108,8 +114,8 @@ impl GraphFile {
             extra,
             ..GraphInfo::default()
         };
-        let vertices = files("vertices", yaml.vertices.unwrap_or_default())?;
-        let edges = files("edges", yaml.edges.unwrap_or_default())?;
+        let vertices = files("vertices", yaml.vertices.unwrap_or_default(), strictness)?;
+        let edges = files("edges", yaml.edges.unwrap_or_default(), strictness)?;
         Ok(Self { file: file.to_owned(), strictness, graph, vertices, edges })
     }
 }
@@ -129,13 +135,16 @@ fn graph_prefix(written: String, strictness: Strictness) -> Result<String, Flaw>
 }
 
 /// Names of files that lie with the graph's own or below.
-fn files(key: &str, names: Vec<String>) -> Result<Vec<String>, Flaw> {
+fn files(key: &str, names: Vec<String>, strictness: Strictness) -> Result<Vec<String>, Flaw> {
     for (i, name) in names.iter().enumerate() {
         let key = format!("{key}[{i}]");
         if name.is_empty() {
             return Err(Flaw::new(key, "is empty"));
         }
-        prefix::leads_out(name).map_err(|reason| Flaw::new(key, format!("{name:?} {reason}")))?;
+        prefix::leads_out(name).map_err(|reason| Flaw::new(&key, format!("{name:?} {reason}")))?;
+        if strictness.is_strict() && (name.starts_with("./") || !name.ends_with(ENDING)) {
+            return Err(Flaw::new(key, format!("{name:?} begins with ./ or does not end with {ENDING}")));
+        }
     }
     Ok(names)
 }

@@ -105,7 +105,13 @@ pub(super) fn slashed(prefix: &str, strictness: Strictness) -> Result<String, Fl
     if strictness.is_strict() && !prefix.ends_with('/') {
         return Err(Flaw::new("prefix", format!("{prefix:?} has no slash at its end")));
     }
-    Ok(prefix::normal(prefix))
+    let normal = prefix::normal(prefix);
+    // Nothing else says that it is the folder itself: an empty prefix is the usual one.
+    let is_own = prefix == "./";
+    if strictness.is_strict() && !is_own && !prefix::is_absolute(prefix) && normal != prefix {
+        return Err(Flaw::new("prefix", format!("{prefix:?} is written {normal:?}")));
+    }
+    Ok(normal)
 }
 
 fn adjacency(yaml: AdjacencyYaml, strictness: Strictness) -> Result<Adjacency, Flaw> {

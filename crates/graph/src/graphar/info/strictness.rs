@@ -17,6 +17,9 @@
 /// | no `is_primary` | `false` | refused |
 /// | a flag other than `true` and `false` | `yes`, `no`, `1`, `0`, in upper case too | refused |
 /// | a prefix without a slash at its end | with one | refused |
+/// | a prefix that begins with `./` and goes on, or has a slash too many | without | refused |
+/// | an absolute prefix of the graph | that, unless vertices lie beside the graph's file | that |
+/// | a file that is named with `./`, or does not end with `.yml` | as said | refused |
 /// | `label`, `src_label`, `edge_label`, `dst_label` | the types, if those are not said | refused |
 /// | property groups in each of `adj_lists` | those of the edge type, if it has none and all are alike | refused |
 /// | a chunk size of an edge type's ends other than the vertices' | the edge type's own | refused |
@@ -24,6 +27,9 @@
 /// | properties of several values in CSV | as said | refused |
 /// | lists of `bool`, `date` or `timestamp` | as said | refused: the official readers have none |
 /// | an empty label, or anything twice among `labels` or the keys of `extra_info` | as said | refused |
+///
+/// What the format leaves open is read by both: neighbours of a vertex in any order, JSON as lines, quoted names in the
+/// headers of CSV.
 ///
 /// These may be left out in both: a prefix (the type, the names of the properties or the order), `is_nullable` (what
 /// is no primary key may be null), `cardinality` (`single`), `labels`, `property_groups`, `vertices`, `edges` and

@@ -77,7 +77,7 @@ fn prefixes_may_be_left_out() {
 
 #[test]
 fn prefixes_have_one_spelling() {
-    conforms(PERSON, "vertex/person/", "./vertex//person/./", |_| {});
+    deviates(PERSON, "vertex/person/", "./vertex//person/./", "prefix", |_| {});
     conforms(PERSON, "vertex/person/", "./", |graph| graph.vertices[0].prefix = String::new());
     deviates(PERSON, "vertex/person/", "vertex/person", "prefix", |_| {});
     deviates(PERSON, "names/", "./names", "property_groups[1].prefix", |_| {});
@@ -88,7 +88,7 @@ fn prefixes_have_one_spelling() {
 fn a_graph_may_say_that_it_is_elsewhere() {
     for (written, read, absolute) in [
         ("./", "", false),
-        ("./data/", "data/", false),
+        ("data/", "data/", false),
         ("/tmp/graphar/", "/tmp/graphar/", true),
         ("s3://bucket/graph/", "s3://bucket/graph/", true),
     ] {
@@ -243,8 +243,9 @@ fn a_graph_may_be_empty_and_nameless() {
     assert!(graph.vertex_files().is_empty() && graph.edge_files().is_empty());
     let graph = graph.with(vec![], vec![]).unwrap();
     assert_eq!(graph, GraphInfo { name: "graph".into(), ..GraphInfo::default() });
-    let strict = GraphFile::parse("x.graph.yaml", "version: gar/v1\n", Strictness::Strict);
-    assert_eq!(flaw(strict).1, "name");
+    let strict = |file| GraphFile::parse(file, "version: gar/v1\n", Strictness::Strict);
+    assert_eq!(flaw(strict("x.graph.yml")).1, "name");
+    assert_eq!(flaw(strict("x.graph.yaml")).1, "file name");
 }
 
 #[test]
