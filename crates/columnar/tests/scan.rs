@@ -10,6 +10,7 @@ use arrow::{
     compute::{cast, concat_batches},
     datatypes::{DataType, Field, Schema},
 };
+use futures::StreamExt;
 use parquet::file::properties::{EnabledStatistics, WriterProperties, WriterVersion};
 use stylobate_columnar::{Dictionaries, Error, Predicate, ScanRequest, col};
 use support::{Folder, cache, collect, strings};
@@ -218,4 +219,28 @@ async fn errors_name_what_is_wrong() {
     let whole = std::fs::read(&path).unwrap();
     std::fs::write(folder.path("cut.parquet"), &whole[..whole.len() / 2]).unwrap();
     assert!(ScanRequest::new(folder.path("cut.parquet")).plan(&cache).await.is_err());
+}
+
+#[tokio::test(flavor = "multi_thread", worker_threads = 2)]
+async fn row_groups_wait_for_the_memory_of_those_before_and_are_decoded_whole() {
+    const GROUP: usize = 50_000;
+    let folder = Folder::new();
+    let column = |salt: u64| -> ArrayRef {
+        let value = |row: u64| ((row << 3 | salt).wrapping_mul(0x1E37_79B9_7F4A_7C15) >> 1) as i64;
+        Arc::new((0..8 * GROUP as u64).map(value).collect::<Int64Array>())
+    };
+    let columns = (0..4).map(|salt| (format!("c{salt}"), column(salt)));
+    let table = RecordBatch::try_from_iter(columns).unwrap();
+    let properties = WriterProperties::builder().set_dictionary_enabled(false);
+    let properties = properties.set_max_row_group_row_count(Some(GROUP)).build();
+    let path = folder.parquet("t.parquet", &table, properties);
+    // One fits into what decodes may take of it, and three at once do not.
+    let cache = cache(32 << 20).await;
+    assert_eq!(collect(ScanRequest::new(&path).with_threads(2), &cache).await.unwrap(), table);
+    assert_eq!(cache.stats().streamed_units, 0);
+    // Neither do those of another scan wait that is not read on.
+    let mut stands_still = ScanRequest::new(&path).with_threads(2).plan(&cache).await.unwrap().stream();
+    cache.clear();
+    assert!(stands_still.next().await.is_some());
+    assert_eq!(collect(ScanRequest::new(&path).with_threads(2), &cache).await.unwrap(), table);
 }

@@ -7,7 +7,10 @@ use std::sync::{
 
 use stylobate_storage::Reservation;
 
-use super::plan::{Planned, PlannedFile};
+use super::{
+    plan::{Planned, PlannedFile},
+    turn::Turn,
+};
 use crate::{
     Result,
     chunk::{Chunk, Wanted},
@@ -45,15 +48,24 @@ pub(super) fn are_cached(planned: &Planned, file: usize, unit: usize, wanted: &[
     })
 }
 
-/// Loads columns, or nothing where there is no memory to decode them into.
+/// What became of columns that were to be loaded.
+pub(super) enum Load {
+    Done(Loaded),
+    /// The memory to decode them into is taken, for now.
+    Busy,
+    /// There is no such memory.
+    TooLarge,
+}
+
+/// Loads columns, where there is memory to decode them into.
 pub(super) async fn load(
     planned: &Planned,
     workers: &Workers,
-    file: usize,
-    unit: usize,
+    (file, unit): (usize, usize),
     mut wanted: Vec<Wanted>,
-) -> Result<Option<Loaded>> {
-    let Some(of) = planned.files.get(file) else { return Ok(None) };
+    turn: &mut Turn,
+) -> Result<Load> {
+    let Some(of) = planned.files.get(file) else { return Ok(Load::TooLarge) };
     // All scans take their promises in this order: none waits for one that waits for it.
     wanted.sort_by(|(a, _), (b, _)| a.cmp(b));
     wanted.dedup();
@@ -61,7 +73,8 @@ pub(super) async fn load(
     if of.object.version().is_some()
         && let Some(chunks) = cache.recent(recent, unit, &wanted)
     {
-        return Ok(Some(Loaded { chunks: wanted.into_iter().zip(chunks).collect(), _working: None }));
+        turn.pass_on();
+        return Ok(Load::Done(Loaded { chunks: wanted.into_iter().zip(chunks).collect(), _working: None }));
     }
     let mut chunks = Vec::with_capacity(wanted.len());
     let mut missing: Vec<(Wanted, Option<Promise<'_>>)> = Vec::new();
@@ -77,12 +90,17 @@ pub(super) async fn load(
         }
     }
     if missing.is_empty() {
-        return Ok(Some(Loaded { chunks, _working: None }));
+        turn.pass_on();
+        return Ok(Load::Done(Loaded { chunks, _working: None }));
     }
     let mut columns: Vec<Projected> = missing.iter().map(|((column, _), _)| column.clone()).collect();
     columns.dedup();
     let bytes = of.metadata.working_bytes(unit, &columns);
-    let Some(working) = planned.cache.working().try_reserve(bytes) else { return Ok(None) };
+    let Some(working) = planned.cache.working().try_reserve(bytes) else {
+        let fits = bytes <= planned.cache.working().capacity();
+        return Ok(if fits { Load::Busy } else { Load::TooLarge });
+    };
+    turn.pass_on();
     let read = of.metadata.read(&of.object, unit, &columns).await?;
     let columns = missing.iter().map(|(wanted, _)| wanted.clone()).collect();
     let decoded = decode(planned, workers, of, unit, columns, read.clone()).await;
@@ -95,7 +113,7 @@ pub(super) async fn load(
         }
         chunks.push((wanted, chunk));
     }
-    Ok(Some(Loaded { chunks, _working: Some(working) }))
+    Ok(Load::Done(Loaded { chunks, _working: Some(working) }))
 }
 
 /// Columns that are decoded by several threads, each of which takes the next that nobody took.

@@ -7,6 +7,7 @@ mod part;
 mod plan;
 mod request;
 mod stream;
+mod turn;
 mod units;
 
 pub use part::ScanPart;

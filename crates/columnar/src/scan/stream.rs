@@ -10,10 +10,14 @@ use std::{
 use arrow::{array::RecordBatch, datatypes::SchemaRef};
 use async_recursion::async_recursion as boxed;
 use futures::{Stream, StreamExt, TryStreamExt, stream::BoxStream};
-use tokio::{sync::mpsc, task::JoinHandle};
+use tokio::{
+    sync::{mpsc, watch},
+    task::JoinHandle,
+};
 
 use super::{
     plan::{PlannedUnit, Scan},
+    turn::Turns,
     units,
 };
 use crate::{Error, Result, workers::Workers};
@@ -64,6 +68,8 @@ impl fmt::Debug for ScanStream {
 
 /// A row group that is being read.
 struct UnderWay {
+    /// How many are before it.
+    before: watch::Sender<usize>,
     batches: mpsc::Receiver<Result<Vec<RecordBatch>>>,
     task: JoinHandle<()>,
 }
@@ -79,6 +85,7 @@ struct Running {
     workers: Workers,
     waiting: std::vec::IntoIter<PlannedUnit>,
     under_way: VecDeque<UnderWay>,
+    turns: Turns,
     ready: VecDeque<RecordBatch>,
     /// Rows that may still come out.
     left: u64,
@@ -90,6 +97,7 @@ pub(super) fn start(scan: Scan) -> ScanStream {
         workers: Workers::new(scan.inner.threads),
         waiting: scan.inner.units.clone().into_iter(),
         under_way: VecDeque::new(),
+        turns: Turns::default(),
         ready: VecDeque::new(),
         left: scan.inner.limit.unwrap_or(u64::MAX),
         scan: scan.clone(),
@@ -120,6 +128,9 @@ impl Running {
                     let ended = (&mut first.task).await;
                     ended.map_err(|error| Error::Ended { reason: error.to_string() })?;
                     self.under_way.pop_front();
+                    for (before, unit) in self.under_way.iter().enumerate() {
+                        unit.before.send_replace(before);
+                    }
                 }
             }
         }
@@ -132,8 +143,10 @@ impl Running {
         while self.under_way.len() < at_once {
             let Some(unit) = self.waiting.next() else { return };
             let (sender, batches) = mpsc::channel(READY);
-            let task = tokio::spawn(units::run(self.scan.inner.clone(), self.workers.clone(), unit, sender));
-            self.under_way.push_back(UnderWay { batches, task });
+            let (turn, before) = self.turns.next(self.under_way.len());
+            let (planned, workers) = (self.scan.inner.clone(), self.workers.clone());
+            let task = tokio::spawn(units::run(planned, workers, unit, turn, sender));
+            self.under_way.push_back(UnderWay { before, batches, task });
         }
     }
 }

@@ -8,14 +8,16 @@ use arrow::{
     compute::cast_with_options,
     datatypes::Field,
 };
+use futures::{FutureExt, StreamExt};
 use stylobate_storage::Reservation;
 use tokio::sync::mpsc;
 
 use super::{
     batches,
-    load::{Loaded, are_cached, load},
+    load::{Load, Loaded, are_cached, load},
     narrow::{Narrowed, STREAMED_ROWS, narrow},
     plan::{Planned, PlannedFile, PlannedUnit},
+    turn::Turn,
 };
 use crate::{
     Error, Result,
@@ -34,14 +36,26 @@ pub(super) type Batches = mpsc::Sender<Result<Vec<RecordBatch>>>;
 const BYTES_AT_ONCE: usize = 2 << 20;
 
 /// Reads a unit, and sends its batches; an error is the last that is sent.
-pub(super) async fn run(planned: Arc<Planned>, workers: Workers, unit: PlannedUnit, batches: Batches) {
-    if let Err(error) = read(planned, workers, unit, &batches).await {
+pub(super) async fn run(
+    planned: Arc<Planned>,
+    workers: Workers,
+    unit: PlannedUnit,
+    turn: Turn,
+    batches: Batches,
+) {
+    if let Err(error) = read(planned, workers, unit, turn, &batches).await {
         // Nobody is told where nobody reads any more.
         let _ = batches.send(Err(error)).await;
     }
 }
 
-async fn read(planned: Arc<Planned>, workers: Workers, unit: PlannedUnit, batches: &Batches) -> Result<()> {
+async fn read(
+    planned: Arc<Planned>,
+    workers: Workers,
+    unit: PlannedUnit,
+    mut turn: Turn,
+    batches: &Batches,
+) -> Result<()> {
     let Some(file) = planned.files.get(unit.file) else { return Ok(()) };
     let filter = planned.filter.as_ref().filter(|_| !unit.all_pass);
     let mut keep = None;
@@ -57,11 +71,12 @@ async fn read(planned: Arc<Planned>, workers: Workers, unit: PlannedUnit, batche
                 }
                 Narrowed::Few(selected, working) => {
                     planned.cache.chunks().count_selected();
+                    turn.pass_on();
                     return stream(planned, unit, Some((selected, working)), batches).await;
                 }
             }
         }
-        let Some(loaded) = load(&planned, &workers, unit.file, unit.unit, wanted).await? else {
+        let Some(loaded) = load_in_turn(&planned, &workers, unit, wanted, &mut turn).await? else {
             return stream(planned, unit, None, batches).await;
         };
         let passing = {
@@ -78,22 +93,57 @@ async fn read(planned: Arc<Planned>, workers: Workers, unit: PlannedUnit, batche
         .iter()
         .zip(&file.outputs)
         .filter_map(|(output, column)| wanted(file, unit.unit, output, column));
-    let Some(loaded) = load(&planned, &workers, unit.file, unit.unit, wanted.collect()).await? else {
+    let Some(loaded) = load_in_turn(&planned, &workers, unit, wanted.collect(), &mut turn).await? else {
         return stream(planned, unit, None, batches).await;
     };
-    let loaded = Arc::new(loaded);
-    let rows = unit.rows as usize;
-    let mut next = 0;
-    while next < rows {
+    let (loaded, rows) = (Arc::new(loaded), unit.rows as usize);
+    let build = |range: Range<usize>| {
         let (planned, loaded, keep) = (planned.clone(), loaded.clone(), keep.clone());
-        let build = move || build(&planned, unit, &loaded, keep.as_deref(), next..rows);
-        let (built, end) = workers.run(build).await??;
-        next = end;
+        workers.run(move || build(&planned, unit, &loaded, keep.as_deref(), range))
+    };
+    let (mut built, mut reached) = build(0..rows).await??;
+    // As many rows as these are about as large: some ranges of as many are built at the same time.
+    let step = reached.max(1);
+    let ranges = (reached..rows).step_by(step).map(|start| start..rows.min(start + step));
+    let ahead = ranges.map(|range| build(range.clone()).map(|done| (range, done)));
+    let mut ahead = futures::stream::iter(ahead).buffered(planned.threads);
+    let mut end = reached;
+    loop {
         if !built.is_empty() && batches.send(Ok(built)).await.is_err() {
             return Ok(());
         }
+        let done = match reached < end {
+            true => build(reached..end).await,
+            false => {
+                let Some((range, done)) = ahead.next().await else { return Ok(()) };
+                end = range.end;
+                done
+            }
+        };
+        (built, reached) = done??;
     }
-    Ok(())
+}
+
+/// Loads columns, if need be once row groups before have given their memory back; `None` where there is none. Nothing is
+/// held meanwhile that other scans wait for, and those before are read by the same reader.
+async fn load_in_turn(
+    planned: &Planned,
+    workers: &Workers,
+    unit: PlannedUnit,
+    wanted: Vec<Wanted>,
+    turn: &mut Turn,
+) -> Result<Option<Loaded>> {
+    loop {
+        let is_first = turn.begin().await;
+        match load(planned, workers, (unit.file, unit.unit), wanted.clone(), turn).await? {
+            Load::Done(loaded) => return Ok(Some(loaded)),
+            Load::Busy if !is_first && turn.wait().await => {}
+            Load::Busy | Load::TooLarge => {
+                turn.pass_on();
+                return Ok(None);
+            }
+        }
+    }
 }
 
 /// What of a unit's column comes out; who insists on a dictionary shares those that the file has.
