@@ -23,6 +23,17 @@ REGION = "us-east-1"
 PATIENCE = 20.0
 
 
+def origin_options(endpoint: str) -> dict[str, str]:
+    """The options of a store that lead to the S3 server at an endpoint, and let in."""
+    return {
+        "endpoint": endpoint,
+        "region": REGION,
+        "allow_http": "true",
+        "access_key_id": ORIGIN_KEY,
+        "secret_access_key": ORIGIN_SECRET,
+    }
+
+
 def target() -> Path:
     """The folder that cargo builds into."""
     return Path(os.environ.get("CARGO_TARGET_DIR") or Path(__file__).parent.parent / "target").absolute()
@@ -169,14 +180,7 @@ class Bucket:
     @classmethod
     def of_origin(cls, endpoint: str, name: str, at: str | None = None, **more: Any) -> Bucket:
         """The bucket `at`, or of the same name, of an S3 server."""
-        options = {
-            "endpoint": endpoint,
-            "region": REGION,
-            "allow_http": "true",
-            "access_key_id": ORIGIN_KEY,
-            "secret_access_key": ORIGIN_SECRET,
-        }
-        return cls(name, f"s3://{at or name}", options, **more)
+        return cls(name, f"s3://{at or name}", origin_options(endpoint), **more)
 
     def toml(self) -> str:
         lines = ["[[bucket]]", f"name = {json.dumps(self.name)}", f"url = {json.dumps(self.url)}"]

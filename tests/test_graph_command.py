@@ -12,7 +12,7 @@ from typing import Any
 import pytest
 
 from proxy import Proxy
-from servers import ORIGIN_KEY, ORIGIN_SECRET, REGION, Origin, environment, stylobate
+from servers import ORIGIN_SECRET, Origin, environment, origin_options, stylobate
 
 FILE = "ldbc_sample.graph.yml"
 KNOWS = ["person", "knows", "person"]
@@ -28,9 +28,8 @@ class Command:
 
     def __init__(self, endpoint: str, folder: Path) -> None:
         self.folder = folder
-        given = {"endpoint": endpoint, "allow_http": "true", "region": REGION}
-        given |= {"access_key_id": ORIGIN_KEY, "secret_access_key": ORIGIN_SECRET}
-        self.options = [word for name, value in given.items() for word in ("--option", f"{name}={value}")]
+        given = origin_options(endpoint).items()
+        self.options = [word for name, value in given for word in ("--option", f"{name}={value}")]
 
     def run(self, verb: str, *args: str | Path) -> subprocess.CompletedProcess[str]:
         options = self.options if any(str(arg).startswith("s3://") for arg in args) else []

@@ -10,7 +10,7 @@ from typing import Any
 import pytest
 
 from proxy import Proxy
-from servers import ORIGIN_KEY, ORIGIN_SECRET, REGION, environment, stylobate
+from servers import environment, origin_options, stylobate
 
 class Command:
     """The command over a store of its own, with what lets it into the bucket."""
@@ -18,9 +18,8 @@ class Command:
     def __init__(self, endpoint: str, folder: Path) -> None:
         self.folder = folder
         self.store = f"s3://lake/{folder.name}"
-        given = {"endpoint": endpoint, "allow_http": "true", "region": REGION}
-        given |= {"access_key_id": ORIGIN_KEY, "secret_access_key": ORIGIN_SECRET}
-        self.options = [word for name, value in given.items() for word in ("--option", f"{name}={value}")]
+        given = origin_options(endpoint).items()
+        self.options = [word for name, value in given for word in ("--option", f"{name}={value}")]
 
     def run(self, verb: str, *args: str) -> subprocess.CompletedProcess[str]:
         command = [stylobate(), "graph", "store", verb, self.store, *self.options, *args]

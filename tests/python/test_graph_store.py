@@ -21,7 +21,7 @@ import stylobate as st
 
 from conftest import settle
 from proxy import Proxy
-from servers import ORIGIN_KEY, ORIGIN_SECRET, REGION, Origin
+from servers import Origin, origin_options
 
 KNOWS = ("Person", "KNOWS", "Person")
 PERSON = {"key": "id", "properties": {"id": "int64", "name": "string", "born": "date"}}
@@ -575,13 +575,7 @@ def test_without_pyarrow_answers_are_arrow_all_the_same(store: st.GraphStore, mo
 @pytest.fixture
 def bucket(origin: Origin, proxy: Proxy) -> Callable[[], dict[str, Any]]:
     """Where a store is in a bucket, and what lets in. The server of the tests refuses long keys."""
-    options = {
-        "endpoint": proxy.endpoint,
-        "allow_http": True,
-        "access_key_id": ORIGIN_KEY,
-        "secret_access_key": ORIGIN_SECRET,
-        "region": REGION,
-    }
+    options = origin_options(proxy.endpoint)
     return lambda: {"url": "s3://lake/gs", "storage_options": options}
 
 

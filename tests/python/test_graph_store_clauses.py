@@ -17,7 +17,7 @@ import stylobate as st
 
 from conftest import settle
 from proxy import Proxy
-from servers import ORIGIN_KEY, ORIGIN_SECRET, REGION, Origin
+from servers import Origin, origin_options
 
 KNOWS = ("Person", "KNOWS", "Person")
 SCHEMA = {
@@ -197,13 +197,7 @@ def test_readers_in_threads_see_whole_commits(tmp_path: Path, cache: st.Cache) -
 @pytest.fixture
 def bucket(origin: Origin, proxy: Proxy, request: pytest.FixtureRequest) -> dict[str, Any]:
     """Where a store of this test alone is in a bucket, and what lets in."""
-    options = {
-        "endpoint": proxy.endpoint,
-        "allow_http": True,
-        "access_key_id": ORIGIN_KEY,
-        "secret_access_key": ORIGIN_SECRET,
-        "region": REGION,
-    }
+    options = origin_options(proxy.endpoint)
     return {"url": f"s3://lake/{zlib.crc32(request.node.name.encode())}", "storage_options": options}
 
 

@@ -17,7 +17,7 @@ from graphar_oracle import assert_same, plain, values
 from graphar_random import FORMATS as WRITTEN
 from graphar_random import LISTS
 from proxy import Proxy
-from servers import ORIGIN_KEY, ORIGIN_SECRET, REGION, Origin
+from servers import ORIGIN_SECRET, Origin, origin_options
 from test_graphar_raw import to_json
 
 KNOWS = ("person", "knows", "person")
@@ -51,13 +51,7 @@ def recorder(origin: Origin) -> Iterator[Recorder]:
 
 @pytest.fixture
 def options(recorder: Recorder) -> dict[str, Any]:
-    return {
-        "endpoint": recorder.endpoint,
-        "allow_http": True,
-        "access_key_id": ORIGIN_KEY,
-        "secret_access_key": ORIGIN_SECRET,
-        "region": REGION,
-    }
+    return origin_options(recorder.endpoint)
 
 
 @pytest.fixture(scope="module", params=FORMATS)

@@ -17,7 +17,7 @@ import stylobate as st
 from conftest import settle
 from graphar_oracle import DESTINATION, INDEX, TYPES, Oracle, assert_same, plain
 from proxy import Proxy
-from servers import ORIGIN_KEY, ORIGIN_SECRET, REGION, Origin
+from servers import ORIGIN_SECRET, Origin, origin_options
 
 KNOWS = ("person", "knows", "person")
 FILE = "ldbc_sample.graph.yml"
@@ -302,13 +302,7 @@ def uploaded(origin: Origin, proxy: Proxy, ldbc: Oracle, prefix: str) -> dict[st
         if path.is_file():
             key = f"{prefix}{path.relative_to(folder)}"
             origin.s3.put_object(Bucket="lake", Key=key, Body=path.read_bytes())
-    options = {
-        "endpoint": proxy.endpoint,
-        "allow_http": True,
-        "access_key_id": ORIGIN_KEY,
-        "secret_access_key": ORIGIN_SECRET,
-        "region": REGION,
-    }
+    options = origin_options(proxy.endpoint)
     return {"url": f"s3://lake/{prefix}{FILE}", "storage_options": options}
 
 

@@ -35,7 +35,7 @@ from graphar_oracle import (
 )
 from graphar_random import FORMATS, LISTS, Made, made, rows
 from proxy import Proxy
-from servers import ORIGIN_KEY, ORIGIN_SECRET, REGION, Origin
+from servers import Origin, origin_options
 
 GRAPHS = 60
 BLOCK = 30
@@ -393,13 +393,7 @@ def test_there_are_the_files_of_the_graph_and_no_others(tmp_path: Path) -> None:
 
 
 def test_a_graph_is_written_to_s3(tmp_path: Path, origin: Origin, proxy: Proxy, prefix: str) -> None:
-    options = {
-        "endpoint": proxy.endpoint,
-        "allow_http": True,
-        "access_key_id": ORIGIN_KEY,
-        "secret_access_key": ORIGIN_SECRET,
-        "region": REGION,
-    }
+    options = origin_options(proxy.endpoint)
     vertices = {"person": {"data": PEOPLE, "key": "id"}}
     edges = {KNOWS: {"data": knows([(10, 20), (50, 30)])}}
     given: dict[str, Any] = {"name": "g", "vertices": vertices, "edges": edges, "storage_options": options}
