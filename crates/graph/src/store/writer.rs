@@ -213,10 +213,13 @@ impl StoreWriter {
         if !self.pending.is_empty() || self.attempt.is_some() || !self.in_doubt.is_empty() {
             return Ok(());
         }
+        let known = self.head.version();
         match self.catch_up(false).await {
-            Ok(_) => self.record = Record::clone(self.head.record()),
-            Err(Error::Fenced { .. }) => {}
+            Ok(_) | Err(Error::Fenced { .. }) => {}
             Err(error) => return Err(error),
+        }
+        if self.head.version() > known {
+            self.record = Record::clone(self.head.record());
         }
         Ok(())
     }
