@@ -89,7 +89,7 @@ soak: release $(CLIENTS) $(S3S_FS) ## Load for MINUTES (default 30), with every 
 	cargo test --workspace --test dsdgen -- --ignored
 	STYLOBATE_BIN=$(TARGET)/release/stylobate STYLOBATE_SOAK_MINUTES=$(or $(MINUTES),30) $(VENV)/bin/python -m pytest -c tests/pytest.ini -s -m soak tests
 
-fuzz: $(CLIENTS) $(CARGO_FUZZ) ## Bytes that nobody would write, for MINUTES (default 60) in all
+fuzz: installed $(CARGO_FUZZ) ## Bytes that nobody would write, for MINUTES (default 60) in all
 	$(VENV)/bin/python fuzz/seeds.py $(CORPUS)
 	@for target in file flight predicate; do \
 	  share=$$((60 * $(or $(MINUTES),60) * $$([ $$target = file ] && echo 8 || echo 1) / 10)); mkdir -p $(CORPUS)/found/$$target; \

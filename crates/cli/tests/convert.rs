@@ -243,6 +243,18 @@ fn what_a_file_stores_as_dictionaries_is_stored_so_again_however_many_values_it_
     }
     convert(folder.path(), &["b.parquet", "b.arrow"]);
     assert_eq!(read_file(&path("b.arrow")).columns(), batch.columns());
+
+    // Of ORC, texts are; other values have no dictionaries there.
+    convert(folder.path(), &["b.parquet", "c.orc"]);
+    convert(folder.path(), &["c.orc", "d.orc"]);
+    convert(folder.path(), &["d.orc", "d.parquet"]);
+    let reader = SerializedFileReader::new(File::open(path("d.parquet")).unwrap()).unwrap();
+    assert!(reader.metadata().row_group(0).column(0).dictionary_page_offset().is_some());
+    for name in ["c.orc", "d.orc", "d.parquet"] {
+        let arrow = format!("{name}.arrow");
+        convert(folder.path(), &[name, &arrow]);
+        assert_eq!(read_file(&path(&arrow)).columns(), batch.columns(), "{name}");
+    }
 }
 
 #[test]

@@ -122,7 +122,7 @@ impl FileMetadata {
     pub(crate) fn has_only_dictionaries(&self, root: usize) -> bool {
         match &self.file {
             File::Parquet(file) => file.has_only_dictionaries(root),
-            File::Orc(_) => false,
+            File::Orc(file) => file.has_dictionary(root),
         }
     }
 

@@ -82,7 +82,8 @@ async fn stripes_that_are_streamed_have_the_rows_and_types_of_those_that_are_kep
     let path = write(&folder, &table()).await;
     let caches = [cache(512 << 20).await, cache(0).await];
     let some = Dictionaries::Columns(vec!["many".to_owned(), "plain".to_owned()]);
-    for dictionaries in [Dictionaries::None, Dictionaries::Auto, Dictionaries::All, some] {
+    let all = [Dictionaries::None, Dictionaries::Auto, Dictionaries::Stored, Dictionaries::All, some];
+    for dictionaries in all {
         let request = ScanRequest::new(&path).with_dictionary(dictionaries.clone());
         assert_same(&request, &caches, &format!("{dictionaries:?}")).await;
         for filter in [
@@ -94,6 +95,19 @@ async fn stripes_that_are_streamed_have_the_rows_and_types_of_those_that_are_kep
             assert_same(&request, &caches, &format!("{dictionaries:?}, {filter}")).await;
         }
     }
+}
+
+#[tokio::test]
+async fn what_stripes_store_as_dictionaries_is_asked_for_by_the_largest() {
+    let folder = Folder::new();
+    let path = write(&folder, &table()).await;
+    let request = ScanRequest::new(&path).with_dictionary(Dictionaries::Stored);
+    let scan = request.plan(&cache(64 << 20).await).await.unwrap();
+    let is_coded = |name: &str| {
+        matches!(scan.schema().field_with_name(name).unwrap().data_type(), DataType::Dictionary(..))
+    };
+    assert!(["few", "more", "many"].into_iter().all(is_coded));
+    assert!(!["plain", "number", "bytes", "inner"].into_iter().any(is_coded));
 }
 
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]

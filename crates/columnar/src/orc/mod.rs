@@ -186,15 +186,23 @@ impl OrcFile {
         self.parse_footer(unit, bytes).map_err(|fault| fault.into_error(&self.name, Some(unit)))
     }
 
-    /// Whether strings of a column repeat, by the largest stripe: only stripes say how they are encoded, and to read the
-    /// footers of all of them beforehand is too much.
+    /// Whether strings of a column repeat, by the largest stripe.
     pub(crate) fn repeats(&self, root: usize) -> bool {
-        let encoding = || {
-            let (unit, column) = (self.typical()?, self.tail.root.children.get(root)?);
-            let footer = self.footers.get(unit)?.get().filter(|_| column.is_text())?;
-            Some((footer.encodings.get(column.id as usize)?.as_ref()?.dictionary?, self.unit_rows(unit)))
-        };
-        encoding().is_some_and(|(values, rows)| is_worth_a_dictionary(u64::from(values), rows))
+        self.typical_dictionary(root)
+            .is_some_and(|(values, rows)| is_worth_a_dictionary(u64::from(values), rows))
+    }
+
+    /// Whether a column is stored as a dictionary, by the largest stripe.
+    pub(crate) fn has_dictionary(&self, root: usize) -> bool {
+        self.typical_dictionary(root).is_some()
+    }
+
+    /// The size of a column's dictionary in the largest stripe, and the stripe's rows: only stripes say how they are
+    /// encoded, and to read the footers of all of them beforehand is too much.
+    fn typical_dictionary(&self, root: usize) -> Option<(u32, u64)> {
+        let (unit, column) = (self.typical()?, self.tail.root.children.get(root)?);
+        let footer = self.footers.get(unit)?.get().filter(|_| column.is_text())?;
+        Some((footer.encodings.get(column.id as usize)?.as_ref()?.dictionary?, self.unit_rows(unit)))
     }
 
     /// A column of a stripe as the dictionary that the file has for it; `None` where it has none.

@@ -4,6 +4,12 @@ use std::hash::{BuildHasher, Hasher};
 
 use hashbrown::{DefaultHashBuilder, HashTable, hash_table::Entry};
 
+#[cfg(test)]
+thread_local! {
+    /// How many texts this thread has hashed.
+    pub(super) static HASHED: std::cell::Cell<u64> = const { std::cell::Cell::new(0) };
+}
+
 #[derive(Default)]
 pub(super) struct Distinct {
     bytes: Vec<u8>,
@@ -39,6 +45,8 @@ impl Distinct {
     /// The code of a value, which becomes a new one where it is not known.
     #[inline]
     pub(super) fn code(&mut self, text: &[u8]) -> u32 {
+        #[cfg(test)]
+        HASHED.set(HASHED.get() + 1);
         let Self { bytes, ends, codes, hasher } = self;
         let hash = |text: &[u8]| {
             let mut hasher = hasher.build_hasher();

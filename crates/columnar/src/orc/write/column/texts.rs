@@ -290,3 +290,42 @@ fn fitted<'a>(text: &'a [u8], length: Length, room: &'a mut Vec<u8>) -> Result<&
     room.resize(text.len() + most - characters, b' ');
     Ok(room)
 }
+
+#[cfg(test)]
+mod tests {
+    use std::sync::Arc;
+
+    use arrow::array::{DictionaryArray, Int32Array, StringArray};
+
+    use super::*;
+    use crate::orc::write::{
+        column::distinct::HASHED,
+        statistics::{Detail, Statistics},
+    };
+
+    #[test]
+    fn of_what_arrives_as_a_dictionary_each_value_is_hashed_once_and_no_row() {
+        const VALUES: i32 = 50;
+        let plan = ColumnPlan {
+            dictionary_threshold: 0.8,
+            dictionary_size: 1 << 20,
+            bloom_filter: None,
+            chunk: 1 << 16,
+            aligned: true,
+        };
+        let values: ArrayRef =
+            Arc::new((0..VALUES).map(|at| Some(format!("value {at}"))).collect::<StringArray>());
+        let mut texts = Texts::new(Some(Length::Any), &plan);
+        let mut notes = Notes { statistics: Statistics::new(Detail::Nothing), bloom: None };
+        let before = HASHED.get();
+        for group in 0..20 {
+            texts.begin_group();
+            let keys = (0..10_000).map(|row| (row % 7 > 0).then_some((row * 31 + group) % VALUES));
+            let rows: ArrayRef =
+                Arc::new(DictionaryArray::try_new(keys.collect::<Int32Array>(), values.clone()).unwrap());
+            texts.write(&rows, rows.nulls(), &mut notes).unwrap();
+            texts.end_group(&mut notes).unwrap();
+        }
+        assert_eq!(HASHED.get() - before, VALUES as u64);
+    }
+}

@@ -199,20 +199,52 @@ async fn lengths_of_texts_are_those_of_the_fields_metadata() {
     }
 }
 
+async fn assert_the_other_library_reads(batch: &RecordBatch) {
+    for codec in CODECS {
+        let (bytes, _) = write(std::slice::from_ref(batch), small(codec)).await.unwrap();
+        let reader = orc_rust::ArrowReaderBuilder::try_new(bytes).unwrap().build();
+        let batches: Vec<RecordBatch> = reader.map(|batch| batch.unwrap()).collect();
+        let read = concat_batches(&batches[0].schema(), &batches).unwrap();
+        assert_eq!(read, cast(batch, &read.schema()), "{codec}");
+    }
+}
+
 #[tokio::test]
 async fn the_other_library_reads_the_same() {
     let batch = all_kinds(3000, 1);
-    // Its timestamps before 1970 are wrong.
+    // Its timestamps before 1970 are wrong, and after 2099.
     let wrong = ["s", "ms", "ns", "instant"];
     let right: Vec<usize> = (0..batch.num_columns())
         .filter(|at| !wrong.contains(&batch.schema().field(*at).name().as_str()))
         .collect();
-    let batch = batch.project(&right).unwrap();
-    for codec in CODECS {
-        let (bytes, _) = write(std::slice::from_ref(&batch), small(codec)).await.unwrap();
-        let reader = orc_rust::ArrowReaderBuilder::try_new(bytes).unwrap().build();
-        let batches: Vec<RecordBatch> = reader.map(|batch| batch.unwrap()).collect();
-        let read = concat_batches(&batches[0].schema(), &batches).unwrap();
-        assert_eq!(read, cast(&batch, &read.schema()), "{codec}");
+    assert_the_other_library_reads(&batch.project(&right).unwrap()).await;
+}
+
+#[tokio::test]
+async fn the_other_library_reads_the_same_timestamps() {
+    // From the first second of 1970 to the last of 2099, and all fractions of a second.
+    const LAST: i64 = 4_102_444_799;
+    let at = |a_second: i64| {
+        move |it: i64| {
+            it * (LAST / 999) * a_second + it * 1_001_001 % a_second.max(2) * i64::from(a_second > 1)
+        }
+    };
+    for nulls in 0..3 {
+        let seconds = TimestampSecondArray::from(some(3000, nulls, at(1)));
+        let millis = TimestampMillisecondArray::from(some(3000, nulls, at(1_000)));
+        let micros = TimestampMicrosecondArray::from(some(3000, nulls, at(1_000_000)));
+        let nanos = TimestampNanosecondArray::from(some(3000, nulls, at(1_000_000_000)));
+        let columns: Vec<ArrayRef> = vec![
+            Arc::new(seconds.clone().with_timezone("+05:30")),
+            Arc::new(millis.clone().with_timezone("UTC")),
+            Arc::new(micros.clone().with_timezone("Asia/Tokyo")),
+            Arc::new(nanos.clone().with_timezone("UTC")),
+            Arc::new(seconds),
+            Arc::new(millis),
+            Arc::new(micros),
+            Arc::new(nanos),
+        ];
+        let columns = columns.into_iter().enumerate().map(|(at, array)| (format!("c{at}"), array, true));
+        assert_the_other_library_reads(&RecordBatch::try_from_iter_with_nullable(columns).unwrap()).await;
     }
 }
