@@ -153,6 +153,7 @@ impl From<graph::Error> for Failure {
             Error::Storage(error) => class_of(error),
             Error::Columnar(error) => return error.clone().into(),
             Error::Missing { .. }
+            | Error::NoGraphFile { .. }
             | Error::NoSuchVertexType { .. }
             | Error::NoSuchEdgeType { .. }
             | Error::NoSuchAdjacency { .. }

@@ -9,12 +9,13 @@ __all__ = ["duckdb", "pandas", "polars", "pyarrow", "pyarrow_flight", "pyarrow_o
 
 
 def needed(package: str, by: str, install: str) -> Any:
-    """The package, or an ImportError that says who needs it."""
+    """The package, or an ImportError that says who needs it, and why it is not there."""
     try:
         return importlib.import_module(package)
     except ImportError as error:
-        message = f"{by} needs {package}, which is not installed: pip install {install}"
-        raise ImportError(message, name=package) from error
+        is_missing = isinstance(error, ModuleNotFoundError) and f"{package}.".startswith(f"{error.name}.")
+        reason = f"is not installed: pip install {install}" if is_missing else f"cannot be imported: {error}"
+        raise ImportError(f"{by} needs {package}, which {reason}", name=package) from error
 
 
 def pyarrow(by: str) -> Any:

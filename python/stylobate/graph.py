@@ -32,20 +32,21 @@ def open_graph(
     strict: bool = False,
     storage_options: Mapping[str, Any] | None = None,
 ) -> Graph:
-    """Opens a graph in the GraphAr format: a path or URL of the file that describes it, `NAME.graph.yml`.
+    """Opens a graph in the GraphAr format: a path or URL of the file that describes it, `NAME.graph.yml`, or of the
+    folder of the only one.
 
     Each file of the graph is read in the version that it had when it was first needed: open the graph anew to see
     what was written since.
 
     Args:
-        url: The file. URLs are `s3://`, `gs://`, `az://`, `http(s)://` and `file://`.
+        url: The file, or its folder. URLs are `s3://`, `gs://`, `az://`, `http(s)://` and `file://`.
         cache: What to keep and find decoded columns in. Default: the one of `default_cache`.
         prefix: Where vertices and edges are. Default: what the file says, or else where it is itself.
         strict: Refuses what deviates from the format. By default all is read that official libraries wrote.
         storage_options: Options of the store, such as `region`, `endpoint` or `access_key_id`.
 
     Raises:
-        NotFoundError: A file is not there.
+        NotFoundError: A file is not there, or there are several to choose from.
         CorruptFileError: A file is wrong; the message names it, and the key.
 
     >>> import stylobate as st

@@ -215,3 +215,45 @@ def test_a_graph_is_written_into_a_bucket_as_onto_the_local_disk(
     assert expected["vertices"].drop_columns(["_graphArVertexIndex"]).select(people.column_names).equals(people)
     with pytest.raises(st.AlreadyExistsError):
         st.write_graph(url, storage_options=options, **written)
+
+
+# Folders.
+
+
+@pytest.fixture(params=["local", "bucket"])
+def folder(request: pytest.FixtureRequest, tmp_path: Path) -> str:
+    return str(tmp_path / "graphs") if request.param == "local" else f"s3://lake/{tmp_path.name}/graphs"
+
+
+def write(folder: str, name: str, options: dict[str, Any]) -> None:
+    people = {"data": pa.table({"id": [1, 2, 3]}), "key": "id"}
+    st.write_graph(folder, name=name, vertices={"person": people}, storage_options=bucket_only(folder, options))
+
+
+def bucket_only(folder: str, options: dict[str, Any]) -> dict[str, Any] | None:
+    return options if folder.startswith("s3:") else None
+
+
+def test_a_folder_stands_for_the_only_graph_in_it(folder: str, options: dict[str, Any]) -> None:
+    write(f"{folder}/one", "one", options)
+    for place in (f"{folder}/one", f"{folder}/one/", f"{folder}/one/one.graph.yml"):
+        graph = st.open_graph(place, storage_options=bucket_only(folder, options))
+        assert (graph.name, graph.vertices("person").count) == ("one", 3)
+
+
+def test_a_folder_of_none_or_several_graphs_is_refused(
+    folder: str, options: dict[str, Any], origin: Origin, tmp_path: Path
+) -> None:
+    given = bucket_only(folder, options)
+    write(f"{folder}/one", "one", options)
+    with pytest.raises(st.NotFoundError, match=r"graphs: no file there ends in \.graph\.yml"):
+        st.open_graph(folder, storage_options=given)
+    with pytest.raises(st.NotFoundError, match="graphs/two: there is no such file"):
+        st.open_graph(f"{folder}/two", storage_options=given)
+    if given is None:
+        (tmp_path / "graphs/one/two.graph.yml").write_text("name: two\n")
+    else:
+        key = f"{tmp_path.name}/graphs/one/two.graph.yml"
+        origin.s3.put_object(Bucket="lake", Key=key, Body=b"name: two\n")
+    with pytest.raises(st.NotFoundError, match=r"one: name one of one\.graph\.yml, two\.graph\.yml"):
+        st.open_graph(f"{folder}/one", storage_options=given)

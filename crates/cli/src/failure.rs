@@ -53,7 +53,8 @@ pub(crate) fn exit_code(error: &Error) -> u8 {
         || matches!(
             error.downcast_ref(),
             Some(
-                Graph::NoSuchVertexType { .. }
+                Graph::NoGraphFile { .. }
+                    | Graph::NoSuchVertexType { .. }
                     | Graph::NoSuchEdgeType { .. }
                     | Graph::NoSuchProperty { .. }
                     | Graph::NoSuchLabel { .. }

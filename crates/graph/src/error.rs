@@ -26,6 +26,15 @@ pub enum Error {
         reason: String,
     },
 
+    /// A folder has no file that describes a graph, or several. Name the file.
+    #[error("{folder}: {reason}")]
+    NoGraphFile {
+        /// The folder.
+        folder: String,
+        /// Which files there are.
+        reason: String,
+    },
+
     /// A file of the graph is not there. Say where the graph is, or write it again from its source.
     #[error("{file}: there is no such file")]
     Missing {

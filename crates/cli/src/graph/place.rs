@@ -1,23 +1,20 @@
 //! Which graph, and how it is opened.
 
-use std::{fs, path::Path, str::FromStr};
+use std::str::FromStr;
 
-use anyhow::{Context, Result};
+use anyhow::Result;
 use clap::Args;
 use stylobate_columnar::Source;
 use stylobate_graph::{Graph, GraphOptions, Strictness};
 use stylobate_storage::ByteSize;
 
-use crate::{
-    failure::usage,
-    rows::{open_cache, option},
-};
+use crate::rows::{open_cache, option};
 
 /// Where a graph is, and how it is read.
 #[derive(Args, Clone, Debug)]
 pub(super) struct PlaceArgs {
-    /// The file that describes the graph, such as social.graph.yml, here or below s3://, gs://, az:// or http(s)://; or a
-    /// local folder with one such file
+    /// The file that describes the graph, such as social.graph.yml, or the folder of the only one, here or below s3://,
+    /// gs:// or az://; a file below http(s)://
     #[arg(value_name = "GRAPH")]
     graph: String,
 
@@ -50,27 +47,15 @@ impl PlaceArgs {
             options = options.with_strictness(Strictness::Strict);
         }
         let cache = open_cache(self.memory).await?;
-        Ok(Graph::open(&cache, source(self.file()?), options).await?)
+        Ok(Graph::open(&cache, source(self.graph.clone()), options).await?)
     }
 
-    /// The graph's own file.
-    pub(super) fn file(&self) -> Result<String> {
-        let path = Path::new(&self.graph);
-        if self.graph.contains("://") || !path.is_dir() {
-            return Ok(self.graph.clone());
-        }
-        let mut found = Vec::new();
-        for entry in fs::read_dir(path).with_context(|| self.graph.clone())? {
-            let name = entry?.file_name().to_string_lossy().into_owned();
-            if name.ends_with(".graph.yml") || name.ends_with(".graph.yaml") {
-                found.push(name);
-            }
-        }
-        found.sort();
-        match found.as_slice() {
-            [only] => Ok(path.join(only).to_string_lossy().into_owned()),
-            [] => Err(usage(format!("{}: no file there ends in .graph.yml", self.graph))),
-            several => Err(usage(format!("{}: name one of {}", self.graph, several.join(", ")))),
+    /// The file that describes an open graph.
+    pub(super) fn file(&self, graph: &Graph) -> String {
+        let name = graph.file_name();
+        match self.graph.ends_with(name) {
+            true => self.graph.clone(),
+            false => format!("{}/{name}", self.graph.trim_end_matches('/')),
         }
     }
 }

@@ -10,6 +10,7 @@ use stylobate_columnar::{Cache, Source};
 use super::{
     edge_list::EdgeList,
     edges::{EdgeTable, Edges},
+    graph_file::graph_file,
     info::{Adjacency, EdgeInfo, GraphFile, GraphInfo, Side, Strictness},
     place::Place,
     vertex_table::VertexTable,
@@ -49,17 +50,20 @@ pub struct Graph {
 }
 
 struct Inner {
+    file_name: String,
     info: GraphInfo,
     vertices: Vec<Arc<VertexTable>>,
     edges: Vec<Arc<EdgeTable>>,
 }
 
 impl Graph {
-    /// Opens the graph that a file such as `social.graph.yml` describes: reads it, and the files that it names.
+    /// Opens the graph that a file such as `social.graph.yml` describes, or the only one in a folder: reads it, and the
+    /// files that it names.
     ///
     /// # Errors
     ///
-    /// [`Error::Missing`] where one of these files is not there, [`Error::Info`] where one is wrong.
+    /// [`Error::NoGraphFile`] where a folder has none such file or several, [`Error::Missing`] where one of the files
+    /// is not there, [`Error::Info`] where one is wrong.
     pub fn open(
         cache: &Cache,
         file: impl Into<Source>,
@@ -71,6 +75,7 @@ impl Graph {
     #[boxed]
     async fn open_source(cache: &Cache, file: Source, options: GraphOptions) -> Result<Self> {
         let (store, path) = file.literal(cache)?;
+        let path = graph_file(&store, path).await?;
         let folder = folder_of(&path);
         let strictness = options.strictness;
         let here = Place { cache: cache.clone(), store, base: folder, strictness };
@@ -95,7 +100,12 @@ impl Graph {
             futures::future::try_join(read(file.vertex_files()), read(file.edge_files())).await?;
         let info = file.with(vertices, edges)?;
         let place = here.data(&info, options.prefix).await?;
-        Ok(Self { inner: Arc::new(Inner::new(place, info)) })
+        Ok(Self { inner: Arc::new(Inner::new(name, place, info)) })
+    }
+
+    /// The name of the file that describes it.
+    pub fn file_name(&self) -> &str {
+        &self.inner.file_name
     }
 
     /// What its files say of it.
@@ -138,7 +148,7 @@ impl Graph {
 }
 
 impl Inner {
-    fn new(place: Place, info: GraphInfo) -> Self {
+    fn new(file_name: String, place: Place, info: GraphInfo) -> Self {
         let vertices = info.vertices.iter().map(|info| VertexTable::new(place.clone(), info.clone()));
         let vertices: Vec<Arc<VertexTable>> = vertices.map(Arc::new).collect();
         let table = |info: &_| {
@@ -147,7 +157,7 @@ impl Inner {
             Arc::new(EdgeTable { info, lists })
         };
         let edges = info.edges.iter().map(table).collect();
-        Self { info, vertices, edges }
+        Self { file_name, info, vertices, edges }
     }
 }
 

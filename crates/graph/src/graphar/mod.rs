@@ -11,6 +11,7 @@ mod distinct;
 mod edge_list;
 mod edges;
 mod graph;
+mod graph_file;
 mod info;
 mod neighbors;
 mod offsets;

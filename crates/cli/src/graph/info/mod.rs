@@ -59,7 +59,7 @@ pub(super) async fn run(args: InfoArgs) -> Result<()> {
 
 async fn info(args: &InfoArgs) -> Result<()> {
     let graph = args.place.open().await?;
-    let mut facts = Facts::gather(&graph, args.place.file()?).await?;
+    let mut facts = Facts::gather(&graph, args.place.file(&graph)).await?;
     let is_wanted = match args.degrees {
         When::Auto => facts.is_small(),
         When::Always => true,

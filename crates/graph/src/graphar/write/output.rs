@@ -13,7 +13,7 @@ use stylobate_storage::{
     Destination, Durability, Error as StorageError, FileSet, Overwrite, Sealed, Sink, SinkOptions, Sinks,
 };
 
-use super::{blocking::blocking, names::unwritable};
+use super::{super::graph_file::is_graph, blocking::blocking, names::unwritable};
 use crate::Result;
 
 /// Requests to an object store that are under way at a time.
@@ -253,11 +253,6 @@ impl Drop for Put {
             Err(_) => tracing::warn!("objects of a write that was given up not removed: no runtime is left"),
         }
     }
-}
-
-/// Whether a file makes a graph of others.
-fn is_graph(name: &str) -> bool {
-    name.ends_with(".graph.yml") || name.ends_with(".graph.yaml")
 }
 
 /// Whether a file has a name that files of graphs have: what it holds is replaced by the next graph.
