@@ -83,23 +83,12 @@ pub(super) unsafe fn unpack_u32(data: &[u8], width: u8, count: usize, out: *mut 
     let layout = Layout::new(width);
     let groups = (count / 8).min(layout.groups(data.len()));
     let mut most = _mm256_setzero_si256();
-    if out as usize % 32 == 0 && groups >= 1024 {
-        for group in 0..groups {
-            unsafe {
-                let values = layout.eight(data.as_ptr().add(group * layout.step));
-                most = _mm256_max_epu32(most, values);
-                _mm256_stream_si256(out.add(group * 8).cast(), values);
-            }
-        }
-        _mm_sfence();
-    } else {
-        for group in 0..groups {
-            // SAFETY: `groups` bounds the loads by the length of `data` and the stores by `count`.
-            unsafe {
-                let values = layout.eight(data.as_ptr().add(group * layout.step));
-                most = _mm256_max_epu32(most, values);
-                _mm256_storeu_si256(out.add(group * 8).cast(), values);
-            }
+    for group in 0..groups {
+        // SAFETY: `groups` bounds the loads by the length of `data` and the stores by `count`.
+        unsafe {
+            let values = layout.eight(data.as_ptr().add(group * layout.step));
+            most = _mm256_max_epu32(most, values);
+            _mm256_storeu_si256(out.add(group * 8).cast(), values);
         }
     }
     let mut lanes = [0_u32; 8];
