@@ -19,6 +19,7 @@ mod error;
 mod exact_cast;
 mod expand;
 mod file_columns;
+mod first_bytes;
 mod format;
 mod index;
 mod inspect;

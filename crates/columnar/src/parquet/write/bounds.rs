@@ -157,28 +157,33 @@ impl ChunkBounds {
                     ValueStatistics::new(min.and_then(number), max.and_then(number), count, nulls, false);
                 Statistics::Int64(of.with_backwards_compatible_min_max(signed))
             }
-            physical => {
+            PhysicalType::BYTE_ARRAY => byte_array_statistics(order, min, max, count, nulls),
+            _ => {
                 let (min, max) = (min.map(|min| order.cut_min(min)), max.map(|max| order.cut_max(max)));
                 let exact = (min.as_ref().is_some_and(|min| min.1), max.as_ref().is_some_and(|max| max.1));
                 let (min, max) = (min.map(|min| min.0), max.map(|max| max.0));
-                if physical == PhysicalType::FIXED_LEN_BYTE_ARRAY {
-                    let of = |bytes: Vec<u8>| FixedLenByteArray::from(bytes);
-                    let of = ValueStatistics::new(min.map(of), max.map(of), count, nulls, false);
-                    let of = of.with_min_is_exact(exact.0).with_max_is_exact(exact.1);
-                    return Statistics::FixedLenByteArray(of.with_backwards_compatible_min_max(signed));
-                }
-                let of = ValueStatistics::new(
-                    min.map(ByteArray::from),
-                    max.map(ByteArray::from),
-                    count,
-                    nulls,
-                    false,
-                );
+                let of = |bytes: Vec<u8>| FixedLenByteArray::from(bytes);
+                let of = ValueStatistics::new(min.map(of), max.map(of), count, nulls, false);
                 let of = of.with_min_is_exact(exact.0).with_max_is_exact(exact.1);
-                Statistics::ByteArray(of.with_backwards_compatible_min_max(signed))
+                Statistics::FixedLenByteArray(of.with_backwards_compatible_min_max(signed))
             }
         }
     }
+}
+
+/// Statistics of strings or bytes.
+pub(super) fn byte_array_statistics(
+    order: Order,
+    min: Option<&[u8]>,
+    max: Option<&[u8]>,
+    distinct: Option<u64>,
+    nulls: Option<u64>,
+) -> Statistics {
+    let (min, max) = (min.map(|min| order.cut_min(min)), max.map(|max| order.cut_max(max)));
+    let exact = (min.as_ref().is_some_and(|min| min.1), max.as_ref().is_some_and(|max| max.1));
+    let bound = |bound: Option<(Vec<u8>, bool)>| bound.map(|(bytes, _)| ByteArray::from(bytes));
+    let of = ValueStatistics::new(bound(min), bound(max), distinct, nulls, false);
+    Statistics::ByteArray(of.with_min_is_exact(exact.0).with_max_is_exact(exact.1))
 }
 
 /// The bounds of the codes that are used, those left out that are between no bounds.

@@ -10,23 +10,16 @@ use arrow::{
     datatypes::ArrowNativeType,
     util::bit_iterator::BitSliceIterator,
 };
-use bytes::Bytes;
-use parquet::{
-    basic::{Encoding, PageType},
-    bloom_filter::Sbbf,
-    compression::{Codec, CodecOptionsBuilder, create_codec},
-    file::metadata::{ColumnChunkMetaData, OffsetIndexBuilder, PageEncodingStats},
-    schema::types::ColumnDescPtr,
-};
+use parquet::{basic::Encoding, bloom_filter::Sbbf, schema::types::ColumnDescPtr};
 
 use super::{
     bounds::ChunkBounds,
     chunk::EncodedChunk,
     codebook::{Codebook, DictionaryPage},
-    filling::Filling,
     hybrid,
     options::ColumnPlan,
-    page::{self, Kind},
+    pages::{Pages, Summary},
+    rows::Rows,
     used::Used,
 };
 
@@ -43,23 +36,15 @@ const MOST_DICTIONARY: usize = 1 << 30;
 pub(super) struct Coded {
     descriptor: ColumnDescPtr,
     plan: ColumnPlan,
-    codec: Option<Box<dyn Codec>>,
     codebook: Codebook,
     /// Which of its values occur.
     used: Used,
     used_by_page: Used,
-    page: Filling,
-    pages: Vec<Bytes>,
-    offsets: OffsetIndexBuilder,
+    /// The page that is being filled: its rows, and the codes of those that have a value.
+    rows: Rows,
+    codes: Vec<u32>,
+    pages: Pages,
     bounds: ChunkBounds,
-    rows: usize,
-    nulls: usize,
-    data_pages: i32,
-    compressed: usize,
-    uncompressed: usize,
-    /// Where pages are made.
-    levels: Vec<u8>,
-    body: Vec<u8>,
 }
 
 impl Coded {
@@ -69,26 +54,16 @@ impl Coded {
         plan: ColumnPlan,
         codebook: Option<Codebook>,
     ) -> Result<Self, String> {
-        let text = |error: &dyn ToString| error.to_string();
-        let codec = create_codec(plan.compression, &CodecOptionsBuilder::default().build());
         Ok(Self {
-            codec: codec.map_err(|error| text(&error))?,
             used: Used::default(),
             used_by_page: Used::default(),
             codebook: codebook.map_or_else(|| Codebook::new(&descriptor), Ok)?,
+            rows: Rows::default(),
+            codes: Vec::new(),
+            pages: Pages::new(descriptor.clone(), plan.clone(), Encoding::RLE_DICTIONARY)?,
             bounds: ChunkBounds::new(descriptor.physical_type()),
             descriptor,
             plan,
-            page: Filling::default(),
-            pages: Vec::new(),
-            offsets: OffsetIndexBuilder::new(),
-            rows: 0,
-            nulls: 0,
-            data_pages: 0,
-            compressed: 0,
-            uncompressed: 0,
-            levels: Vec::new(),
-            body: Vec::new(),
         })
     }
 
@@ -96,12 +71,12 @@ impl Coded {
     pub(super) fn memory(&self) -> usize {
         // How large the dictionaries are that rows come with says nothing of the rows.
         let map = if self.plan.dictionary_bytes > 0 { self.codebook.map_bytes() } else { 0 };
-        self.compressed + self.codebook.memory() + map + self.page.codes.capacity() * 4
+        self.pages.bytes() + self.codebook.memory() + map + self.codes.capacity() * 4
     }
 
     /// Bytes that the chunk will have, about.
     pub(super) fn encoded(&self) -> usize {
-        self.compressed + self.codebook.bytes() + self.page.rows / 2
+        self.pages.bytes() + self.codebook.bytes() + self.rows.count() / 2
     }
 
     /// Whether no more rows should be added.
@@ -111,7 +86,7 @@ impl Coded {
 
     pub(super) fn write(&mut self, arrays: &[ArrayRef]) -> Result<(), String> {
         let most = self.plan.dictionary_bytes;
-        if self.rows + self.page.rows == 0 && (most == 0 || !self.codebook.serves(arrays)) {
+        if self.pages.rows() + self.rows.count() == 0 && (most == 0 || !self.codebook.serves(arrays)) {
             self.codebook = Codebook::new(&self.descriptor)?;
             self.codebook.take_dictionary(arrays, most)?;
         }
@@ -155,7 +130,7 @@ impl Coded {
             let rows = self.page_rows();
             // A piece at a time: codes get wider as values are found, to four bytes at most.
             let piece = (rows / PIECES).min(self.plan.page_bytes / 4).max(PIECES);
-            let room = rows.saturating_sub(self.page.rows).min(piece);
+            let room = rows.saturating_sub(self.rows.count()).min(piece);
             let count = room.clamp(1, keys.len() - start);
             let some = keys.get(start..start + count).unwrap_or_default();
             match nulls {
@@ -164,15 +139,15 @@ impl Coded {
                     let valid: BooleanBuffer = nulls.inner().slice(start, count);
                     let mut done = 0;
                     for (from, to) in BitSliceIterator::new(valid.values(), valid.offset(), valid.len()) {
-                        self.page.push_nulls(from - done);
+                        self.rows.push_nulls(from - done);
                         self.fill(some.get(from..to).unwrap_or_default())?;
                         done = to;
                     }
-                    self.page.push_nulls(count - done);
+                    self.rows.push_nulls(count - done);
                 }
             }
             start += count;
-            if self.page.rows >= self.page_rows() {
+            if self.rows.count() >= self.page_rows() {
                 self.end_page()?;
             }
         }
@@ -188,113 +163,43 @@ impl Coded {
 
     /// Adds rows that all have a value.
     fn fill<K: ArrowNativeType>(&mut self, keys: &[K]) -> Result<(), String> {
-        self.codebook.append(keys, &mut self.page.codes)?;
-        self.page.push_valid(keys.len());
+        self.codebook.append(keys, &mut self.codes)?;
+        self.rows.push_valid(keys.len());
         Ok(())
     }
 
     /// Encodes and compresses the page.
     fn end_page(&mut self) -> Result<(), String> {
-        let page = std::mem::take(&mut self.page);
-        let nulls = page.rows - page.codes.len();
-        self.levels.clear();
-        if self.descriptor.max_def_level() > 0 {
-            match page.valid.is_empty() {
-                true => hybrid::append_level(1, page.rows, &mut self.levels),
-                false => {
-                    let valid = BooleanBuffer::from(page.valid.as_slice());
-                    hybrid::append_bits(valid.values(), page.rows, &mut self.levels);
-                }
-            }
-        } else if nulls > 0 {
-            return Err("a null in a column that has none".to_owned());
-        }
-        self.body.clear();
-        if !self.plan.version_2 && !self.levels.is_empty() {
-            self.body.extend_from_slice(&(self.levels.len() as u32).to_le_bytes());
-            self.body.append(&mut self.levels);
-        }
-        let width = hybrid::width(self.codebook.len().saturating_sub(1) as u32);
-        self.body.push(width);
-        hybrid::append(&page.codes, width, &mut self.body);
+        let (codes, width) = (&self.codes, hybrid::width(self.codebook.len().saturating_sub(1) as u32));
+        self.pages.push_data(&self.rows, codes.len(), |body| {
+            body.push(width);
+            hybrid::append(codes, width, body);
+        })?;
         self.used_by_page.clear();
-        self.used_by_page.add(&page.codes, self.codebook.len());
+        self.used_by_page.add(codes, self.codebook.len());
         self.used.join(&self.used_by_page);
         let bounds = self.bounds.end_page(&mut self.codebook, &self.used_by_page);
-        let compressed = match self.plan.version_2 {
-            true => self.push_version_2(page.rows, nulls)?,
-            false => self.push(&Kind::Data { rows: page.rows })?,
-        };
-        self.offsets.append_row_count(page.rows as i64);
-        self.offsets.append_offset_and_size((self.compressed - compressed) as i64, compressed as i32);
-        self.bounds.note(&self.codebook, bounds, nulls);
-        self.rows += page.rows;
-        self.nulls += nulls;
-        self.data_pages += 1;
-        self.page.codes = page.codes;
-        self.page.codes.clear();
+        self.bounds.note(&self.codebook, bounds, self.rows.count() - codes.len());
+        self.rows.clear();
+        self.codes.clear();
         Ok(())
     }
 
-    /// Compresses what is in `body` to a page behind the others, and returns how long it is.
-    fn push(&mut self, kind: &Kind) -> Result<usize, String> {
-        let uncompressed = self.body.len();
-        let body = match self.compress(0)? {
-            Some(compressed) => compressed,
-            None => self.body.clone(),
-        };
-        self.push_page(page::page(kind, uncompressed, body)?, uncompressed)
-    }
-
-    /// The same with `levels` in front, which are not compressed; and neither is what does not get smaller by it.
-    fn push_version_2(&mut self, rows: usize, nulls: usize) -> Result<usize, String> {
-        let levels = self.levels.len();
-        let uncompressed = levels + self.body.len();
-        let compressed = self.compress(levels)?.filter(|compressed| compressed.len() < uncompressed);
-        let is_compressed = compressed.is_some();
-        let body = compressed.unwrap_or_else(|| [self.levels.as_slice(), self.body.as_slice()].concat());
-        let kind = Kind::DataV2 { rows, nulls, levels, is_compressed };
-        self.push_page(page::page(&kind, uncompressed, body)?, uncompressed)
-    }
-
-    /// What is in `body`, compressed, behind the first bytes of `levels`; `None` where there is no compression.
-    fn compress(&mut self, levels: usize) -> Result<Option<Vec<u8>>, String> {
-        let Some(codec) = &mut self.codec else { return Ok(None) };
-        let mut compressed = self.levels.get(..levels).unwrap_or_default().to_vec();
-        codec.compress(&self.body, &mut compressed).map_err(|error| error.to_string())?;
-        compressed.shrink_to_fit();
-        Ok(Some(compressed))
-    }
-
-    /// Puts a header and its body behind the other pages, and returns how long they are.
-    fn push_page(&mut self, blobs: [Bytes; 2], uncompressed: usize) -> Result<usize, String> {
-        let header = blobs.first().map_or(0, Bytes::len);
-        let length = blobs.iter().map(Bytes::len).sum();
-        self.pages.extend(blobs);
-        self.compressed += length;
-        self.uncompressed += uncompressed + header;
-        Ok(length)
-    }
-
-    /// Puts the dictionary in front of the other pages, and returns how long it is.
+    /// Adds the page of the dictionary, and returns how long it is.
     fn push_dictionary(&mut self) -> Result<usize, String> {
-        let length = match self.codebook.page() {
+        let before = self.pages.bytes();
+        match self.codebook.page() {
             Some(DictionaryPage { blobs, uncompressed, .. }) => {
-                self.push_page(blobs.clone(), *uncompressed)?
+                self.pages.push(blobs.clone(), *uncompressed);
             }
             None => {
-                let values = self.codebook.len();
-                self.body = self.codebook.plain();
-                let length = self.push(&Kind::Dictionary { values })?;
-                if let [.., header, body] = self.pages.as_slice() {
-                    let blobs = [header.clone(), body.clone()];
-                    self.codebook.keep_page(DictionaryPage { blobs, values, uncompressed: self.body.len() });
-                }
-                length
+                let (values, plain) = (self.codebook.len(), self.codebook.plain());
+                let uncompressed = plain.len();
+                let blobs = self.pages.push_dictionary(values, plain)?;
+                self.codebook.keep_page(DictionaryPage { blobs, values, uncompressed });
             }
-        };
-        self.pages.rotate_right(2);
-        Ok(length)
+        }
+        Ok(self.pages.bytes() - before)
     }
 
     /// Distinct values that occur, and the filter that knows them.
@@ -309,47 +214,19 @@ impl Coded {
 
     /// The chunk, and its codebook if that may serve the next one.
     pub(super) fn finish(mut self) -> Result<(EncodedChunk, Option<Codebook>), String> {
-        if self.page.rows > 0 || self.data_pages == 0 {
+        if self.rows.count() > 0 || self.pages.rows() == 0 {
             self.end_page()?;
         }
         let (distinct, bloom_filter) = self.bloom_filter()?;
-        let values = self.codebook.len();
-        let is_often = self.rows - self.nulls >= values * TIMES && (values - distinct) * UNUSED <= values;
+        let (values, rows, nulls) = (self.codebook.len(), self.pages.rows(), self.pages.nulls());
+        let is_often = rows - nulls >= values * TIMES && (values - distinct) * UNUSED <= values;
         let is_kept =
             is_often && self.codebook.may_serve() && !self.is_full() && self.plan.dictionary_bytes > 0;
         let dictionary = self.push_dictionary()?;
-        let mut offset_index = std::mem::replace(&mut self.offsets, OffsetIndexBuilder::new()).build();
-        for page in &mut offset_index.page_locations {
-            page.offset += dictionary as i64;
-        }
-        let nulls = self.nulls as u64;
         let (statistics, column_index) =
-            self.bounds.finish(&self.codebook, distinct, nulls, self.plan.statistics);
-        let data_page = if self.plan.version_2 { PageType::DATA_PAGE_V2 } else { PageType::DATA_PAGE };
-        let stats = |page_type, encoding, count| PageEncodingStats { page_type, encoding, count };
-        let mut metadata = ColumnChunkMetaData::builder(self.descriptor.clone())
-            .set_encodings(vec![Encoding::PLAIN, Encoding::RLE, Encoding::RLE_DICTIONARY])
-            .set_compression(self.plan.compression)
-            .set_num_values(self.rows as i64)
-            .set_total_compressed_size(self.compressed as i64)
-            .set_total_uncompressed_size(self.uncompressed as i64)
-            .set_dictionary_page_offset(Some(0))
-            .set_data_page_offset(dictionary as i64)
-            .set_page_encoding_stats(vec![
-                stats(PageType::DICTIONARY_PAGE, Encoding::PLAIN, 1),
-                stats(data_page, Encoding::RLE_DICTIONARY, self.data_pages),
-            ]);
-        if let Some(statistics) = statistics {
-            metadata = metadata.set_statistics(statistics);
-        }
-        let chunk = EncodedChunk {
-            blobs: self.pages,
-            metadata: metadata.build().map_err(|error| error.to_string())?,
-            column_index,
-            offset_index: Some(offset_index),
-            bloom_filter,
-            rows: self.rows as u64,
-        };
+            self.bounds.finish(&self.codebook, distinct, nulls as u64, self.plan.statistics);
+        let chunk =
+            self.pages.finish(Some(dictionary), Summary { statistics, column_index, bloom_filter })?;
         self.codebook.rest();
         Ok((chunk, is_kept.then_some(self.codebook)))
     }

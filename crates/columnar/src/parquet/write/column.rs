@@ -16,6 +16,7 @@ use super::{
     column_options::DictionaryEncoding,
     general::General,
     options::{ColumnPlan, ParquetOptions},
+    strings::{Strings, is_strings},
 };
 use crate::same::is_same;
 
@@ -39,6 +40,7 @@ pub(super) struct Column {
 
 enum Encoder {
     Coded(Box<Coded>),
+    Strings(Box<Strings>),
     General(Box<General>),
 }
 
@@ -76,17 +78,18 @@ impl ColumnKind {
 
     /// A chunk that comes behind one that had the `codebook`.
     pub(super) fn begin(&self, codebook: Option<Codebook>) -> Result<Column, String> {
-        let encoder = match self.is_coded {
-            true => {
-                let schema = Schema::new(vec![self.encoded.clone()]);
-                let converted = ArrowSchemaConverter::new().convert(&schema);
-                let descriptor = converted.map_err(|error| error.to_string())?.column(0);
-                Encoder::Coded(Box::new(Coded::new(descriptor, self.plan.clone(), codebook)?))
-            }
-            false => {
-                let general = General::new(&self.encoded, &self.properties);
-                Encoder::General(Box::new(general.map_err(|error| error.to_string())?))
-            }
+        let descriptor = || {
+            let schema = Schema::new(vec![self.encoded.clone()]);
+            let converted = ArrowSchemaConverter::new().convert(&schema);
+            converted.map(|converted| converted.column(0)).map_err(|error| error.to_string())
+        };
+        let encoder = if self.is_coded {
+            Encoder::Coded(Box::new(Coded::new(descriptor()?, self.plan.clone(), codebook)?))
+        } else if is_strings(self.encoded.data_type(), &self.plan) {
+            Encoder::Strings(Box::new(Strings::new(descriptor()?, self.plan.clone())?))
+        } else {
+            let general = General::new(&self.encoded, &self.properties);
+            Encoder::General(Box::new(general.map_err(|error| error.to_string())?))
         };
         Ok(Column { kind: self.clone(), encoder })
     }
@@ -199,6 +202,9 @@ impl Column {
                 let arrays = arrays.iter().map(|array| with_values_as_encoded(array, encoded, &mut last));
                 coded.write(&arrays.collect::<Result<Vec<_>, _>>()?)
             }
+            Encoder::Strings(strings) => {
+                arrays.iter().try_for_each(|array| strings.write(&as_encoded(array, encoded)?))
+            }
             Encoder::General(general) => arrays.iter().try_for_each(|array| {
                 general.write(&as_encoded(array, encoded)?).map_err(|error| error.to_string())
             }),
@@ -209,6 +215,7 @@ impl Column {
     pub(super) fn memory(&self) -> usize {
         match &self.encoder {
             Encoder::Coded(coded) => coded.memory(),
+            Encoder::Strings(strings) => strings.memory(),
             Encoder::General(general) => general.memory(),
         }
     }
@@ -217,6 +224,7 @@ impl Column {
     pub(super) fn encoded(&self) -> usize {
         match &self.encoder {
             Encoder::Coded(coded) => coded.encoded(),
+            Encoder::Strings(strings) => strings.encoded(),
             Encoder::General(general) => general.encoded(),
         }
     }
@@ -225,7 +233,7 @@ impl Column {
     pub(super) fn is_full(&self) -> bool {
         match &self.encoder {
             Encoder::Coded(coded) => coded.is_full(),
-            Encoder::General(_) => false,
+            Encoder::Strings(_) | Encoder::General(_) => false,
         }
     }
 
@@ -233,6 +241,7 @@ impl Column {
     pub(super) fn finish(self) -> Result<(Vec<EncodedChunk>, Option<Codebook>), String> {
         match self.encoder {
             Encoder::Coded(coded) => coded.finish().map(|(chunk, codebook)| (vec![chunk], codebook)),
+            Encoder::Strings(strings) => strings.finish().map(|chunk| (vec![chunk], None)),
             Encoder::General(general) => {
                 general.finish().map(|chunks| (chunks, None)).map_err(|error| error.to_string())
             }

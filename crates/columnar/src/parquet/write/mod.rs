@@ -3,6 +3,7 @@
 //! ```text
 //! batches -> some at a time -> column encoders on threads -> chunks of the row group -> sink
 //!              coded    codes of dictionaries that arrive become the file's
+//!              strings  strings and bytes that are to have no dictionary
 //!              general  everything else, by the parquet crate
 //! ```
 //!
@@ -17,16 +18,18 @@ mod column;
 mod column_options;
 mod compression;
 mod dataset;
-mod filling;
 mod footer;
 mod general;
 mod hybrid;
 mod options;
 mod order;
 mod page;
+mod pages;
 mod parallel;
 mod partition;
 mod plain;
+mod rows;
+mod strings;
 #[cfg(test)]
 mod tests;
 mod used;

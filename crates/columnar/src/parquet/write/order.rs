@@ -9,6 +9,8 @@ use parquet::{
     schema::types::ColumnDescPtr,
 };
 
+use crate::first_bytes::first_bytes;
+
 /// Bounds of more bytes than these are cut.
 const MOST_BYTES: usize = 64;
 
@@ -51,20 +53,15 @@ impl Order {
 
     /// Eight bytes that ascend as values do, or stay equal.
     pub(super) fn key(self, value: &[u8]) -> u64 {
-        let first = |bytes: &mut dyn Iterator<Item = &u8>| {
-            let mut key = [0; 8];
-            key.iter_mut().zip(bytes).for_each(|(to, from)| *to = *from);
-            u64::from_be_bytes(key)
-        };
         const SIGN: u64 = 1 << 63;
         match self {
             Self::None => 0,
-            Self::Bytes { .. } => first(&mut value.iter()),
-            Self::Decimal => first(&mut value.iter()) ^ SIGN,
-            Self::Number { signed } => first(&mut value.iter().rev()) ^ if signed { SIGN } else { 0 },
+            Self::Bytes { .. } => first_bytes(value),
+            Self::Decimal => first_bytes(value) ^ SIGN,
+            Self::Number { signed } => last_bytes(value) ^ if signed { SIGN } else { 0 },
             Self::Float { .. } if is_nan(value) => NAN,
             Self::Float { .. } => {
-                let bits = first(&mut value.iter().rev());
+                let bits = last_bytes(value);
                 if bits & SIGN == 0 { bits | SIGN } else { !bits }
             }
         }
@@ -120,6 +117,13 @@ impl Order {
         }
         (value.to_vec(), true)
     }
+}
+
+/// The last eight bytes from the end on, as [`first_bytes`] has the first.
+fn last_bytes(value: &[u8]) -> u64 {
+    let mut bytes = [0; 8];
+    bytes.iter_mut().zip(value.iter().rev()).for_each(|(to, from)| *to = *from);
+    u64::from_be_bytes(bytes)
 }
 
 /// The key of what is no number.

@@ -12,6 +12,7 @@ pub(super) enum Kind {
     },
     Data {
         rows: usize,
+        encoding: Encoding,
     },
     /// Of version 2: the body begins with so many bytes of levels, which are not compressed.
     DataV2 {
@@ -19,6 +20,7 @@ pub(super) enum Kind {
         nulls: usize,
         levels: usize,
         is_compressed: bool,
+        encoding: Encoding,
     },
 }
 
@@ -29,7 +31,7 @@ const I32: u8 = 5;
 const STRUCT: u8 = 12;
 
 /// A header, and the body that it is of.
-pub(super) fn page(kind: &Kind, uncompressed: usize, body: Vec<u8>) -> Result<[Bytes; 2], String> {
+pub(super) fn page(kind: &Kind, uncompressed: usize, body: Bytes) -> Result<[Bytes; 2], String> {
     let size = |bytes: usize| i32::try_from(bytes).map_err(|_| "a page of more than 2 GiB".to_owned());
     let mut out = Vec::with_capacity(48);
     let mut header = Fields { out: &mut out, last: 0 };
@@ -45,10 +47,10 @@ pub(super) fn page(kind: &Kind, uncompressed: usize, body: Vec<u8>) -> Result<[B
     header.number(3, size(body.len())?);
     header.number(4, crc32fast::hash(&body) as i32);
     match kind {
-        Kind::Data { rows } => {
+        Kind::Data { rows, encoding } => {
             let mut data = header.inner(5);
             data.number(1, size(*rows)?);
-            data.number(2, number(Encoding::RLE_DICTIONARY));
+            data.number(2, number(*encoding));
             data.number(3, number(Encoding::RLE));
             data.number(4, number(Encoding::RLE));
             data.end();
@@ -59,12 +61,12 @@ pub(super) fn page(kind: &Kind, uncompressed: usize, body: Vec<u8>) -> Result<[B
             dictionary.number(2, number(Encoding::PLAIN));
             dictionary.end();
         }
-        Kind::DataV2 { rows, nulls, levels, is_compressed } => {
+        Kind::DataV2 { rows, nulls, levels, is_compressed, encoding } => {
             let mut data = header.inner(8);
             data.number(1, size(*rows)?);
             data.number(2, size(*nulls)?);
             data.number(3, size(*rows)?);
-            data.number(4, number(Encoding::RLE_DICTIONARY));
+            data.number(4, number(*encoding));
             data.number(5, size(*levels)?);
             data.number(6, 0);
             data.begin(7, if *is_compressed { TRUE } else { FALSE });
@@ -72,7 +74,7 @@ pub(super) fn page(kind: &Kind, uncompressed: usize, body: Vec<u8>) -> Result<[B
         }
     }
     header.end();
-    Ok([out.into(), body.into()])
+    Ok([out.into(), body])
 }
 
 fn number(encoding: Encoding) -> i32 {
@@ -117,21 +119,22 @@ mod tests {
 
     #[test]
     fn headers_are_read_as_they_were_written() {
-        let [header, body] = page(&Kind::Data { rows: 20_000 }, 300, vec![7; 200]).unwrap();
+        let given = Kind::Data { rows: 20_000, encoding: Encoding::RLE_DICTIONARY };
+        let [header, body] = page(&given, 300, vec![7; 200].into()).unwrap();
         let (read, length) = PageHeader::read(&header).unwrap().unwrap();
         assert_eq!(length, header.len());
         let kind = PageKind::Data { rows: 20_000, encoding: Encoding::RLE_DICTIONARY, levels: Encoding::RLE };
         let crc = Some(crc32fast::hash(&body));
         assert_eq!(read, PageHeader { kind, uncompressed: 300, compressed: 200, crc });
 
-        let given = Kind::DataV2 { rows: 100, nulls: 7, levels: 12, is_compressed: false };
-        let [header, _] = page(&given, 300, vec![7; 300]).unwrap();
+        let encoding = Encoding::PLAIN;
+        let given = Kind::DataV2 { rows: 100, nulls: 7, levels: 12, is_compressed: false, encoding };
+        let [header, _] = page(&given, 300, vec![7; 300].into()).unwrap();
         let (read, _) = PageHeader::read(&header).unwrap().unwrap();
-        let encoding = Encoding::RLE_DICTIONARY;
         let kind = PageKind::DataV2 { rows: 100, encoding, definition: 12, repetition: 0, compressed: false };
         assert_eq!(read.kind, kind);
 
-        let [header, _] = page(&Kind::Dictionary { values: 3 }, 5, vec![1; 5]).unwrap();
+        let [header, _] = page(&Kind::Dictionary { values: 3 }, 5, vec![1; 5].into()).unwrap();
         let (read, _) = PageHeader::read(&header).unwrap().unwrap();
         assert_eq!(read.kind, PageKind::Dictionary { values: 3, encoding: Encoding::PLAIN });
     }

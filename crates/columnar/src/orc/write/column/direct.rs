@@ -5,8 +5,11 @@ use std::ops::Range;
 use arrow::array::{ArrayAccessor, OffsetSizeTrait};
 use orc_rust::proto::{column_encoding::Kind as Encoding, stream::Kind as StreamKind};
 
-use super::{End, Notes, Wrong, distinct::start};
-use crate::orc::write::{compression::Compressor, ints::Ints, options::ColumnPlan, stream::Stream};
+use super::{End, Notes, Wrong};
+use crate::{
+    first_bytes::first_bytes,
+    orc::write::{compression::Compressor, ints::Ints, options::ColumnPlan, stream::Stream},
+};
 
 pub(super) struct Direct {
     data: Stream,
@@ -61,7 +64,7 @@ impl Direct {
             if let Some(bloom) = &mut notes.bloom {
                 bloom.add_bytes(text);
             }
-            let here = start(text);
+            let here = first_bytes(text);
             let [min, max] = bounds.get_or_insert([(here, row); 2]);
             if here < min.0 || here == min.0 && text < array.value(min.1).as_ref() {
                 *min = (here, row);
@@ -131,9 +134,9 @@ impl Direct {
 fn bounds_of<'a>(mut texts: impl Iterator<Item = &'a [u8]>) -> Option<(&'a [u8], &'a [u8])> {
     let first = texts.next()?;
     let (mut min, mut max) = (first, first);
-    let (mut min_start, mut max_start) = (start(first), start(first));
+    let (mut min_start, mut max_start) = (first_bytes(first), first_bytes(first));
     for text in texts {
-        let here = start(text);
+        let here = first_bytes(text);
         if here < min_start || here == min_start && text < min {
             (min, min_start) = (text, here);
         }

@@ -4,6 +4,8 @@ use std::hash::{BuildHasher, Hasher};
 
 use hashbrown::{DefaultHashBuilder, HashTable, hash_table::Entry};
 
+use crate::first_bytes::first_bytes;
+
 #[cfg(test)]
 thread_local! {
     /// How many texts this thread has hashed.
@@ -69,7 +71,7 @@ impl Distinct {
     /// The codes in the order of their values.
     pub(super) fn order(&self) -> Vec<u32> {
         let mut order: Vec<(u64, u32)> =
-            (0..self.len() as u32).map(|code| (start(self.value(code)), code)).collect();
+            (0..self.len() as u32).map(|code| (first_bytes(self.value(code)), code)).collect();
         order.sort_unstable_by(|(start, code), (other_start, other)| {
             start.cmp(other_start).then_with(|| self.value(*code).cmp(self.value(*other)))
         });
@@ -82,18 +84,6 @@ fn value<'a>(bytes: &'a [u8], ends: &[usize], code: u32) -> &'a [u8] {
     let start = code.checked_sub(1).and_then(|before| ends.get(before)).copied().unwrap_or_default();
     let end = ends.get(code).copied().unwrap_or_default();
     bytes.get(start..end).unwrap_or_default()
-}
-
-/// The first eight bytes, as a number that ascends as they do.
-#[inline]
-pub(super) fn start(text: &[u8]) -> u64 {
-    match text.first_chunk::<8>() {
-        Some(start) => u64::from_be_bytes(*start),
-        None => {
-            let number = text.iter().fold(0, |number, byte| number << 8 | u64::from(*byte));
-            number.checked_shl(64 - 8 * text.len() as u32).unwrap_or_default()
-        }
-    }
 }
 
 #[cfg(test)]

@@ -1,0 +1,42 @@
+//! The rows of the page that is being filled: how many, and which of them have a value.
+
+#[derive(Default)]
+pub(super) struct Rows {
+    count: usize,
+    /// Which have a value; empty as long as all have.
+    valid: Vec<bool>,
+}
+
+impl Rows {
+    pub(super) fn count(&self) -> usize {
+        self.count
+    }
+
+    /// Which have a value; `None` where all have.
+    pub(super) fn valid(&self) -> Option<&[bool]> {
+        (!self.valid.is_empty()).then_some(self.valid.as_slice())
+    }
+
+    pub(super) fn push_valid(&mut self, count: usize) {
+        if !self.valid.is_empty() {
+            self.valid.resize(self.count + count, true);
+        }
+        self.count += count;
+    }
+
+    pub(super) fn push_nulls(&mut self, count: usize) {
+        if count == 0 {
+            return;
+        }
+        if self.valid.is_empty() {
+            self.valid.resize(self.count, true);
+        }
+        self.valid.resize(self.count + count, false);
+        self.count += count;
+    }
+
+    pub(super) fn clear(&mut self) {
+        self.count = 0;
+        self.valid.clear();
+    }
+}
