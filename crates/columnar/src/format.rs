@@ -147,8 +147,7 @@ impl FileMetadata {
     pub(crate) fn working_bytes(&self, unit: usize, columns: &[Projected]) -> u64 {
         match &self.file {
             File::Parquet(file) => file.working_bytes(unit, columns),
-            // Streams are compressed; what they grow to is not in the footer.
-            File::Orc(file) => file.estimated_bytes(unit, columns).saturating_mul(4),
+            File::Orc(file) => file.working_bytes(unit, columns),
         }
     }
 

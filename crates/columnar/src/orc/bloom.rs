@@ -38,7 +38,8 @@ pub(super) fn hashes(literal: &Literal, kind: Kind) -> Option<Vec<u64>> {
         }
         (Kind::String, Literal::String(text)) => Some(vec![murmur3(text.as_bytes())]),
         (Kind::Binary, Literal::Binary(bytes)) => Some(vec![murmur3(bytes)]),
-        (Kind::Decimal(_, of) | Kind::ShortDecimal(_, of), Literal::Decimal { unscaled, scale }) => {
+        // Those that are stored as whole numbers are hashed as such by some.
+        (Kind::Decimal(_, of), Literal::Decimal { unscaled, scale }) => {
             let (of, scale) = (u32::try_from(of).ok()?, u32::from(*scale));
             let unscaled = rescaled(*unscaled, scale, of)?;
             let short = decimal(unscaled, of);
@@ -115,6 +116,7 @@ mod tests {
             (Literal::Integer(i128::MAX), Kind::Long),
             (Literal::String("x".to_owned()), Kind::Char),
             (Literal::Float(1.0), Kind::Long),
+            (Literal::Decimal { unscaled: 150, scale: 2 }, Kind::ShortDecimal(5, 2)),
         ] {
             assert_eq!(hashes(&literal, kind), None, "{literal:?}");
         }

@@ -10,6 +10,7 @@
 
 mod bloom;
 mod bytes;
+mod calendar;
 mod compression;
 mod decode;
 mod fault;
@@ -157,6 +158,38 @@ impl OrcFile {
                 ranges.iter().map(|range| range.end - range.start).sum()
             }
             _ => stripe.streams.end - stripe.streams.start,
+        }
+    }
+
+    /// See [`crate::format::FileMetadata::working_bytes`].
+    pub(crate) fn working_bytes(&self, unit: usize, fields: &[Projected]) -> u64 {
+        // Streams are compressed; what they grow to is said of texts only.
+        const GROWN: u64 = 4;
+        let read = self.estimated_bytes(unit, fields);
+        let mut texts = 0_u64;
+        for column in self.wanted_columns(fields).unwrap_or_default() {
+            column.visit(&mut |column| texts = texts.saturating_add(self.text_bytes(unit, column)));
+        }
+        read.saturating_mul(GROWN).max(read.saturating_add(texts))
+    }
+
+    /// Bytes of the texts of a column in a stripe, if they are stored one by one: no less than there is memory for where
+    /// they are too many for one array.
+    fn text_bytes(&self, unit: usize, column: &Type) -> u64 {
+        const MOST: u64 = i32::MAX as u64;
+        let footer = self.footers.get(unit).and_then(OnceLock::get);
+        let footer = footer.or_else(|| self.footers.get(self.typical()?).and_then(OnceLock::get));
+        let encoding = footer.and_then(|footer| footer.encodings.get(column.id as usize)?.as_ref());
+        if encoding.is_some_and(|encoding| encoding.dictionary.is_some()) {
+            return 0;
+        }
+        let Some(statistics) = self.tail.statistics.get(unit, column.id) else { return 0 };
+        let strings = statistics.string_statistics.and_then(|it| it.sum);
+        let sum = strings.or_else(|| statistics.binary_statistics.and_then(|it| it.sum));
+        match sum.and_then(|sum| u64::try_from(sum).ok()) {
+            None => 0,
+            Some(bytes) if bytes > MOST => u64::MAX,
+            Some(bytes) => bytes + statistics.number_of_values.unwrap_or_default().saturating_mul(4),
         }
     }
 

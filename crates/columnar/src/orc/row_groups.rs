@@ -50,7 +50,16 @@ impl RowGroups {
             return None;
         }
         let index = self.index(column).filter(|index| index.has_filters())?;
-        let hashes = literals.iter().map(|literal| bloom::hashes(literal, column.kind));
+        let is_kept = |literal: &Literal| match literal {
+            Literal::Date(day) => column.calendar.keeps_day(i64::from(*day)),
+            Literal::Timestamp(nanoseconds) => {
+                let milliseconds = i64::try_from(nanoseconds.div_euclid(1_000_000));
+                milliseconds.is_ok_and(|milliseconds| column.calendar.keeps_millisecond(milliseconds))
+            }
+            _ => true,
+        };
+        let hashes =
+            literals.iter().map(|literal| bloom::hashes(literal, column.kind).filter(|_| is_kept(literal)));
         let hashes = hashes.collect::<Option<Vec<_>>>()?.concat();
         let groups = 0..self.rows.len();
         Some(groups.map(|group| bloom::may_contain(&index.filter(group)?, &hashes)).collect())

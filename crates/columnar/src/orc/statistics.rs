@@ -94,7 +94,9 @@ impl<'a> OrcStatistics<'a> {
             Kind::Short => Arc::new(narrowed::<i16, Int16Array>(each(&|it| integer(it, bound))?)),
             Kind::Int => Arc::new(narrowed::<i32, Int32Array>(each(&|it| integer(it, bound))?)),
             Kind::Long => Arc::new(Int64Array::from(each(&|it| integer(it, bound))?)),
-            Kind::Date => Arc::new(narrowed::<i32, Date32Array>(each(&|it| date(it, bound))?)),
+            Kind::Date => Arc::new(narrowed::<i32, Date32Array>(each(&|it| {
+                date(it, bound).filter(|day| column.calendar.keeps_day(*day))
+            })?)),
             Kind::Float => {
                 let single = |value: f64| Some(value as f32).filter(|it| f64::from(*it) == value);
                 let each =
@@ -118,7 +120,8 @@ impl<'a> OrcStatistics<'a> {
                 let zone: Option<Arc<str>> = instant.then(|| "UTC".into());
                 let nanoseconds = unit == TimeUnit::Nanosecond;
                 let factor = if nanoseconds { 1_000_000 } else { 1_000 };
-                let each = each(&|it| timestamp(it, bound, slack)?.checked_mul(factor))?;
+                let kept = |bound: &i64| column.calendar.keeps_millisecond(*bound);
+                let each = each(&|it| timestamp(it, bound, slack).filter(kept)?.checked_mul(factor))?;
                 match nanoseconds {
                     true => Arc::new(TimestampNanosecondArray::from(each).with_timezone_opt(zone)),
                     false => Arc::new(TimestampMicrosecondArray::from(each).with_timezone_opt(zone)),
@@ -211,7 +214,10 @@ fn string(statistics: &ColumnStatistics, bound: Bound) -> Option<String> {
     let it = statistics.string_statistics.as_ref()?;
     let (min, max) =
         (it.minimum.as_ref().or(it.lower_bound.as_ref())?, it.maximum.as_ref().or(it.upper_bound.as_ref())?);
-    ordered(min, max, bound).cloned()
+    // The first writer takes the character behind the last one for one that stands for none, which comes before it.
+    let is_wrong =
+        bound == Bound::Upper && it.maximum.is_none() && max.ends_with(char::REPLACEMENT_CHARACTER);
+    ordered(min, max, bound).filter(|_| !is_wrong).cloned()
 }
 
 /// Milliseconds since 1970.

@@ -12,6 +12,7 @@ use orc_rust::proto::{ColumnStatistics, Footer, PostScript, StripeInformation};
 use prost::Message;
 
 use super::{
+    calendar::Calendar,
     compression::Codec,
     fault::Fault,
     stream::{Stream, most_of_message},
@@ -110,7 +111,7 @@ impl Tail {
             return Err(Fault::encrypted());
         }
         let unit = |id| timestamp_unit(footer.statistics.get(id as usize));
-        let root = Type::root(&footer.types, unit, postscript.version == NEXT_VERSION)?;
+        let root = Type::root(&footer.types, unit, postscript.version == NEXT_VERSION, Calendar::of(footer))?;
         let stripes = footer.stripes.iter().enumerate();
         let stripes: Vec<Stripe> = stripes
             .map(|(stripe, info)| {

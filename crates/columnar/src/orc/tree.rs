@@ -7,7 +7,7 @@ use arrow::datatypes::{
 };
 use orc_rust::proto;
 
-use super::fault::Fault;
+use super::{calendar::Calendar, fault::Fault};
 use crate::schema::Projected;
 
 /// Deeper trees are taken for nonsense.
@@ -34,6 +34,8 @@ pub(super) struct Type {
     pub(super) kind: Kind,
     /// Characters that a text has at most, where the file says so.
     length: Option<u32>,
+    /// How days are counted.
+    pub(super) calendar: Calendar,
     pub(super) children: Vec<Type>,
 }
 
@@ -66,13 +68,16 @@ pub(super) enum Kind {
 
 impl Type {
     /// The tree below the root, which must be a struct. `unit` says what timestamps of a column are counted
-    /// in, `short_decimals` whether decimals of up to 18 digits are stored as whole numbers.
+    /// in, `short_decimals` whether decimals of up to 18 digits are stored as whole numbers, `calendar` how days are
+    /// counted.
     pub(super) fn root(
         types: &[proto::Type],
         unit: impl Fn(u32) -> TimeUnit,
         short_decimals: bool,
+        calendar: Calendar,
     ) -> Result<Self, Fault> {
-        let mut parser = Parser { types, seen: vec![false; types.len()], unit: &unit, short_decimals };
+        let seen = vec![false; types.len()];
+        let mut parser = Parser { types, seen, unit: &unit, short_decimals, calendar };
         let root = parser.parse(0, String::new(), &Arc::from(""), 0)?;
         match root.kind {
             Kind::Struct => Ok(root),
@@ -164,9 +169,9 @@ impl Type {
 
     /// The column without those in it.
     pub(super) fn clone_without_children(&self) -> Self {
-        let Self { id, name, path, kind, length, children: _ } = self;
+        let Self { id, name, path, kind, length, calendar, children: _ } = self;
         let (name, path) = (name.clone(), path.clone());
-        Self { id: *id, name, path, kind: *kind, length: *length, children: Vec::new() }
+        Self { id: *id, name, path, kind: *kind, length: *length, calendar: *calendar, children: Vec::new() }
     }
 
     /// The column of this name at the top or within structs, if there is only one.
@@ -195,6 +200,7 @@ struct Parser<'a, F> {
     seen: Vec<bool>,
     unit: &'a F,
     short_decimals: bool,
+    calendar: Calendar,
 }
 
 impl<F: Fn(u32) -> TimeUnit> Parser<'_, F> {
@@ -220,6 +226,9 @@ impl<F: Fn(u32) -> TimeUnit> Parser<'_, F> {
             Kind::Union => (0..ty.subtypes.len()).map(|variant| format!("_union_{variant}")).collect(),
             _ => Vec::new(),
         };
+        if names.iter().any(|name| name.contains('\0')) {
+            return corrupt("a name with a zero in it");
+        }
         if names.len() != ty.subtypes.len() && !matches!(kind, Kind::Unknown(_)) {
             return corrupt("it has not as many fields as names");
         }
@@ -229,7 +238,7 @@ impl<F: Fn(u32) -> TimeUnit> Parser<'_, F> {
             .collect::<Result<_, _>>()?;
         // Some writers say 0 of a string of any length.
         let length = ty.maximum_length.filter(|length| *length > 0);
-        Ok(Type { id, name, path, kind, length, children })
+        Ok(Type { id, name, path, kind, length, calendar: self.calendar, children })
     }
 
     fn kind(&self, id: u32, ty: &proto::Type) -> Result<Kind, Fault> {

@@ -37,7 +37,7 @@ use self::{
     coded::{Expanded, codes},
     ints::Ints,
     nested::{Lists, Maps, Structs},
-    numbers::{Booleans, Bytes, Decimals, Floats, Integers, ShortDecimals},
+    numbers::{Booleans, Bytes, Decimals, Floats, HybridDates, Integers, ShortDecimals},
     reached::Reached,
     strings::Direct,
     timestamps::Timestamps,
@@ -45,6 +45,7 @@ use self::{
 pub(super) use self::{coded::dictionary, strings::Dictionaries};
 use super::{
     bytes::Streams,
+    calendar::Calendar,
     fault::Fault,
     stripe::StreamKind,
     tree::{Kind, Type},
@@ -184,7 +185,13 @@ fn decoder(
         Kind::Short => Box::new(integers::<Int16Type>(presence, ints(StreamKind::Data, true))),
         Kind::Int => Box::new(integers::<Int32Type>(presence, ints(StreamKind::Data, true))),
         Kind::Long => Box::new(integers::<Int64Type>(presence, ints(StreamKind::Data, true))),
-        Kind::Date => Box::new(integers::<Date32Type>(presence, ints(StreamKind::Data, true))),
+        Kind::Date => {
+            let days = integers::<Date32Type>(presence, ints(StreamKind::Data, true));
+            match column.calendar {
+                Calendar::Gregorian => Box::new(days),
+                Calendar::Hybrid => Box::new(HybridDates(days)),
+            }
+        }
         Kind::Float => {
             Box::new(Floats::<Float32Type, 4> { presence, stream: get(StreamKind::Data), of: PhantomData })
         }
@@ -211,14 +218,15 @@ fn decoder(
         Kind::Timestamp(unit) | Kind::Instant(unit) => {
             let instant = matches!(column.kind, Kind::Instant(_));
             let zone = if instant { None } else { timestamps::zone(streams.zone())? };
+            let calendar = column.calendar;
             let labelled = instant.then(|| Arc::from("UTC"));
             let (seconds, nanoseconds) = (ints(StreamKind::Data, true), ints(StreamKind::Secondary, false));
             if unit == TimeUnit::Microsecond {
                 let of = PhantomData::<fn() -> TimestampMicrosecondType>;
-                Box::new(Timestamps { presence, seconds, nanoseconds, zone, labelled, of })
+                Box::new(Timestamps { presence, seconds, nanoseconds, zone, calendar, labelled, of })
             } else {
                 let of = PhantomData::<fn() -> TimestampNanosecondType>;
-                Box::new(Timestamps { presence, seconds, nanoseconds, zone, labelled, of })
+                Box::new(Timestamps { presence, seconds, nanoseconds, zone, calendar, labelled, of })
             }
         }
         Kind::Struct => {

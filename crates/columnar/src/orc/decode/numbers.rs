@@ -3,8 +3,11 @@
 use std::{marker::PhantomData, sync::Arc};
 
 use arrow::{
-    array::{ArrayRef, ArrowPrimitiveType, BooleanArray, Decimal128Array, Int8Array, PrimitiveArray},
+    array::{
+        ArrayRef, ArrowPrimitiveType, AsArray, BooleanArray, Decimal128Array, Int8Array, PrimitiveArray,
+    },
     buffer::NullBuffer,
+    datatypes::Date32Type,
 };
 
 use super::{
@@ -13,7 +16,7 @@ use super::{
     ints::{FIRST_ROOM, Ints},
     reached::Reached,
 };
-use crate::orc::{fault::Fault, stream::Stream};
+use crate::orc::{calendar::Calendar, fault::Fault, stream::Stream};
 
 /// Ten to the power of the largest precision.
 const MAX_POWER: u32 = 38;
@@ -63,6 +66,24 @@ pub(super) struct Integers<T> {
     pub(super) presence: Presence,
     pub(super) ints: Ints,
     pub(super) of: PhantomData<fn() -> T>,
+}
+
+/// Dates of a file that counts early ones by the Julian calendar.
+pub(super) struct HybridDates(pub(super) Integers<Date32Type>);
+
+impl Decode for HybridDates {
+    fn next(&mut self, len: usize, parent: Option<&NullBuffer>) -> Result<ArrayRef, Fault> {
+        let days = self.0.next(len, parent)?;
+        let named = days.as_primitive::<Date32Type>().try_unary::<_, Date32Type, _>(|day| {
+            let named = Calendar::Hybrid.day(i64::from(day));
+            i32::try_from(named).map_err(|_| Fault::corrupt(format!("{day} days since 1970 are no date")))
+        });
+        Ok(Arc::new(named?))
+    }
+
+    fn reached(&mut self, reached: &mut Vec<Reached>) -> Result<(), Fault> {
+        self.0.reached(reached)
+    }
 }
 
 /// A number of up to 64 bits.

@@ -10,7 +10,7 @@ use arrow::{
 use chrono::{DateTime, Datelike, NaiveDate, NaiveDateTime, Offset, TimeZone};
 
 use super::{Decode, bits::Presence, ints::Ints, reached::Reached};
-use crate::orc::{fault::Fault, stripe::Zone};
+use crate::orc::{calendar::Calendar, fault::Fault, stripe::Zone};
 
 /// 2015-01-01T00:00:00 in UTC.
 const EPOCH: i64 = 1_420_070_400;
@@ -25,6 +25,7 @@ pub(super) struct Timestamps<T> {
     pub(super) nanoseconds: Ints,
     /// The zone of the clock that is to be shown; `None` for UTC.
     pub(super) zone: Option<(Tz, i64)>,
+    pub(super) calendar: Calendar,
     /// What the Arrow type says.
     pub(super) labelled: Option<Arc<str>>,
     pub(super) of: PhantomData<fn() -> T>,
@@ -75,6 +76,7 @@ impl<T: ArrowTimestampType> Timestamps<T> {
             let offset = zone.offset_from_utc_datetime(&ruled(utc.naive_utc())).fix().local_minus_utc();
             since_1970 = since_1970.checked_add(i64::from(offset)).ok_or_else(out_of_range)?;
         }
+        let since_1970 = self.calendar.second(since_1970);
         in_unit::<T>(since_1970, nanoseconds).ok_or_else(|| {
             let unit = T::UNIT;
             Fault::unsupported(format!(

@@ -1,0 +1,99 @@
+//! Days before October 15, 1582: writers may count them by the Julian calendar, Arrow counts all by the Gregorian.
+
+use orc_rust::proto::{CalendarKind, Footer};
+
+/// 1582-10-15, the first day of the Gregorian calendar, in days since 1970.
+pub(super) const GREGORIAN: i64 = -141_427;
+/// Seconds of a day.
+const DAY: i64 = 86_400;
+/// 4713 BC, January 1 by the Julian calendar, which has whole cycles of four years before it.
+const JULIAN_EPOCH: i64 = -2_440_588;
+/// Days of four years of the Julian calendar.
+const JULIAN_CYCLE: i64 = 1_461;
+
+/// How a file counts its days.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(super) enum Calendar {
+    Gregorian,
+    /// By the Julian calendar before 1582.
+    Hybrid,
+}
+
+impl Calendar {
+    pub(super) fn of(footer: &Footer) -> Self {
+        match footer.calendar() {
+            CalendarKind::JulianGregorian => Self::Hybrid,
+            CalendarKind::UnknownCalendar | CalendarKind::ProlepticGregorian => Self::Gregorian,
+        }
+    }
+
+    /// The day, since 1970, of the same name in the Gregorian calendar; February 29 where that has none is March 1.
+    pub(super) fn day(self, day: i64) -> i64 {
+        if self == Self::Gregorian || day >= GREGORIAN {
+            return day;
+        }
+        // Years begin in March, so that the day that only some have is the last.
+        let since_march = day - JULIAN_EPOCH + 32_082;
+        let year = (4 * since_march + 3).div_euclid(JULIAN_CYCLE);
+        let of_year = since_march - (JULIAN_CYCLE * year).div_euclid(4);
+        let year = year - 4_800;
+        year * 365 + year.div_euclid(4) - year.div_euclid(100) + year.div_euclid(400) + of_year - 719_468
+    }
+
+    /// The same of seconds.
+    pub(super) fn second(self, second: i64) -> i64 {
+        let day = second.div_euclid(DAY);
+        match self.day(day) {
+            same if same == day => second,
+            other => second.saturating_add((other - day) * DAY),
+        }
+    }
+
+    /// Whether what the file says of this day says it of the same day here.
+    pub(super) fn keeps_day(self, day: i64) -> bool {
+        self == Self::Gregorian || day >= GREGORIAN
+    }
+
+    /// The same of milliseconds since 1970.
+    pub(super) fn keeps_millisecond(self, millisecond: i64) -> bool {
+        self.keeps_day(millisecond.div_euclid(DAY * 1_000))
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use chrono::NaiveDate;
+
+    use super::*;
+
+    fn gregorian(year: i32, month: u32, day: u32) -> i64 {
+        let date = NaiveDate::from_ymd_opt(year, month, day).unwrap();
+        (date - NaiveDate::from_ymd_opt(1970, 1, 1).unwrap()).num_days()
+    }
+
+    #[test]
+    fn julian_days_keep_their_names() {
+        let named = |day| Calendar::Hybrid.day(day);
+        assert_eq!((named(GREGORIAN), named(0), named(20_000)), (GREGORIAN, 0, 20_000));
+        assert_eq!(gregorian(1582, 10, 15), GREGORIAN);
+        assert_eq!(named(GREGORIAN - 1), gregorian(1582, 10, 4));
+        // By then the calendars were ten days apart, in the year 300 not at all, and before that the other way.
+        assert_eq!(named(gregorian(1500, 3, 11)), gregorian(1500, 3, 1));
+        assert_eq!(named(gregorian(1500, 3, 10)), gregorian(1500, 3, 1), "a February 29 that there is not");
+        assert_eq!(named(gregorian(1500, 3, 9)), gregorian(1500, 2, 28));
+        assert_eq!(named(gregorian(300, 1, 1)), gregorian(300, 1, 1));
+        assert_eq!(named(gregorian(1, 1, 1) - 2), gregorian(1, 1, 1));
+        assert_eq!(named(gregorian(1, 1, 1) - 3), gregorian(0, 12, 31));
+        for day in (gregorian(-5000, 1, 1)..GREGORIAN).step_by(17) {
+            assert!(named(day) <= named(day + 1));
+            assert_eq!(Calendar::Gregorian.day(day), day);
+        }
+    }
+
+    #[test]
+    fn the_time_of_day_stays() {
+        let second = gregorian(1500, 3, 11) * DAY + 3_661;
+        assert_eq!(Calendar::Hybrid.second(second), gregorian(1500, 3, 1) * DAY + 3_661);
+        assert_eq!(Calendar::Hybrid.second(-1), -1);
+    }
+}
