@@ -98,7 +98,15 @@ def ends(part: str) -> range:
 
 
 def compiled(folder: Path) -> Path:
-    """The judge's class, in that folder."""
-    source = Path(__file__).parent / "java" / "ReadOrc.java"
-    subprocess.run(["javac", "-cp", str(TOOLS), "-d", str(folder), str(source)], check=True)
+    """The classes of the judge and of the reference writer, in that folder."""
+    sources = sorted(map(str, (Path(__file__).parent / "java").glob("*.java")))
+    subprocess.run(["javac", "-cp", str(TOOLS), "-d", str(folder), *sources], check=True)
     return folder
+
+
+def copy_by_java(classes: Path, copies: list[tuple[Path, Path, dict[str, str]]], zone: str = "UTC") -> None:
+    """Writes files again with the reference writer and its settings."""
+    lines = ("\t".join([str(source), str(to), *(f"{k}={v}" for k, v in given.items())]) for source, to, given in copies)
+    command = ["java", "-Xmx1g", f"-Duser.timezone={zone}", "-cp", f"{TOOLS}:{classes}", "CopyOrc"]
+    run = subprocess.run(command, input="\n".join(lines) + "\n", capture_output=True, text=True, timeout=300)
+    assert run.returncode == 0, run.stderr[-4000:]

@@ -151,7 +151,7 @@ def test_java_reads_the_row_groups_that_a_predicate_leaves_and_no_others(
     table: str, classes: Path, tmp_path: Path
 ) -> None:
     rows = expected(table)
-    files = [path(table, codec, layout) for codec in ("none", "zstd") for layout in STRIDES]
+    files = [path(table, codec, layout) for codec in CODECS for layout in STRIDES]
     groups = {file: row_groups(file) for file in files}
     cases = [(file, *predicate) for file in files for predicate in predicates(rows)]
     answers = judge(table, classes, tmp_path).read([[str(file), *command] for file, command, _ in cases])

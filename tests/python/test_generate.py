@@ -12,6 +12,7 @@ from typing import Any
 
 import duckdb
 import pyarrow as pa
+import pyarrow.compute as pc
 import pyarrow.parquet as pq
 from pyarrow import orc
 import pytest
@@ -94,6 +95,21 @@ def test_orc_and_parquet_scan_to_the_same_rows(tmp_path: Path, make: Any) -> Non
             # ORC has no times of day.
             wanted = one[name].cast(other[name].type)
             assert wanted.combine_chunks().equals(other[name].combine_chunks()), f"{table}.{name}"
+        for dictionary in ("auto", "stored", True):
+            coded = st.scan(tmp_path / "orc" / f"{table}.orc", dictionary=dictionary).to_arrow()
+            assert coded.cast(other.schema).equals(other), f"{table}, {dictionary}"
+        for name in {other.column_names[0], other.column_names[-1]}:
+            # Half of the rows, by their first column or their last.
+            values = other[name].drop_null()
+            if len(values) == 0 or pa.types.is_time(one[name].type):
+                continue
+            half = values.take(pc.sort_indices(values))[len(values) // 2].as_py()
+            found = [
+                st.scan(tmp_path / format / f"{table}.{format}", dictionary=False, filter=st.col(name) <= half)
+                for format in ("parquet", "orc")
+            ]
+            rows = [scan.to_arrow().cast(other.schema) for scan in found]
+            assert rows[0].equals(rows[1]) and rows[0].num_rows == pc.sum(pc.less_equal(other[name], half)).as_py()
         theirs = orc.read_table(tmp_path / "orc" / f"{table}.orc")
         assert theirs.num_rows == one.num_rows
         for name in theirs.column_names:

@@ -3,6 +3,8 @@
 from __future__ import annotations
 
 import random
+import subprocess
+import sys
 from collections.abc import Iterator
 from pathlib import Path
 from typing import Any
@@ -306,3 +308,33 @@ def test_what_progress_raises_ends_the_work(tmp_path: Path) -> None:
 
     with pytest.raises(RuntimeError, match="enough"):
         st.write_orc(orders(1_000), tmp_path / "a.orc", progress=progress)
+
+
+LONG_TEXTS = """
+import re, sys
+import stylobate as st
+
+def peak():
+    return int(re.search(r"VmHWM:\\s+(\\d+)", open("/proc/self/status").read()).group(1)) >> 10
+
+before = peak()
+with st.Cache(memory=sys.argv[2]) as cache:
+    scan = st.scan(sys.argv[1], cache=cache, dictionary=False, batch_rows=1000, threads=1)
+    rows = sum(len(batch) for batch in scan.batches())
+print(rows, peak() - before)
+"""
+
+
+@pytest.mark.parametrize("memory", ["0", "64MiB", "1GiB"])
+def test_long_texts_that_compress_to_nothing_are_read_in_little_memory(memory: str, tmp_path: Path) -> None:
+    path, schema = tmp_path / "a.orc", pa.schema([("row", pa.int64()), ("text", pa.string())])
+    # More bytes than one array can have.
+    texts = pa.array(["q" * 40_000] * 500)
+    batches = (pa.record_batch([pa.array(range(at, at + 500)), texts], schema) for at in range(0, 60_000, 500))
+    reader = pa.RecordBatchReader.from_batches(schema, batches)
+    st.write_orc(reader, path, dictionary=False, stripe_bytes="1GiB", memory="8GiB")
+    settle(path)
+    command = [sys.executable, "-c", LONG_TEXTS, str(path), memory]
+    run = subprocess.run(command, capture_output=True, text=True, timeout=120, check=True)
+    rows, mebibytes = map(int, run.stdout.split())
+    assert rows == 60_000 and mebibytes < 300
