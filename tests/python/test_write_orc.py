@@ -338,3 +338,43 @@ def test_long_texts_that_compress_to_nothing_are_read_in_little_memory(memory: s
     run = subprocess.run(command, capture_output=True, text=True, timeout=120, check=True)
     rows, mebibytes = map(int, run.stdout.split())
     assert rows == 60_000 and mebibytes < 300
+
+
+WRITTEN = """
+import re, sys
+import numpy as np
+import pyarrow as pa
+import stylobate as st
+
+def peak():
+    return int(re.search(r"VmHWM:\\s+(\\d+)", open("/proc/self/status").read()).group(1)) >> 10
+
+kind, path = sys.argv[1:]
+options = dict(memory="64MiB", threads=1)
+if kind in ("texts", "bytes"):
+    value = "x" * 1000 if kind == "texts" else b"x" * 1000
+    data = pa.DictionaryArray.from_arrays(pa.array(np.zeros(2_200_000, np.int8)), pa.array([value]))
+    options |= dict(dictionary=False, row_index_stride=0) if kind == "texts" else {}
+elif kind == "late":
+    codes = np.zeros(4_000_000, np.int32)
+    codes[-180_000:] = np.arange(180_000)
+    values = [f"{value:0100}" for value in range(180_000)]
+    data = pa.DictionaryArray.from_arrays(pa.array(codes), pa.array(values))
+elif kind == "runs":
+    data = pa.RunEndEncodedArray.from_arrays(pa.array([20_000_000], pa.int32()), pa.array([1.5]))
+else:
+    data = pa.array(["y" * 600_000] * 500)
+before = peak()
+st.write_orc(pa.table({"x": data}), path, **options)
+print(peak() - before)
+"""
+
+
+@pytest.mark.parametrize("kind", ["texts", "bytes", "late", "runs", "wide"])
+def test_what_grows_when_it_is_written_takes_little_memory(kind: str, tmp_path: Path) -> None:
+    path = tmp_path / "a.orc"
+    run = subprocess.run([sys.executable, "-c", WRITTEN, kind, str(path)], capture_output=True, text=True, timeout=300)
+    assert run.returncode == 0, run.stderr
+    rows = {"texts": 2_200_000, "bytes": 2_200_000, "late": 4_000_000, "runs": 20_000_000, "wide": 500}[kind]
+    assert pyarrow.orc.ORCFile(path).nrows == rows
+    assert int(run.stdout) < 400, f"{run.stdout} MiB"

@@ -47,6 +47,7 @@ mod utf8;
 mod weight;
 mod whole_column;
 mod workers;
+mod written_cast;
 
 pub use cache::Cache;
 pub use column_stats::ColumnStats;

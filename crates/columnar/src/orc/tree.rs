@@ -11,7 +11,7 @@ use super::{calendar::Calendar, fault::Fault};
 use crate::schema::Projected;
 
 /// Deeper trees are taken for nonsense.
-const MAX_DEPTH: usize = 100;
+pub(super) const MAX_DEPTH: usize = 100;
 /// Digits that a decimal of 128 bits can have.
 const MAX_PRECISION: u32 = 38;
 /// The key of a field's metadata that says what a text is in a file, where it is no `string`: `varchar(n)` or

@@ -13,13 +13,13 @@
 //! | lists, maps, structs | list, map, struct |
 //! | dictionaries, run-end encoded arrays | as their values |
 
-use std::sync::Arc;
+use std::{collections::HashSet, sync::Arc};
 
 use arrow::datatypes::{DataType, Field, FieldRef, TimeUnit};
 use orc_rust::proto::{self, r#type::Kind as Proto};
 
 use super::options::ColumnPlan;
-use crate::orc::tree::FIELD_TYPE;
+use crate::orc::tree::{FIELD_TYPE, MAX_DEPTH};
 
 /// Digits of a decimal.
 const MOST_DIGITS: u8 = 38;
@@ -78,9 +78,10 @@ pub(super) fn plan(
 ) -> Result<(Vec<Plan>, Vec<proto::Type>), Unplanned> {
     let mut planner = Planner { types: vec![proto::Type::default()] };
     let mut plans = Vec::with_capacity(fields.len());
+    check_names(fields.iter().map(|field| field.name().as_str()), "")?;
     for field in fields {
         let options = options(field.name()).map_err(|reason| (field.name().clone(), reason))?;
-        plans.push(planner.plan(field, field.name(), &options)?);
+        plans.push(planner.plan(field, field.name(), 1, &options)?);
     }
     let root = proto::Type {
         kind: Some(Proto::Struct.into()),
@@ -94,13 +95,43 @@ pub(super) fn plan(
     Ok((plans, planner.types))
 }
 
+/// That readers can tell the columns of the file, or the fields of the struct that is called `path`.
+fn check_names<'f>(names: impl Iterator<Item = &'f str>, path: &str) -> Result<(), Unplanned> {
+    let mut known = HashSet::new();
+    for name in names {
+        let wrong = |reason: &str| {
+            let path = if path.is_empty() { name.to_owned() } else { format!("{path}.{name}") };
+            Err((path, reason.to_owned()))
+        };
+        if !known.insert(name) {
+            return wrong("there are two of this name: rename one of them");
+        }
+        if name.is_empty() || name.starts_with('`') || name.contains('\0') {
+            return wrong(
+                "readers of ORC take no name that is empty, begins with ` or has a zero in it: rename it",
+            );
+        }
+    }
+    Ok(())
+}
+
 struct Planner {
     types: Vec<proto::Type>,
 }
 
 impl Planner {
-    fn plan(&mut self, field: &Field, path: &str, options: &ColumnPlan) -> Result<Plan, Unplanned> {
+    fn plan(
+        &mut self,
+        field: &Field,
+        path: &str,
+        depth: usize,
+        options: &ColumnPlan,
+    ) -> Result<Plan, Unplanned> {
         let wrong = |reason: String| (path.to_owned(), reason);
+        if depth > MAX_DEPTH {
+            let column = path.split('.').next().unwrap_or_default().to_owned();
+            return Err((column, format!("more than {MAX_DEPTH} types within each other")));
+        }
         let id = self.types.len() as u32;
         self.types.push(proto::Type::default());
         let (kind, cast) = kind(field.data_type()).map_err(wrong)?;
@@ -120,10 +151,13 @@ impl Planner {
             DataType::Struct(fields) => fields.iter().map(|field| (field.clone(), "")).collect(),
             _ => Vec::new(),
         };
+        if kind == Kind::Struct {
+            check_names(fields.iter().map(|(field, _)| field.name().as_str()), path)?;
+        }
         let mut children = Vec::with_capacity(fields.len());
         for (field, name) in &fields {
             let name = if name.is_empty() { field.name() } else { *name };
-            children.push(self.plan(field, &format!("{path}.{name}"), options)?);
+            children.push(self.plan(field, &format!("{path}.{name}"), depth + 1, options)?);
         }
         let zoned = matches!(stored, DataType::Timestamp(_, Some(_)));
         let ty = proto::Type {
@@ -179,7 +213,12 @@ fn kind(data_type: &DataType) -> Result<(Kind, Option<DataType>), String> {
         DataType::Date32 => same(Kind::Date),
         DataType::Date64 => cast(Kind::Date, DataType::Date32),
         DataType::Decimal128(precision, scale) if *scale >= 0 => {
-            same(Kind::Decimal(*precision, u32::from(scale.unsigned_abs())))
+            let scale = scale.unsigned_abs();
+            // Of a decimal that has zeros behind its point, ORC counts them.
+            match *precision < scale {
+                true => cast(Kind::Decimal(scale, scale.into()), DataType::Decimal128(scale, scale as i8)),
+                false => same(Kind::Decimal(*precision, scale.into())),
+            }
         }
         DataType::Decimal32(precision, scale)
         | DataType::Decimal64(precision, scale)
@@ -188,7 +227,7 @@ fn kind(data_type: &DataType) -> Result<(Kind, Option<DataType>), String> {
             // Digits before the point that are not there become zeros.
             let (precision, scale) = match *scale {
                 ..0 => (precision.saturating_add(scale.unsigned_abs()), 0),
-                _ => (*precision, *scale),
+                _ => ((*precision).max(scale.unsigned_abs()), *scale),
             };
             let precision = precision.min(MOST_DIGITS);
             if scale.unsigned_abs() > precision {

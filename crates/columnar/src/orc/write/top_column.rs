@@ -10,6 +10,9 @@ use super::{
     plan::Plan,
 };
 
+/// Rows after which what is enough for chunks is compressed: values may be many times longer than what they arrive as.
+const PIECE: usize = 16_384;
+
 pub(super) struct TopColumn {
     plan: Plan,
     /// Rows of a row group.
@@ -35,7 +38,7 @@ impl TopColumn {
             if self.rows == 0 {
                 column.begin_group();
             }
-            let count = (self.stride - self.rows).min(array.len() - start);
+            let count = (self.stride - self.rows).min(array.len() - start).min(PIECE);
             column.write(&array.slice(start, count))?;
             start += count;
             self.rows += count;
@@ -43,9 +46,10 @@ impl TopColumn {
                 column.end_group()?;
                 self.rows = 0;
             }
+            let squeezed = self.compressors.with(|compressor| column.squeeze(compressor));
+            squeezed.map_err(|reason| Wrong { column: self.plan.path.to_string(), reason })?;
         }
-        let squeezed = self.compressors.with(|compressor| column.squeeze(compressor));
-        squeezed.map_err(|reason| Wrong { column: self.plan.path.to_string(), reason })
+        Ok(())
     }
 
     /// Bytes in memory.

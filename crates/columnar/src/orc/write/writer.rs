@@ -28,8 +28,9 @@ use crate::{
 const ENCODED_AT_ONCE: usize = 8 << 20;
 /// Bytes that wait with their dictionaries at most.
 const MOST_AT_ONCE: usize = 512 << 20;
-/// Rows of a slice at least.
+/// Rows of a slice at least, unless they have more bytes than these.
 const FEWEST_ROWS: usize = 1024;
+const FEWEST_ROWS_BYTES: usize = 4 << 20;
 
 /// Writes record batches to an ORC file. Dropped before it is finished, it leaves nothing behind.
 ///
@@ -140,10 +141,11 @@ impl OrcWriter {
         let fitting = |most: usize, bytes: usize| {
             (most as u128 * batch.num_rows() as u128 / bytes.max(1) as u128) as usize
         };
+        let fewest = fitting(FEWEST_ROWS_BYTES, rows_bytes).clamp(1, FEWEST_ROWS);
         let fitting = fitting(rows_at_once, rows_bytes).min(fitting(all_at_once, all_bytes));
         let mut start = 0;
         while start < batch.num_rows() {
-            let count = fitting.max(FEWEST_ROWS).min(batch.num_rows() - start);
+            let count = fitting.max(fewest).min(batch.num_rows() - start);
             self.waiting_bytes += part(all_bytes, count);
             self.waiting_rows += part(rows_bytes, count);
             self.waiting.push(batch.slice(start, count));

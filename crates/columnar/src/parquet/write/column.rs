@@ -4,7 +4,6 @@ use std::sync::Arc;
 
 use arrow::{
     array::{ArrayRef, AsArray},
-    compute::{CastOptions, cast_with_options},
     datatypes::{DataType, Field, FieldRef, Fields, Schema, TimeUnit},
 };
 use parquet::{arrow::ArrowSchemaConverter, file::properties::WriterPropertiesPtr};
@@ -18,7 +17,7 @@ use super::{
     options::{ColumnPlan, ParquetOptions},
     strings::{Strings, is_strings},
 };
-use crate::same::is_same;
+use crate::{same::is_same, written_cast::written_cast};
 
 /// How a column is encoded in every row group.
 #[derive(Clone)]
@@ -161,10 +160,9 @@ fn replaced(
 
 /// The values in the type that is encoded; one that does not fit is an error, never null.
 fn as_encoded(array: &ArrayRef, encoded: &DataType) -> Result<ArrayRef, String> {
-    let exact = CastOptions { safe: false, ..CastOptions::default() };
     match array.data_type() == encoded {
         true => Ok(array.clone()),
-        false => cast_with_options(array, encoded, &exact).map_err(|error| error.to_string()),
+        false => written_cast(array, encoded),
     }
 }
 

@@ -14,6 +14,8 @@ use crate::{
     same::is_same,
 };
 
+/// Rows that become values before these are compressed.
+const EXPANDED: usize = 1024;
 /// Stands in a map for a value that did not occur yet.
 const UNKNOWN: u32 = u32::MAX;
 
@@ -147,14 +149,20 @@ impl Codes {
     }
 
     /// The same values one after another.
-    pub(super) fn to_direct(&self, options: &ColumnPlan) -> Direct {
+    pub(super) fn to_direct(
+        &self,
+        options: &ColumnPlan,
+        compressor: &mut Compressor,
+    ) -> Result<Direct, String> {
         let mut direct = Direct::new(options);
         for group in self.by_group() {
             direct.begin_group();
-            let codes = self.rows.get(group).unwrap_or_default();
-            codes.iter().for_each(|code| direct.push_noted(self.values.value(*code)));
+            for codes in self.rows.get(group).unwrap_or_default().chunks(EXPANDED) {
+                codes.iter().for_each(|code| direct.push_noted(self.values.value(*code)));
+                direct.squeeze(compressor)?;
+            }
         }
-        direct
+        Ok(direct)
     }
 
     /// A dictionary in the order of its values.

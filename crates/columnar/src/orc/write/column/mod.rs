@@ -15,7 +15,6 @@ use std::sync::Arc;
 use arrow::{
     array::{Array, ArrayRef, ArrowPrimitiveType, PrimitiveArray},
     buffer::NullBuffer,
-    compute::{CastOptions, cast_with_options},
     datatypes::{DataType, Date32Type, Float32Type, Float64Type, Int16Type, Int32Type, Int64Type},
 };
 use orc_rust::proto::{
@@ -39,6 +38,7 @@ use super::{
     statistics::{Detail, Statistics},
     stream::{self, Written},
 };
+use crate::written_cast::written_cast;
 
 /// The encoding of bloom filters whose timestamps are in UTC.
 const BLOOM_ENCODING: u32 = 1;
@@ -152,11 +152,7 @@ impl Column {
         let named = self.named();
         let cast = match &self.cast {
             None => array.clone(),
-            Some(to) => {
-                let options = CastOptions { safe: false, ..CastOptions::default() };
-                let cast = cast_with_options(array, to, &options);
-                cast.map_err(|error| named(Wrong::from(error.to_string())))?
-            }
+            Some(to) => written_cast(array, to).map_err(|reason| named(Wrong::from(reason)))?,
         };
         let nulls = cast.logical_nulls().filter(|nulls| nulls.null_count() > 0);
         self.presence.append(nulls.as_ref(), cast.len());

@@ -15,6 +15,8 @@ use arrow::{
 use super::{Encode, End, Notes, Wrong, codes::Codes, direct::Direct};
 use crate::orc::write::{compression::Compressor, options::ColumnPlan, plan::Length};
 
+/// Rows of a dictionary that become values at a time.
+const EXPANDED: usize = 1024;
 /// Rows after which a column that arrives as values looks at how many of them are distinct for the first time.
 const SAMPLE: usize = 10_000;
 
@@ -23,6 +25,8 @@ pub(super) struct Texts {
     /// `None` for bytes.
     length: Option<Length>,
     options: ColumnPlan,
+    /// The dictionary is to be given up as soon as values can be compressed.
+    gives_up: bool,
     /// When to look at the number of distinct values next.
     next_look: usize,
     room: Vec<u8>,
@@ -40,7 +44,14 @@ impl Texts {
             true => Layout::Codes(Box::default()),
             false => Layout::Direct(Box::new(Direct::new(options))),
         };
-        Self { layout, length, options: options.clone(), next_look: SAMPLE, room: Vec::new() }
+        Self {
+            layout,
+            length,
+            options: options.clone(),
+            gives_up: false,
+            next_look: SAMPLE,
+            room: Vec::new(),
+        }
     }
 
     /// Appends values, in the form that the file has them in.
@@ -131,8 +142,13 @@ impl Texts {
         match &mut self.layout {
             Layout::Codes(codes) => codes.learn_values(&values),
             Layout::Direct(_) => {
-                let plain = arrow::compute::cast(array, values.data_type());
-                return self.plain(&plain.map_err(|error| error.to_string())?, nulls, notes);
+                for start in (0..array.len()).step_by(EXPANDED) {
+                    let rows = EXPANDED.min(array.len() - start);
+                    let plain = arrow::compute::cast(&array.slice(start, rows), values.data_type());
+                    let nulls = nulls.map(|nulls| nulls.slice(start, rows));
+                    self.plain(&plain.map_err(|error| error.to_string())?, nulls.as_ref(), notes)?;
+                }
+                return Ok(());
             }
         }
         downcast_dictionary_array!(
@@ -167,14 +183,13 @@ impl Texts {
     fn look(&mut self, arrives_coded: bool, notes: &mut Notes) {
         let Layout::Codes(codes) = &mut self.layout else { return };
         let is_large = codes.bytes() > self.options.dictionary_size;
-        let mut gives_up = is_large;
+        self.gives_up |= is_large;
         if !arrives_coded && codes.rows() >= self.next_look {
             self.next_look = codes.rows().saturating_mul(2);
-            gives_up |= !codes.repeat(self.options.dictionary_threshold);
+            self.gives_up |= !codes.repeat(self.options.dictionary_threshold);
         }
-        if gives_up {
+        if self.gives_up {
             codes.note(notes);
-            self.layout = Layout::Direct(Box::new(codes.to_direct(&self.options)));
         }
     }
 }
@@ -211,6 +226,10 @@ impl Encode for Texts {
 
     fn squeeze(&mut self, compressor: &mut Compressor) -> Result<(), String> {
         match &mut self.layout {
+            Layout::Codes(codes) if self.gives_up => {
+                self.layout = Layout::Direct(Box::new(codes.to_direct(&self.options, compressor)?));
+                Ok(())
+            }
             Layout::Codes(_) => Ok(()),
             Layout::Direct(direct) => direct.squeeze(compressor),
         }
@@ -233,10 +252,10 @@ impl Encode for Texts {
     fn finish(self: Box<Self>, compressor: &mut Compressor, end: &mut End) -> Result<(), Wrong> {
         match self.layout {
             Layout::Direct(direct) => direct.finish(compressor, end),
-            Layout::Codes(codes) if codes.repeat(self.options.dictionary_threshold) => {
+            Layout::Codes(codes) if !self.gives_up && codes.repeat(self.options.dictionary_threshold) => {
                 codes.finish(&self.options, compressor, end)
             }
-            Layout::Codes(codes) => codes.to_direct(&self.options).finish(compressor, end),
+            Layout::Codes(codes) => codes.to_direct(&self.options, compressor)?.finish(compressor, end),
         }
     }
 }

@@ -85,7 +85,7 @@ impl Encode for Timestamps {
             let cut = seconds < 0 && nanoseconds > CUT_OFF;
             if cut && seconds == -1 {
                 return Err(format!(
-                    "{value} {unit}s since 1970 are a fraction of the last second before it: readers of ORC take it \
+                    "{value} {unit} since 1970 are a fraction of the last second before it: readers of ORC take it \
                      for one of the first second after"
                 )
                 .into());

@@ -56,6 +56,47 @@ async fn values_that_do_not_fit_are_errors_that_name_the_column() {
 }
 
 #[tokio::test]
+async fn names_that_readers_cannot_tell_are_errors() {
+    let numbers = || Arc::new(Int32Array::from(vec![1, 2])) as ArrayRef;
+    let wrong = async |names: [&str; 2], at: &str| {
+        let fields: Vec<FieldRef> =
+            names.iter().map(|name| Arc::new(Field::new(*name, DataType::Int32, true))).collect();
+        let columns = vec![numbers(), numbers()];
+        let batch = RecordBatch::try_new(Arc::new(Schema::new(fields.clone())), columns.clone()).unwrap();
+        match write(&[batch], OrcOptions::default()).await {
+            Err(Error::Unwritable { column, .. }) => assert_eq!(column.as_deref(), Some(at)),
+            other => panic!("{other:?}"),
+        }
+        let (column, _) = error(Arc::new(StructArray::new(fields.into(), columns, None))).await;
+        assert_eq!(column, format!("x.{at}"));
+    };
+    wrong(["a", "a"], "a").await;
+    wrong(["a", ""], "").await;
+    wrong(["`a", "b"], "`a").await;
+    wrong(["a", "b\0"], "b\0").await;
+}
+
+#[tokio::test]
+async fn types_are_nested_as_deep_as_they_can_be_read() {
+    let nested = |depth| {
+        (1..depth)
+            .fold(DataType::Int8, |inner, _| DataType::List(Arc::new(Field::new_list_field(inner, true))))
+    };
+    assert_comes_back(&[of("x", new_null_array(&nested(100), 3))], OrcOptions::default()).await;
+    let (column, reason) = error(new_empty_array(&nested(101))).await;
+    assert!(column == "x" && reason.contains("100"), "{column}: {reason}");
+}
+
+#[tokio::test]
+async fn decimals_with_zeros_behind_the_point_come_back() {
+    let small = Decimal128Array::from(vec![Some(12_345), None, Some(-1)]);
+    let small = small.with_data_type(DataType::Decimal128(5, 10));
+    assert_comes_back(&[of("x", Arc::new(small))], OrcOptions::default()).await;
+    let small = Decimal64Array::from(vec![7]).with_data_type(DataType::Decimal64(3, 9));
+    assert_comes_back(&[of("x", Arc::new(small))], OrcOptions::default()).await;
+}
+
+#[tokio::test]
 async fn a_value_within_a_list_that_does_not_fit_is_an_error_that_names_the_column() {
     let numbers = UInt64Array::from(vec![1, u64::MAX]);
     let item = Arc::new(Field::new("item", DataType::UInt64, true));
