@@ -14,7 +14,7 @@ import pytest
 import stylobate as st
 
 from graphar_oracle import DESTINATION, SOURCE, Oracle, plain
-from servers import ORIGIN_KEY, ORIGIN_SECRET, REGION, Origin
+from servers import Origin, origin_options
 from test_graphar_s3 import Recorder
 
 KNOWS = ("person", "knows", "person")
@@ -32,17 +32,6 @@ WEIGHTS = ["first", "second", "third"]
 def recorder(origin: Origin) -> Iterator[Recorder]:
     with Recorder(origin.port, origin.root) as server:
         yield server
-
-
-def options_of(recorder: Recorder) -> dict[str, Any]:
-    """What lets into the bucket."""
-    return {
-        "endpoint": recorder.endpoint,
-        "allow_http": True,
-        "access_key_id": ORIGIN_KEY,
-        "secret_access_key": ORIGIN_SECRET,
-        "region": REGION,
-    }
 
 
 def upload(origin: Origin, folder: Path, prefix: str) -> str:
@@ -114,7 +103,7 @@ def test_a_walk_asks_once_for_each_file_that_it_needs(
     social: str, oracle: Oracle, recorder: Recorder, direction: str, start: int, groups: list[str]
 ) -> None:
     with st.Cache(memory=ROOM) as cache:
-        graph = st.open_graph(f"{social}{FILE}", cache=cache, storage_options=options_of(recorder))
+        graph = st.open_graph(f"{social}{FILE}", cache=cache, storage_options=origin_options(recorder.endpoint))
         recorder.asked.clear()
         found = walk(graph.edges(*KNOWS), start, direction, properties=groups)
         asked = asked_of(recorder, SOCIAL)
@@ -135,7 +124,7 @@ def test_a_second_walk_asks_for_what_the_first_did_not_reach(
     social: str, oracle: Oracle, recorder: Recorder
 ) -> None:
     with st.Cache(memory=ROOM) as cache:
-        graph = st.open_graph(f"{social}{FILE}", cache=cache, storage_options=options_of(recorder))
+        graph = st.open_graph(f"{social}{FILE}", cache=cache, storage_options=origin_options(recorder.endpoint))
         edges = graph.edges(*KNOWS)
         recorder.asked.clear()
         edges.neighbors([6, 201])
@@ -175,7 +164,7 @@ def test_of_a_large_file_the_columns_that_are_wanted_come_and_no_others(
     assert all(size > 3 * MIB for size in sizes.values()) and list(sizes) == WEIGHTS
     name = str(file.relative_to(folder))
     with st.Cache(memory=ROOM) as cache:
-        graph = st.open_graph(f"{url}g.graph.yml", cache=cache, storage_options=options_of(recorder))
+        graph = st.open_graph(f"{url}g.graph.yml", cache=cache, storage_options=origin_options(recorder.endpoint))
         edges = graph.edges(*KNOWS)
         edges.neighbors([5])
         assert name not in asked_of(recorder, LARGE)

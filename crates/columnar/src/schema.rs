@@ -69,6 +69,19 @@ fn pruned(field: &FieldRef, next_leaf: &mut usize, projected: &Projected) -> Opt
     }
 }
 
+/// Whether values are strings or bytes of any length.
+pub(crate) fn is_text(data_type: &DataType) -> bool {
+    matches!(
+        data_type,
+        DataType::Utf8
+            | DataType::LargeUtf8
+            | DataType::Utf8View
+            | DataType::Binary
+            | DataType::LargeBinary
+            | DataType::BinaryView
+    )
+}
+
 /// The leaves of a field that lie below one of the paths, which name fields of structs; lists and maps are passed
 /// through. An empty path is the whole field. `None` if a path leads nowhere.
 pub(crate) fn leaves_below(field: &Field, paths: &[Vec<&str>]) -> Option<Option<Box<[usize]>>> {

@@ -14,7 +14,7 @@ use crate::{
     format::FileMetadata,
     locate::Located,
     predicate::{Bound, Column, Root},
-    schema::{Projected, leaves_below, widened},
+    schema::{Projected, is_text, leaves_below, widened},
 };
 
 /// How values become another type: one that does not fit is an error, never null.
@@ -284,15 +284,7 @@ fn as_output(
 ) -> Output {
     let values = value_type(field.data_type()).clone();
     let is_partition = matches!(field.data_type(), DataType::Dictionary(..));
-    let is_text = matches!(
-        values,
-        DataType::Utf8
-            | DataType::LargeUtf8
-            | DataType::Utf8View
-            | DataType::Binary
-            | DataType::LargeBinary
-            | DataType::BinaryView
-    );
+    let is_text = is_text(&values);
     let insist = match dictionaries {
         Dictionaries::All => is_text,
         Dictionaries::Columns(names) => {

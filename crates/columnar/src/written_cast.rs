@@ -4,13 +4,13 @@ use std::sync::Arc;
 
 use arrow::{
     array::{Array, ArrayRef, AsArray},
-    compute::{CastOptions, cast_with_options},
+    compute::cast_with_options,
     datatypes::{DataType, Date32Type, Date64Type},
     error::ArrowError,
 };
 
-const EXACT: CastOptions<'static> =
-    CastOptions { safe: false, format_options: arrow::util::display::FormatOptions::new() };
+use crate::table::EXACT;
+
 /// Milliseconds of a day.
 const DAY: i64 = 86_400_000;
 

@@ -3,11 +3,14 @@
 use orc_rust::proto::{CalendarKind, Footer};
 
 /// 1582-10-15, the first day of the Gregorian calendar, in days since 1970.
-pub(super) const GREGORIAN: i64 = -141_427;
+const GREGORIAN: i64 = -141_427;
 /// Seconds of a day.
 const DAY: i64 = 86_400;
-/// 4713 BC, January 1 by the Julian calendar, which has whole cycles of four years before it.
-const JULIAN_EPOCH: i64 = -2_440_588;
+/// March 1 of the year -4800 by the Julian calendar, in days since 1970.
+const JULIAN_MARCH: i64 = -2_472_670;
+const JULIAN_YEAR: i64 = -4_800;
+/// March 1 of the year 0 by the Gregorian calendar, in days since 1970.
+const GREGORIAN_MARCH: i64 = -719_468;
 /// Days of four years of the Julian calendar.
 const JULIAN_CYCLE: i64 = 1_461;
 
@@ -29,24 +32,22 @@ impl Calendar {
 
     /// The day, since 1970, of the same name in the Gregorian calendar; February 29 where that has none is March 1.
     pub(super) fn day(self, day: i64) -> i64 {
-        if self == Self::Gregorian || day >= GREGORIAN {
+        if self.keeps_day(day) {
             return day;
         }
         // Years begin in March, so that the day that only some have is the last.
-        let since_march = day - JULIAN_EPOCH + 32_082;
+        let since_march = day - JULIAN_MARCH;
         let year = (4 * since_march + 3).div_euclid(JULIAN_CYCLE);
         let of_year = since_march - (JULIAN_CYCLE * year).div_euclid(4);
-        let year = year - 4_800;
-        year * 365 + year.div_euclid(4) - year.div_euclid(100) + year.div_euclid(400) + of_year - 719_468
+        let year = year + JULIAN_YEAR;
+        let leap_days = year.div_euclid(4) - year.div_euclid(100) + year.div_euclid(400);
+        GREGORIAN_MARCH + year * 365 + leap_days + of_year
     }
 
     /// The same of seconds.
     pub(super) fn second(self, second: i64) -> i64 {
         let day = second.div_euclid(DAY);
-        match self.day(day) {
-            same if same == day => second,
-            other => second.saturating_add((other - day) * DAY),
-        }
+        second.saturating_add((self.day(day) - day) * DAY)
     }
 
     /// Whether what the file says of this day says it of the same day here.

@@ -116,11 +116,7 @@ impl ChunkBounds {
         if level != StatisticsLevel::Page || codebook.order() == Order::None || self.is_unbounded {
             return (Some(statistics), None);
         }
-        self.index.set_boundary_order(match (self.ascends, self.descends) {
-            (true, _) => BoundaryOrder::ASCENDING,
-            (_, true) => BoundaryOrder::DESCENDING,
-            _ => BoundaryOrder::UNORDERED,
-        });
+        self.index.set_boundary_order(boundary_order(self.ascends, self.descends));
         (Some(statistics), self.index.build().ok())
     }
 
@@ -168,6 +164,15 @@ impl ChunkBounds {
                 Statistics::FixedLenByteArray(of.with_backwards_compatible_min_max(signed))
             }
         }
+    }
+}
+
+/// What an index says of pages whose bounds ascend, or descend.
+pub(super) fn boundary_order(ascends: bool, descends: bool) -> BoundaryOrder {
+    match (ascends, descends) {
+        (true, _) => BoundaryOrder::ASCENDING,
+        (_, true) => BoundaryOrder::DESCENDING,
+        _ => BoundaryOrder::UNORDERED,
     }
 }
 

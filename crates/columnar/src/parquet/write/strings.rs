@@ -8,7 +8,7 @@ use arrow::{
     datatypes::DataType,
 };
 use parquet::{
-    basic::{BoundaryOrder, Encoding, Type as PhysicalType},
+    basic::{Encoding, Type as PhysicalType},
     file::{
         metadata::ColumnIndexBuilder, page_index::column_index::ColumnIndexMetaData, statistics::Statistics,
     },
@@ -16,7 +16,7 @@ use parquet::{
 };
 
 use super::{
-    bounds::byte_array_statistics,
+    bounds::{boundary_order, byte_array_statistics},
     chunk::EncodedChunk,
     column_options::{DictionaryEncoding, Encoding as ColumnEncoding, StatisticsLevel},
     options::ColumnPlan,
@@ -24,7 +24,7 @@ use super::{
     pages::{Pages, Summary},
     rows::Rows,
 };
-use crate::first_bytes::first_bytes;
+use crate::{first_bytes::first_bytes, schema::is_text};
 
 /// Encodes one column chunk.
 pub(super) struct Strings {
@@ -58,20 +58,14 @@ struct Bounds {
 
 /// Whether a column of this type is encoded here.
 pub(super) fn is_strings(data_type: &DataType, plan: &ColumnPlan) -> bool {
-    let has_bytes = matches!(
-        data_type,
-        DataType::Utf8
-            | DataType::LargeUtf8
-            | DataType::Utf8View
-            | DataType::Binary
-            | DataType::LargeBinary
-            | DataType::BinaryView
-    );
     let is_plain = match plan.encoding {
         None => !plan.version_2,
         Some(encoding) => encoding == ColumnEncoding::Plain,
     };
-    has_bytes && is_plain && plan.dictionary == DictionaryEncoding::Off && plan.bloom_filter.is_none()
+    is_text(data_type)
+        && is_plain
+        && plan.dictionary == DictionaryEncoding::Off
+        && plan.bloom_filter.is_none()
 }
 
 impl Strings {
@@ -222,11 +216,7 @@ impl Bounds {
         if level != StatisticsLevel::Page || self.order == Order::None {
             return (Some(statistics), None);
         }
-        self.index.set_boundary_order(match (self.ascends, self.descends) {
-            (true, _) => BoundaryOrder::ASCENDING,
-            (_, true) => BoundaryOrder::DESCENDING,
-            _ => BoundaryOrder::UNORDERED,
-        });
+        self.index.set_boundary_order(boundary_order(self.ascends, self.descends));
         (Some(statistics), self.index.build().ok())
     }
 }
