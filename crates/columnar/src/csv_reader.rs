@@ -9,7 +9,7 @@ use arrow::{
     datatypes::{DataType, Schema, SchemaRef},
 };
 
-use crate::table::EXACT;
+use crate::exact_cast::EXACT;
 
 /// Bytes that are read at a time.
 const READ_AT_ONCE: usize = 256 << 10;

@@ -9,6 +9,10 @@ use arrow::{
     datatypes::{DataType, Field, FieldRef, Int64Type, TimeUnit},
 };
 
+/// How values become another type: one that does not fit is an error, never null.
+pub(crate) const EXACT: CastOptions<'static> = CastOptions { safe: false, format_options: FORMAT };
+const FORMAT: arrow::util::display::FormatOptions<'static> = arrow::util::display::FormatOptions::new();
+
 /// Why an array cannot be cast.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub enum Inexact {

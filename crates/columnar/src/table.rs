@@ -5,21 +5,18 @@ use std::sync::Arc;
 
 use arrow::{
     array::{ArrayRef, StringArray, new_null_array},
-    compute::{CastOptions, cast_with_options},
+    compute::cast_with_options,
     datatypes::{DataType, Field, FieldRef, Schema},
 };
 
 use crate::{
     Error, Result,
+    exact_cast::EXACT,
     format::FileMetadata,
     locate::Located,
     predicate::{Bound, Column, Root},
     schema::{Projected, is_text, leaves_below, widened},
 };
-
-/// How values become another type: one that does not fit is an error, never null.
-pub(crate) const EXACT: CastOptions<'static> = CastOptions { safe: false, format_options: FORMAT };
-const FORMAT: arrow::util::display::FormatOptions<'static> = arrow::util::display::FormatOptions::new();
 
 /// Which columns come out as dictionaries.
 #[derive(Clone, Debug, Default, PartialEq, Eq, serde::Serialize, serde::Deserialize)]

@@ -9,7 +9,7 @@ use arrow::{
     error::ArrowError,
 };
 
-use crate::table::EXACT;
+use crate::exact_cast::EXACT;
 
 /// Milliseconds of a day.
 const DAY: i64 = 86_400_000;

@@ -14,8 +14,9 @@ use hashbrown::HashMap;
 use crate::{
     Error, Result,
     codes::{self, CodeWidth, Codes},
+    exact_cast::EXACT,
     expand::expand,
-    table::{EXACT, Output},
+    table::Output,
 };
 
 /// A batch of the rows of `columns` that `keep` has, all if there is none.

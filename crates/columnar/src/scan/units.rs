@@ -22,10 +22,11 @@ use super::{
 use crate::{
     Error, Result,
     chunk::{Representation, SEGMENT_ROWS, Wanted},
+    exact_cast::EXACT,
     index::Selected,
     predicate::{Bound, Evaluator},
     schema::Projected,
-    table::{EXACT, FileColumn, Filtered, Output, value_type},
+    table::{FileColumn, Filtered, Output, value_type},
     workers::Workers,
 };
 
