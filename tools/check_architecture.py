@@ -39,7 +39,7 @@ VAGUE = {"common", "core", "types", "utils", "util", "prelude", "helpers", "misc
 ONE_VERSION = ["arrow", "object_store", "pyo3"]
 MANIFESTS = ("crates/*/Cargo.toml", "python/Cargo.toml", "bench/*/Cargo.toml")
 UNSAFE_IN = ("crates/storage/src/sink/uring", "crates/columnar/src/codes", "crates/columnar/src/prefetch",
-             "crates/columnar/src/utf8", "crates/cli/src/lean_memory")
+             "crates/columnar/src/utf8", "crates/cli/src/lean_memory", "python/src/imported")
 LONG, TOO_LONG = 400, 600
 
 

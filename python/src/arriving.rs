@@ -9,11 +9,11 @@ use arrow::{
 };
 use futures::{StreamExt, stream::BoxStream};
 use pyo3::{exceptions::PyTypeError, prelude::*};
-use pyo3_arrow::input::AnyRecordBatch;
 use tokio::sync::mpsc;
 
 use crate::{
     errors::{Class, Failure},
+    imported,
     process::Process,
     scan::PyLocalScan,
 };
@@ -43,7 +43,7 @@ impl Arriving {
                  batch, a reader or a scan"
             )));
         }
-        let reader = data.extract::<AnyRecordBatch>()?.into_reader()?;
+        let reader = imported::reader(data)?;
         Ok(Self { schema: reader.schema(), batches: pulled(reader, process) })
     }
 }

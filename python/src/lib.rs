@@ -15,6 +15,7 @@ mod expression;
 mod generate;
 mod graph;
 mod graph_write;
+mod imported;
 mod inspect;
 mod json;
 mod literal;

@@ -49,7 +49,8 @@ def write_orc(
             from 0, which is never and the same as `False`, to 1, which is always and the same as `True`.
             Names: these always and no others; or a dictionary of columns.
         bloom_filter_columns: Columns with bloom filters; or for each the share of values that are not there
-            and seem to be, which is 0.01 otherwise.
+            and seem to be, which is 0.01 otherwise. Here and above, a field of a struct is `"address.city"`,
+            what is in a list `"tags.item"`, in a map `"prices.key"` or `"prices.value"`.
         row_index_stride: Rows of a row group, which readers can leave out; 0 for a file without row index.
         stripe_bytes: Bytes of a stripe, encoded, after which the next begins. Default: 64 MiB.
         compression_chunk_bytes: Bytes that are compressed together. Default: 256 KiB.

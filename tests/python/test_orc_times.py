@@ -265,3 +265,52 @@ def test_java_reads_the_same_instants_in_every_time_zone(zone: str, classes: Pat
     pa.orc.write_table(plain(written), tmp_path / "counted.orc")
     answers = Judge(classes, tmp_path / "counted.orc", zone).read([[str(tmp_path / "a.orc")]])
     assert answers == [[range(len(written))]]
+
+
+def test_files_with_near_and_with_far_years_make_one_table(tmp_path: Path) -> None:
+    """One file's sentinels must not make the others unreadable, in columns and in what is in them."""
+    near = [datetime.datetime(2024, 5, 1, 12, 0, 0, 250), None, datetime.datetime(1969, 12, 31, 23, 59, 57, 999_999)]
+    far = [datetime.datetime(9999, 12, 31), datetime.datetime(1, 1, 1), None]
+    expected = []
+    for name, times in [("a", near), ("b", far), ("c", near)]:
+        table = pa.table({
+            "t": pa.array(times, pa.timestamp("us")),
+            "i": pa.array(times, pa.timestamp("us", "UTC")),
+            "l": pa.array([times, None, []], pa.list_(pa.timestamp("us"))),
+            "s": pa.array([{"t": time} for time in times], pa.struct([("t", pa.timestamp("us"))])),
+            "m": pa.array([[("k", time)] for time in times], pa.map_(pa.string(), pa.timestamp("us"))),
+        })
+        st.write_orc(table, tmp_path / f"{name}.orc")
+        expected.append(table)
+    settle(*tmp_path.iterdir())
+    whole = pa.concat_tables(expected)
+    for options in ({}, {"dictionary": ["t"]}, {"cache": st.Cache(memory=0)}):
+        found = st.scan(tmp_path, **options).to_arrow()
+        type_ = found.schema.field("t").type
+        assert getattr(type_, "value_type", type_) == pa.timestamp("us")
+        assert found.cast(whole.schema).to_pylist() == whole.to_pylist()
+    assert st.scan(tmp_path, columns=["s.t"]).to_arrow().column(0).to_pylist() == whole["s"].to_pylist()
+    for filter_, rows in [
+        ("t = timestamp '2024-05-01 12:00:00.000250'", 2),
+        ("t > timestamp '3000-01-01'", 1),
+        ("t < timestamp '1970-01-01'", 3),
+        ("i >= timestamp '2024-05-01 12:00:00.000250+00'", 3),
+        ("s.t = timestamp '9999-12-31'", 1),
+    ]:
+        for cache in (st.Cache(), st.Cache(memory=0)):
+            assert st.scan(tmp_path, filter=filter_, cache=cache).to_arrow().num_rows == rows, filter_
+
+
+def test_nanoseconds_beside_far_years_are_an_error_that_names_the_file(tmp_path: Path) -> None:
+    st.write_orc(pa.table({"t": pa.array([datetime.datetime(9999, 12, 31)], pa.timestamp("us"))}), tmp_path / "a.orc")
+    st.write_orc(pa.table({"t": pa.array([1001], pa.timestamp("ns"))}), tmp_path / "b.orc")
+    told = r"b\.orc: column t: 1001 Nanoseconds since 1970 are no whole Microseconds"
+    for options in ({}, {"filter": "t < timestamp '2020-01-01'"}, {"cache": st.Cache(memory=0)}):
+        with pytest.raises(st.SchemaError, match=told):
+            st.scan(tmp_path, **options).to_arrow()
+    assert st.scan(tmp_path / "b.orc").to_arrow()["t"].cast(pa.int64()).to_pylist() == [1001]
+    # Of other formats, nanoseconds are what somebody chose.
+    st.write_parquet(pa.table({"t": pa.array([1002], pa.timestamp("ns"))}), tmp_path / "b.parquet")
+    (tmp_path / "b.orc").unlink()
+    with pytest.raises(st.SchemaError, match=r"a\.orc: column t: "):
+        st.scan(tmp_path).to_arrow()

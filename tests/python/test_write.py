@@ -270,7 +270,7 @@ WRONG: list[tuple[dict[str, Any], type[Exception], str]] = [
     ({"encoding": {"n": "delta"}}, st.ConfigError, "delta_binary_packed"),
     ({"encoding": {"n": "delta_byte_array"}}, st.UnsupportedError, "column n"),
     ({"statistics": "all"}, st.ConfigError, "chunk"),
-    ({"bloom_filter_columns": {"n": 3.0}}, st.UnsupportedError, "between 0 and 1"),
+    ({"bloom_filter_columns": {"n": 3.0}}, st.ConfigError, "between 0 and 1"),
     ({"bloom_filter_columns": "n"}, TypeError, "list"),
     ({"row_group_rows": 0}, st.ConfigError, "at least 1"),
     ({"row_group_bytes": "many"}, st.ConfigError, "row_group_bytes"),

@@ -83,6 +83,15 @@ pub enum Error {
         reason: String,
     },
 
+    /// An option has a value that means nothing. Correct it.
+    #[error("{}{reason}", place(None, .column.as_deref(), None))]
+    Option {
+        /// The column that it is of.
+        column: Option<String>,
+        /// What is wrong with it.
+        reason: String,
+    },
+
     /// No file has such a column. Correct its name.
     #[error("no column {column}: there are {available}")]
     NoSuchColumn {

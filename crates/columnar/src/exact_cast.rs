@@ -7,11 +7,64 @@ use arrow::{
     buffer::OffsetBuffer,
     compute::{CastOptions, cast, cast_with_options, kernels::cmp::distinct},
     datatypes::{DataType, Field, FieldRef, Int64Type, TimeUnit},
+    error::ArrowError,
 };
 
 /// How values become another type: one that does not fit is an error, never null.
 pub(crate) const EXACT: CastOptions<'static> = CastOptions { safe: false, format_options: FORMAT };
 const FORMAT: arrow::util::display::FormatOptions<'static> = arrow::util::display::FormatOptions::new();
+
+/// The values of a file in the type that it and other files have together: numbers become wider, points in time may
+/// become coarser where that loses nothing.
+pub(crate) fn common_cast(array: &ArrayRef, to: &DataType) -> Result<ArrayRef, ArrowError> {
+    if let Some(lost) = between(array, to) {
+        return Err(ArrowError::CastError(lost));
+    }
+    match (array.data_type(), to) {
+        (DataType::Dictionary(..), _) => cast_with_options(array, to, &EXACT),
+        // In one step arrow would take the numbers of points in time and of days as they are, whatever their unit.
+        (_, DataType::Dictionary(_, values)) => {
+            cast_with_options(&cast_with_options(array, values, &EXACT)?, to, &EXACT)
+        }
+        _ => cast_with_options(array, to, &EXACT),
+    }
+}
+
+/// A point in time that lies between those of a coarser unit.
+fn between(array: &ArrayRef, to: &DataType) -> Option<String> {
+    use DataType::{Dictionary, List, Map, Struct, Timestamp};
+    let within = |values: &ArrayRef, offsets: &OffsetBuffer<i32>, to: &FieldRef| {
+        let (start, end) = (*offsets.first()? as usize, *offsets.last()? as usize);
+        between(&values.slice(start, end - start), to.data_type())
+    };
+    match (array.data_type(), to) {
+        (Timestamp(unit, _), Timestamp(to, _)) if nanoseconds(*unit) < nanoseconds(*to) => {
+            let each = nanoseconds(*to) / nanoseconds(*unit);
+            let numbers = cast(array, &DataType::Int64).ok()?;
+            let lost =
+                numbers.as_primitive::<Int64Type>().iter().flatten().find(|value| value % each != 0)?;
+            Some(format!(
+                "{lost} {unit:?}s since 1970 are no whole {to:?}s, which other files need to reach as far"
+            ))
+        }
+        (Dictionary(..), to) => {
+            let to = if let Dictionary(_, values) = to { values } else { to };
+            between(array.as_any_dictionary().values(), to)
+        }
+        (List(_), List(to)) => within(array.as_list::<i32>().values(), array.as_list::<i32>().offsets(), to),
+        (Map(..), Map(to, _)) => {
+            let entries: ArrayRef = Arc::new(array.as_map().entries().clone());
+            within(&entries, array.as_map().offsets(), to)
+        }
+        (Struct(_), Struct(to)) => array
+            .as_struct()
+            .columns()
+            .iter()
+            .zip(to)
+            .find_map(|(column, to)| between(column, to.data_type())),
+        _ => None,
+    }
+}
 
 /// Why an array cannot be cast.
 #[derive(Clone, Debug, PartialEq, Eq)]
@@ -48,7 +101,7 @@ pub fn exact_cast(array: &ArrayRef, to: &DataType) -> Result<ArrayRef, Inexact> 
     }
 }
 
-fn no_cast(error: arrow::error::ArrowError) -> Inexact {
+fn no_cast(error: ArrowError) -> Inexact {
     Inexact::Type(error.to_string())
 }
 
@@ -177,6 +230,26 @@ mod tests {
         assert_eq!(&exact_cast(&fine.slice(0, 2), &to).unwrap(), &whole);
         let day: ArrayRef = Arc::new(Date64Array::from(vec![0, 1]));
         assert_eq!(exact_cast(&day, &DataType::Date32).unwrap_err(), Inexact::Row(1));
+    }
+
+    #[test]
+    fn values_become_dictionaries_of_other_units() {
+        let times: ArrayRef = Arc::new(TimestampNanosecondArray::from(vec![Some(3000), None, Some(-1000)]));
+        let days: ArrayRef = Arc::new(arrow::array::Date32Array::from(vec![Some(3), None, Some(-1)]));
+        for (array, to) in
+            [(times, DataType::Timestamp(TimeUnit::Microsecond, None)), (days, DataType::Date64)]
+        {
+            let coded = DataType::Dictionary(Box::new(DataType::UInt16), Box::new(to.clone()));
+            let expected = cast(&array, &to).unwrap();
+            assert_eq!(&cast(&common_cast(&array, &coded).unwrap(), &to).unwrap(), &expected);
+            let coded = cast(
+                &array,
+                &DataType::Dictionary(Box::new(DataType::Int8), Box::new(array.data_type().clone())),
+            );
+            assert_eq!(&common_cast(&coded.unwrap(), &to).unwrap(), &expected);
+        }
+        let between: ArrayRef = Arc::new(TimestampNanosecondArray::from(vec![Some(3001)]));
+        assert!(common_cast(&between, &DataType::Timestamp(TimeUnit::Microsecond, None)).is_err());
     }
 
     #[test]

@@ -77,6 +77,11 @@ impl FileMetadata {
         }
     }
 
+    /// Whether it is an ORC file, which has nanoseconds where its years allow it: they are nobody's choice.
+    pub(crate) fn is_orc(&self) -> bool {
+        matches!(self.file, File::Orc(_))
+    }
+
     /// How many row groups or stripes there are.
     pub(crate) fn units(&self) -> usize {
         match &self.file {

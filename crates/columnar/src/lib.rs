@@ -6,6 +6,7 @@
 //!
 //! This crate opens no socket, and knows no storage but [`stylobate_storage`].
 
+mod bloom_rate;
 mod byte_segment;
 mod cache;
 mod chunk;
@@ -26,6 +27,7 @@ mod inspect;
 mod locate;
 #[doc(hidden)]
 pub mod measure;
+mod merged_column;
 mod orc;
 mod parquet;
 mod predicate;

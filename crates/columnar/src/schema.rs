@@ -128,11 +128,11 @@ fn collect(data_type: &DataType, path: &[&str], next_leaf: &mut usize, leaves: &
 }
 
 /// The type that values of both types fit in without loss; `None` if there is none.
-pub(crate) fn widened(a: &DataType, b: &DataType) -> Option<DataType> {
+pub(crate) fn widened(a: &DataType, b: &DataType, unit: Unit) -> Option<DataType> {
     use DataType::{
         Binary, BinaryView, Date32, Date64, Decimal128, Decimal256, Float16, Float32, Float64, Int8, Int16,
-        Int32, Int64, LargeBinary, LargeUtf8, List, Null, Struct, Timestamp, UInt8, UInt16, UInt32, UInt64,
-        Utf8, Utf8View,
+        Int32, Int64, LargeBinary, LargeUtf8, List, Map, Null, Struct, Timestamp, UInt8, UInt16, UInt32,
+        UInt64, Utf8, Utf8View,
     };
     if a == b {
         return Some(a.clone());
@@ -167,14 +167,27 @@ pub(crate) fn widened(a: &DataType, b: &DataType) -> Option<DataType> {
         (Binary | BinaryView, LargeBinary) | (LargeBinary, Binary | BinaryView) => LargeBinary,
         (Binary, BinaryView) | (BinaryView, Binary) => Binary,
         (Date32, Date64) | (Date64, Date32) => Date64,
-        (Timestamp(u, zone), Timestamp(v, other)) if zone == other => Timestamp(finer(*u, *v), zone.clone()),
+        (Timestamp(u, zone), Timestamp(v, other)) if zone == other => Timestamp(unit(*u, *v), zone.clone()),
         (List(a), List(b)) => List(Arc::new(
-            a.as_ref().clone().with_data_type(widened(a.data_type(), b.data_type())?).with_nullable(true),
+            a.as_ref()
+                .clone()
+                .with_data_type(widened(a.data_type(), b.data_type(), unit)?)
+                .with_nullable(true),
         )),
+        (Map(a, sorted), Map(b, other)) if sorted == other => {
+            let (Struct(of_a), Struct(of_b)) = (a.data_type(), b.data_type()) else { return None };
+            let both = of_a.iter().zip(of_b).map(|(a, b)| {
+                let data_type = widened(a.data_type(), b.data_type(), unit)?;
+                let nullable = a.is_nullable() || b.is_nullable();
+                Some(Arc::new(a.as_ref().clone().with_data_type(data_type).with_nullable(nullable)))
+            });
+            let entries = Struct(both.collect::<Option<Fields>>()?);
+            Map(Arc::new(a.as_ref().clone().with_data_type(entries)), *sorted)
+        }
         (Struct(a), Struct(b)) if a.len() == b.len() => {
             let both = a.iter().zip(b).map(|(a, b)| {
                 let same = a.name() == b.name();
-                let data_type = widened(a.data_type(), b.data_type()).filter(|_| same)?;
+                let data_type = widened(a.data_type(), b.data_type(), unit).filter(|_| same)?;
                 Some(Arc::new(a.as_ref().clone().with_data_type(data_type).with_nullable(true)))
             });
             Struct(both.collect::<Option<Fields>>()?)
@@ -187,7 +200,11 @@ pub(crate) fn widened(a: &DataType, b: &DataType) -> Option<DataType> {
     })
 }
 
-fn finer(a: TimeUnit, b: TimeUnit) -> TimeUnit {
+/// Which of two units points in time come out in.
+pub(crate) type Unit = fn(TimeUnit, TimeUnit) -> TimeUnit;
+
+/// The unit that tells more points in time apart.
+pub(crate) fn finer(a: TimeUnit, b: TimeUnit) -> TimeUnit {
     let rank = |unit: TimeUnit| match unit {
         TimeUnit::Second => 0,
         TimeUnit::Millisecond => 1,
@@ -195,6 +212,11 @@ fn finer(a: TimeUnit, b: TimeUnit) -> TimeUnit {
         TimeUnit::Nanosecond => 3,
     };
     if rank(a) < rank(b) { b } else { a }
+}
+
+/// The unit that reaches farther.
+pub(crate) fn coarser(a: TimeUnit, b: TimeUnit) -> TimeUnit {
+    if finer(a, b) == a { b } else { a }
 }
 
 #[cfg(test)]
@@ -232,14 +254,14 @@ mod tests {
     #[test]
     fn types_widen_without_loss_or_not_at_all() {
         use DataType::{Float64, Int8, Int32, Int64, UInt32, UInt64, Utf8};
-        assert_eq!(widened(&Int8, &Int32), Some(Int32));
-        assert_eq!(widened(&UInt32, &Int8), Some(Int64));
-        assert_eq!(widened(&UInt64, &Int64), None);
-        assert_eq!(widened(&Int32, &Float64), Some(Float64));
-        assert_eq!(widened(&Int64, &Float64), None);
-        assert_eq!(widened(&Utf8, &Int32), None);
+        assert_eq!(widened(&Int8, &Int32, finer), Some(Int32));
+        assert_eq!(widened(&UInt32, &Int8, finer), Some(Int64));
+        assert_eq!(widened(&UInt64, &Int64, finer), None);
+        assert_eq!(widened(&Int32, &Float64, finer), Some(Float64));
+        assert_eq!(widened(&Int64, &Float64, finer), None);
+        assert_eq!(widened(&Utf8, &Int32, finer), None);
         assert_eq!(
-            widened(&DataType::Decimal128(10, 2), &DataType::Decimal128(9, 4)),
+            widened(&DataType::Decimal128(10, 2), &DataType::Decimal128(9, 4), finer),
             Some(DataType::Decimal128(12, 4))
         );
     }

@@ -14,8 +14,9 @@ use crate::{
     exact_cast::EXACT,
     format::FileMetadata,
     locate::Located,
+    merged_column::MergedColumn,
     predicate::{Bound, Column, Root},
-    schema::{Projected, is_text, leaves_below, widened},
+    schema::{Projected, is_text, leaves_below},
 };
 
 /// Which columns come out as dictionaries.
@@ -82,32 +83,28 @@ fn partition_type(values: DataType) -> DataType {
 impl Table {
     /// The table of these files: all columns of all of them, in the order in which they appear.
     pub(crate) fn of(files: &[(&Located, &FileMetadata)]) -> Result<Self> {
-        let mut fields: Vec<Field> = Vec::new();
+        let mut columns: Vec<MergedColumn> = Vec::new();
         let mut metadata = None;
         for (located, file) in files {
             let schema = file.schema();
             metadata.get_or_insert_with(|| schema.metadata().clone());
             for field in schema.fields() {
-                let Some(known) = fields.iter_mut().find(|known| known.name() == field.name()) else {
-                    fields.push(field.as_ref().clone().with_nullable(true));
+                let Some(known) = columns.iter_mut().find(|known| known.field.name() == field.name()) else {
+                    columns.push(MergedColumn::of(field, file.is_orc()));
                     continue;
                 };
-                let data_type =
-                    widened(known.data_type(), field.data_type()).ok_or_else(|| Error::Schema {
-                        object: located.path.to_string(),
-                        column: field.name().clone(),
-                        reason: format!(
-                            "it is {} here and {} in files before",
-                            field.data_type(),
-                            known.data_type()
-                        ),
-                    })?;
-                // What is said of a column holds of the table where all files say it.
-                let mut said = known.metadata().clone();
-                said.retain(|key, value| field.metadata().get(key) == Some(value));
-                *known = known.clone().with_data_type(data_type).with_metadata(said);
+                known.add(field, file.is_orc()).ok_or_else(|| Error::Schema {
+                    object: located.path.to_string(),
+                    column: field.name().clone(),
+                    reason: format!(
+                        "it is {} here and {} in files before",
+                        field.data_type(),
+                        known.field.data_type()
+                    ),
+                })?;
             }
         }
+        let mut fields: Vec<Field> = columns.into_iter().map(|column| column.field).collect();
         add_partitions(files, &mut fields);
         let nullable = |field: Field| {
             // A column is without nulls only where each file has it so.
@@ -352,7 +349,9 @@ fn same_layout(a: &DataType, b: &DataType) -> bool {
                     .zip(b)
                     .all(|(a, b)| a.name() == b.name() && same_layout(a.data_type(), b.data_type()))
         }
-        (DataType::List(a), DataType::List(b)) => same_layout(a.data_type(), b.data_type()),
+        (DataType::List(a), DataType::List(b)) | (DataType::Map(a, _), DataType::Map(b, _)) => {
+            same_layout(a.data_type(), b.data_type())
+        }
         (a, b) => a == b || (!a.is_nested() && !b.is_nested()),
     }
 }

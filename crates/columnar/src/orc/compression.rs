@@ -9,7 +9,7 @@ use flate2::{Decompress, FlushDecompress, Status};
 use orc_rust::proto::{CompressionKind, PostScript};
 use zstd::zstd_safe::{find_frame_compressed_size, get_frame_content_size};
 
-use super::fault::Fault;
+use super::{fault::Fault, lzo};
 use crate::snappy;
 
 /// A chunk where the file does not say how long its chunks may be.
@@ -84,11 +84,7 @@ impl Codec {
                 let len = self.fits(snappy::length(chunk)?)?;
                 snappy::decompress(chunk, space(room, at, len + snappy::SLACK), |_| Ok(()))
             }
-            Kind::Lzo => {
-                let out = lzokay_native::decompress_all(chunk, None).map_err(|error| error.to_string())?;
-                space(room, at, self.fits(out.len())?).copy_from_slice(&out);
-                Ok(out.len())
-            }
+            Kind::Lzo => lzo::decompress(chunk, space(room, at, self.block)),
             Kind::Lz4 => {
                 let out = space(room, at, self.block);
                 lz4_flex::block::decompress_into(chunk, out).map_err(|error| error.to_string())

@@ -14,6 +14,7 @@ mod calendar;
 mod compression;
 mod decode;
 mod fault;
+mod lzo;
 mod messages;
 mod positions;
 mod row_groups;

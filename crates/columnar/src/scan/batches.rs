@@ -6,21 +6,24 @@ use arrow::{
         new_null_array,
     },
     buffer::BooleanBuffer,
-    compute::{cast_with_options, filter, take},
-    datatypes::{DataType, SchemaRef, UInt32Type},
+    compute::{filter, take},
+    datatypes::{DataType, Field, SchemaRef, UInt32Type},
+    error::ArrowError,
 };
 use hashbrown::HashMap;
+use stylobate_storage::OpenObject;
 
 use crate::{
     Error, Result,
     codes::{self, CodeWidth, Codes},
-    exact_cast::EXACT,
+    exact_cast::common_cast,
     expand::expand,
     table::Output,
 };
 
-/// A batch of the rows of `columns` that `keep` has, all if there is none.
+/// A batch of the rows of `columns` of a file that `keep` has, all if there is none.
 pub(super) fn batch(
+    object: &OpenObject,
     schema: &SchemaRef,
     outputs: &[Output],
     columns: &[ArrayRef],
@@ -36,13 +39,22 @@ pub(super) fn batch(
             Some(mask) => filter(column, mask).map_err(Error::arrow(context()))?,
         };
         as_type(column, output.field.data_type()).map_err(|error| match error {
-            Error::Arrow { source, .. } => Error::Arrow { context: context(), source },
+            Error::Arrow { source, .. } => no_common(object, &output.field, &source),
             other => other,
         })
     });
     let arrays: Vec<ArrayRef> = arrays.collect::<Result<_>>()?;
     let options = RecordBatchOptions::new().with_row_count(Some(kept));
     RecordBatch::try_new_with_options(schema.clone(), arrays, &options).map_err(Error::arrow("a batch"))
+}
+
+/// A column of a file whose values cannot have the type that other files give it.
+pub(super) fn no_common(object: &OpenObject, field: &Field, reason: &ArrowError) -> Error {
+    let reason = match reason {
+        ArrowError::CastError(reason) => reason.clone(),
+        other => other.to_string(),
+    };
+    Error::Schema { object: object.name(), column: field.name().clone(), reason }
 }
 
 /// As many rows of one value.
@@ -91,7 +103,7 @@ fn as_type(array: ArrayRef, target: &DataType) -> Result<ArrayRef> {
     {
         return expand(&array);
     }
-    cast_with_options(&array, target, &EXACT).map_err(Error::arrow("a cast"))
+    common_cast(&array, target).map_err(Error::arrow("a cast"))
 }
 
 /// The same rows over a dictionary of those values only that occur in them: at most as many as there are rows, which

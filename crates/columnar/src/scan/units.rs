@@ -5,11 +5,10 @@ use std::{ops::Range, sync::Arc};
 use arrow::{
     array::{Array, ArrayRef, RecordBatch},
     buffer::BooleanBuffer,
-    compute::cast_with_options,
     datatypes::Field,
 };
 use futures::{FutureExt, StreamExt};
-use stylobate_storage::Reservation;
+use stylobate_storage::{OpenObject, Reservation};
 use tokio::sync::mpsc;
 
 use super::{
@@ -22,7 +21,7 @@ use super::{
 use crate::{
     Error, Result,
     chunk::{Representation, SEGMENT_ROWS, Wanted},
-    exact_cast::EXACT,
+    exact_cast::common_cast,
     index::Selected,
     predicate::{Bound, Evaluator},
     schema::Projected,
@@ -189,7 +188,7 @@ fn passing(
                 (FileColumn::Value(value), _) => batches::repeated(value, count, field.data_type()),
                 (FileColumn::Read(_), Some(wanted)) => {
                     let slice = loaded.chunk(wanted).and_then(|chunk| chunk.slice(start, count));
-                    as_filtered(slice.ok_or_else(lost)?, field)
+                    as_filtered(&file.object, slice.ok_or_else(lost)?, field)
                 }
                 (FileColumn::Read(_), None) => Err(lost()),
             },
@@ -241,7 +240,14 @@ fn build(
                 }
             });
             let columns: Vec<ArrayRef> = columns.collect::<Result<_>>()?;
-            let batch = batches::batch(&planned.schema, &planned.outputs, &columns, count, keep.as_ref())?;
+            let batch = batches::batch(
+                &file.object,
+                &planned.schema,
+                &planned.outputs,
+                &columns,
+                count,
+                keep.as_ref(),
+            )?;
             bytes += new_bytes(&batch, &columns);
             built.push(batch);
         }
@@ -321,7 +327,8 @@ fn streamed(
     let keep = match evaluator {
         Some(evaluator) => {
             let arrays = file.filtered.iter().zip(&planned.filtered);
-            let arrays = arrays.map(|(column, of)| as_filtered(find(column, &of.field)?, &of.field));
+            let arrays =
+                arrays.map(|(column, of)| as_filtered(&file.object, find(column, &of.field)?, &of.field));
             Some(evaluator.evaluate(&arrays.collect::<Result<Vec<_>>>()?, count)?)
         }
         None => None,
@@ -332,14 +339,14 @@ fn streamed(
     let arrays =
         planned.outputs.iter().zip(&file.outputs).map(|(output, column)| find(column, &output.field));
     let arrays: Vec<ArrayRef> = arrays.collect::<Result<_>>()?;
-    batches::batch(&planned.schema, &planned.outputs, &arrays, count, keep.as_ref()).map(Some)
+    batches::batch(&file.object, &planned.schema, &planned.outputs, &arrays, count, keep.as_ref()).map(Some)
 }
 
 /// The values of a column in the type that the filter was bound to.
-fn as_filtered(array: ArrayRef, field: &Field) -> Result<ArrayRef> {
+fn as_filtered(object: &OpenObject, array: ArrayRef, field: &Field) -> Result<ArrayRef> {
     let target = value_type(field.data_type());
     if value_type(array.data_type()) == target {
         return Ok(array);
     }
-    cast_with_options(&array, target, &EXACT).map_err(Error::arrow(format!("column {}", field.name())))
+    common_cast(&array, target).map_err(|error| batches::no_common(object, field, &error))
 }

@@ -163,7 +163,7 @@ fn two_groups(kind: Kind, filters: Streams) -> Sample {
         let mut bloom = Bloom::new(0.0001);
         values.for_each(|value| bloom.add_whole(value));
         bloom.end_group();
-        bloom.filters().remove(0)
+        bloom.filters().next().unwrap()
     };
     let filter = BloomFilterIndex { bloom_filter: vec![filter(1..6), filter(6..10)] }.encode_to_vec();
     let types = vec![parent(Kind::Struct, &[1], &["c"]), leaf(kind)];

@@ -9,11 +9,13 @@ pub(in crate::orc) struct Bloom {
     hashes: Vec<u64>,
     /// The distinct ones of those that ended.
     groups: Vec<Box<[u64]>>,
+    /// How many these are.
+    ended: usize,
 }
 
 impl Bloom {
     pub(in crate::orc) fn new(false_positives: f64) -> Self {
-        Self { false_positives, hashes: Vec::new(), groups: Vec::new() }
+        Self { false_positives, hashes: Vec::new(), groups: Vec::new(), ended: 0 }
     }
 
     pub(super) fn add_bytes(&mut self, bytes: &[u8]) {
@@ -39,25 +41,26 @@ impl Bloom {
         self.hashes.sort_unstable();
         self.hashes.dedup();
         self.groups.push(self.hashes.as_slice().into());
+        self.ended += self.hashes.len();
         self.hashes.clear();
     }
 
     /// Bytes in memory.
     pub(super) fn memory(&self) -> usize {
-        let ended = self.groups.iter().map(|hashes| hashes.len()).sum::<usize>();
+        let ended = self.ended + self.groups.capacity() * 2;
         (self.hashes.capacity() + ended) * size_of::<u64>()
     }
 
     /// The filters of the row groups that ended: all of one size, so that they can be merged, which is as large as the
     /// most distinct values need.
-    pub(in crate::orc) fn filters(self) -> Vec<BloomFilter> {
+    pub(in crate::orc) fn filters(self) -> impl Iterator<Item = BloomFilter> {
         let values = self.groups.iter().map(|hashes| hashes.len()).max().unwrap_or_default().max(1) as f64;
         let ln_2 = std::f64::consts::LN_2;
         let bits = (-values * self.false_positives.ln() / (ln_2 * ln_2)).ceil();
         let words = (bits / 64.0).ceil().clamp(1.0, f64::from(i32::MAX / 64)) as usize;
         let bits = words as u32 * u64::BITS;
         let functions = (f64::from(bits) / values * ln_2).round().clamp(1.0, 30.0) as u32;
-        let filter = |hashes: Box<[u64]>| {
+        let filter = move |hashes: Box<[u64]>| {
             let mut set = vec![0_u8; words * 8];
             for bit in hashes.iter().flat_map(|hash| self::bits(*hash, functions as i32, bits)) {
                 // Words are little-endian: the bytes are in the order of their bits.
@@ -71,7 +74,7 @@ impl Bloom {
                 ..BloomFilter::default()
             }
         };
-        self.groups.into_iter().map(filter).collect()
+        self.groups.into_iter().map(filter)
     }
 }
 
@@ -144,7 +147,7 @@ mod tests {
     fn filters(false_positives: f64, add: impl Fn(&mut Bloom)) -> Vec<BloomFilter> {
         let mut bloom = Bloom::new(false_positives);
         add(&mut bloom);
-        bloom.filters()
+        bloom.filters().collect()
     }
 
     #[test]

@@ -5,7 +5,7 @@ use std::collections::BTreeMap;
 use stylobate_storage::ByteSize;
 
 use super::compression::OrcCompression;
-use crate::{Error, Result};
+use crate::{Error, Result, bloom_rate};
 
 /// Bytes of a stripe, encoded.
 const STRIPE_SIZE: ByteSize = ByteSize::mib(64);
@@ -87,7 +87,7 @@ impl OrcOptions {
         self
     }
 
-    /// How one top-level column is written, with all fields that it has.
+    /// How one column is written, with all fields that it has; or a field of one, such as `address.city`.
     pub fn with_column(mut self, name: impl Into<String>, options: OrcColumnOptions) -> Self {
         self.columns.insert(name.into(), options);
         self
@@ -142,42 +142,50 @@ impl OrcOptions {
         self
     }
 
-    /// No column has options that is not there.
-    pub(super) fn check(&self, names: &[String]) -> Result<()> {
-        match self.columns.keys().find(|name| !names.contains(name)) {
-            None => Ok(()),
-            Some(unknown) => {
-                Err(Error::NoSuchColumn { column: unknown.clone(), available: names.join(", ") })
+    /// That options have values that mean something.
+    pub(super) fn check(&self) -> Result<()> {
+        self.check_one(None, &self.all)?;
+        self.columns.iter().try_for_each(|(column, own)| self.check_one(Some(column), own))
+    }
+
+    /// The columns with options of their own, and whether they are to have bloom filters.
+    pub(super) fn asked(&self) -> impl Iterator<Item = (&str, bool)> {
+        self.columns.iter().map(|(column, own)| (column.as_str(), own.bloom_filter.is_some()))
+    }
+
+    fn check_one(&self, column: Option<&str>, options: &OrcColumnOptions) -> Result<()> {
+        let wrong = |reason: String| Err(Error::Option { column: column.map(str::to_owned), reason });
+        bloom_rate::check(column, options.bloom_filter)?;
+        if options.bloom_filter.is_some() && self.row_index_stride == 0 {
+            return wrong("bloom filters are those of row groups, and there is no row index".to_owned());
+        }
+        match options.dictionary_threshold {
+            Some(threshold) if !(0.0..=1.0).contains(&threshold) => {
+                wrong(format!("a dictionary threshold of {threshold}: a share from 0 to 1 is needed"))
             }
+            _ => Ok(()),
         }
     }
 
-    /// How a top-level column is encoded.
-    pub(super) fn plan(&self, column: &str) -> Result<ColumnPlan, String> {
-        let own = self.columns.get(column);
-        let threshold = own.and_then(|own| own.dictionary_threshold).or(self.all.dictionary_threshold);
-        let bloom_filter = own.and_then(|own| own.bloom_filter).or(self.all.bloom_filter);
-        if let Some(rate) = bloom_filter {
-            if !(rate > 0.0 && rate < 1.0) {
-                return Err(format!(
-                    "a bloom filter that is wrong {rate} of the time: a share between 0 and 1 is needed"
-                ));
-            }
-            if self.row_index_stride == 0 {
-                return Err("bloom filters are those of row groups, and there is no row index".to_owned());
-            }
+    /// The options of a column, which is within one that has those `above` it, or within none.
+    pub(super) fn of(&self, path: &str, above: Option<&OrcColumnOptions>) -> OrcColumnOptions {
+        let above = above.unwrap_or(&self.all);
+        let own = self.columns.get(path).unwrap_or(above);
+        OrcColumnOptions {
+            dictionary_threshold: own.dictionary_threshold.or(above.dictionary_threshold),
+            bloom_filter: own.bloom_filter.or(above.bloom_filter),
         }
-        let threshold = threshold.unwrap_or(DICTIONARY_THRESHOLD);
-        if !(0.0..=1.0).contains(&threshold) {
-            return Err(format!("a dictionary threshold of {threshold}: a share from 0 to 1 is needed"));
-        }
-        Ok(ColumnPlan {
-            dictionary_threshold: threshold,
+    }
+
+    /// How a column with these options is encoded.
+    pub(super) fn plan(&self, column: &OrcColumnOptions) -> ColumnPlan {
+        ColumnPlan {
+            dictionary_threshold: column.dictionary_threshold.unwrap_or(DICTIONARY_THRESHOLD),
             dictionary_size: self.dictionary_size.as_usize(),
-            bloom_filter,
+            bloom_filter: column.bloom_filter,
             chunk: self.chunk(),
             aligned: self.compression.has_entropy_coding(),
-        })
+        }
     }
 
     /// Bytes of a chunk before it is compressed.

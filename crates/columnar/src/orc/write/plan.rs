@@ -18,8 +18,11 @@ use std::{collections::HashSet, sync::Arc};
 use arrow::datatypes::{DataType, Field, FieldRef, TimeUnit};
 use orc_rust::proto::{self, r#type::Kind as Proto};
 
-use super::options::ColumnPlan;
-use crate::orc::tree::{FIELD_TYPE, MAX_DEPTH};
+use super::options::{ColumnPlan, OrcColumnOptions, OrcOptions};
+use crate::{
+    Error, Result,
+    orc::tree::{FIELD_TYPE, MAX_DEPTH},
+};
 
 /// Digits of a decimal.
 const MOST_DIGITS: u8 = 38;
@@ -36,6 +39,38 @@ pub(super) struct Plan {
     pub(super) cast: Option<DataType>,
     pub(super) children: Vec<Plan>,
     pub(super) options: ColumnPlan,
+}
+
+/// That columns are there which have options of their own, and can have what is asked for.
+pub(super) fn check_options(plans: &[Plan], options: &OrcOptions) -> Result<()> {
+    for (column, bloom_filter) in options.asked() {
+        let plan = plans.iter().find_map(|plan| plan.find(column)).ok_or_else(|| {
+            let names: Vec<&str> = plans.iter().map(|plan| &*plan.path).collect();
+            Error::NoSuchColumn { column: column.to_owned(), available: names.join(", ") }
+        })?;
+        if bloom_filter && !plan.has_bloom_filter() {
+            let reason = "booleans have no bloom filters".to_owned();
+            return Err(Error::Option { column: Some(column.to_owned()), reason });
+        }
+    }
+    Ok(())
+}
+
+impl Plan {
+    /// The column of this name: this one, or one in it.
+    fn find(&self, path: &str) -> Option<&Self> {
+        if *self.path == *path {
+            return Some(self);
+        }
+        self.children.iter().find_map(|child| child.find(path))
+    }
+
+    /// Whether there are bloom filters for it, or for columns in it.
+    fn has_bloom_filter(&self) -> bool {
+        // Nulls alone need none.
+        let is_null = self.kind == Kind::Boolean && self.cast.is_some();
+        is_null || self.kind.has_bloom_filter() || self.children.iter().any(Self::has_bloom_filter)
+    }
 }
 
 /// How a column is encoded.
@@ -74,14 +109,13 @@ pub(super) type Unplanned = (String, String);
 /// Plans of all columns, and the types of the file, the first of which is the root.
 pub(super) fn plan(
     fields: &[FieldRef],
-    options: impl Fn(&str) -> Result<ColumnPlan, String>,
+    options: &OrcOptions,
 ) -> Result<(Vec<Plan>, Vec<proto::Type>), Unplanned> {
-    let mut planner = Planner { types: vec![proto::Type::default()] };
+    let mut planner = Planner { types: vec![proto::Type::default()], options };
     let mut plans = Vec::with_capacity(fields.len());
     check_names(fields.iter().map(|field| field.name().as_str()), "")?;
     for field in fields {
-        let options = options(field.name()).map_err(|reason| (field.name().clone(), reason))?;
-        plans.push(planner.plan(field, field.name(), 1, &options)?);
+        plans.push(planner.plan(field, field.name(), 1, None)?);
     }
     let root = proto::Type {
         kind: Some(Proto::Struct.into()),
@@ -115,17 +149,18 @@ fn check_names<'f>(names: impl Iterator<Item = &'f str>, path: &str) -> Result<(
     Ok(())
 }
 
-struct Planner {
+struct Planner<'o> {
     types: Vec<proto::Type>,
+    options: &'o OrcOptions,
 }
 
-impl Planner {
+impl Planner<'_> {
     fn plan(
         &mut self,
         field: &Field,
         path: &str,
         depth: usize,
-        options: &ColumnPlan,
+        above: Option<&OrcColumnOptions>,
     ) -> Result<Plan, Unplanned> {
         let wrong = |reason: String| (path.to_owned(), reason);
         if depth > MAX_DEPTH {
@@ -154,10 +189,11 @@ impl Planner {
         if kind == Kind::Struct {
             check_names(fields.iter().map(|(field, _)| field.name().as_str()), path)?;
         }
+        let own = self.options.of(path, above);
         let mut children = Vec::with_capacity(fields.len());
         for (field, name) in &fields {
             let name = if name.is_empty() { field.name() } else { *name };
-            children.push(self.plan(field, &format!("{path}.{name}"), depth + 1, options)?);
+            children.push(self.plan(field, &format!("{path}.{name}"), depth + 1, Some(&own))?);
         }
         let zoned = matches!(stored, DataType::Timestamp(_, Some(_)));
         let ty = proto::Type {
@@ -178,7 +214,7 @@ impl Planner {
         if let Some(place) = self.types.get_mut(id as usize) {
             *place = ty;
         }
-        Ok(Plan { id, path: path.into(), kind, cast, children, options: options.clone() })
+        Ok(Plan { id, path: path.into(), kind, cast, children, options: self.options.plan(&own) })
     }
 }
 
@@ -263,6 +299,11 @@ fn kind(data_type: &DataType) -> Result<(Kind, Option<DataType>), String> {
 }
 
 impl Kind {
+    /// Whether bloom filters of its values are written.
+    pub(super) fn has_bloom_filter(self) -> bool {
+        !matches!(self, Self::Boolean | Self::List | Self::Map | Self::Struct)
+    }
+
     fn proto(self, zoned: bool) -> Proto {
         match self {
             Self::Boolean => Proto::Boolean,

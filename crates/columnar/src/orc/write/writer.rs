@@ -10,11 +10,11 @@ use async_recursion::async_recursion as boxed;
 use stylobate_storage::Sink;
 
 use super::{
-    column::{EncodedColumn, Wrong},
+    column::{EncodedColumn, PER_GROUP, Wrong},
     compression::Compressors,
     footer::{Footer, MAGIC},
     options::OrcOptions,
-    plan::plan,
+    plan::{check_options, plan},
     stripe::Layout,
     top_column::TopColumn,
 };
@@ -44,6 +44,8 @@ pub struct OrcWriter {
     schema: SchemaRef,
     options: OrcOptions,
     columns: Vec<TopColumn>,
+    /// Bytes in memory of what is said of each row group.
+    group_bytes: usize,
     compressors: Arc<Compressors>,
     waiting: Vec<RecordBatch>,
     waiting_bytes: usize,
@@ -81,12 +83,13 @@ impl OrcWriter {
             column,
             reason,
         };
-        let names: Vec<String> = schema.fields().iter().map(|field| field.name().clone()).collect();
-        options.check(&names)?;
-        let planned = plan(schema.fields(), |column| options.plan(column));
+        options.check()?;
+        let planned = plan(schema.fields(), &options);
         let (plans, types) = planned.map_err(|(column, reason)| wrong(Some(column), reason))?;
+        check_options(&plans, &options)?;
         options.compression.check().map_err(|reason| wrong(None, reason))?;
         let compressors = Arc::new(Compressors::new(options.compression));
+        let group_bytes = if options.row_index_stride == 0 { 0 } else { types.len() * PER_GROUP };
         let footer = Footer::new(types, &plans);
         let top = |plan| TopColumn::new(plan, options.row_index_stride, compressors.clone());
         let columns = plans.into_iter().map(top).collect();
@@ -96,6 +99,7 @@ impl OrcWriter {
             schema,
             options,
             columns,
+            group_bytes,
             compressors,
             waiting: Vec::new(),
             waiting_bytes: 0,
@@ -134,7 +138,9 @@ impl OrcWriter {
         let rows_at_once =
             ENCODED_AT_ONCE.min(self.options.memory.as_usize() / 2).min(self.options.stripe_size.as_usize());
         let all_at_once = MOST_AT_ONCE.min(self.options.memory.as_usize() / 2);
-        let (all_bytes, rows_bytes) = (weight(batch), weight_of_rows(batch));
+        // What is to be said of short row groups may be more than their rows.
+        let index_bytes = self.group_bytes * batch.num_rows() / self.options.row_index_stride.max(1);
+        let (all_bytes, rows_bytes) = (weight(batch) + index_bytes, weight_of_rows(batch) + index_bytes);
         let part = |bytes: usize, count: usize| {
             (bytes as u128 * count as u128 / batch.num_rows().max(1) as u128) as usize
         };

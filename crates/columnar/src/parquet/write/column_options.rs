@@ -170,7 +170,7 @@ impl ColumnOptions {
             }
         }
         if let Some(rate) = self.bloom_filter {
-            builder = builder.set_bloom_filter_enabled(true).set_bloom_filter_fpp(checked(rate)?);
+            builder = builder.set_bloom_filter_enabled(true).set_bloom_filter_fpp(rate);
         }
         Ok(builder)
     }
@@ -178,15 +178,6 @@ impl ColumnOptions {
 
 pub(super) fn bytes(size: ByteSize) -> usize {
     usize::try_from(size.as_u64()).unwrap_or(usize::MAX)
-}
-
-fn checked(rate: f64) -> Result<f64, String> {
-    match rate > 0.0 && rate < 1.0 {
-        true => Ok(rate),
-        false => {
-            Err(format!("a bloom filter that is wrong {rate} of the time: a share between 0 and 1 is needed"))
-        }
-    }
 }
 
 /// A name that an option does not have.

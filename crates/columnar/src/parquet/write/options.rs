@@ -13,7 +13,7 @@ use parquet::{
 use stylobate_storage::ByteSize;
 
 use super::column_options::{ColumnOptions, DictionaryEncoding, Encoding, StatisticsLevel, bytes};
-use crate::{Error, Result};
+use crate::{Error, Result, bloom_rate};
 
 /// Rows of a row group.
 const ROW_GROUP_ROWS: usize = 1 << 20;
@@ -174,8 +174,12 @@ impl ParquetOptions {
         }
     }
 
-    /// No column has options that is not there.
+    /// No column has options that is not there, and those that there are mean something.
     pub(super) fn check(&self, names: &[String]) -> Result<()> {
+        bloom_rate::check(None, self.all.bloom_filter)?;
+        for (column, own) in &self.columns {
+            bloom_rate::check(Some(column), own.bloom_filter)?;
+        }
         match self.columns.keys().find(|name| !names.contains(name)) {
             None => Ok(()),
             Some(unknown) => {

@@ -43,6 +43,9 @@ use crate::written_cast::written_cast;
 /// The encoding of bloom filters whose timestamps are in UTC.
 const BLOOM_ENCODING: u32 = 1;
 
+/// Bytes of a row group's statistics and positions until its stripe ends, about.
+pub(super) const PER_GROUP: usize = size_of::<Statistics>() + 256;
+
 /// What is wrong with a column, by all its names with dots between.
 #[derive(Debug)]
 pub(super) struct Wrong {
@@ -126,7 +129,7 @@ pub(super) struct Column {
 
 impl Column {
     pub(super) fn new(plan: &Plan) -> Self {
-        let bloom = plan.options.bloom_filter.filter(|_| has_bloom_filter(plan.kind)).map(Bloom::new);
+        let bloom = plan.options.bloom_filter.filter(|_| plan.kind.has_bloom_filter()).map(Bloom::new);
         Self {
             id: plan.id,
             path: plan.path.clone(),
@@ -181,7 +184,6 @@ impl Column {
     }
 
     pub(super) fn memory(&self) -> usize {
-        const PER_GROUP: usize = 256;
         self.presence.memory()
             + self.encoder.memory()
             + self.groups.len() * PER_GROUP
@@ -218,14 +220,17 @@ impl Column {
         let mut statistics = Statistics::new(self.notes.statistics.detail.emptied());
         self.groups.iter().for_each(|group| statistics.merge(group));
         statistics.bytes = Some(streams.iter().map(|(_, written)| written.len).sum());
-        let entries = entries.into_iter().zip(&self.groups).map(|(positions, statistics)| RowIndexEntry {
-            positions,
-            statistics: Some(statistics.message()),
-        });
-        let row_index = RowIndex { entry: entries.collect() }.encode_to_vec();
+        // Messages one behind the other are one message with what all of them have: in memory there is one at a time.
+        let mut row_index = Vec::new();
+        for (positions, statistics) in entries.into_iter().zip(self.groups) {
+            let entry = RowIndexEntry { positions, statistics: Some(statistics.message()) };
+            row_index.extend(RowIndex { entry: vec![entry] }.encode_to_vec());
+        }
         let has_bloom_filter = self.notes.bloom.is_some();
-        let filters = self.notes.bloom.map(Bloom::filters).unwrap_or_default();
-        let filters = BloomFilterIndex { bloom_filter: filters }.encode_to_vec();
+        let mut filters = Vec::new();
+        for filter in self.notes.bloom.into_iter().flat_map(Bloom::filters) {
+            filters.extend(BloomFilterIndex { bloom_filter: vec![filter] }.encode_to_vec());
+        }
         let mut message =
             |bytes| stream::message(bytes, self.chunk, compressor).map_err(Wrong::from).map_err(&named);
         out.push(EncodedColumn {
@@ -264,10 +269,6 @@ fn encoder(plan: &Plan) -> Box<dyn Encode> {
         Kind::Struct => Box::new(Structs { children: children.collect() }),
         Kind::List | Kind::Map => Box::new(Lists::new(children.collect(), options)),
     }
-}
-
-fn has_bloom_filter(kind: Kind) -> bool {
-    !matches!(kind, Kind::Boolean | Kind::List | Kind::Map | Kind::Struct)
 }
 
 /// Statistics of no values.

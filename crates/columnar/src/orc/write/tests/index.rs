@@ -120,6 +120,43 @@ async fn bloom_filters_know_every_value_of_their_row_group() {
 }
 
 #[tokio::test]
+async fn fields_have_options_of_their_own() {
+    let texts: ArrayRef = Arc::new((0..3000).map(|row| Some(format!("text {row}"))).collect::<StringArray>());
+    let flags: ArrayRef = Arc::new(BooleanArray::from(vec![true; 3000]));
+    let field = |name, array: &ArrayRef| Arc::new(Field::new(name, array.data_type().clone(), true));
+    let inner: ArrayRef = Arc::new(StructArray::from(vec![
+        (field("a", &texts), texts.clone()),
+        (field("b", &texts), texts.clone()),
+        (field("c", &flags), flags),
+    ]));
+    let outer: ArrayRef =
+        Arc::new(StructArray::from(vec![(field("in", &inner), inner), (field("d", &texts), texts)]));
+    let column = OrcColumnOptions::default;
+    // The columns of the file are the root, x, x.in, x.in.a, x.in.b, x.in.c and x.d.
+    for (path, filtered, coded) in
+        [("x", vec![3, 4, 6], vec![3, 4, 6]), ("x.in", vec![3, 4], vec![3, 4]), ("x.in.b", vec![4], vec![4])]
+    {
+        let own = column().with_bloom_filter(0.1).with_dictionary_threshold(1.0);
+        let options = OrcOptions::default()
+            .with_all_columns(column().with_dictionary_threshold(0.0))
+            .with_column(path, own)
+            .with_column("x.d", column());
+        let (bytes, _) = assert_comes_back(&[of("x", outer.clone())], options).await;
+        let (footer, streams) = End::of(&bytes).stripe(&bytes, 0);
+        let with = |kind| streams.iter().filter(|it| it.1 == kind).map(|it| it.0).collect::<Vec<u32>>();
+        assert_eq!(with(proto::stream::Kind::BloomFilterUtf8), filtered, "{path}");
+        assert_eq!(with(proto::stream::Kind::DictionaryData), coded, "{path}");
+        assert_eq!(footer.columns.len(), 7);
+    }
+    let batch = of("x", outer);
+    for (path, told) in [("x.in.c", "booleans"), ("x.in.e", "no column x.in.e"), ("in", "no column in")] {
+        let options = OrcOptions::default().with_column(path, column().with_bloom_filter(0.1));
+        let error = write(std::slice::from_ref(&batch), options).await.unwrap_err().to_string();
+        assert!(error.contains(told), "{error}");
+    }
+}
+
+#[tokio::test]
 async fn the_file_says_who_wrote_it_and_what_it_was_told() {
     let batch = of("x", Arc::new(Int32Array::from(vec![1])));
     let options = OrcOptions::default().with_metadata("key", "value").with_metadata("bytes", vec![0, 255]);

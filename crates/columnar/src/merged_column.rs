@@ -1,0 +1,45 @@
+//! A column of several files: the type that it has in all of them together.
+
+use arrow::datatypes::{DataType, Field};
+
+use crate::schema::{Unit, coarser, finer, widened};
+
+/// A column as the files so far have it together.
+pub(crate) struct MergedColumn {
+    pub(crate) field: Field,
+    /// What the files of either format make of it.
+    orc: Option<DataType>,
+    others: Option<DataType>,
+}
+
+impl MergedColumn {
+    /// The column of the first file that has it.
+    pub(crate) fn of(field: &Field, is_orc: bool) -> Self {
+        let of = |format: bool| format.then(|| field.data_type().clone());
+        Self { field: field.clone().with_nullable(true), orc: of(is_orc), others: of(!is_orc) }
+    }
+
+    /// The column with one file more; `None` if there is no type that has the values of all.
+    pub(crate) fn add(&mut self, field: &Field, is_orc: bool) -> Option<()> {
+        let (mine, others, unit): (_, _, Unit) = match is_orc {
+            // They have nanoseconds unless their years are far, and where those of others are, microseconds mostly do.
+            true => (&mut self.orc, &self.others, coarser),
+            false => (&mut self.others, &self.orc, finer),
+        };
+        if mine.as_ref() != Some(field.data_type()) {
+            let known = mine.take();
+            let mine = mine.insert(match known {
+                Some(known) => widened(&known, field.data_type(), unit)?,
+                None => field.data_type().clone(),
+            });
+            let data_type = match others {
+                Some(others) => widened(others, mine, finer)?,
+                None => mine.clone(),
+            };
+            self.field.set_data_type(data_type);
+        }
+        // What is said of a column holds of the table where all files say it.
+        self.field.metadata_mut().retain(|key, value| field.metadata().get(key) == Some(value));
+        Some(())
+    }
+}

@@ -1,0 +1,147 @@
+//! Tables out of Arrow's C interface, whatever part of larger arrays they are.
+//!
+//! An array of the C interface may begin anywhere in its children. arrow applies where a struct within a struct, or
+//! within lists of a fixed size, begins twice, and panics; so the beginnings are taken out of what was imported before
+//! arrays are made of it.
+
+#![expect(unsafe_code, reason = "the C interface is made of pointers")]
+
+use std::{ffi::CStr, sync::Arc};
+
+use arrow::{
+    array::{
+        Array, ArrayData, RecordBatch, RecordBatchIterator, RecordBatchOptions, RecordBatchReader,
+        StructArray,
+    },
+    datatypes::{DataType, Schema, SchemaRef},
+    error::ArrowError,
+    ffi::{FFI_ArrowArray, FFI_ArrowSchema, from_ffi_and_data_type},
+    ffi_stream::FFI_ArrowArrayStream,
+};
+use pyo3::{
+    exceptions::PyTypeError,
+    prelude::*,
+    types::{PyCapsule, PyTuple},
+};
+
+/// What has `__arrow_c_array__` or `__arrow_c_stream__`, as batches that are pulled from it.
+pub(crate) fn reader(data: &Bound<'_, PyAny>) -> PyResult<Box<dyn RecordBatchReader + Send>> {
+    let no_table = |error: ArrowError| PyTypeError::new_err(format!("data: not a table: {error}"));
+    if data.hasattr("__arrow_c_array__")? {
+        let capsules = data.call_method0("__arrow_c_array__")?.cast_into::<PyTuple>()?;
+        let schema = capsule(&capsules.get_item(0)?, c"arrow_schema", FFI_ArrowSchema::from_raw)?;
+        let array = capsule(&capsules.get_item(1)?, c"arrow_array", FFI_ArrowArray::from_raw)?;
+        let schema = Arc::new(Schema::try_from(&schema).map_err(no_table)?);
+        let batch = rows(array, &schema).map_err(no_table)?;
+        return Ok(Box::new(RecordBatchIterator::new([Ok(batch)], schema)));
+    }
+    let stream = data.call_method0("__arrow_c_stream__")?;
+    let stream = capsule(&stream, c"arrow_array_stream", FFI_ArrowArrayStream::from_raw)?;
+    Ok(Box::new(Imported::new(stream).map_err(no_table)?))
+}
+
+/// Moves a struct of the C interface out of its capsule.
+fn capsule<T>(capsule: &Bound<'_, PyAny>, name: &CStr, take: unsafe fn(*mut T) -> T) -> PyResult<T> {
+    let pointer = capsule.cast::<PyCapsule>()?.pointer_checked(Some(name))?;
+    // SAFETY: a capsule of this name holds just this struct, aligned; what is taken leaves an empty one behind, as the
+    // interface wants it, and this thread has the interpreter's lock.
+    Ok(unsafe { take(pointer.cast().as_ptr()) })
+}
+
+/// A stream of the C interface.
+struct Imported {
+    stream: FFI_ArrowArrayStream,
+    schema: SchemaRef,
+}
+
+impl Imported {
+    fn new(mut stream: FFI_ArrowArrayStream) -> Result<Self, ArrowError> {
+        let Some(get_schema) = stream.get_schema else {
+            return Err(ArrowError::CDataInterface("the stream was read before".to_owned()));
+        };
+        let mut schema = FFI_ArrowSchema::empty();
+        // SAFETY: the stream is not released, and the schema is there to be written to.
+        let code = unsafe { get_schema(&raw mut stream, &raw mut schema) };
+        if code != 0 {
+            return Err(last_error(&mut stream, code));
+        }
+        Ok(Self { schema: Arc::new(Schema::try_from(&schema)?), stream })
+    }
+}
+
+/// What the stream says of its last error.
+fn last_error(stream: &mut FFI_ArrowArrayStream, code: i32) -> ArrowError {
+    // SAFETY: the stream is not released; the text is the stream's, lasts until it is called again, and ends with a zero.
+    let text =
+        stream.get_last_error.map(|get| unsafe { get(stream) }).filter(|text| !text.is_null()).map(|text| {
+            let text = unsafe { CStr::from_ptr(text) };
+            text.to_string_lossy().into_owned()
+        });
+    ArrowError::CDataInterface(text.unwrap_or_else(|| format!("the stream ended by error {code}")))
+}
+
+impl Iterator for Imported {
+    type Item = Result<RecordBatch, ArrowError>;
+
+    fn next(&mut self) -> Option<Self::Item> {
+        let get_next = self.stream.get_next?;
+        let mut array = FFI_ArrowArray::empty();
+        // SAFETY: the stream is not released, and the array is there to be written to.
+        let code = unsafe { get_next(&raw mut self.stream, &raw mut array) };
+        match code {
+            0 if array.is_released() => None,
+            0 => Some(rows(array, &self.schema)),
+            code => Some(Err(last_error(&mut self.stream, code))),
+        }
+    }
+}
+
+impl RecordBatchReader for Imported {
+    fn schema(&self) -> SchemaRef {
+        self.schema.clone()
+    }
+}
+
+/// The rows of an array of structs.
+fn rows(array: FFI_ArrowArray, schema: &SchemaRef) -> Result<RecordBatch, ArrowError> {
+    let rows = DataType::Struct(schema.fields().clone());
+    // SAFETY: whoever hands over an array promises that it agrees with the schema that came with it.
+    let rows = StructArray::from(from_the_first(unsafe { from_ffi_and_data_type(array, rows) }?));
+    if rows.null_count() > 0 {
+        return Err(ArrowError::InvalidArgumentError("some of its rows are null".to_owned()));
+    }
+    let options = RecordBatchOptions::new().with_row_count(Some(rows.len()));
+    RecordBatch::try_new_with_options(schema.clone(), rows.into_parts().1, &options)
+}
+
+/// The same values, where structs and lists of a fixed size begin with the first value of their children.
+fn from_the_first(data: ArrayData) -> ArrayData {
+    let children = data.child_data().iter().cloned().map(from_the_first);
+    let (offset, children) = match per_value(&data) {
+        Some(each) => {
+            (0, children.map(|child| part(child, data.offset() * each, data.len() * each)).collect())
+        }
+        None => (data.offset(), children.collect()),
+    };
+    // SAFETY: the values that there were, seen from another beginning.
+    unsafe { data.into_builder().offset(offset).child_data(children).build_unchecked() }
+}
+
+/// Some of the values of an array that [`from_the_first`] made.
+fn part(data: ArrayData, offset: usize, len: usize) -> ArrayData {
+    let Some(each) = per_value(&data) else { return data.slice(offset, len) };
+    let children =
+        data.child_data().iter().cloned().map(|child| part(child, offset * each, len * each)).collect();
+    let nulls = data.nulls().map(|nulls| nulls.slice(offset, len));
+    // SAFETY: some of the values that there were.
+    unsafe { data.into_builder().len(len).nulls(nulls).child_data(children).build_unchecked() }
+}
+
+/// How many values of its children belong to a value, in arrays whose children begin with them.
+fn per_value(data: &ArrayData) -> Option<usize> {
+    match data.data_type() {
+        DataType::Struct(_) => Some(1),
+        DataType::FixedSizeList(_, size) => usize::try_from(*size).ok(),
+        _ => None,
+    }
+}
