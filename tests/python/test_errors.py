@@ -8,6 +8,7 @@ from pathlib import Path
 from typing import Any
 
 import pyarrow as pa
+import pyarrow.orc
 import pyarrow.parquet as pq
 import pytest
 import stylobate as st
@@ -153,3 +154,13 @@ def test_credentials_are_in_no_error_and_not_in_what_is_shown(files: dict[str, P
         url = f"http://user:hunter2@{address}/lake/orders.parquet"
         shutil.copy(files["parquet"], tmp_path / "orders.parquet")
         assert repr(st.scan(url)) == f"Scan('http://{address}/lake/orders.parquet')"
+
+
+@pytest.mark.parametrize("second", ["x", 2], ids=["another type", "the same type"])
+def test_columns_of_one_name_are_an_error_that_says_so(second: object, tmp_path: Path) -> None:
+    table = pa.Table.from_arrays([pa.array([1]), pa.array([second]), pa.array([3])], names=["x", "x", "y"])
+    pq.write_table(table, tmp_path / "a.parquet")
+    pa.orc.write_table(table, tmp_path / "a.orc")
+    for name in ("a.parquet", "a.orc"):
+        with pytest.raises(st.SchemaError, match=rf"{name}: column x: there are two of this name"):
+            st.scan(tmp_path / name).to_arrow()

@@ -58,8 +58,7 @@ impl Selected {
     pub(crate) fn working_bytes(&self) -> u64 {
         match self {
             Self::Pages(pages) => pages.bytes(),
-            // Streams are compressed, and all rows are decoded before the first is given out.
-            Self::Strides(groups) => groups.bytes().saturating_mul(4),
+            Self::Strides(groups) => groups.working_bytes(),
             Self::Rows(_) => 0,
         }
     }

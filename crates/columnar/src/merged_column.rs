@@ -7,6 +7,8 @@ use crate::schema::{Unit, coarser, finer, widened};
 /// A column as the files so far have it together.
 pub(crate) struct MergedColumn {
     pub(crate) field: Field,
+    /// The last file that has it.
+    pub(crate) file: usize,
     /// What the files of either format make of it.
     orc: Option<DataType>,
     others: Option<DataType>,
@@ -14,13 +16,14 @@ pub(crate) struct MergedColumn {
 
 impl MergedColumn {
     /// The column of the first file that has it.
-    pub(crate) fn of(field: &Field, is_orc: bool) -> Self {
+    pub(crate) fn of(field: &Field, file: usize, is_orc: bool) -> Self {
         let of = |format: bool| format.then(|| field.data_type().clone());
-        Self { field: field.clone().with_nullable(true), orc: of(is_orc), others: of(!is_orc) }
+        Self { field: field.clone().with_nullable(true), file, orc: of(is_orc), others: of(!is_orc) }
     }
 
     /// The column with one file more; `None` if there is no type that has the values of all.
-    pub(crate) fn add(&mut self, field: &Field, is_orc: bool) -> Option<()> {
+    pub(crate) fn add(&mut self, field: &Field, file: usize, is_orc: bool) -> Option<()> {
+        self.file = file;
         let (mine, others, unit): (_, _, Unit) = match is_orc {
             // They have nanoseconds unless their years are far, and where those of others are, microseconds mostly do.
             true => (&mut self.orc, &self.others, coarser),

@@ -85,22 +85,25 @@ impl Table {
     pub(crate) fn of(files: &[(&Located, &FileMetadata)]) -> Result<Self> {
         let mut columns: Vec<MergedColumn> = Vec::new();
         let mut metadata = None;
-        for (located, file) in files {
+        for (at, (located, file)) in files.iter().enumerate() {
             let schema = file.schema();
+            let wrong = |field: &Field, reason: String| Error::Schema {
+                object: located.path.to_string(),
+                column: field.name().clone(),
+                reason,
+            };
             metadata.get_or_insert_with(|| schema.metadata().clone());
             for field in schema.fields() {
                 let Some(known) = columns.iter_mut().find(|known| known.field.name() == field.name()) else {
-                    columns.push(MergedColumn::of(field, file.is_orc()));
+                    columns.push(MergedColumn::of(field, at, file.is_orc()));
                     continue;
                 };
-                known.add(field, file.is_orc()).ok_or_else(|| Error::Schema {
-                    object: located.path.to_string(),
-                    column: field.name().clone(),
-                    reason: format!(
-                        "it is {} here and {} in files before",
-                        field.data_type(),
-                        known.field.data_type()
-                    ),
+                if known.file == at {
+                    return Err(wrong(field, "there are two of this name".to_owned()));
+                }
+                known.add(field, at, file.is_orc()).ok_or_else(|| {
+                    let (here, before) = (field.data_type(), known.field.data_type());
+                    wrong(field, format!("it is {here} here and {before} in files before"))
                 })?;
             }
         }

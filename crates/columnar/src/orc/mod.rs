@@ -164,14 +164,16 @@ impl OrcFile {
 
     /// See [`crate::format::FileMetadata::working_bytes`].
     pub(crate) fn working_bytes(&self, unit: usize, fields: &[Projected]) -> u64 {
-        // Streams are compressed; what they grow to is said of texts only.
-        const GROWN: u64 = 4;
-        let read = self.estimated_bytes(unit, fields);
+        grown(self.estimated_bytes(unit, fields), self.all_text_bytes(unit, fields))
+    }
+
+    /// Bytes of the texts of all of these columns, as of [`Self::text_bytes`].
+    fn all_text_bytes(&self, unit: usize, fields: &[Projected]) -> u64 {
         let mut texts = 0_u64;
         for column in self.wanted_columns(fields).unwrap_or_default() {
             column.visit(&mut |column| texts = texts.saturating_add(self.text_bytes(unit, column)));
         }
-        read.saturating_mul(GROWN).max(read.saturating_add(texts))
+        texts
     }
 
     /// Bytes of the texts of a column in a stripe, if they are stored one by one: no less than there is memory for where
@@ -309,4 +311,11 @@ impl OrcFile {
         let footer = StripeFooter::parse(stripe, self.tail.codec, self.tail.columns, bytes)?;
         Ok(known.get_or_init(|| Arc::new(footer)).clone())
     }
+}
+
+/// Bytes of memory that streams take which are read, and have at least so many bytes of texts in them.
+fn grown(read: u64, texts: u64) -> u64 {
+    // Streams are compressed; what they grow to is said of texts only.
+    const GROWN: u64 = 4;
+    read.saturating_mul(GROWN).max(read.saturating_add(texts))
 }

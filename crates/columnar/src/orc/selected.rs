@@ -15,7 +15,7 @@ use super::{
     bytes::Streams,
     decode::{Dictionaries, OrcBatches},
     fault::Fault,
-    positions,
+    grown, positions,
     positions::Shape,
     row_groups::RowGroups,
     row_index::ColumnIndex,
@@ -38,6 +38,8 @@ pub(crate) struct SelectedGroups {
     streams: Vec<SelectedStream>,
     /// What is read of the object.
     ranges: Vec<Range<u64>>,
+    /// Bytes of the texts in the row groups, about.
+    texts: u64,
     read: Vec<Bytes>,
 }
 
@@ -56,6 +58,11 @@ impl SelectedGroups {
     /// Bytes that have to be read.
     pub(crate) fn bytes(&self) -> u64 {
         self.ranges.iter().map(|range| range.end - range.start).sum()
+    }
+
+    /// Bytes that reading and decoding them will hold: all rows are decoded before the first is given out.
+    pub(crate) fn working_bytes(&self) -> u64 {
+        grown(self.bytes(), self.texts)
     }
 }
 
@@ -125,6 +132,9 @@ impl OrcFile {
         ranges.retain(|range| range.start < range.end);
         ranges.sort_unstable_by_key(|range| range.start);
         let ranges = bytes::merged(ranges);
+        let selected: u64 = groups.iter().map(|groups| groups.len() as u64).sum();
+        let texts =
+            u128::from(self.all_text_bytes(unit, fields)) * u128::from(selected) / total.max(1) as u128;
         Some(SelectedGroups {
             unit,
             columns: fields.to_vec(),
@@ -133,6 +143,7 @@ impl OrcFile {
             footer,
             streams,
             ranges,
+            texts: u64::try_from(texts).unwrap_or(u64::MAX),
             read: Vec::new(),
         })
     }
