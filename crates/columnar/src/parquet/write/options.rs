@@ -3,7 +3,7 @@
 use std::collections::BTreeMap;
 
 use parquet::{
-    basic::Compression as Codec,
+    basic::{Compression as Codec, Encoding as Values},
     file::{
         metadata::SortingColumn,
         properties::{WriterProperties, WriterVersion},
@@ -241,6 +241,8 @@ impl ParquetOptions {
         let version = if self.version_2 { WriterVersion::PARQUET_2_0 } else { WriterVersion::PARQUET_1_0 };
         let mut builder = WriterProperties::builder()
             .set_writer_version(version)
+            // For pages of version 2 the crate has encodings of its own choice, which not all readers know.
+            .set_encoding(Values::PLAIN)
             .set_max_row_group_row_count(None)
             .set_data_page_row_count_limit(self.page_rows)
             .set_data_page_size_limit(bytes(self.page_size))
