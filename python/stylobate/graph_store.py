@@ -119,7 +119,8 @@ class GraphStore:
         The other arguments are those of `create`.
 
         Raises:
-            NotFoundError: There is no store.
+            NotFoundError: There is no store, or no type that `prewarm` names.
+            ColumnNotFoundError: `prewarm` names a property that its type does not have.
         """
         given: dict[str, Any] = {"inline_limit": inline_limit, "vertex_chunk_size": vertex_chunk_size}
         given |= {"edge_chunk_size": edge_chunk_size, "memory": memory, "temporary_folder": temporary_folder}

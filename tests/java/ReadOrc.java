@@ -3,8 +3,10 @@
 //
 // The first argument is the file to compare with, whose first column counts the rows from 0, and which has microseconds
 // as numbers where the others have timestamps. Each line of the standard input is a file to read and, behind tabs, a
-// predicate: column, operator, type and literals. Each line of the output is the ranges of rows that were returned,
-// `0-999 5000-5999`, or `wrong:` and what is.
+// predicate: column, operator, type and literals, behind their number if it is of `in`; or `and`, `or` or `not` and the
+// predicates that it is of. Behind `where`, the reader leaves out the rows that the predicate is not true of, too, and
+// not just row groups. Each line of the output is the ranges of rows that were returned, `0-999 5000-5999`, or `wrong:`
+// and what is.
 
 import java.io.BufferedReader;
 import java.io.InputStreamReader;
@@ -12,6 +14,9 @@ import java.nio.charset.StandardCharsets;
 import java.sql.Date;
 import java.sql.Timestamp;
 import java.util.ArrayList;
+import java.util.Arrays;
+import java.util.Collections;
+import java.util.Iterator;
 import java.util.List;
 import org.apache.hadoop.conf.Configuration;
 import org.apache.hadoop.fs.Path;
@@ -64,12 +69,19 @@ public class ReadOrc {
     try (Reader reader = open(command[0])) {
       Reader.Options options = reader.options();
       if (command.length > 1) {
-        options.searchArgument(predicate(command), new String[] {null, command[1]});
+        boolean rowByRow = command[1].equals("where");
+        options.allowSARGToFilter(rowByRow).useSelected(rowByRow);
+        Iterator<String> words = Arrays.asList(command).subList(rowByRow ? 2 : 1, command.length).iterator();
+        List<String> columns = new ArrayList<>(Collections.singletonList(null));
+        SearchArgument.Builder builder = SearchArgumentFactory.newBuilder();
+        predicate(words, builder, columns);
+        options.searchArgument(builder.build(), columns.toArray(new String[0]));
       }
       VectorizedRowBatch batch = reader.getSchema().createRowBatch();
       try (RecordReader rows = reader.rows(options)) {
         while (rows.nextBatch(batch)) {
-          for (int row = 0; row < batch.size; ++row) {
+          for (int at = 0; at < batch.size; ++at) {
+            int row = batch.selectedInUse ? batch.selected[at] : at;
             LongColumnVector ids = (LongColumnVector) batch.cols[0];
             long id = ids.vector[ids.isRepeating ? 0 : row];
             String found = text(batch, row);
@@ -108,21 +120,55 @@ public class ReadOrc {
     return String.valueOf(Math.floorDiv(times.time[row], 1000) * 1_000_000 + times.nanos[row] / 1000);
   }
 
-  private static SearchArgument predicate(String[] command) {
-    String column = command[1];
-    PredicateLeaf.Type type = PredicateLeaf.Type.valueOf(command[3]);
-    SearchArgument.Builder builder = SearchArgumentFactory.newBuilder();
-    switch (command[2]) {
-      case "equals":
-        return builder.equals(column, type, literal(type, command[4])).build();
-      case "less":
-        return builder.lessThan(column, type, literal(type, command[4])).build();
-      case "between":
-        return builder.between(column, type, literal(type, command[4]), literal(type, command[5])).build();
-      case "null":
-        return builder.isNull(column, type).build();
+  private static void predicate(Iterator<String> words, SearchArgument.Builder builder, List<String> columns) {
+    String word = words.next();
+    switch (word) {
+      case "and":
+      case "or":
+        builder = word.equals("and") ? builder.startAnd() : builder.startOr();
+        predicate(words, builder, columns);
+        predicate(words, builder, columns);
+        builder.end();
+        break;
+      case "not":
+        builder.startNot();
+        predicate(words, builder, columns);
+        builder.end();
+        break;
       default:
-        throw new IllegalArgumentException(command[2]);
+        columns.add(word);
+        comparison(word, words, builder);
+    }
+  }
+
+  private static void comparison(String column, Iterator<String> words, SearchArgument.Builder builder) {
+    String operator = words.next();
+    PredicateLeaf.Type type = PredicateLeaf.Type.valueOf(words.next());
+    switch (operator) {
+      case "equals":
+        builder.equals(column, type, literal(type, words.next()));
+        break;
+      case "less":
+        builder.lessThan(column, type, literal(type, words.next()));
+        break;
+      case "most":
+        builder.lessThanEquals(column, type, literal(type, words.next()));
+        break;
+      case "between":
+        builder.between(column, type, literal(type, words.next()), literal(type, words.next()));
+        break;
+      case "in":
+        Object[] literals = new Object[Integer.parseInt(words.next())];
+        for (int at = 0; at < literals.length; ++at) {
+          literals[at] = literal(type, words.next());
+        }
+        builder.in(column, type, literals);
+        break;
+      case "null":
+        builder.isNull(column, type);
+        break;
+      default:
+        throw new IllegalArgumentException(operator);
     }
   }
 

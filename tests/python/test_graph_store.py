@@ -479,6 +479,10 @@ def test_prewarming_brings_columns_into_the_cache(store: st.GraphStore, tmp_path
         assert cache.stats()["misses"] == misses
         with pytest.raises(st.NotFoundError, match="Robot"):
             fresh.prewarm(["Robot"])
+        with pytest.raises(st.NotFoundError, match="Robot"):
+            st.GraphStore.open(tmp_path / "store", cache=cache, prewarm=["Robot"])
+        with pytest.raises(st.ColumnNotFoundError, match="until"):
+            st.GraphStore.open(tmp_path / "store", cache=cache, prewarm={"KNOWS": ["until"]})
         again = st.GraphStore.open(tmp_path / "store", cache=cache, prewarm=["KNOWS"], prewarm_limit="1MiB")
         assert again.snapshot().edge_count("KNOWS") == 4
 

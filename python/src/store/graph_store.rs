@@ -16,7 +16,7 @@ use super::{
 };
 use crate::{
     cache::{PyCache, byte_size, given_or_default},
-    errors::Class,
+    errors::{Class, Failure},
     graph::Open,
     json::to_python,
     location::location,
@@ -213,7 +213,7 @@ impl PyLocalGraphStore {
         let options = prewarm_options(types, limit)?;
         if !wait {
             let _runtime = process.runtime().enter();
-            drop(store.prewarm_in_background(options));
+            drop(store.prewarm_in_background(&options).map_err(|error| Failure::from(error).raised(py))?);
             return Ok(None);
         }
         let warmed = process.run(py, async move { store.latest().prewarm(&options).await })?;

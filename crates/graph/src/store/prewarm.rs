@@ -1,5 +1,6 @@
 //! Brings into the cache what the first questions will ask for: what is small at once, named columns up to a limit.
 
+use arrow::datatypes::FieldRef;
 use async_recursion::async_recursion as boxed;
 use futures::{StreamExt, TryStreamExt};
 use stylobate_storage::ByteSize;
@@ -53,6 +54,12 @@ impl PrewarmOptions {
     }
 }
 
+/// A type by its place in the schema, and some of its properties.
+enum Wanted {
+    Edges(usize, Vec<FieldRef>),
+    Vertices(usize, Vec<FieldRef>),
+}
+
 /// What was brought in.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 #[non_exhaustive]
@@ -79,18 +86,23 @@ impl Prewarmed {
 impl GraphStore {
     /// Prewarms the newest known version by a task of its own, which goes on until it is done or aborted. Must be used
     /// within a tokio runtime.
+    ///
+    /// # Errors
+    ///
+    /// Those of names, as of [`Snapshot::prewarm`]; those of reading are the task's.
     pub fn prewarm_in_background(
         &self,
-        options: PrewarmOptions,
-    ) -> tokio::task::JoinHandle<Result<Prewarmed>> {
+        options: &PrewarmOptions,
+    ) -> Result<tokio::task::JoinHandle<Result<Prewarmed>>> {
         let snapshot = self.latest();
-        tokio::spawn(async move {
-            let done = snapshot.prewarm(&options).await;
+        let (wanted, limit) = (snapshot.wanted(options)?, options.limit);
+        Ok(tokio::spawn(async move {
+            let done = snapshot.warm(&wanted, limit).await;
             if let Err(error) = &done {
                 tracing::debug!(%error, "not all was brought into the cache");
             }
             done
-        })
+        }))
     }
 }
 
@@ -103,26 +115,47 @@ impl Snapshot {
     /// [`crate::Error::NoSuchVertexType`], [`crate::Error::NoSuchProperty`], and those of reading.
     #[boxed]
     pub async fn prewarm(&self, options: &PrewarmOptions) -> Result<Prewarmed> {
+        self.warm(&self.wanted(options)?, options.limit).await
+    }
+
+    /// What was named.
+    fn wanted(&self, options: &PrewarmOptions) -> Result<Vec<Wanted>> {
+        let record = self.record();
+        let found = options.types.iter().map(|(name, columns)| {
+            if let Some((at, state)) =
+                record.edge_type(name).ok().and_then(|at| Some((at, record.edges.get(at)?)))
+            {
+                let schema = &state.schema;
+                return Ok(Wanted::Edges(
+                    at,
+                    chosen(schema.fields(), columns.as_deref(), &schema.full_name())?,
+                ));
+            }
+            let at = record.vertex_type(name)?;
+            let fields = record.vertices.get(at).map(|state| state.schema.fields()).unwrap_or_default();
+            Ok(Wanted::Vertices(at, chosen(fields, columns.as_deref(), name)?))
+        });
+        found.collect()
+    }
+
+    async fn warm(&self, wanted: &[Wanted], limit: ByteSize) -> Result<Prewarmed> {
         let mut warmed = Prewarmed::default();
         for at in 0..self.record().vertices.len() {
             self.vertex_parts(at).await?;
         }
         for at in 0..self.record().edges.len() {
             let parts = self.edge_parts(at).await?;
-            if !offsets(&parts, &mut warmed, options.limit).await? {
+            if !offsets(&parts, &mut warmed, limit).await? {
                 return Ok(warmed);
             }
         }
-        for (name, columns) in &options.types {
-            let names: Option<Vec<&str>> =
-                columns.as_ref().map(|columns| columns.iter().map(String::as_str).collect());
-            let goes_on = match self.record().edge_type(name) {
-                Ok(at) => {
-                    edges(&*self.edge_parts(at).await?, names.as_deref(), &mut warmed, options.limit).await?
+        for wanted in wanted {
+            let goes_on = match wanted {
+                Wanted::Edges(at, fields) => {
+                    edges(&*self.edge_parts(*at).await?, fields, &mut warmed, limit).await?
                 }
-                Err(_) => {
-                    let parts = self.vertex_parts(self.record().vertex_type(name)?).await?;
-                    vertices(&parts, names.as_deref(), &mut warmed, options.limit).await?
+                Wanted::Vertices(at, fields) => {
+                    vertices(&*self.vertex_parts(*at).await?, fields, &mut warmed, limit).await?
                 }
             };
             if !goes_on {
@@ -152,14 +185,13 @@ async fn offsets(parts: &EdgeParts, warmed: &mut Prewarmed, limit: ByteSize) -> 
 
 async fn edges(
     parts: &EdgeParts,
-    names: Option<&[&str]>,
+    fields: &[FieldRef],
     warmed: &mut Prewarmed,
     limit: ByteSize,
 ) -> Result<bool> {
-    let fields = chosen(parts.state.schema.fields(), names, &parts.state.schema.full_name())?;
     for part in &parts.parts {
         let EdgePartOf::Base(base) = &part.of else { continue };
-        let selection = base.select(&fields);
+        let selection = base.select(fields);
         for direction in [Direction::Out, Direction::In] {
             let read =
                 (0..base.list(direction).chunks()).map(|chunk| base.warm(direction, chunk, &selection));
@@ -176,11 +208,10 @@ async fn edges(
 
 async fn vertices(
     parts: &VertexParts,
-    names: Option<&[&str]>,
+    fields: &[FieldRef],
     warmed: &mut Prewarmed,
     limit: ByteSize,
 ) -> Result<bool> {
-    let fields = chosen(parts.state.schema.fields(), names, &parts.state.schema.name)?;
     for part in &parts.parts {
         let VertexPart::Base(base) = part else { continue };
         if let Some(keys) = base.keys() {
@@ -190,7 +221,7 @@ async fn vertices(
                 }
             }
         }
-        let selection = base.select(&fields);
+        let selection = base.select(fields);
         let read = (0..base.chunks()).map(|chunk| base.chunk(chunk, &selection));
         let mut read = futures::stream::iter(read.collect::<Vec<_>>()).buffer_unordered(CHUNKS_AT_ONCE);
         while let Some(rows) = read.try_next().await? {
@@ -202,17 +233,14 @@ async fn vertices(
     Ok(true)
 }
 
-fn chosen(
-    fields: Vec<arrow::datatypes::FieldRef>,
-    names: Option<&[&str]>,
-    of: &str,
-) -> Result<Vec<arrow::datatypes::FieldRef>> {
+/// The properties of these names, all without any.
+fn chosen(fields: Vec<FieldRef>, names: Option<&[String]>, of: &str) -> Result<Vec<FieldRef>> {
     let Some(names) = names else { return Ok(fields) };
-    let field = |name: &&str| {
+    let field = |name: &String| {
         let found = fields.iter().find(|field| field.name() == name).cloned();
         found.ok_or_else(|| crate::Error::NoSuchProperty {
             of: of.to_owned(),
-            property: (*name).to_owned(),
+            property: name.clone(),
             available: super::alter::joined(fields.iter().map(|field| field.name().clone())),
         })
     };

@@ -336,7 +336,7 @@ async fn what_was_prewarmed_is_asked_for_no_more() {
     let (_, model) = loaded(&bucket, medium()).await;
     let store = bucket.open(medium()).await.unwrap();
     let options = PrewarmOptions::default().with_columns("KNOWS", ["weight"]).with_type("Person");
-    let warmed = store.prewarm_in_background(options.clone()).await.unwrap().unwrap();
+    let warmed = store.prewarm_in_background(&options).unwrap().await.unwrap().unwrap();
     assert!(warmed.bytes > 700 * 16 && !warmed.at_limit, "{warmed:?}");
     let before = bucket.total();
     let view = store.latest().edges("KNOWS", Some(&["weight"])).await.unwrap();
