@@ -28,15 +28,15 @@ ROWS = 1_000
 # A value has a rank among those of its type. Rows have those of even ranks: others can be looked for in vain.
 RANKS = range(0, 200, 2)
 ZERO = 100
+UTC = datetime.timezone.utc
 # Rows among which there are floats that are no numbers.
 ODD_ROWS = range(200, 300)
 
 
 class Kind(NamedTuple):
     type_: pa.DataType
-    # What it is called in predicates.
+    # What it is called in predicates, and the value of each rank.
     java: str
-    # The value of each rank.
     value: Callable[[int], Any]
     orc: str = ""
 
@@ -53,10 +53,6 @@ def time(rank: int) -> datetime.datetime:
     return datetime.datetime(1931, 5, 17, 13, 59, 7, 1_001 * rank) + datetime.timedelta(days=211 * rank)
 
 
-def instant(rank: int) -> datetime.datetime:
-    return time(rank).replace(tzinfo=datetime.timezone.utc)
-
-
 KINDS = {
     "tinyint": Kind(pa.int8(), "LONG", lambda rank: rank - ZERO),
     "smallint": Kind(pa.int16(), "LONG", lambda rank: (rank - ZERO) * 327),
@@ -68,7 +64,7 @@ KINDS = {
     "long_decimal": Kind(pa.decimal128(38, 10), "DECIMAL", digits(10, 10**36 - 7)),
     "date": Kind(pa.date32(), "DATE", lambda rank: time(rank).date()),
     "timestamp": Kind(pa.timestamp("us"), "TIMESTAMP", time),
-    "instant": Kind(pa.timestamp("us", "UTC"), "TIMESTAMP", instant),
+    "instant": Kind(pa.timestamp("us", "UTC"), "TIMESTAMP", lambda rank: time(rank).replace(tzinfo=UTC)),
     "string": Kind(pa.string(), "STRING", lambda rank: f"{rank:03d}" + "🙂ä" * (rank // 20)),
     "char": Kind(pa.string(), "STRING", lambda rank: f"{rank:03d} chär", "char(8)"),
     # Shorter than it is long: Java wants what it compares with to be filled up, too.
@@ -134,8 +130,8 @@ def table() -> pa.Table:
 @pytest.fixture(scope="module")
 def columns(table: pa.Table) -> dict[str, pa.Array]:
     """The columns, and those in them, by their names."""
-    return {name: pc.struct_field(table[first], rest) if rest else table[first]
-            for name in ALL for first, *rest in [name.split(".")]}
+    nested = {name: pc.struct_field(table[name.split(".")[0]], name.split(".")[1:]) for name in NESTED}
+    return {name: table[name] for name in COLUMNS} | nested
 
 
 @pytest.fixture(scope="module")
@@ -251,8 +247,8 @@ def comparisons(rng: random.Random, name: str) -> list[Leaf | Join]:
         wanted += [("equals", of(here + 1)), ("equals", of(there + 1)), ("in", of(here + 1), of(there + 1))]
     # No writer says of fields of structs that are not there that they are null.
     wanted += [] if name.startswith("maybe.") else [("null",)]
-    found = [Leaf(name, how, tuple(literals)) for how, *literals in wanted]
-    return [*found, *(Join("not", leaf) for leaf in found)]
+    leaves = [Leaf(name, how, tuple(literals)) for how, *literals in wanted]
+    return [*leaves, *(Join("not", leaf) for leaf in leaves)]
 
 
 def predicates(rng: random.Random) -> Iterator[Leaf | Join]:
@@ -260,9 +256,8 @@ def predicates(rng: random.Random) -> Iterator[Leaf | Join]:
     for name in ALL:
         yield from rng.sample(comparisons(rng, name), 2)
         one, two, three = (rng.choice(comparisons(rng, of)) for of in (name, *rng.choices(list(ALL), k=2)))
-        joined = [Join(how, one, two) for how in ("and", "or")]
-        joined += [Join("and", one, Join("or", two, three)), Join("not", Join("or", joined[0], three))]
-        yield rng.choice(joined)
+        both, either = Join("and", one, two), Join("or", one, two)
+        yield rng.choice([both, either, Join("and", one, Join("or", two, three)), Join("not", Join("or", both, three))])
 
 
 def row_groups(path: Path, stride: int) -> Iterator[range]:
@@ -287,16 +282,18 @@ class Answer(NamedTuple):
         return {row for group in self.groups if self.predicate.outcomes(group, filtered)[0] for row in group.rows}
 
 
+Answers = dict[str, list[Answer]]
+
 @pytest.fixture(scope="module")
 def answers(
     table: pa.Table, columns: dict[str, pa.Array], classes: Path, tmp_path_factory: pytest.TempPathFactory
-) -> dict[str, list[Answer]]:
+) -> Answers:
     """What Java finds in each file, the rows of which it compares with those of one by another writer."""
     folder, reference, asked, commands = tmp_path_factory.mktemp("predicates"), plain(table), [], []
-    for name in ("filled", "filled_any"):
-        # It gives what is filled up with spaces without any.
-        trimmed = pc.utf8_rtrim_whitespace(table[name])
-        reference = reference.set_column(table.column_names.index(name), name, trimmed)
+    for at, name in enumerate(table.column_names):
+        if name.startswith("filled"):
+            # It gives what is filled up with spaces without any.
+            reference = reference.set_column(at, name, pc.utf8_rtrim_whitespace(table[name]))
     pa.orc.write_table(reference, folder / "reference.orc")
     for layout, (options, filtered) in LAYOUTS.items():
         path, blooms = folder / f"{layout}.orc", dict.fromkeys(filtered, 0.001)
@@ -311,9 +308,9 @@ def answers(
             commands += [[str(path), *words], [str(path), "where", *words]][: 1 + is_exact]
     judged = Judge(classes, folder / "reference.orc").read(commands)
     found = ({row for part in ranges for row in part} for ranges in judged)
-    made: dict[str, list[Answer]] = {layout: [] for layout in LAYOUTS}
+    made: Answers = {layout: [] for layout in LAYOUTS}
     for layout, predicate, groups, is_exact in asked:
-        where = f"{layout}: {' '.join(predicate.words())}"
+        where = " ".join(predicate.words())
         made[layout].append(Answer(where, predicate, groups, next(found), next(found) if is_exact else None))
     return made
 
@@ -329,14 +326,12 @@ def check_row_groups(answers: list[Answer], filtered: list[str]) -> None:
 
 
 @pytest.mark.parametrize("layout", LAYOUTS)
-def test_java_reads_the_row_groups_that_may_match_and_no_others(layout: str, answers: dict[str, list[Answer]]) -> None:
+def test_java_reads_the_row_groups_that_may_match_and_no_others(layout: str, answers: Answers) -> None:
     check_row_groups(answers[layout], LAYOUTS[layout][1])
 
 
 @pytest.mark.parametrize("layout", LAYOUTS)
-def test_java_finds_the_rows_that_match(
-    layout: str, answers: dict[str, list[Answer]], columns: dict[str, pa.Array]
-) -> None:
+def test_java_finds_the_rows_that_match(layout: str, answers: Answers, columns: dict[str, pa.Array]) -> None:
     for answer in answers[layout]:
         truth = answer.predicate.truth(columns).to_pylist()
         matching = {row for row, is_true in enumerate(truth) if is_true}
@@ -345,7 +340,7 @@ def test_java_finds_the_rows_that_match(
 
 
 @pytest.mark.parametrize("layout", LAYOUTS)
-def test_java_does_not_read_all_of_what_is_sorted(layout: str, answers: dict[str, list[Answer]]) -> None:
+def test_java_does_not_read_all_of_what_is_sorted(layout: str, answers: Answers) -> None:
     looked = [
         answer for answer in answers[layout]
         if isinstance(answer.predicate, Leaf) and answer.predicate.how in ("equals", "less", "most", "between")
@@ -355,16 +350,15 @@ def test_java_does_not_read_all_of_what_is_sorted(layout: str, answers: dict[str
 
 
 def test_java_goes_by_bloom_filters_of_items_of_lists(classes: Path, tmp_path: Path) -> None:
-    rng, stride, path = random.Random("lists"), 100, tmp_path / "a.orc"
+    rng, each, path = random.Random("lists"), 100, tmp_path / "a.orc"
     items = [rng.sample(range(1, 9_999), 20) for _ in range(10)]
-    rows = [[0, *rng.sample(items[at // stride], at % 4), 9_999] if at % 7 else None for at in range(1_000)]
+    rows = [[0, *rng.sample(items[at // each], at % 4), 9_999] if at % 7 else None for at in range(1_000)]
     commands = [[str(path), "l._elem", "equals", "LONG", str(some[5] + more)] for some in items for more in (0, 1)]
-    having = [{at // stride for at, row in enumerate(rows) if int(command[-1]) in (row or [])} for command in commands]
-    for blooms, expected in (({"l.item": 0.0001}, having), ({}, [set(range(10))] * len(commands))):
-        table = pa.table({"id": range(1_000), "l": rows})
-        st.write_orc(table, path, row_index_stride=stride, bloom_filter_columns=blooms)
-        found = Judge(classes, path).read(commands)
-        assert [{row // stride for part in ranges for row in part} for ranges in found] == expected
+    having = [{at // each for at, row in enumerate(rows) if int(command[-1]) in (row or [])} for command in commands]
+    for rates, expected in (({"l.item": 0.0001}, having), ({}, [set(range(10))] * len(commands))):
+        st.write_orc(pa.table({"id": range(1_000), "l": rows}), path, row_index_stride=each, bloom_filter_columns=rates)
+        found = [{row // each for part in ranges for row in part} for ranges in Judge(classes, path).read(commands)]
+        assert found == expected
 
 
 # Bounds of times. Seconds since 1970 to draw from: Java prints the years before 1582 by another calendar.
