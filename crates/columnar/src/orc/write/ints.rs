@@ -10,6 +10,8 @@
 //! delta          first value, first difference, and the other differences where they all have its sign
 //! ```
 
+use std::ops::Range;
+
 use super::{
     compression::Compressor,
     options::ColumnPlan,
@@ -23,6 +25,10 @@ use crate::orc::widths::{closest_width, encoded_width};
 const BLOCK: usize = 512;
 /// Values that a short repeat stands for.
 const SHORT_REPEAT: std::ops::RangeInclusive<usize> = 3..=10;
+/// Bits of the header of the run that goes on behind a repeat.
+const REPEAT_ALONE_BITS: usize = 16;
+/// Bits of the shortest repeat, and those.
+const FEWEST_REPEAT_BITS: usize = 16 + REPEAT_ALONE_BITS;
 /// The largest difference has so many bits more than the mean, at least, where few are large.
 const UNEVEN_BITS: u32 = 4;
 const DIRECT: u8 = 1;
@@ -143,46 +149,35 @@ impl Ints {
 struct Shape {
     min: i64,
     max: i64,
-    /// Bits that any of them has when it is packed.
-    any: u64,
-    /// Bits that the amount of any difference after the first has.
-    differences: u64,
+    /// Bits that the largest of them has when it is packed.
+    any: u32,
     /// Whether no difference is negative, and whether none is positive; it is so only of numbers whose differences do not
     /// overflow.
     rises: bool,
     falls: bool,
+    /// Bits that the amount of any difference after the first has; of no use where numbers neither rise nor fall.
+    differences: u32,
     /// Whether all differences are the same.
     steady: bool,
-    /// How many are what the one before them is.
-    repeats: usize,
 }
 
 impl Shape {
-    fn of(numbers: &[i64], signed: bool) -> Self {
+    fn of(numbers: &[i64], packing: Packing) -> Self {
         let first = numbers.first().copied().unwrap_or_default();
-        let step = numbers.get(1).map_or(0, |second| second.wrapping_sub(first));
-        // Loops that do one thing each, on several numbers at a time.
-        let (min, max) =
-            numbers.iter().fold((first, first), |(min, max), number| (min.min(*number), max.max(*number)));
-        let any = match signed {
-            true => numbers.iter().fold(0, |any, number| any | zigzag(*number)),
-            false => numbers.iter().fold(0, |any, number| any | *number as u64),
-        };
         let later = numbers.get(1..).unwrap_or_default();
-        // The highest bit is the sign.
-        let (mut up, mut down, mut uneven, mut repeats) = (0, 0, 0, 0);
-        for (before, number) in numbers.iter().zip(later) {
-            let difference = number.wrapping_sub(*before);
-            up |= difference;
-            down |= before.wrapping_sub(*number);
-            uneven |= difference ^ step;
-            repeats += usize::from(difference == 0);
-        }
-        let pairs = later.iter().zip(later.get(1..).unwrap_or_default());
-        let differences =
-            pairs.fold(0, |any, (before, number)| any | number.wrapping_sub(*before).unsigned_abs());
-        let (rises, falls, steady) = (up >= 0, down >= 0, uneven == 0);
-        Self { min, max, any, differences, rises, falls, steady, repeats }
+        let step = later.first().map_or(0, |second| second.wrapping_sub(first));
+        let (min, max) = bounds(numbers);
+        // Numbers in no order show it soon.
+        let pairs = numbers.iter().zip(later);
+        let rises = pairs.clone().all(|(before, number)| number.wrapping_sub(*before) >= 0);
+        let falls = pairs.clone().all(|(before, number)| before.wrapping_sub(*number) >= 0);
+        let steady = pairs.clone().all(|(before, number)| number.wrapping_sub(*before) == step);
+        let differences = match rises || falls {
+            true => pairs.skip(1).fold(0, |any, (before, number)| any | number.abs_diff(*before)),
+            false => 0,
+        };
+        let any = bits(packing.packed(min)).max(bits(packing.packed(max)));
+        Self { min, max, any, rises, falls, differences: bits(differences), steady }
     }
 
     /// Whether no difference of two of them overflows.
@@ -191,38 +186,68 @@ impl Shape {
     }
 }
 
+/// The least and the greatest number, of several at a time.
+fn bounds(numbers: &[i64]) -> (i64, i64) {
+    let Some(&first) = numbers.first() else { return (0, 0) };
+    let (mut min, mut max) = ([first; 4], [first; 4]);
+    let (fours, rest) = numbers.as_chunks::<4>();
+    let mut note = |four: [i64; 4]| {
+        for (number, (min, max)) in four.into_iter().zip(min.iter_mut().zip(&mut max)) {
+            *min = number.min(*min);
+            *max = number.max(*max);
+        }
+    };
+    fours.iter().for_each(|four| note(*four));
+    rest.iter().for_each(|number| note([*number; 4]));
+    (min.into_iter().fold(first, i64::min), max.into_iter().fold(first, i64::max))
+}
+
 /// Appends the runs of up to 512 numbers.
 pub(super) fn encode(numbers: &[i64], packing: Packing, scratch: &mut Vec<u64>, out: &mut Vec<u8>) {
     let Some(&first) = numbers.first() else { return };
     if numbers.len() >= *SHORT_REPEAT.start() && numbers.iter().all(|number| *number == first) {
         return repeat(first, numbers.len(), packing, out);
     }
-    let shape = Shape::of(numbers, packing.signed);
-    // No repeat is worth a run of its own that is shorter than what the shortest such run costs.
-    if shape.steady || shape.repeats < 2 {
+    let shape = Shape::of(numbers, packing);
+    if shape.steady {
         return segment(numbers, &shape, packing, scratch, out);
     }
     let each = match (shape.rises || shape.falls) && shape.is_narrow() {
-        true => packing.width(bits(shape.differences)),
-        false => packing.width(bits(shape.any)),
+        true => packing.width(shape.differences),
+        false => packing.width(shape.any),
     };
-    let (mut rest, mut len) = (numbers, 0);
-    // `rest` begins with `len` numbers that go into one segment, and were looked at.
-    while let Some(&value) = rest.get(len) {
-        let times = rest.iter().skip(len).take_while(|number| **number == value).count();
-        if times < *SHORT_REPEAT.start() || repeat_bits(value, times, packing) + 16 >= times * each as usize {
-            len += times;
-            continue;
-        }
-        let (before, behind) = rest.split_at(len);
+    let mut rest = numbers;
+    while let Some(run) = repeat_that_pays(rest, each as usize, packing) {
+        let (before, behind) = rest.split_at(run.start);
         whole_segment(before, packing, scratch, out);
-        repeat(value, times, packing, out);
-        (rest, len) = (behind.get(times..).unwrap_or_default(), 0);
+        if let Some(value) = behind.first() {
+            repeat(*value, run.len(), packing, out);
+        }
+        rest = behind.get(run.len()..).unwrap_or_default();
     }
-    if rest.len() == numbers.len() {
-        return segment(numbers, &shape, packing, scratch, out);
+    match rest.len() == numbers.len() {
+        true => segment(numbers, &shape, packing, scratch, out),
+        false => whole_segment(rest, packing, scratch, out),
     }
-    whole_segment(rest, packing, scratch, out);
+}
+
+/// The first repeat that as a run of its own is shorter than its numbers are with `each` bits, and what it costs to end
+/// the run before it.
+fn repeat_that_pays(numbers: &[i64], each: usize, packing: Packing) -> Option<Range<usize>> {
+    // No shorter one can, and of so many numbers one behind the other each repeat of that length has the last.
+    let least = (FEWEST_REPEAT_BITS / each.max(1) + 1).max(*SHORT_REPEAT.start());
+    let mut probe = least - 1;
+    while let Some(value) = numbers.get(probe) {
+        let is_same = |number: &&i64| *number == value;
+        let start = probe - numbers.iter().take(probe).rev().take_while(is_same).count();
+        let end = probe + numbers.iter().skip(probe).take_while(is_same).count();
+        let times = end - start;
+        if times >= least && repeat_bits(*value, times, packing) + REPEAT_ALONE_BITS < times * each {
+            return Some(start..end);
+        }
+        probe = end + least - 1;
+    }
+    None
 }
 
 impl Packing {
@@ -271,7 +296,7 @@ fn header(kind: u8, width: u8, len: usize, out: &mut Vec<u8>) {
 
 fn whole_segment(numbers: &[i64], packing: Packing, scratch: &mut Vec<u64>, out: &mut Vec<u8>) {
     if !numbers.is_empty() {
-        segment(numbers, &Shape::of(numbers, packing.signed), packing, scratch, out);
+        segment(numbers, &Shape::of(numbers, packing), packing, scratch, out);
     }
 }
 
@@ -280,7 +305,7 @@ fn segment(numbers: &[i64], shape: &Shape, packing: Packing, scratch: &mut Vec<u
     let (Some(&first), Some(&second)) = (numbers.first(), numbers.get(1)) else {
         return direct(numbers, shape, packing, scratch, out);
     };
-    let direct_bytes = 2 + bytes_of(numbers.len(), packing.width(bits(shape.any)));
+    let direct_bytes = 2 + bytes_of(numbers.len(), packing.width(shape.any));
     if !shape.is_narrow() {
         return direct(numbers, shape, packing, scratch, out);
     }
@@ -288,13 +313,13 @@ fn segment(numbers: &[i64], shape: &Shape, packing: Packing, scratch: &mut Vec<u
         let delta_bytes = |first: i64, second: i64| {
             let more = match shape.steady {
                 true => 0,
-                false => bytes_of(numbers.len() - 2, packing.width(bits(shape.differences).max(2))),
+                false => bytes_of(numbers.len() - 2, packing.width(shape.differences.max(2))),
             };
             2 + varint_bytes(packing.packed(first)) + varint_bytes(zigzag(second.wrapping_sub(first))) + more
         };
         // Where few differences need many bits, patches may need fewer bytes than all differences do.
         let mean = shape.max.abs_diff(shape.min) / numbers.len() as u64;
-        let patched_bytes = match bits(shape.differences) >= bits(mean) + UNEVEN_BITS {
+        let patched_bytes = match shape.differences >= bits(mean) + UNEVEN_BITS {
             true => Patches::of(numbers, shape.min, shape.max).map_or(usize::MAX, |patches| patches.bytes),
             false => usize::MAX,
         };
@@ -311,7 +336,7 @@ fn segment(numbers: &[i64], shape: &Shape, packing: Packing, scratch: &mut Vec<u
             let cost = 2 + bytes_of(before.len(), packing.width(bits(packing.packed(first))));
             if delta_bytes(first, next) + cost < others {
                 whole_segment_of_one(before, packing, scratch, out);
-                return delta(behind, &Shape::of(behind, packing.signed), packing, scratch, out);
+                return delta(behind, &Shape::of(behind, packing), packing, scratch, out);
             }
         }
     }
@@ -326,12 +351,12 @@ fn segment(numbers: &[i64], shape: &Shape, packing: Packing, scratch: &mut Vec<u
 fn whole_segment_of_one(numbers: &[i64], packing: Packing, scratch: &mut Vec<u64>, out: &mut Vec<u8>) {
     match numbers {
         [value, _, _, ..] => repeat(*value, numbers.len(), packing, out),
-        few => direct(few, &Shape::of(few, packing.signed), packing, scratch, out),
+        few => direct(few, &Shape::of(few, packing), packing, scratch, out),
     }
 }
 
 fn direct(numbers: &[i64], shape: &Shape, packing: Packing, scratch: &mut Vec<u64>, out: &mut Vec<u8>) {
-    let width = packing.width(bits(shape.any));
+    let width = packing.width(shape.any);
     header(DIRECT, encoded_width(width), numbers.len(), out);
     scratch.clear();
     match packing.signed {
@@ -347,7 +372,7 @@ fn delta(numbers: &[i64], shape: &Shape, packing: Packing, scratch: &mut Vec<u64
         return direct(numbers, shape, packing, scratch, out);
     };
     // A width of one bit has the code that says that all differences are the same.
-    let width = packing.width(bits(shape.differences).max(2));
+    let width = packing.width(shape.differences.max(2));
     header(DELTA, if shape.steady { 0 } else { encoded_width(width) }, numbers.len(), out);
     push_varint(packing.packed(first), out);
     push_varint(zigzag(second.wrapping_sub(first)), out);

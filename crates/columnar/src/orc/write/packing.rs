@@ -3,11 +3,37 @@
 /// Appends the lowest `width` bits of each number, highest bit first, and fills the last byte up.
 pub(super) fn pack(numbers: &[u64], width: u32, out: &mut Vec<u8>) {
     match width {
+        1 => pack_in_bytes::<1, 8>(numbers, out),
+        2 => pack_in_bytes::<2, 4>(numbers, out),
+        4 => pack_in_bytes::<4, 2>(numbers, out),
         8 => out.extend(numbers.iter().map(|number| *number as u8)),
-        16 => numbers.iter().for_each(|number| out.extend_from_slice(&(*number as u16).to_be_bytes())),
-        32 => numbers.iter().for_each(|number| out.extend_from_slice(&(*number as u32).to_be_bytes())),
-        64 => numbers.iter().for_each(|number| out.extend_from_slice(&number.to_be_bytes())),
+        16 => pack_bytes::<2>(numbers, out),
+        24 => pack_bytes::<3>(numbers, out),
+        32 => pack_bytes::<4>(numbers, out),
+        40 => pack_bytes::<5>(numbers, out),
+        48 => pack_bytes::<6>(numbers, out),
+        56 => pack_bytes::<7>(numbers, out),
+        64 => pack_bytes::<8>(numbers, out),
         _ => pack_any(numbers, width, out),
+    }
+}
+
+/// Several numbers in each byte.
+fn pack_in_bytes<const WIDTH: u32, const EACH: usize>(numbers: &[u64], out: &mut Vec<u8>) {
+    let (bytes, rest) = numbers.as_chunks::<EACH>();
+    out.extend(bytes.iter().map(|byte| byte.iter().fold(0, |byte, number| byte << WIDTH | *number as u8)));
+    pack_any(rest, WIDTH, out);
+}
+
+/// Several bytes for each number.
+fn pack_bytes<const BYTES: usize>(numbers: &[u64], out: &mut Vec<u8>) {
+    let start = out.len();
+    out.resize(start + numbers.len() * BYTES, 0);
+    let (places, _) = out.get_mut(start..).unwrap_or_default().as_chunks_mut::<BYTES>();
+    for (place, number) in places.iter_mut().zip(numbers) {
+        if let Some(bytes) = number.to_be_bytes().last_chunk() {
+            *place = *bytes;
+        }
     }
 }
 
@@ -59,9 +85,19 @@ const TOGETHER: usize = 128;
 /// Numbers of more bits take more than eight bytes.
 const SHORT_BITS: u32 = 56;
 
-/// The same of many: eight bytes are made of each at once, however many of them it needs.
+/// The same of many. Where they do not all have one byte or all two, eight are made of each at once, however many of
+/// them it needs.
 pub(super) fn push_varints(numbers: &[u64], out: &mut Vec<u8>) {
     for piece in numbers.chunks(TOGETHER) {
+        let any = piece.iter().fold(0, |any, number| any | number);
+        if any < 1 << 7 {
+            out.extend(piece.iter().map(|number| *number as u8));
+            continue;
+        }
+        if any < 1 << 14 && piece.iter().fold(true, |all, number| all & (*number >= 1 << 7)) {
+            out.extend(piece.iter().flat_map(|number| [*number as u8 | 0x80, (*number >> 7) as u8]));
+            continue;
+        }
         let mut block = [0; 8 * (TOGETHER + 1)];
         let mut len = 0;
         for &number in piece {

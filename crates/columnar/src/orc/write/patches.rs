@@ -14,6 +14,8 @@ const MOST_PATCH_BITS: u32 = 56;
 /// The longest way from one patch to the next.
 const MOST_GAP: usize = 255;
 const MOST_GAP_BITS: u32 = 8;
+/// Numbers that are looked at together.
+const PIECE: usize = 64;
 /// Runs of fewer numbers are not worth it.
 const FEWEST: usize = 8;
 
@@ -35,6 +37,15 @@ impl Patches {
             return None;
         }
         let widest = bits(max.abs_diff(min));
+        // Mostly there are too many large ones, which shows soon.
+        let half = 1_u64.wrapping_shl(widest.saturating_sub(1));
+        let mut large = 0;
+        for piece in numbers.chunks(PIECE) {
+            large += piece.iter().filter(|number| number.abs_diff(min) >= half).count();
+            if large > MOST_PATCHES {
+                return None;
+            }
+        }
         // How many numbers have so many bits above the base.
         let mut counts = [0_u16; u64::BITS as usize + 1];
         for number in numbers {

@@ -16,6 +16,8 @@ use crate::{
 
 /// Rows that become values before these are compressed.
 const EXPANDED: usize = 1024;
+/// As many values as are counted rather than looked at in each row.
+const FEW: usize = 256;
 /// Stands in a map for a value that did not occur yet.
 const UNKNOWN: u32 = u32::MAX;
 
@@ -124,22 +126,32 @@ impl Codes {
     /// Notes the values of rows of which that was not done yet, each once for a row group.
     pub(super) fn note(&mut self, notes: &mut Notes) {
         let group = self.groups.len() as u32;
+        let rows = self.rows.get(self.noted..).unwrap_or_default();
+        self.noted = self.rows.len();
         self.seen.resize(self.values.len(), 0);
         let mut bytes = 0;
-        for &code in self.rows.get(self.noted..).unwrap_or_default() {
-            let text = self.values.value(code);
-            bytes += text.len() as u64;
-            let Some(seen) = self.seen.get_mut(code as usize).filter(|seen| **seen != group) else {
-                continue;
-            };
+        let mut note = |code: u32, text: &[u8]| {
+            let Some(seen) = self.seen.get_mut(code as usize).filter(|seen| **seen != group) else { return };
             *seen = group;
             notes.statistics.note_texts(Some((text, text)), 0);
             if let Some(bloom) = &mut notes.bloom {
                 bloom.add_bytes(text);
             }
+        };
+        if self.values.len() <= FEW {
+            for (code, count) in (0..self.values.len() as u32).zip(counts(rows)).filter(|it| it.1 > 0) {
+                let text = self.values.value(code);
+                bytes += text.len() as u64 * u64::from(count);
+                note(code, text);
+            }
+        } else {
+            for &code in rows {
+                let text = self.values.value(code);
+                bytes += text.len() as u64;
+                note(code, text);
+            }
         }
         notes.statistics.note_texts(None, bytes);
-        self.noted = self.rows.len();
     }
 
     /// The rows of each row group.
@@ -201,4 +213,22 @@ impl Codes {
         ]);
         Ok(())
     }
+}
+
+/// How often each of the few codes occurs.
+fn counts(codes: &[u32]) -> [u32; FEW] {
+    // In turns, so that no count waits for the one before.
+    let mut counts = [[0_u32; FEW]; 4];
+    for four in codes.chunks(4) {
+        for (code, counts) in four.iter().zip(&mut counts) {
+            if let Some(count) = counts.get_mut(usize::from(*code as u8)) {
+                *count += 1;
+            }
+        }
+    }
+    let [mut all, others @ ..] = counts;
+    for counts in others {
+        all.iter_mut().zip(counts).for_each(|(all, count)| *all += count);
+    }
+    all
 }
