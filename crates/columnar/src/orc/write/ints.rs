@@ -186,20 +186,17 @@ impl Shape {
     }
 }
 
-/// The least and the greatest number, of several at a time.
+/// The least and the greatest number, looked for among all others of them at the same time.
 fn bounds(numbers: &[i64]) -> (i64, i64) {
     let Some(&first) = numbers.first() else { return (0, 0) };
-    let (mut min, mut max) = ([first; 4], [first; 4]);
-    let (fours, rest) = numbers.as_chunks::<4>();
-    let mut note = |four: [i64; 4]| {
-        for (number, (min, max)) in four.into_iter().zip(min.iter_mut().zip(&mut max)) {
-            *min = number.min(*min);
-            *max = number.max(*max);
-        }
-    };
-    fours.iter().for_each(|four| note(*four));
-    rest.iter().for_each(|number| note([*number; 4]));
-    (min.into_iter().fold(first, i64::min), max.into_iter().fold(first, i64::max))
+    let (pairs, rest) = numbers.as_chunks::<2>();
+    let one = rest.first().copied().unwrap_or(first);
+    let (mut min, mut max) = ((one, one), (one, one));
+    for [left, right] in pairs {
+        min = (min.0.min(*left), min.1.min(*right));
+        max = (max.0.max(*left), max.1.max(*right));
+    }
+    (min.0.min(min.1), max.0.max(max.1))
 }
 
 /// Appends the runs of up to 512 numbers.
