@@ -11,7 +11,7 @@ use futures::{StreamExt, TryStreamExt};
 use pyo3::{
     exceptions::PyValueError,
     prelude::*,
-    types::{PyCapsule, PyDict},
+    types::{PyCapsule, PyDict, PyList},
 };
 use pyo3_arrow::{PyArray, error::PyArrowResult};
 use stylobate_columnar::Source;
@@ -350,7 +350,7 @@ fn parsed<T: std::str::FromStr<Err: std::fmt::Display>>(py: Python<'_>, text: &s
 
 /// Indexes of vertices: an Arrow array of whole numbers, or any sequence of them.
 pub(crate) fn numbers(given: &Bound<'_, PyAny>) -> PyResult<Int64Array> {
-    if !given.hasattr("__arrow_c_array__")? {
+    if given.is_instance_of::<PyList>() || !given.hasattr("__arrow_c_array__")? {
         return Ok(given.extract::<Vec<i64>>()?.into());
     }
     let array = given.extract::<PyArray>()?.array().clone();

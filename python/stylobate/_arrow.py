@@ -10,7 +10,7 @@ from stylobate._stylobate import Array, RecordBatch
 
 def numbers(indexes: Any) -> Any:
     """Indexes of vertices as Rust takes them: an Arrow array, or a list."""
-    if hasattr(indexes, "__arrow_c_array__"):
+    if isinstance(indexes, list) or hasattr(indexes, "__arrow_c_array__"):
         return indexes
     pyarrow = optional.pyarrow_or_none()
     if pyarrow is not None and (hasattr(indexes, "__array__") or hasattr(indexes, "__arrow_c_stream__")):

@@ -43,9 +43,14 @@ def duckdb(by: str) -> Any:
     return needed("duckdb", by, "duckdb")
 
 
+_found: list[Any] = []
+
+
 def pyarrow_or_none() -> Any | None:
     """pyarrow, if it is installed."""
-    try:
-        return importlib.import_module("pyarrow")
-    except ImportError:
-        return None
+    if not _found:
+        try:
+            _found.append(importlib.import_module("pyarrow"))
+        except ImportError:
+            return None
+    return _found[0]

@@ -199,6 +199,7 @@ class Edges(Rows):
         self._info = info
         self._counted = counted
         self._is_selected = is_selected
+        self._bare: LocalEdges | None = None
 
     @property
     def count(self) -> int:
@@ -241,9 +242,8 @@ class Edges(Rows):
         >>> knows.neighbors([0, 2], properties=["since"]).to_pydict()
         {'position': [0, 0], 'neighbor': [1, 2], 'since': [2001, 2020]}
         """
-        if properties is None and not self._is_selected:
-            properties = []
-        return table(self._selected(properties).neighbors(numbers(vertices), direction))
+        source = self._ends() if properties is None and not self._is_selected else self._selected(properties)
+        return table(source.neighbors(numbers(vertices), direction))
 
     def degrees(self, vertices: Any, direction: Direction = "out") -> Any:
         """How many neighbours each vertex has, counted with parallel edges."""
@@ -252,7 +252,7 @@ class Edges(Rows):
     def to_csr(self, direction: Direction = "out") -> tuple[Any, Any]:
         """All edges as offsets and neighbours: those of vertex `v` are `neighbors[offsets[v]:offsets[v + 1]]`. With
         `direction="in"`, by the vertex that edges enter (CSC)."""
-        offsets, neighbors, _ = self._source.select([]).csr(direction)
+        offsets, neighbors, _ = self._ends().csr(direction)
         return array(offsets), array(neighbors)
 
     def to_scipy_csr(self, weight: str | None = None, direction: Direction = "out") -> Any:
@@ -310,6 +310,11 @@ class Edges(Rows):
         attributes = torch.stack(numeric, dim=1) if numeric else None
         vertices = self._vertices("out") if self._info["src_type"] == self._info["dst_type"] else None
         return data.Data(edge_index=torch.stack(ends), edge_attr=attributes, num_nodes=vertices)
+
+    def _ends(self) -> LocalEdges:
+        """Edges without properties."""
+        self._bare = self._bare or self._source.select([])
+        return self._bare
 
     def _selected(self, properties: Sequence[str] | None) -> LocalEdges:
         return self._source if properties is None else self._source.select(column_names(properties))

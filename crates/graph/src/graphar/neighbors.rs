@@ -6,7 +6,7 @@
 use std::{
     collections::{BTreeMap, BTreeSet, HashMap},
     ops::Range,
-    sync::Arc,
+    sync::{Arc, LazyLock},
 };
 
 use arrow::{
@@ -15,7 +15,7 @@ use arrow::{
         make_array,
     },
     compute::{concat_batches, take_record_batch},
-    datatypes::{DataType, Field, FieldRef, Int64Type, Schema, SchemaRef, UInt32Type},
+    datatypes::{DataType, Field, Int64Type, Schema, SchemaRef, UInt32Type},
 };
 use async_recursion::async_recursion as boxed;
 use smallvec::SmallVec;
@@ -144,10 +144,15 @@ impl Edges {
 
     /// The columns of [`Self::neighbors`].
     pub fn neighbor_schema(&self) -> SchemaRef {
-        let position: FieldRef = Arc::new(Field::new("position", DataType::UInt32, false));
-        let neighbor: FieldRef = Arc::new(Field::new("neighbor", DataType::Int64, false));
+        static ENDS: LazyLock<SchemaRef> = LazyLock::new(|| {
+            let position = Field::new("position", DataType::UInt32, false);
+            Arc::new(Schema::new(vec![position, Field::new("neighbor", DataType::Int64, false)]))
+        });
+        if self.properties.is_empty() {
+            return ENDS.clone();
+        }
         let properties = self.property_fields();
-        Arc::new(Schema::new([position, neighbor].into_iter().chain(properties).collect::<Vec<_>>()))
+        Arc::new(Schema::new(ENDS.fields().iter().cloned().chain(properties).collect::<Vec<_>>()))
     }
 
     /// Looks at all edges of the parts that the vertices are in.
