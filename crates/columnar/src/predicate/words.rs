@@ -30,11 +30,21 @@ fn pack(bytes: &[u8; 64]) -> u64 {
     word
 }
 
+/// So few of the rows of a word are looked at one by one.
+const FEW: u32 = 16;
+
 /// Clears the rows whose value fails.
 #[inline(always)]
 pub(super) fn keep_values<T: Copy>(words: &mut [u64], values: &[T], passes: impl Fn(T) -> bool) {
     for (word, values) in words.iter_mut().zip(values.chunks(64)) {
-        if *word == 0 {
+        if word.count_ones() <= FEW {
+            let mut rest = *word;
+            while rest != 0 {
+                let row = rest.trailing_zeros();
+                rest &= rest - 1;
+                let fails = values.get(row as usize).is_none_or(|value| !passes(*value));
+                *word &= !(u64::from(fails) << row);
+            }
             continue;
         }
         let mut bytes = [0; 64];

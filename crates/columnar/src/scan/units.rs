@@ -227,9 +227,13 @@ fn build(
     let mut start = rows.start;
     while start < rows.end && bytes < BYTES_AT_ONCE {
         let in_segment = start % SEGMENT_ROWS;
-        let count = planned.batch_rows.min(SEGMENT_ROWS - in_segment).min(rows.end - start);
-        let keep =
-            keep.and_then(|keep| keep.get(start / SEGMENT_ROWS)).map(|keep| keep.slice(in_segment, count));
+        let most = (SEGMENT_ROWS - in_segment).min(rows.end - start);
+        let keep = keep.and_then(|keep| keep.get(start / SEGMENT_ROWS));
+        // Rows that are far between make one batch.
+        let fit =
+            keep.is_some_and(|keep| keep.slice(in_segment, most).count_set_bits() <= planned.batch_rows);
+        let count = if fit { most } else { most.min(planned.batch_rows) };
+        let keep = keep.map(|keep| keep.slice(in_segment, count));
         if keep.as_ref().is_none_or(|keep| keep.count_set_bits() > 0) {
             let columns = planned.outputs.iter().zip(&file.outputs).map(|(output, column)| match column {
                 FileColumn::Value(value) => batches::repeated(value, count, output.field.data_type()),
