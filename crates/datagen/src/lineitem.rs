@@ -9,15 +9,16 @@ use std::{
 use arrow::{
     array::{
         ArrayRef, Date32Array, Decimal128Array, DictionaryArray, Int32Array, Int64Array, RecordBatch,
-        StringArray, StringBuilder, UInt8Array,
+        StringArray, UInt8Array,
     },
+    buffer::OffsetBuffer,
     datatypes::{DataType, Field, Schema, SchemaRef, UInt8Type},
     error::ArrowError,
 };
 use tpchgen::generators::{LineItemGenerator, LineItemGeneratorIterator};
 use tpchgen_arrow::LineItemArrow;
 
-use crate::chunk::BATCH_ROWS;
+use crate::{chunk::BATCH_ROWS, comments::Comments};
 
 /// Bytes of a comment, on average, and some more.
 const COMMENT: usize = 28;
@@ -30,6 +31,7 @@ const SCALE: i8 = 2;
 /// The batches of lineitem, with words as dictionaries and plain strings as comments.
 pub(crate) struct LineItems {
     rows: LineItemGeneratorIterator<'static>,
+    comments: Comments,
     flags: Words,
     statuses: Words,
     instructions: Words,
@@ -37,9 +39,9 @@ pub(crate) struct LineItems {
 }
 
 impl LineItems {
-    pub(crate) fn new(generator: LineItemGenerator<'static>) -> Self {
+    pub(crate) fn new(generator: LineItemGenerator<'static>, comments: Comments) -> Self {
         let (flags, statuses, instructions, modes) = Default::default();
-        Self { rows: generator.iter(), flags, statuses, instructions, modes }
+        Self { rows: generator.iter(), comments, flags, statuses, instructions, modes }
     }
 }
 
@@ -59,6 +61,9 @@ impl Iterator for LineItems {
         let [shipped, committed, received] = &mut days;
         let mut comments = Vec::with_capacity(BATCH_ROWS);
         for row in self.rows.by_ref().take(BATCH_ROWS) {
+            if row.l_linenumber == 1 {
+                self.comments.begin_unit();
+            }
             orders.push(row.l_orderkey);
             parts.push(row.l_partkey);
             suppliers.push(row.l_suppkey);
@@ -74,7 +79,7 @@ impl Iterator for LineItems {
             received.push(row.l_receiptdate.to_unix_epoch());
             self.instructions.push(row.l_shipinstruct);
             self.modes.push(row.l_shipmode);
-            comments.push(row.l_comment);
+            comments.push(self.comments.next());
         }
         if orders.is_empty() {
             return None;
@@ -85,7 +90,7 @@ impl Iterator for LineItems {
             Arc::new(Int64Array::from(suppliers)),
             Arc::new(Int32Array::from(numbers)),
         ];
-        Some(self.batch(keys, money, days, gathered(&comments)))
+        Some(gathered(&comments).and_then(|comments| self.batch(keys, money, days, comments)))
     }
 }
 
@@ -111,15 +116,15 @@ impl LineItems {
 
 /// Copies of texts that lie anywhere in a large memory. Those of a block are touched first: so the processor waits for
 /// many of them at a time, and not for one after another.
-fn gathered(texts: &[&str]) -> StringArray {
-    let mut gathered = StringBuilder::with_capacity(texts.len(), texts.len() * COMMENT);
+fn gathered(texts: &[&[u8]]) -> Result<StringArray, ArrowError> {
+    let mut bytes = Vec::with_capacity(texts.len() * COMMENT);
     for block in texts.chunks(TOUCHED) {
-        let ends =
-            |text: &&str| text.as_bytes().first().zip(text.as_bytes().last()).map_or(0, |(a, b)| a ^ b);
+        let ends = |text: &&[u8]| text.first().zip(text.last()).map_or(0, |(a, b)| a ^ b);
         black_box(block.iter().map(ends).fold(0, |all, some| all ^ some));
-        block.iter().for_each(|text| gathered.append_value(text));
+        block.iter().for_each(|text| bytes.extend_from_slice(text));
     }
-    gathered.finish()
+    let offsets = OffsetBuffer::from_lengths(texts.iter().map(|text| text.len()));
+    StringArray::try_new(offsets, bytes.into(), None)
 }
 
 /// The columns as they come out here.

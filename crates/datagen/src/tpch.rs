@@ -5,9 +5,12 @@
 //! order with its one to seven lines.
 
 use arrow::datatypes::SchemaRef;
-use tpchgen::generators::{
-    CustomerGenerator, LineItemGenerator, NationGenerator, OrderGenerator, PartGenerator, PartSuppGenerator,
-    RegionGenerator, SupplierGenerator,
+use tpchgen::{
+    distribution::Distributions,
+    generators::{
+        CustomerGenerator, LineItemGenerator, NationGenerator, OrderGenerator, PartGenerator,
+        PartSuppGenerator, RegionGenerator, SupplierGenerator,
+    },
 };
 use tpchgen_arrow::{
     CustomerArrow, LineItemArrow, NationArrow, OrderArrow, PartArrow, PartSuppArrow, RegionArrow,
@@ -17,6 +20,7 @@ use tpchgen_arrow::{
 use crate::{
     Part, Scale,
     chunk::{BATCH_ROWS, Batches, Chunk},
+    comments::{Comments, placeholder, with_opinions},
     lineitem::LineItems,
 };
 
@@ -152,25 +156,67 @@ impl TpchTable {
 
     /// All batches of a chunk of this number.
     pub(crate) fn batches(self, scale: Scale, number: u64, of: u64) -> Batches {
+        let first = if self.is_cut() { self.units(scale) / of * (number - 1) } else { 0 };
         let scale = scale.factor();
         let number = i32::try_from(number).unwrap_or(i32::MAX);
         let of = i32::try_from(of).unwrap_or(i32::MAX);
+        let (words, text) = (Distributions::static_default(), placeholder());
+        let comments = self.comments(first);
         /// The batches of a generator.
         macro_rules! batches {
-            ($arrow:ident, $generator:ident) => {
-                Box::new($arrow::new($generator::new(scale, number, of)).with_batch_size(BATCH_ROWS))
+            ($arrow:ident, $generator:expr) => {
+                Box::new($arrow::new($generator).with_batch_size(BATCH_ROWS))
             };
         }
-        match self {
-            LineItem => Box::new(LineItems::new(LineItemGenerator::new(scale, number, of))),
-            Orders => batches!(OrderArrow, OrderGenerator),
-            PartSupp => batches!(PartSuppArrow, PartSuppGenerator),
-            PartTable => batches!(PartArrow, PartGenerator),
-            Customer => batches!(CustomerArrow, CustomerGenerator),
-            Supplier => batches!(SupplierArrow, SupplierGenerator),
-            Nation => batches!(NationArrow, NationGenerator),
-            Region => batches!(RegionArrow, RegionGenerator),
+        /// The same with comments.
+        macro_rules! commented {
+            ($arrow:ident, $generator:ident) => {{
+                let generator =
+                    $generator::new_with_distributions_and_text_pool(scale, number, of, words, text);
+                comments.in_batches(batches!($arrow, generator), self.rows_of_unit())
+            }};
         }
+        match self {
+            LineItem => Box::new(LineItems::new(
+                LineItemGenerator::new_with_distributions_and_text_pool(scale, number, of, words, text),
+                comments,
+            )),
+            Orders => commented!(OrderArrow, OrderGenerator),
+            PartTable => commented!(PartArrow, PartGenerator),
+            Customer => commented!(CustomerArrow, CustomerGenerator),
+            PartSupp => {
+                let generator = PartSuppGenerator::new_with_text_pool(scale, number, of, text);
+                comments.in_batches(batches!(PartSuppArrow, generator), self.rows_of_unit())
+            }
+            Supplier => {
+                let generator =
+                    SupplierGenerator::new_with_distributions_and_text_pool(scale, number, of, words, text);
+                with_opinions(comments, batches!(SupplierArrow, generator))
+            }
+            Nation => {
+                let generator = NationGenerator::new_with_distributions_and_text_pool(words, text);
+                comments.in_batches(batches!(NationArrow, generator), 1)
+            }
+            Region => {
+                let generator = RegionGenerator::new_with_distributions_and_text_pool(words, text);
+                comments.in_batches(batches!(RegionArrow, generator), 1)
+            }
+        }
+    }
+
+    /// The comments from a unit on: their seed and their average length are those of the reference generator.
+    fn comments(self, first: u64) -> Comments {
+        let (seed, average, rows) = match self {
+            LineItem => (1_095_462_486, 27.0, 7),
+            Orders => (276_090_261, 49.0, 1),
+            PartSupp => (1_961_692_154, 124.0, 4),
+            PartTable => (804_159_733, 14.0, 1),
+            Customer => (1_335_826_707, 73.0, 1),
+            Supplier => (1_341_315_363, 63.0, 1),
+            Nation => (606_179_079, 72.0, 1),
+            Region => (1_500_869_201, 72.0, 1),
+        };
+        Comments::new(seed, average, rows, first)
     }
 }
 
@@ -182,6 +228,8 @@ fn chunk_count(units: u64, length: u64) -> u64 {
 
 #[cfg(test)]
 mod tests {
+    use arrow::compute::{cast, concat_batches};
+
     use super::*;
 
     #[test]
@@ -200,5 +248,39 @@ mod tests {
         assert_eq!(parts.collect::<Vec<_>>(), [(0, 375), (375, 750), (750, 1125), (1125, 1500)]);
         let second = Part::new(2, 4).unwrap();
         assert!(Nation.chunks(scale, second).is_empty() && !Orders.chunks(scale, second).is_empty());
+    }
+
+    /// The generators with a text of their own.
+    fn reference(table: TpchTable, scale: f64, number: i32, of: i32) -> Batches {
+        match table {
+            LineItem => Box::new(LineItemArrow::new(LineItemGenerator::new(scale, number, of))),
+            Orders => Box::new(OrderArrow::new(OrderGenerator::new(scale, number, of))),
+            PartSupp => Box::new(PartSuppArrow::new(PartSuppGenerator::new(scale, number, of))),
+            PartTable => Box::new(PartArrow::new(PartGenerator::new(scale, number, of))),
+            Customer => Box::new(CustomerArrow::new(CustomerGenerator::new(scale, number, of))),
+            Supplier => Box::new(SupplierArrow::new(SupplierGenerator::new(scale, number, of))),
+            Nation => Box::new(NationArrow::new(NationGenerator::new(scale, number, of))),
+            Region => Box::new(RegionArrow::new(RegionGenerator::new(scale, number, of))),
+        }
+    }
+
+    #[test]
+    fn rows_are_those_of_the_generators() {
+        let scale = Scale::new(0.01).unwrap();
+        for table in TABLES {
+            for (number, of) in [(1, 1), (1, 3), (2, 3), (3, 3)] {
+                let ours: Vec<_> = table.batches(scale, number, of).map(Result::unwrap).collect();
+                let theirs: Vec<_> =
+                    reference(table, 0.01, number as i32, of as i32).map(Result::unwrap).collect();
+                let (ours, theirs) = (
+                    concat_batches(&ours[0].schema(), &ours).unwrap(),
+                    concat_batches(&theirs[0].schema(), &theirs).unwrap(),
+                );
+                for (column, expected) in ours.columns().iter().zip(theirs.columns()) {
+                    let column = cast(column, expected.data_type()).unwrap();
+                    assert_eq!(&column, expected, "{} {number} of {of}", table.name());
+                }
+            }
+        }
     }
 }

@@ -10,7 +10,7 @@ use async_recursion::async_recursion as boxed;
 use futures::TryStreamExt;
 
 use super::{
-    chunk_files::Rows, columns::gathering, edge_list::EdgeColumn, edges::Edges, neighbors::Direction,
+    chunk_files::Rows, columns::gathering, direction::Direction, edge_list::EdgeColumn, edges::Edges,
 };
 use crate::{Error, Result};
 

@@ -7,6 +7,7 @@ mod ahead;
 mod chunk_files;
 mod columns;
 mod csr;
+mod direction;
 mod distinct;
 mod edge_list;
 mod edges;
@@ -31,13 +32,13 @@ pub(crate) use self::{
 };
 pub use self::{
     csr::Csr,
+    direction::Direction,
     edges::{EdgeChunk, Edges},
     graph::{Graph, GraphOptions},
     info::{
         Adjacency, AdjacencyOrder, Cardinality, EdgeInfo, FileType, GraphFile, GraphInfo, Property,
         PropertyGroup, PropertyType, Side, Strictness, UnknownNameError, VertexInfo,
     },
-    neighbors::Direction,
     vertices::{LabelFilter, VertexChunk, Vertices},
     write::{EdgeWrite, GraphWriteOptions, GraphWriter, VertexWrite, WriteProgress, WrittenGraph},
 };

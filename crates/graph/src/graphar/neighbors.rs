@@ -24,43 +24,16 @@ use stylobate_columnar::Columns;
 use super::{
     chunk_files::Rows,
     columns::gathering,
+    direction::Direction,
     distinct::Distinct,
     edge_list::{EdgeColumn, EdgeList},
     edges::Edges,
-    info::Side,
     offsets::Offsets,
 };
 use crate::{Error, Result};
 
 /// Chunks of which rows are gathered at a time: so much is in memory beyond what the cache keeps.
 const GATHERED_AT_ONCE: usize = 64;
-
-/// Which way edges are followed.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub enum Direction {
-    /// From the vertex that an edge leaves to the one that it enters.
-    Out,
-    /// From the vertex that an edge enters to the one that it leaves.
-    In,
-}
-
-impl Direction {
-    /// The side that the vertex is on whose neighbours are asked for.
-    pub(super) fn side(self) -> Side {
-        match self {
-            Self::Out => Side::Source,
-            Self::In => Side::Dest,
-        }
-    }
-
-    /// The side that the neighbours are on.
-    pub(super) fn other_side(self) -> Side {
-        match self {
-            Self::Out => Side::Dest,
-            Self::In => Side::Source,
-        }
-    }
-}
 
 /// Edges of one vertex that lie together in one chunk.
 struct Run {

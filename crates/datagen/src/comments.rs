@@ -1,0 +1,124 @@
+//! The comments of TPC-H's rows: pieces of one text, of random lengths at random places.
+
+use std::sync::{Arc, LazyLock};
+
+use arrow::{
+    array::{ArrayRef, AsArray, RecordBatch, StringViewArray},
+    error::ArrowError,
+};
+use tpchgen::{
+    distribution::Distributions, generators::SupplierGenerator, random::RowRandomInt, text::TextPool,
+};
+
+use crate::{chunk::Batches, text_pool::text_pool};
+
+/// Random numbers for a comment.
+const NUMBERS: i32 = 2;
+/// Bytes of the text that generators have.
+const PLACEHOLDER: i32 = 4096;
+
+/// A short text for generators, whose comments are not looked at: they say only how long a comment is.
+pub(crate) fn placeholder() -> &'static TextPool {
+    static TEXT: LazyLock<TextPool> =
+        LazyLock::new(|| TextPool::new(PLACEHOLDER, Distributions::static_default()));
+    &TEXT
+}
+
+/// The comments of a table, one after another.
+pub(crate) struct Comments {
+    random: RowRandomInt,
+    least: i32,
+    most: i32,
+    text: &'static [u8],
+    is_begun: bool,
+}
+
+impl Comments {
+    /// Those from a unit on, which has so many rows at most. The first call makes the text.
+    pub(crate) fn new(seed: i64, average: f64, rows: i32, first: u64) -> Self {
+        let mut random = RowRandomInt::new(seed, rows * NUMBERS);
+        random.advance_rows(i64::try_from(first).unwrap_or(i64::MAX));
+        Self {
+            random,
+            least: (average * 0.4) as i32,
+            most: (average * 1.6) as i32,
+            text: text_pool(),
+            is_begun: false,
+        }
+    }
+
+    /// The next, which is not looked at yet: its place in memory is far from that of the one before.
+    pub(crate) fn next(&mut self) -> &'static [u8] {
+        let start = self.random.next_int(0, self.text.len() as i32 - self.most) as usize;
+        let length = self.random.next_int(self.least, self.most) as usize;
+        self.text.get(start..start + length).unwrap_or_default()
+    }
+
+    /// What comes now belongs to the next unit.
+    pub(crate) fn begin_unit(&mut self) {
+        if std::mem::replace(&mut self.is_begun, true) {
+            self.random.row_finished();
+        }
+    }
+
+    /// The batches with these comments for their last column. Units have so many rows.
+    pub(crate) fn in_batches(mut self, batches: Batches, rows: u64) -> Batches {
+        let mut row = 0;
+        Box::new(batches.map(move |batch| {
+            with_last(&batch?, |column| {
+                let comments = column.as_string_view().iter().map(|_| {
+                    if row % rows == 0 {
+                        self.begin_unit();
+                    }
+                    row += 1;
+                    text(self.next())
+                });
+                StringViewArray::from_iter_values(comments)
+            })
+        }))
+    }
+}
+
+/// The batches with what generators say of suppliers within their comments.
+pub(crate) fn with_opinions(mut comments: Comments, batches: Batches) -> Batches {
+    Box::new(batches.map(move |batch| {
+        with_last(&batch?, |column| {
+            let comments = column.as_string_view().iter().map(|theirs| {
+                comments.begin_unit();
+                opinion(text(comments.next()), theirs.unwrap_or_default())
+            });
+            StringViewArray::from_iter_values(comments)
+        })
+    }))
+}
+
+fn text(comment: &[u8]) -> &str {
+    str::from_utf8(comment).unwrap_or_default()
+}
+
+/// The comment with those words that stand in another of the same length.
+fn opinion(comment: &str, of: &str) -> String {
+    let mut comment = comment.to_owned();
+    let words = [
+        SupplierGenerator::BBB_BASE_TEXT,
+        SupplierGenerator::BBB_COMPLAINT_TEXT,
+        SupplierGenerator::BBB_RECOMMEND_TEXT,
+    ];
+    for word in words {
+        if let Some(at) = of.find(word) {
+            comment.replace_range(at..at + word.len(), word);
+        }
+    }
+    comment
+}
+
+fn with_last(
+    batch: &RecordBatch,
+    make: impl FnOnce(&ArrayRef) -> StringViewArray,
+) -> Result<RecordBatch, ArrowError> {
+    let mut columns = batch.columns().to_vec();
+    if let Some(last) = columns.last_mut() {
+        *last = Arc::new(make(last));
+    }
+    RecordBatch::try_new(batch.schema(), columns)
+}

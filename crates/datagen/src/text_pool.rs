@@ -1,0 +1,229 @@
+//! The text that all comments of TPC-H are cut out of: sentences of its grammar, by its random numbers. The generators
+//! have the same text, and take three times as long to make it, which is a quarter of the time of a small table.
+
+use std::sync::LazyLock;
+
+use tpchgen::distribution::{Distribution, Distributions};
+
+/// Bytes of the text.
+const SIZE: usize = 300 << 20;
+/// No sentence is longer.
+const SENTENCE: usize = 1024;
+/// Bytes that are copied of each word, however long it is.
+const WORD: usize = 32;
+/// Random numbers are powers of one modulo another.
+const SEED: i64 = 933_588_178;
+const MULTIPLIER: i64 = 16_807;
+const BITS: u32 = 31;
+const MODULUS: i64 = (1 << BITS) - 1;
+
+/// The text, which is ASCII. The first call makes it.
+pub(crate) fn text_pool() -> &'static [u8] {
+    static TEXT: LazyLock<Vec<u8>> = LazyLock::new(|| made(SIZE));
+    &TEXT
+}
+
+/// So many bytes of the text, from its beginning.
+fn made(size: usize) -> Vec<u8> {
+    let grammar = Grammar::new(Distributions::static_default());
+    let mut text = Text { bytes: vec![0; size + SENTENCE], len: 0, random: SEED };
+    while text.len < size {
+        text.sentence(&grammar);
+    }
+    text.bytes.truncate(size);
+    text.bytes
+}
+
+/// What may come next, each as often as it is likely.
+struct Choice<T> {
+    values: Vec<T>,
+    many: f64,
+}
+
+impl<T: Clone> Choice<T> {
+    fn new(of: &Distribution, value: impl Fn(&str) -> T) -> Self {
+        let mut values = Vec::new();
+        for index in 0..of.size() {
+            let end = usize::try_from(of.get_weight(index)).unwrap_or_default();
+            values.resize(end, value(of.get_value(index)));
+        }
+        let many = values.len() as f64;
+        Self { values, many }
+    }
+}
+
+/// A word and what follows it.
+#[derive(Clone, Copy)]
+struct Word {
+    bytes: [u8; WORD],
+    len: usize,
+}
+
+impl Word {
+    fn new(word: &str, behind: &str) -> Self {
+        let mut bytes = [0; WORD];
+        let len = word.len() + behind.len();
+        bytes.iter_mut().zip(word.bytes().chain(behind.bytes())).for_each(|(to, byte)| *to = byte);
+        Self { bytes, len: len.min(WORD) }
+    }
+}
+
+type Words = Choice<Word>;
+
+/// Parts of a sentence.
+#[derive(Clone, Copy)]
+enum Part {
+    Nouns,
+    Verbs,
+    Preposition,
+    End,
+}
+
+/// Parts of a phrase.
+#[derive(Clone, Copy)]
+enum Step {
+    Adjective,
+    Adverb,
+    Article,
+    Auxiliary,
+    Noun,
+    Verb,
+    Comma,
+}
+
+struct Grammar {
+    sentences: Choice<Vec<Part>>,
+    nouns: Choice<Vec<Step>>,
+    verbs: Choice<Vec<Step>>,
+    adjectives: Words,
+    adverbs: Words,
+    articles: Words,
+    auxiliaries: Words,
+    noun: Words,
+    verb: Words,
+    prepositions: Words,
+    ends: Words,
+    comma: Word,
+}
+
+impl Grammar {
+    fn new(of: &Distributions) -> Self {
+        let part = |letter| match letter {
+            'N' => Some(Part::Nouns),
+            'V' => Some(Part::Verbs),
+            'P' => Some(Part::Preposition),
+            'T' => Some(Part::End),
+            _ => None,
+        };
+        let step = |letter| match letter {
+            'J' => Some(Step::Adjective),
+            'D' => Some(Step::Adverb),
+            'A' => Some(Step::Article),
+            'X' => Some(Step::Auxiliary),
+            'N' => Some(Step::Noun),
+            'V' => Some(Step::Verb),
+            ',' => Some(Step::Comma),
+            _ => None,
+        };
+        let phrase = |syntax: &str| syntax.chars().filter_map(step).collect();
+        let word = |word: &str| Word::new(word, " ");
+        Self {
+            sentences: Choice::new(of.grammar(), |syntax| syntax.chars().filter_map(part).collect()),
+            nouns: Choice::new(of.noun_phrase(), phrase),
+            verbs: Choice::new(of.verb_phrase(), phrase),
+            adjectives: Choice::new(of.adjectives(), word),
+            adverbs: Choice::new(of.adverbs(), word),
+            articles: Choice::new(of.articles(), word),
+            auxiliaries: Choice::new(of.auxiliaries(), word),
+            noun: Choice::new(of.nouns(), word),
+            verb: Choice::new(of.verbs(), word),
+            prepositions: Choice::new(of.prepositions(), |word| Word::new(word, " the ")),
+            ends: Choice::new(of.terminators(), word),
+            comma: word(","),
+        }
+    }
+}
+
+struct Text {
+    bytes: Vec<u8>,
+    len: usize,
+    random: i64,
+}
+
+impl Text {
+    fn sentence(&mut self, grammar: &Grammar) {
+        for part in self.choose(&grammar.sentences).into_iter().flatten() {
+            match part {
+                Part::Nouns => self.phrase(grammar, &grammar.nouns),
+                Part::Verbs => self.phrase(grammar, &grammar.verbs),
+                Part::Preposition => {
+                    self.word(&grammar.prepositions);
+                    self.phrase(grammar, &grammar.nouns);
+                }
+                Part::End => {
+                    // In the place of the blank.
+                    self.len = self.len.saturating_sub(1);
+                    self.word(&grammar.ends);
+                }
+            }
+        }
+    }
+
+    #[inline]
+    fn phrase(&mut self, grammar: &Grammar, phrases: &Choice<Vec<Step>>) {
+        for step in self.choose(phrases).into_iter().flatten() {
+            let words = match step {
+                Step::Adjective => &grammar.adjectives,
+                Step::Adverb => &grammar.adverbs,
+                Step::Article => &grammar.articles,
+                Step::Auxiliary => &grammar.auxiliaries,
+                Step::Noun => &grammar.noun,
+                Step::Verb => &grammar.verb,
+                Step::Comma => {
+                    self.len = self.len.saturating_sub(1);
+                    self.push(&grammar.comma);
+                    continue;
+                }
+            };
+            self.word(words);
+        }
+    }
+
+    #[inline]
+    fn word(&mut self, words: &Words) {
+        if let Some(word) = self.choose(words) {
+            self.push(word);
+        }
+    }
+
+    #[inline]
+    fn push(&mut self, word: &Word) {
+        if let Some(to) = self.bytes.get_mut(self.len..).and_then(<[u8]>::first_chunk_mut) {
+            *to = word.bytes;
+        }
+        self.len += word.len;
+    }
+
+    #[inline]
+    fn choose<'a, T>(&mut self, choice: &'a Choice<T>) -> Option<&'a T> {
+        let product = self.random * MULTIPLIER;
+        let folded = (product & MODULUS) + (product >> BITS);
+        self.random = if folded >= MODULUS { folded - MODULUS } else { folded };
+        choice.values.get((self.random as f64 / MODULUS as f64 * choice.many) as i32 as usize)
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use tpchgen::text::TextPool;
+
+    use super::*;
+
+    #[test]
+    fn it_is_the_text_of_the_generators() {
+        for size in [0, 1, 1000, 20 << 20] {
+            let theirs = TextPool::new(size, Distributions::static_default());
+            assert!(made(size as usize) == theirs.text(0, size).as_bytes(), "{size} bytes");
+        }
+    }
+}
