@@ -66,11 +66,17 @@ impl Reservation {
         self.bytes
     }
 
-    /// Gives back all but `bytes`; a reservation never grows.
-    pub fn shrink_to(&mut self, bytes: u64) {
-        let free = self.bytes.saturating_sub(bytes);
-        self.bytes -= free;
-        self.budget.shared.used.fetch_sub(free, Ordering::AcqRel);
+    /// Holds so many bytes from now on. `false`, and all stays as it is, where more are wanted than are free.
+    pub fn try_resize(&mut self, bytes: u64) -> bool {
+        if bytes > self.bytes {
+            let Some(mut more) = self.budget.try_reserve(bytes - self.bytes) else { return false };
+            // This one holds it now.
+            more.bytes = 0;
+        } else {
+            self.budget.shared.used.fetch_sub(self.bytes - bytes, Ordering::AcqRel);
+        }
+        self.bytes = bytes;
+        true
     }
 }
 
@@ -91,9 +97,10 @@ mod tests {
         assert!(budget.try_reserve(5).is_none());
         let mut four = budget.try_reserve(4).unwrap();
         assert_eq!(budget.used(), 10);
-        four.shrink_to(3);
-        four.shrink_to(9);
+        assert!(four.try_resize(3));
         assert_eq!((four.bytes(), budget.used()), (3, 9));
+        assert!(!four.try_resize(5) && four.try_resize(4));
+        assert_eq!((four.bytes(), budget.used()), (4, 10));
         drop((six, four));
         assert_eq!(budget.used(), 0);
         assert!(budget.try_reserve(u64::MAX).is_none());

@@ -23,6 +23,10 @@ use crate::{
 /// Pages nobody asked for that one request may bring along between two that somebody did.
 const MERGE_GAP: ByteSize = ByteSize::kib(512);
 
+/// Taken for an object whose size nobody knows yet, until it is known: many small ones are opened at a time in little
+/// memory.
+const OPENING: ByteSize = ByteSize::kib(64);
+
 /// How a page that was not in memory can be read.
 #[derive(Debug)]
 pub(crate) enum Demand {
@@ -130,7 +134,8 @@ impl Fetcher {
         let most_pages = if end == u64::MAX { 1 } else { self.limits.max_pages };
         let end = end.min(start.saturating_add(u64::from(most_pages) * page_size));
         let end = end.div_ceil(page_size).saturating_mul(page_size);
-        let Some(mut reservation) = self.cache.in_flight().try_reserve(end.saturating_sub(start)) else {
+        let reserved = end.saturating_sub(start).min(OPENING.as_u64());
+        let Some(mut reservation) = self.cache.in_flight().try_reserve(reserved) else {
             return self.requests.head(&path).await;
         };
         let options = GetOptions::new().with_range(Some(start..end));
@@ -144,10 +149,9 @@ impl Fetcher {
         let known = self.requests.known(&path, answer.meta.clone(), answer.attributes.clone());
         let Some(hash) = known.hash else { return Ok(known) };
         let as_asked = answer.range.start == start && answer.range.end == end.min(known.meta.size);
-        if !as_asked || answer.range.is_empty() {
+        if !as_asked || answer.range.is_empty() || !reservation.try_resize(answer.range.end - start) {
             return Ok(known);
         }
-        reservation.shrink_to(answer.range.end - start);
         let object = Paged { known: Arc::new(known.clone()), hash, page_size };
         let run = object.page_of(start)..object.page_of(answer.range.end - 1) + 1;
         let pages: Vec<Arc<Flight>> = run.clone().map(|_| Flight::new()).collect();
