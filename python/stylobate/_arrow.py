@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from operator import index
 from typing import Any
 
 from stylobate import _optional as optional
@@ -17,7 +18,7 @@ def numbers(indexes: Any) -> Any:
         if hasattr(indexes, "__arrow_c_stream__"):
             indexes = pyarrow.chunked_array(indexes).combine_chunks()
         return pyarrow.array(indexes)
-    return [int(index) for index in indexes]
+    return [index(number) for number in indexes]
 
 
 def table(batch: RecordBatch) -> Any:

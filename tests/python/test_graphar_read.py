@@ -283,6 +283,16 @@ def test_torch_geometric_gets_the_edge_index(ldbc: Callable[[str], Oracle]) -> N
     assert data.edge_index.tolist() == [expected[SOURCE].to_pylist(), expected[DESTINATION].to_pylist()]
 
 
+@pytest.mark.parametrize("wrong", [[0.5], (1.5,), ["1"], {None}], ids=repr)
+def test_indexes_are_whole_numbers(wrong: Any, ldbc: Callable[[str], Oracle]) -> None:
+    graph = st.open_graph(ldbc("parquet").path)
+    for ask in (graph.edges(*KNOWS).neighbors, graph.edges(*KNOWS).degrees, graph.vertices("person").take):
+        with pytest.raises(TypeError):
+            ask(wrong)
+    numbers = [np.int64(3), np.uint8(5)]
+    assert graph.vertices("person").take(numbers).equals(graph.vertices("person").take((3, 5)))
+
+
 # Memory, and several readers.
 
 
