@@ -4,11 +4,11 @@ use std::sync::Arc;
 
 use arrow::{
     array::{ArrayRef, BinaryArray, BooleanBufferBuilder},
-    buffer::{BooleanBuffer, NullBuffer, OffsetBuffer},
+    buffer::{BooleanBuffer, NullBuffer},
     datatypes::DataType,
 };
 
-use crate::utf8::Text;
+use crate::utf8::{Offsets, Text};
 
 /// Values up to so many bytes are copied as if they had as many: faster than to look how long each is.
 const SHORT: usize = 32;
@@ -21,8 +21,7 @@ const MOST_BYTES_AHEAD: usize = 64 << 20;
 #[derive(Default)]
 pub(crate) struct ByteSegment {
     text: Text,
-    /// Where the values begin, and where the last ends.
-    offsets: Vec<i32>,
+    offsets: Offsets,
     /// Begins with the first null.
     validity: Option<BooleanBufferBuilder>,
 }
@@ -46,14 +45,13 @@ impl ByteSegment {
 
     /// No rows, and room for so many of so many bytes in all.
     pub(crate) fn with_capacity(rows: usize, bytes: usize) -> Self {
-        let mut offsets = Vec::with_capacity(rows + 1);
-        offsets.push(0);
+        let offsets = Offsets::with_capacity(rows);
         let text = Text::with_capacity(bytes.saturating_add(SHORT).min(MOST_BYTES_AHEAD));
         Self { text, offsets, validity: None }
     }
 
     pub(crate) fn rows(&self) -> usize {
-        self.offsets.len().saturating_sub(1)
+        self.offsets.strings()
     }
 
     /// Adds up to `count` values, each the first bytes of what `next` gives, and how many bytes these are. Returns how
@@ -90,12 +88,12 @@ impl ByteSegment {
                 values += 1;
             }
             self.text.extend(block.get(..length).unwrap_or_default());
-            self.offsets.extend_from_slice(ends.get(..values).unwrap_or_default());
+            self.offsets.extend(ends.get(..values).unwrap_or_default())?;
             left -= values;
             if let Some(long) = long {
                 let end = self.end(long.len())?;
                 self.text.extend(long);
-                self.offsets.push(end);
+                self.offsets.extend(&[end])?;
                 left -= 1;
             }
         }
@@ -127,7 +125,7 @@ impl ByteSegment {
 
     /// The rows as strings if that is the type, else as bytes. Strings are checked to be UTF-8.
     pub(crate) fn into_array(self, data_type: &DataType) -> Result<ArrayRef, String> {
-        let offsets = OffsetBuffer::new(self.offsets.into());
+        let offsets = self.offsets.into_buffer();
         let nulls = self.validity.map(|mut validity| NullBuffer::new(validity.finish()));
         let nulls = nulls.filter(|nulls| nulls.null_count() > 0);
         Ok(match data_type {

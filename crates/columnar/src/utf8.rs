@@ -1,11 +1,58 @@
 //! Bytes from outside that become an array of strings.
 
-#![expect(unsafe_code, reason = "what is ASCII need not be looked at a second time")]
+#![expect(unsafe_code, reason = "what is ASCII, or in order, need not be looked at a second time")]
 
 use arrow::{
     array::StringArray,
     buffer::{Buffer, NullBuffer, OffsetBuffer},
 };
+
+/// Where strings begin, and where the last ends. What is added is looked at while it is near the processor.
+pub(crate) struct Offsets {
+    /// Invariant: the first is 0, and none is less than the one before.
+    offsets: Vec<i32>,
+}
+
+impl Default for Offsets {
+    fn default() -> Self {
+        Self::with_capacity(0)
+    }
+}
+
+impl Offsets {
+    /// Of no strings, with room for those of so many.
+    pub(crate) fn with_capacity(strings: usize) -> Self {
+        let mut offsets = Vec::with_capacity(strings + 1);
+        offsets.push(0);
+        Self { offsets }
+    }
+
+    /// How many strings there are.
+    pub(crate) fn strings(&self) -> usize {
+        self.offsets.len() - 1
+    }
+
+    /// Adds where strings end.
+    ///
+    /// # Errors
+    ///
+    /// Where one ends before it begins; nothing is added then.
+    pub(crate) fn extend(&mut self, ends: &[i32]) -> Result<(), String> {
+        let last = self.offsets.last().copied().unwrap_or_default();
+        let later = ends.get(1..).unwrap_or_default();
+        let ascend = ends.iter().zip(later).fold(true, |all, (before, end)| all & (before <= end));
+        if !ascend || ends.first().is_some_and(|first| *first < last) {
+            return Err("a string that ends before it begins".to_owned());
+        }
+        self.offsets.extend_from_slice(ends);
+        Ok(())
+    }
+
+    pub(crate) fn into_buffer(self) -> OffsetBuffer<i32> {
+        // SAFETY: there is at least one, none is negative, and they ascend, by the invariant.
+        unsafe { OffsetBuffer::new_unchecked(self.offsets.into()) }
+    }
+}
 
 /// Strings, one behind the other. What is added is looked at while it is near the processor.
 pub(crate) struct Text {
@@ -69,6 +116,18 @@ mod tests {
         let mut text = Text::default();
         parts.iter().for_each(|part| text.extend(part));
         text.into_strings(OffsetBuffer::new(offsets.to_vec().into()), nulls)
+    }
+
+    #[test]
+    fn only_strings_that_end_behind_their_beginning_are_added() {
+        let mut offsets = Offsets::default();
+        assert!(offsets.extend(&[-1]).is_err() && offsets.extend(&[3, 2]).is_err());
+        offsets.extend(&[0, 2, 2]).unwrap();
+        assert!(offsets.extend(&[1]).is_err());
+        offsets.extend(&[]).unwrap();
+        offsets.extend(&[7]).unwrap();
+        assert_eq!(offsets.strings(), 4);
+        assert_eq!(&*offsets.into_buffer(), [0, 0, 2, 2, 7]);
     }
 
     #[test]
