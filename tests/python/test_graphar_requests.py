@@ -99,10 +99,11 @@ def needed(oracle: Oracle, reached: dict[int, int], direction: str, groups: list
 
 @pytest.mark.parametrize(("direction", "start"), [("out", 6), ("in", 902)])
 @pytest.mark.parametrize("groups", [[], ["creationDate"]], ids=["ends", "properties"])
+@pytest.mark.parametrize("memory", ["16MiB", ROOM])
 def test_a_walk_asks_once_for_each_file_that_it_needs(
-    social: str, oracle: Oracle, recorder: Recorder, direction: str, start: int, groups: list[str]
+    social: str, oracle: Oracle, recorder: Recorder, direction: str, start: int, groups: list[str], memory: str
 ) -> None:
-    with st.Cache(memory=ROOM) as cache:
+    with st.Cache(memory=memory) as cache:
         graph = st.open_graph(f"{social}{FILE}", cache=cache, storage_options=origin_options(recorder.endpoint))
         recorder.asked.clear()
         found = walk(graph.edges(*KNOWS), start, direction, properties=groups)
