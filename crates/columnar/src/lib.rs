@@ -45,6 +45,7 @@ mod statistics;
 mod table;
 mod table_statistics;
 mod text_file;
+mod texts;
 mod utf8;
 mod weight;
 mod whole_column;

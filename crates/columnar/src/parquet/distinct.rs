@@ -14,6 +14,8 @@ use crate::prefetch::prefetch;
 
 /// Values looked up together.
 const BATCH: usize = 128;
+/// Fewer of them where they have more bytes.
+const BATCH_BYTES: usize = 64 << 10;
 /// Bytes that room is made for at a time.
 const MOST_RESERVED: usize = 32 << 20;
 /// Bytes of a line of the processor's cache.
@@ -25,6 +27,8 @@ pub(super) struct Distinct {
     bytes: Vec<u8>,
     /// Where each begins in them, and how long it is.
     spans: Vec<(u32, u32)>,
+    /// Bytes that they have in the encoding PLAIN.
+    plain_bytes: usize,
     /// Of all values, or of none.
     table: Table,
     hasher: DefaultHashBuilder,
@@ -40,6 +44,14 @@ enum Layout {
 }
 
 impl Layout {
+    /// Bytes in front of a value.
+    fn prefix(self) -> usize {
+        match self {
+            Self::Prefixed => size_of::<u32>(),
+            Self::Fixed(_) => 0,
+        }
+    }
+
     /// The first value and what lies behind it.
     #[inline(always)]
     fn split(self, bytes: &[u8]) -> Option<(&[u8], &[u8])> {
@@ -67,6 +79,7 @@ impl Distinct {
         let mut distinct = Self {
             bytes: Vec::with_capacity(dictionary.len() + dictionary.len() / 8),
             spans: Vec::with_capacity(count.min(dictionary.len())),
+            plain_bytes: 0,
             // A count that the bytes cannot hold is found out below.
             table: Table::for_values(count.min(dictionary.len())),
             hasher: DefaultHashBuilder::default(),
@@ -94,9 +107,9 @@ impl Distinct {
         self.bytes.get(start as usize..start as usize + length as usize).unwrap_or_default()
     }
 
-    /// Bytes of all values.
+    /// Bytes of all values in the encoding PLAIN.
     pub(super) fn bytes(&self) -> usize {
-        self.bytes.len()
+        self.plain_bytes
     }
 
     /// Makes room for more values of so many bytes in all. What is not used then costs address space only.
@@ -143,31 +156,39 @@ impl Distinct {
             rest = behind;
             Ok(value)
         };
-        self.append_each(count, next, append)
+        self.append_each(count, usize::MAX, next, append).map(|_| ())
     }
 
-    /// The same with `count` values that come one after another.
+    /// The same with values that come one after another, `count` of them or until the known ones have more bytes than
+    /// `most`; returns how many.
     #[inline(always)]
     pub(super) fn append_each<'v>(
         &mut self,
         count: usize,
+        most: usize,
         mut next: impl FnMut() -> Result<&'v [u8], String>,
         mut append: impl FnMut(&[u32]),
-    ) -> Result<(), String> {
+    ) -> Result<usize, String> {
         self.wake();
         let mut left = count;
         let mut values = [([].as_slice(), 0); BATCH];
         let mut near = [Known::default(); BATCH];
         let mut codes = [0; BATCH];
-        while left > 0 {
-            let together = left.min(BATCH);
-            left -= together;
-            for place in values.iter_mut().take(together) {
+        while left > 0 && self.plain_bytes <= most {
+            let mut together = 0;
+            let mut bytes = 0;
+            for place in values.iter_mut().take(left) {
+                if bytes > BATCH_BYTES {
+                    break;
+                }
                 let value = next()?;
+                together += 1;
+                bytes += value.len();
                 let hash = self.hash(value);
                 self.table.prefetch(hash);
                 *place = (value, hash);
             }
+            left -= together;
             let values = values.iter().take(together);
             for (near, (_, hash)) in near.iter_mut().zip(values.clone()) {
                 *near = self.table.near(*hash);
@@ -184,7 +205,7 @@ impl Distinct {
             }
             append(codes.get(..together).unwrap_or_default());
         }
-        Ok(())
+        Ok(count - left)
     }
 
     #[inline(always)]
@@ -219,6 +240,7 @@ impl Distinct {
         u32::try_from(self.bytes.len()).map_err(|_| "more bytes than a dictionary can have")?;
         let (start, length) = (start as u32, value.len() as u32);
         self.spans.push((start, length));
+        self.plain_bytes += self.layout.prefix() + value.len();
         if is_new {
             self.table.insert(Known { hash, code: code + 1, start, length });
         }
@@ -227,7 +249,7 @@ impl Distinct {
 
     /// The values in the order of their codes, in the encoding PLAIN.
     pub(super) fn plain(&self) -> Vec<u8> {
-        let mut plain = Vec::with_capacity(self.bytes.len() + self.len() * size_of::<u32>());
+        let mut plain = Vec::with_capacity(self.plain_bytes);
         for (start, length) in &self.spans {
             if matches!(self.layout, Layout::Prefixed) {
                 plain.extend_from_slice(&length.to_le_bytes());

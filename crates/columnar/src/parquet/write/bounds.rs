@@ -3,8 +3,8 @@
 use std::cmp::Ordering;
 
 use parquet::{
-    basic::{BoundaryOrder, Type as PhysicalType},
-    data_type::{ByteArray, FixedLenByteArray},
+    basic::Type as PhysicalType,
+    data_type::FixedLenByteArray,
     file::{
         metadata::ColumnIndexBuilder,
         page_index::column_index::ColumnIndexMetaData,
@@ -12,7 +12,13 @@ use parquet::{
     },
 };
 
-use super::{codebook::Codebook, column_options::StatisticsLevel, order::Order, used::Used};
+use super::{
+    codebook::Codebook,
+    column_options::StatisticsLevel,
+    order::Order,
+    string_bounds::{StringBounds, boundary_order, byte_array_statistics},
+    used::Used,
+};
 
 /// Pages without a new value, after which the extremes of all are found out: they took as long to look at as that takes.
 const STABLE: usize = 8;
@@ -120,6 +126,20 @@ impl ChunkBounds {
         (Some(statistics), self.index.build().ok())
     }
 
+    /// The same for pages of strings to come, which have no codes.
+    pub(super) fn of_strings(self, codebook: &Codebook) -> StringBounds {
+        let values =
+            |bounds: PageBounds| (codebook.value(bounds.min).to_vec(), codebook.value(bounds.max).to_vec());
+        StringBounds {
+            order: codebook.order(),
+            index: self.index,
+            chunk: self.chunk.map(values),
+            last: self.last.map(values),
+            ascends: self.ascends,
+            descends: self.descends,
+        }
+    }
+
     fn statistics(&self, codebook: &Codebook, distinct: usize, nulls: u64) -> Statistics {
         let order = codebook.order();
         let value = |code: Option<u32>| code.map(|code| codebook.value(code));
@@ -165,30 +185,6 @@ impl ChunkBounds {
             }
         }
     }
-}
-
-/// What an index says of pages whose bounds ascend, or descend.
-pub(super) fn boundary_order(ascends: bool, descends: bool) -> BoundaryOrder {
-    match (ascends, descends) {
-        (true, _) => BoundaryOrder::ASCENDING,
-        (_, true) => BoundaryOrder::DESCENDING,
-        _ => BoundaryOrder::UNORDERED,
-    }
-}
-
-/// Statistics of strings or bytes.
-pub(super) fn byte_array_statistics(
-    order: Order,
-    min: Option<&[u8]>,
-    max: Option<&[u8]>,
-    distinct: Option<u64>,
-    nulls: Option<u64>,
-) -> Statistics {
-    let (min, max) = (min.map(|min| order.cut_min(min)), max.map(|max| order.cut_max(max)));
-    let exact = (min.as_ref().is_some_and(|min| min.1), max.as_ref().is_some_and(|max| max.1));
-    let bound = |bound: Option<(Vec<u8>, bool)>| bound.map(|(bytes, _)| ByteArray::from(bytes));
-    let of = ValueStatistics::new(bound(min), bound(max), distinct, nulls, false);
-    Statistics::ByteArray(of.with_min_is_exact(exact.0).with_max_is_exact(exact.1))
 }
 
 /// The bounds of the codes that are used, those left out that are between no bounds.

@@ -8,15 +8,15 @@
 use std::cmp::Ordering;
 
 use arrow::{
-    array::{Array, ArrayRef, AsArray, UInt64Array},
-    compute::take,
+    array::{Array, ArrayRef, AsArray, BooleanArray, UInt64Array},
+    compute::{filter, take},
     datatypes::ArrowNativeType,
 };
 use bytes::Bytes;
 use parquet::{basic::Type as PhysicalType, schema::types::ColumnDescPtr};
 
 use super::{order::Order, plain, used::Used};
-use crate::{parquet::distinct::Distinct, same::is_same, weight::weight_of};
+use crate::{parquet::distinct::Distinct, same::is_same, texts::downcast_texts, weight::weight_of};
 
 /// Stands in a map for a value that did not occur yet.
 const UNKNOWN: u32 = u32::MAX;
@@ -300,33 +300,83 @@ impl Codebook {
         Ok(())
     }
 
-    /// The codes of values, none of which is null; each is mapped to itself.
-    pub(super) fn codes_of(&mut self, values: &ArrayRef) -> Result<Vec<u32>, String> {
-        let codes = self.look_up(values, None)?;
-        self.map.extend(self.map.len() as u32..self.distinct.len() as u32);
-        Ok(codes)
+    /// Appends the codes of an array's values, nulls left out, until those that are known have more bytes than `most`;
+    /// returns of how many values.
+    pub(super) fn append_values(
+        &mut self,
+        array: &ArrayRef,
+        most: usize,
+        codes: &mut Vec<u32>,
+    ) -> Result<usize, String> {
+        let nulls = array.logical_nulls().filter(|nulls| nulls.null_count() > 0);
+        let done = match (self.is_bytes(), nulls) {
+            (true, None) => self.append_texts(array, 0..array.len(), array.len(), most, codes)?,
+            (true, Some(nulls)) => {
+                let count = nulls.len() - nulls.null_count();
+                self.append_texts(array, nulls.valid_indices(), count, most, codes)?
+            }
+            (false, None) => self.append_plain(array, codes)?,
+            (false, Some(nulls)) => {
+                let valid = filter(array, &BooleanArray::new(nulls.inner().clone(), None));
+                self.append_plain(&valid.map_err(|error| error.to_string())?, codes)?
+            }
+        };
+        self.learn_keys();
+        Ok(done)
     }
 
     /// The codes of values, or of some of them: those that the file has, and the next ones for those that are new.
     fn look_up(&mut self, values: &ArrayRef, some: Option<&[u64]>) -> Result<Vec<u32>, String> {
         let count = some.map_or(values.len(), <[u64]>::len);
         let mut codes: Vec<u32> = Vec::with_capacity(count);
-        let append = |some: &[u32]| codes.extend_from_slice(some);
-        let is_bytes = self.descriptor.physical_type() == PhysicalType::BYTE_ARRAY;
-        match (values.as_string_opt::<i32>().filter(|_| is_bytes), some) {
-            (Some(texts), Some(some)) => {
-                let mut texts = some.iter().map(|at| texts.value(*at as usize).as_bytes());
-                self.distinct.append_each(count, || texts.next().ok_or_else(String::new), append)?;
+        match (self.is_bytes(), some) {
+            (true, None) => self.append_texts(values, 0..count, count, usize::MAX, &mut codes)?,
+            (true, Some(some)) => {
+                let rows = some.iter().map(|at| *at as usize);
+                self.append_texts(values, rows, count, usize::MAX, &mut codes)?
             }
-            (_, None) => self.distinct.append(&plain::values(values, &self.descriptor)?, count, append)?,
-            (_, Some(some)) => {
+            (false, None) => self.append_plain(values, &mut codes)?,
+            (false, Some(some)) => {
                 let taken = take(values, &UInt64Array::from(some.to_vec()), None);
-                let taken = taken.map_err(|error| error.to_string())?;
-                self.distinct.append(&plain::values(&taken, &self.descriptor)?, count, append)?;
+                self.append_plain(&taken.map_err(|error| error.to_string())?, &mut codes)?
             }
-        }
+        };
         self.learn_keys();
         Ok(codes)
+    }
+
+    fn is_bytes(&self) -> bool {
+        self.descriptor.physical_type() == PhysicalType::BYTE_ARRAY
+    }
+
+    /// Appends the codes of strings or bytes in these rows, `count` of them or until there are `most` bytes.
+    fn append_texts(
+        &mut self,
+        texts: &ArrayRef,
+        mut rows: impl Iterator<Item = usize>,
+        count: usize,
+        most: usize,
+        codes: &mut Vec<u32>,
+    ) -> Result<usize, String> {
+        let append = |some: &[u32]| codes.extend_from_slice(some);
+        downcast_texts!(
+            texts,
+            |texts| {
+                let next = || {
+                    let row = rows.next().filter(|row| *row < texts.len()).ok_or(BEYOND)?;
+                    Ok(AsRef::<[u8]>::as_ref(texts.value(row)))
+                };
+                self.distinct.append_each(count, most, next, append)
+            },
+            other => Err(format!("values of {other} in a column of strings or bytes"))
+        )
+    }
+
+    /// Appends the codes of other values, none of which is null.
+    fn append_plain(&mut self, values: &ArrayRef, codes: &mut Vec<u32>) -> Result<usize, String> {
+        let append = |some: &[u32]| codes.extend_from_slice(some);
+        self.distinct.append(&plain::values(values)?, values.len(), append)?;
+        Ok(values.len())
     }
 
     fn learn_keys(&mut self) {

@@ -4,11 +4,9 @@
 //! Where values arrive, each is looked up in the dictionary, and the code that it has there is mapped to itself.
 
 use arrow::{
-    array::{Array, ArrayRef, AsArray, BooleanArray, downcast_dictionary_array},
-    buffer::{BooleanBuffer, NullBuffer},
-    compute::filter,
+    array::{Array, ArrayRef, AsArray, downcast_dictionary_array},
+    buffer::NullBuffer,
     datatypes::ArrowNativeType,
-    util::bit_iterator::BitSliceIterator,
 };
 use parquet::{basic::Encoding, bloom_filter::Sbbf, schema::types::ColumnDescPtr};
 
@@ -20,6 +18,7 @@ use super::{
     options::ColumnPlan,
     pages::{Pages, Summary},
     rows::Rows,
+    strings::Strings,
     used::Used,
 };
 
@@ -90,34 +89,44 @@ impl Coded {
             self.codebook = Codebook::new(&self.descriptor)?;
             self.codebook.take_dictionary(arrays, most)?;
         }
-        arrays.iter().try_for_each(|array| self.write_array(array))
+        for array in arrays {
+            match array.as_any_dictionary_opt() {
+                None => {
+                    self.write_values(array, usize::MAX)?;
+                }
+                Some(any) => {
+                    self.codebook.begin(any.values());
+                    let nulls = array.logical_nulls().filter(|nulls| nulls.null_count() > 0);
+                    downcast_dictionary_array!(
+                        array => self.write_keys(array.keys().values(), nulls.as_ref())?,
+                        other => return Err(format!("a column of {other} where a dictionary was promised"))
+                    );
+                }
+            }
+        }
+        Ok(())
     }
 
-    fn write_array(&mut self, array: &ArrayRef) -> Result<(), String> {
-        let nulls = array.logical_nulls().filter(|nulls| nulls.null_count() > 0);
-        let Some(any) = array.as_any_dictionary_opt() else {
-            return self.write_values(array, nulls.as_ref());
-        };
-        self.codebook.begin(any.values());
-        downcast_dictionary_array!(
-            array => self.write_keys(array.keys().values(), nulls.as_ref()),
-            other => Err(format!("a column of {other} where a dictionary was promised"))
-        )
-    }
-
-    /// Rows that arrive as values.
-    fn write_values(&mut self, array: &ArrayRef, nulls: Option<&NullBuffer>) -> Result<(), String> {
-        let valid = match nulls {
-            None => array.clone(),
-            Some(nulls) => filter(array, &BooleanArray::new(nulls.inner().clone(), None))
-                .map_err(|error| error.to_string())?,
-        };
-        let codes = self.codebook.codes_of(&valid)?;
-        let Some(nulls) = nulls else { return self.write_keys(&codes, None) };
-        let mut codes = codes.into_iter();
-        let keys: Vec<u32> =
-            nulls.iter().map(|is_valid| is_valid.then(|| codes.next()).flatten().unwrap_or(0)).collect();
-        self.write_keys(&keys, Some(nulls))
+    /// Rows that arrive as values, as long as the dictionary has no more bytes than `most`; returns how many.
+    pub(super) fn write_values(&mut self, array: &ArrayRef, most: usize) -> Result<usize, String> {
+        let mut start = 0;
+        while start < array.len() && self.codebook.bytes() <= most {
+            let some = array.slice(start, self.piece(array.len() - start));
+            let done = self.codebook.append_values(&some, most, &mut self.codes)?;
+            start += match some.logical_nulls().filter(|nulls| nulls.null_count() > 0) {
+                None => {
+                    self.rows.push_valid(done);
+                    done
+                }
+                Some(nulls) => {
+                    let rows = nulls.valid_indices().nth(done).unwrap_or(some.len());
+                    self.rows.push(&nulls.inner().slice(0, rows));
+                    rows
+                }
+            };
+            self.end_full_page()?;
+        }
+        Ok(start)
     }
 
     fn write_keys<K: ArrowNativeType>(
@@ -127,31 +136,37 @@ impl Coded {
     ) -> Result<(), String> {
         let mut start = 0;
         while start < keys.len() {
-            let rows = self.page_rows();
-            // A piece at a time: codes get wider as values are found, to four bytes at most.
-            let piece = (rows / PIECES).min(self.plan.page_bytes / 4).max(PIECES);
-            let room = rows.saturating_sub(self.rows.count()).min(piece);
-            let count = room.clamp(1, keys.len() - start);
+            let count = self.piece(keys.len() - start);
             let some = keys.get(start..start + count).unwrap_or_default();
             match nulls {
-                None => self.fill(some)?,
+                None => {
+                    self.codebook.append(some, &mut self.codes)?;
+                    self.rows.push_valid(count);
+                }
                 Some(nulls) => {
-                    let valid: BooleanBuffer = nulls.inner().slice(start, count);
-                    let mut done = 0;
-                    for (from, to) in BitSliceIterator::new(valid.values(), valid.offset(), valid.len()) {
-                        self.rows.push_nulls(from - done);
-                        self.fill(some.get(from..to).unwrap_or_default())?;
-                        done = to;
+                    let valid = nulls.inner().slice(start, count);
+                    for (from, to) in valid.set_slices() {
+                        self.codebook.append(some.get(from..to).unwrap_or_default(), &mut self.codes)?;
                     }
-                    self.rows.push_nulls(count - done);
+                    self.rows.push(&valid);
                 }
             }
             start += count;
-            if self.rows.count() >= self.page_rows() {
-                self.end_page()?;
-            }
+            self.end_full_page()?;
         }
         Ok(())
+    }
+
+    /// How many of the rows that are left are looked at together: codes get wider as values are found, to four bytes at
+    /// most.
+    fn piece(&self, left: usize) -> usize {
+        let rows = self.page_rows();
+        let piece = (rows / PIECES).min(self.plan.page_bytes / 4).max(PIECES);
+        rows.saturating_sub(self.rows.count()).min(piece).clamp(1, left.max(1))
+    }
+
+    fn end_full_page(&mut self) -> Result<(), String> {
+        if self.rows.count() >= self.page_rows() { self.end_page() } else { Ok(()) }
     }
 
     /// Rows of a page, so that neither they nor its bytes are too many.
@@ -159,13 +174,6 @@ impl Coded {
         let level = usize::from(self.descriptor.max_def_level() > 0);
         let bits = usize::from(hybrid::width(self.codebook.len() as u32)) + level;
         self.plan.page_rows.min(self.plan.page_bytes.saturating_mul(8) / bits.max(1)).max(1)
-    }
-
-    /// Adds rows that all have a value.
-    fn fill<K: ArrowNativeType>(&mut self, keys: &[K]) -> Result<(), String> {
-        self.codebook.append(keys, &mut self.codes)?;
-        self.rows.push_valid(keys.len());
-        Ok(())
     }
 
     /// Encodes and compresses the page.
@@ -185,12 +193,11 @@ impl Coded {
         Ok(())
     }
 
-    /// Adds the page of the dictionary, and returns how long it is.
-    fn push_dictionary(&mut self) -> Result<usize, String> {
-        let before = self.pages.bytes();
+    /// Adds the page of the dictionary.
+    fn push_dictionary(&mut self) -> Result<(), String> {
         match self.codebook.page() {
             Some(DictionaryPage { blobs, uncompressed, .. }) => {
-                self.pages.push(blobs.clone(), *uncompressed);
+                self.pages.repeat_dictionary(blobs.clone(), *uncompressed);
             }
             None => {
                 let (values, plain) = (self.codebook.len(), self.codebook.plain());
@@ -199,7 +206,7 @@ impl Coded {
                 self.codebook.keep_page(DictionaryPage { blobs, values, uncompressed });
             }
         }
-        Ok(self.pages.bytes() - before)
+        Ok(())
     }
 
     /// Distinct values that occur, and the filter that knows them.
@@ -222,12 +229,21 @@ impl Coded {
         let is_often = rows - nulls >= values * TIMES && (values - distinct) * UNUSED <= values;
         let is_kept =
             is_often && self.codebook.may_serve() && !self.is_full() && self.plan.dictionary_bytes > 0;
-        let dictionary = self.push_dictionary()?;
+        self.push_dictionary()?;
         let (statistics, column_index) =
             self.bounds.finish(&self.codebook, distinct, nulls as u64, self.plan.statistics);
-        let chunk =
-            self.pages.finish(Some(dictionary), Summary { statistics, column_index, bloom_filter })?;
+        let chunk = self.pages.finish(Summary { statistics, column_index, bloom_filter })?;
         self.codebook.rest();
         Ok((chunk, is_kept.then_some(self.codebook)))
+    }
+
+    /// Goes on with values that are no codes.
+    pub(super) fn give_up(mut self) -> Result<Strings, String> {
+        if self.rows.count() > 0 {
+            self.end_page()?;
+        }
+        self.push_dictionary()?;
+        self.pages.go_on_with(Encoding::PLAIN);
+        Ok(Strings::behind(self.pages, self.bounds.of_strings(&self.codebook), self.plan))
     }
 }

@@ -1,4 +1,4 @@
-//! One top-level column on its way into a row group: its codes where it arrives as dictionaries, else its values.
+//! One top-level column on its way into a row group: which encoder has it.
 
 use std::sync::Arc;
 
@@ -12,12 +12,13 @@ use super::{
     chunk::EncodedChunk,
     codebook::Codebook,
     coded::Coded,
-    column_options::DictionaryEncoding,
+    column_options::{DictionaryEncoding, Encoding, bytes},
     general::General,
-    options::{ColumnPlan, ParquetOptions},
-    strings::{Strings, is_strings},
+    options::{ColumnPlan, DICTIONARY_SIZE, ParquetOptions},
+    strings::Strings,
+    tried::Tried,
 };
-use crate::{same::is_same, written_cast::written_cast};
+use crate::{same::is_same, schema::is_text, written_cast::written_cast};
 
 /// How a column is encoded in every row group.
 #[derive(Clone)]
@@ -25,8 +26,7 @@ pub(super) struct ColumnKind {
     field: FieldRef,
     /// The same with the type that is encoded.
     encoded: FieldRef,
-    /// Whether it is encoded as codes.
-    is_coded: bool,
+    encoder: EncoderKind,
     plan: ColumnPlan,
     properties: WriterPropertiesPtr,
 }
@@ -37,8 +37,17 @@ pub(super) struct Column {
     encoder: Encoder,
 }
 
+#[derive(Clone, Copy, PartialEq, Eq)]
+enum EncoderKind {
+    Coded,
+    Tried,
+    Strings,
+    General,
+}
+
 enum Encoder {
     Coded(Box<Coded>),
+    Tried(Box<Tried>),
     Strings(Box<Strings>),
     General(Box<General>),
 }
@@ -46,27 +55,32 @@ enum Encoder {
 impl ColumnKind {
     pub(super) fn new(field: &FieldRef, options: &ParquetOptions) -> Result<Self, String> {
         let plan = options.plan(field.name())?;
-        let (encoded, is_coded) = match (field.data_type(), plan.dictionary) {
+        let (encoded, encoder) = match (field.data_type(), plan.dictionary) {
             (DataType::Dictionary(keys, values), DictionaryEncoding::On | DictionaryEncoding::Auto)
                 if may_be_coded(values) =>
             {
-                (DataType::Dictionary(keys.clone(), Box::new(encoded_type(values))), true)
+                (DataType::Dictionary(keys.clone(), Box::new(encoded_type(values))), EncoderKind::Coded)
             }
-            (other, dictionary) => {
-                let is_coded = dictionary == DictionaryEncoding::On && may_be_coded(other);
-                (encoded_type(other), is_coded)
+            (other, DictionaryEncoding::On) if may_be_coded(other) => {
+                (encoded_type(other), EncoderKind::Coded)
+            }
+            (other, _) => {
+                let encoded = encoded_type(other);
+                let kind = EncoderKind::of_values(&encoded, &plan);
+                (encoded, kind)
             }
         };
         let encoded = Arc::new(Field::clone(field).with_data_type(encoded));
         let schema = Schema::new(vec![encoded.clone()]);
         let leaves = ArrowSchemaConverter::new().convert(&schema).map_err(|error| error.to_string())?;
         let properties = Arc::new(options.properties(field.name(), &leaves)?);
-        Ok(Self { field: field.clone(), encoded, is_coded, plan, properties })
+        Ok(Self { field: field.clone(), encoded, encoder, plan, properties })
     }
 
     /// The field as the file's Arrow schema has it.
     pub(super) fn stored(&self) -> Field {
-        let delta = !self.is_coded && (self.plan.version_2 || self.plan.encoding.is_some());
+        let delta =
+            self.encoder != EncoderKind::Coded && (self.plan.version_2 || self.plan.encoding.is_some());
         Field::clone(&self.field).with_data_type(stored_type(self.field.data_type(), delta))
     }
 
@@ -82,15 +96,32 @@ impl ColumnKind {
             let converted = ArrowSchemaConverter::new().convert(&schema);
             converted.map(|converted| converted.column(0)).map_err(|error| error.to_string())
         };
-        let encoder = if self.is_coded {
-            Encoder::Coded(Box::new(Coded::new(descriptor()?, self.plan.clone(), codebook)?))
-        } else if is_strings(self.encoded.data_type(), &self.plan) {
-            Encoder::Strings(Box::new(Strings::new(descriptor()?, self.plan.clone())?))
-        } else {
-            let general = General::new(&self.encoded, &self.properties);
-            Encoder::General(Box::new(general.map_err(|error| error.to_string())?))
+        let plan = self.plan.clone();
+        let encoder = match self.encoder {
+            EncoderKind::Coded => Encoder::Coded(Box::new(Coded::new(descriptor()?, plan, codebook)?)),
+            EncoderKind::Tried => {
+                Encoder::Tried(Box::new(Tried::new(descriptor()?, plan, bytes(DICTIONARY_SIZE))?))
+            }
+            EncoderKind::Strings => Encoder::Strings(Box::new(Strings::new(descriptor()?, plan)?)),
+            EncoderKind::General => {
+                let general = General::new(&self.encoded, &self.properties);
+                Encoder::General(Box::new(general.map_err(|error| error.to_string())?))
+            }
         };
         Ok(Column { kind: self.clone(), encoder })
+    }
+}
+
+impl EncoderKind {
+    /// For values that need not have a dictionary.
+    fn of_values(encoded: &DataType, plan: &ColumnPlan) -> Self {
+        let is_plain = plan.encoding.is_none_or(|encoding| encoding == Encoding::Plain);
+        match plan.dictionary {
+            // What a filter knows of values that are no codes is for the parquet crate.
+            _ if !is_text(encoded) || !is_plain || plan.bloom_filter.is_some() => Self::General,
+            DictionaryEncoding::Off => Self::Strings,
+            DictionaryEncoding::On | DictionaryEncoding::Auto => Self::Tried,
+        }
     }
 }
 
@@ -200,6 +231,9 @@ impl Column {
                 let arrays = arrays.iter().map(|array| with_values_as_encoded(array, encoded, &mut last));
                 coded.write(&arrays.collect::<Result<Vec<_>, _>>()?)
             }
+            Encoder::Tried(tried) => {
+                arrays.iter().try_for_each(|array| tried.write(&as_encoded(array, encoded)?))
+            }
             Encoder::Strings(strings) => {
                 arrays.iter().try_for_each(|array| strings.write(&as_encoded(array, encoded)?))
             }
@@ -213,6 +247,7 @@ impl Column {
     pub(super) fn memory(&self) -> usize {
         match &self.encoder {
             Encoder::Coded(coded) => coded.memory(),
+            Encoder::Tried(tried) => tried.memory(),
             Encoder::Strings(strings) => strings.memory(),
             Encoder::General(general) => general.memory(),
         }
@@ -222,6 +257,7 @@ impl Column {
     pub(super) fn encoded(&self) -> usize {
         match &self.encoder {
             Encoder::Coded(coded) => coded.encoded(),
+            Encoder::Tried(tried) => tried.encoded(),
             Encoder::Strings(strings) => strings.encoded(),
             Encoder::General(general) => general.encoded(),
         }
@@ -231,7 +267,7 @@ impl Column {
     pub(super) fn is_full(&self) -> bool {
         match &self.encoder {
             Encoder::Coded(coded) => coded.is_full(),
-            Encoder::Strings(_) | Encoder::General(_) => false,
+            Encoder::Tried(_) | Encoder::Strings(_) | Encoder::General(_) => false,
         }
     }
 
@@ -239,6 +275,7 @@ impl Column {
     pub(super) fn finish(self) -> Result<(Vec<EncodedChunk>, Option<Codebook>), String> {
         match self.encoder {
             Encoder::Coded(coded) => coded.finish().map(|(chunk, codebook)| (vec![chunk], codebook)),
+            Encoder::Tried(tried) => tried.finish().map(|chunk| (vec![chunk], None)),
             Encoder::Strings(strings) => strings.finish().map(|chunk| (vec![chunk], None)),
             Encoder::General(general) => {
                 general.finish().map(|chunks| (chunks, None)).map_err(|error| error.to_string())

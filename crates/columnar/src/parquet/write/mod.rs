@@ -3,7 +3,8 @@
 //! ```text
 //! batches -> some at a time -> column encoders on threads -> chunks of the row group -> sink
 //!              coded    codes of dictionaries that arrive become the file's
-//!              strings  strings and bytes that are to have no dictionary
+//!              tried    strings and bytes that arrive as values: codes, until the dictionary gets too large
+//!              strings  those that are to have no dictionary, or have it no longer
 //!              general  everything else, by the parquet crate
 //! ```
 //!
@@ -29,9 +30,11 @@ mod parallel;
 mod partition;
 mod plain;
 mod rows;
+mod string_bounds;
 mod strings;
 #[cfg(test)]
 mod tests;
+mod tried;
 mod used;
 mod writer;
 

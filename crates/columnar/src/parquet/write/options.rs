@@ -24,7 +24,7 @@ const PAGE_ROWS: usize = 20_000;
 /// Bytes of a page at most.
 const PAGE_SIZE: ByteSize = ByteSize::mib(1);
 /// Bytes of a dictionary that is made of values one by one; one that arrives may be larger.
-const DICTIONARY_SIZE: ByteSize = ByteSize::mib(1);
+pub(super) const DICTIONARY_SIZE: ByteSize = ByteSize::mib(1);
 /// Memory of a writer.
 const MEMORY: ByteSize = ByteSize::mib(256);
 

@@ -27,16 +27,18 @@ use super::{
 pub(super) struct Pages {
     descriptor: ColumnDescPtr,
     plan: ColumnPlan,
-    /// Of the values of data pages.
-    encoding: Encoding,
     codec: Option<Box<dyn Codec>>,
-    /// Headers and bodies.
+    /// Headers and bodies of data pages.
     blobs: Vec<Bytes>,
+    dictionary: Option<[Bytes; 2]>,
     offsets: OffsetIndexBuilder,
     rows: usize,
     nulls: usize,
-    data_pages: i32,
+    /// How values are encoded, and pages of them: the last are those that come now.
+    encodings: Vec<(Encoding, i32)>,
+    /// Bytes of data pages.
     compressed: usize,
+    /// Bytes of all pages.
     uncompressed: usize,
     levels: Vec<u8>,
     body: Vec<u8>,
@@ -61,12 +63,12 @@ impl Pages {
             codec: codec.map_err(|error| error.to_string())?,
             descriptor,
             plan,
-            encoding,
             blobs: Vec::new(),
+            dictionary: None,
             offsets: OffsetIndexBuilder::new(),
             rows: 0,
             nulls: 0,
-            data_pages: 0,
+            encodings: vec![(encoding, 0)],
             compressed: 0,
             uncompressed: 0,
             levels: Vec::new(),
@@ -77,7 +79,11 @@ impl Pages {
 
     /// Bytes of all pages.
     pub(super) fn bytes(&self) -> usize {
-        self.compressed
+        self.compressed + self.dictionary_bytes()
+    }
+
+    fn dictionary_bytes(&self) -> usize {
+        self.dictionary.iter().flatten().map(Bytes::len).sum()
     }
 
     /// Rows of all pages.
@@ -88,6 +94,11 @@ impl Pages {
     /// How many of them are null.
     pub(super) fn nulls(&self) -> usize {
         self.nulls
+    }
+
+    /// Values are encoded like this from now on.
+    pub(super) fn go_on_with(&mut self, encoding: Encoding) {
+        self.encodings.push((encoding, 0));
     }
 
     /// Adds a page of rows, with the values that `append` appends for those that have one, so many.
@@ -110,10 +121,11 @@ impl Pages {
             return Err("a null in a column that has none".to_owned());
         }
         self.body.clear();
-        let length = match self.plan.version_2 {
+        let encoding = self.encodings.last().map_or(Encoding::PLAIN, |(encoding, _)| *encoding);
+        let [header, body] = match self.plan.version_2 {
             true => {
                 append(&mut self.body);
-                self.compress_version_2(rows.count(), nulls)?
+                self.compress_version_2(rows.count(), nulls, encoding)?
             }
             false => {
                 if !self.levels.is_empty() {
@@ -121,29 +133,35 @@ impl Pages {
                     self.body.append(&mut self.levels);
                 }
                 append(&mut self.body);
-                self.compress(&Kind::Data { rows: rows.count(), encoding: self.encoding })?
+                self.compress(&Kind::Data { rows: rows.count(), encoding })?
             }
         };
+        let length = header.len() + body.len();
+        self.blobs.extend([header, body]);
         self.offsets.append_row_count(rows.count() as i64);
-        self.offsets.append_offset_and_size((self.compressed - length) as i64, length as i32);
+        self.offsets.append_offset_and_size(self.compressed as i64, length as i32);
+        self.compressed += length;
         self.rows += rows.count();
         self.nulls += nulls;
-        self.data_pages += 1;
+        self.encodings.iter_mut().rev().take(1).for_each(|(_, pages)| *pages += 1);
         Ok(())
     }
 
-    /// Compresses the values of a dictionary, and adds their page.
+    /// Compresses the values of a dictionary, and has their page in front of the others.
     pub(super) fn push_dictionary(&mut self, values: usize, plain: Vec<u8>) -> Result<[Bytes; 2], String> {
         self.body = plain;
-        self.compress(&Kind::Dictionary { values })?;
-        match self.blobs.as_slice() {
-            [.., header, body] => Ok([header.clone(), body.clone()]),
-            _ => Err("a page that is not there".to_owned()),
-        }
+        let page = self.compress(&Kind::Dictionary { values })?;
+        Ok(self.dictionary.insert(page).clone())
     }
 
-    /// Compresses what is in `body` to a page behind the others, and returns how long it is.
-    fn compress(&mut self, kind: &Kind) -> Result<usize, String> {
+    /// The same with a page that is there already.
+    pub(super) fn repeat_dictionary(&mut self, page: [Bytes; 2], uncompressed: usize) {
+        self.uncompressed += uncompressed + page.first().map_or(0, Bytes::len);
+        self.dictionary = Some(page);
+    }
+
+    /// Compresses what is in `body` to a page.
+    fn compress(&mut self, kind: &Kind) -> Result<[Bytes; 2], String> {
         let body = match &mut self.codec {
             None => Bytes::copy_from_slice(&self.body),
             Some(codec) => {
@@ -152,12 +170,16 @@ impl Pages {
                 Bytes::copy_from_slice(&self.room)
             }
         };
-        let uncompressed = self.body.len();
-        Ok(self.push(page::page(kind, uncompressed, body)?, uncompressed))
+        self.page(kind, self.body.len(), body)
     }
 
     /// The same with the levels in front, which are not compressed; and neither is what does not get smaller by it.
-    fn compress_version_2(&mut self, rows: usize, nulls: usize) -> Result<usize, String> {
+    fn compress_version_2(
+        &mut self,
+        rows: usize,
+        nulls: usize,
+        encoding: Encoding,
+    ) -> Result<[Bytes; 2], String> {
         let levels = self.levels.len();
         let uncompressed = levels + self.body.len();
         self.room.clear();
@@ -170,47 +192,45 @@ impl Pages {
             self.room.truncate(levels);
             self.room.extend_from_slice(&self.body);
         }
-        let kind = Kind::DataV2 { rows, nulls, levels, is_compressed, encoding: self.encoding };
-        let page = page::page(&kind, uncompressed, Bytes::copy_from_slice(&self.room))?;
-        Ok(self.push(page, uncompressed))
+        let kind = Kind::DataV2 { rows, nulls, levels, is_compressed, encoding };
+        self.page(&kind, uncompressed, Bytes::copy_from_slice(&self.room))
     }
 
-    /// Puts a header and its body behind the other pages, and returns how long they are.
-    pub(super) fn push(&mut self, blobs: [Bytes; 2], uncompressed: usize) -> usize {
-        let header = blobs.first().map_or(0, Bytes::len);
-        let length = blobs.iter().map(Bytes::len).sum();
-        self.blobs.extend(blobs);
-        self.compressed += length;
-        self.uncompressed += uncompressed + header;
-        length
+    /// A body behind its header.
+    fn page(&mut self, kind: &Kind, uncompressed: usize, body: Bytes) -> Result<[Bytes; 2], String> {
+        let page = page::page(kind, uncompressed, body)?;
+        self.uncompressed += uncompressed + page.first().map_or(0, Bytes::len);
+        Ok(page)
     }
 
-    /// The chunk. With a `dictionary`, the last page is one, of so many bytes, and goes to the front.
-    pub(super) fn finish(
-        mut self,
-        dictionary: Option<usize>,
-        summary: Summary,
-    ) -> Result<EncodedChunk, String> {
+    /// The chunk.
+    pub(super) fn finish(mut self, summary: Summary) -> Result<EncodedChunk, String> {
         let data_page = if self.plan.version_2 { PageType::DATA_PAGE_V2 } else { PageType::DATA_PAGE };
         let stats = |page_type, encoding, count| PageEncodingStats { page_type, encoding, count };
         let mut encodings = vec![Encoding::PLAIN, Encoding::RLE];
-        let mut page_stats = vec![stats(data_page, self.encoding, self.data_pages)];
-        if dictionary.is_some() {
-            self.blobs.rotate_right(2);
-            encodings.push(self.encoding);
-            page_stats.insert(0, stats(PageType::DICTIONARY_PAGE, Encoding::PLAIN, 1));
+        let mut page_stats = Vec::new();
+        let start = self.dictionary_bytes();
+        let has_dictionary = self.dictionary.is_some();
+        if let Some(dictionary) = self.dictionary {
+            self.blobs.splice(..0, dictionary);
+            page_stats.push(stats(PageType::DICTIONARY_PAGE, Encoding::PLAIN, 1));
         }
-        let start = dictionary.unwrap_or_default() as i64;
+        for (encoding, pages) in self.encodings {
+            page_stats.push(stats(data_page, encoding, pages));
+            if !encodings.contains(&encoding) {
+                encodings.push(encoding);
+            }
+        }
         let mut offset_index = self.offsets.build();
-        offset_index.page_locations.iter_mut().for_each(|page| page.offset += start);
+        offset_index.page_locations.iter_mut().for_each(|page| page.offset += start as i64);
         let mut metadata = ColumnChunkMetaData::builder(self.descriptor)
             .set_encodings(encodings)
             .set_compression(self.plan.compression)
             .set_num_values(self.rows as i64)
-            .set_total_compressed_size(self.compressed as i64)
+            .set_total_compressed_size((start + self.compressed) as i64)
             .set_total_uncompressed_size(self.uncompressed as i64)
-            .set_dictionary_page_offset(dictionary.map(|_| 0))
-            .set_data_page_offset(start)
+            .set_dictionary_page_offset(has_dictionary.then_some(0))
+            .set_data_page_offset(start as i64)
             .set_page_encoding_stats(page_stats);
         if let Some(statistics) = summary.statistics {
             metadata = metadata.set_statistics(statistics);

@@ -1,5 +1,7 @@
 //! The rows of the page that is being filled: how many, and which of them have a value.
 
+use arrow::buffer::BooleanBuffer;
+
 #[derive(Default)]
 pub(super) struct Rows {
     count: usize,
@@ -22,6 +24,18 @@ impl Rows {
             self.valid.resize(self.count + count, true);
         }
         self.count += count;
+    }
+
+    /// Adds a row for each bit, with a value where it is set.
+    pub(super) fn push(&mut self, valid: &BooleanBuffer) {
+        if !valid.has_false() {
+            return self.push_valid(valid.len());
+        }
+        if self.valid.is_empty() {
+            self.valid.resize(self.count, true);
+        }
+        self.valid.extend(valid);
+        self.count += valid.len();
     }
 
     pub(super) fn push_nulls(&mut self, count: usize) {

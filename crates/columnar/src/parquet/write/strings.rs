@@ -1,30 +1,22 @@
-//! A column of strings or bytes that is to have no dictionary: one value after another, each behind its length.
+//! A column of strings or bytes without a dictionary, or where it was given up: one value after another, each behind its length.
 
-use std::{cmp::Ordering, ops::Range};
+use std::ops::Range;
 
 use arrow::{
-    array::{Array, ArrayAccessor, ArrayRef, AsArray},
+    array::{Array, ArrayAccessor, ArrayRef},
     buffer::NullBuffer,
-    datatypes::DataType,
 };
-use parquet::{
-    basic::{Encoding, Type as PhysicalType},
-    file::{
-        metadata::ColumnIndexBuilder, page_index::column_index::ColumnIndexMetaData, statistics::Statistics,
-    },
-    schema::types::ColumnDescPtr,
-};
+use parquet::{basic::Encoding, schema::types::ColumnDescPtr};
 
 use super::{
-    bounds::{boundary_order, byte_array_statistics},
     chunk::EncodedChunk,
-    column_options::{DictionaryEncoding, Encoding as ColumnEncoding, StatisticsLevel},
     options::ColumnPlan,
     order::Order,
     pages::{Pages, Summary},
     rows::Rows,
+    string_bounds::StringBounds,
 };
-use crate::{first_bytes::first_bytes, schema::is_text};
+use crate::{first_bytes::first_bytes, texts::downcast_texts};
 
 /// Encodes one column chunk.
 pub(super) struct Strings {
@@ -35,7 +27,7 @@ pub(super) struct Strings {
     count: usize,
     extremes: Option<Extremes>,
     pages: Pages,
-    bounds: Bounds,
+    bounds: StringBounds,
 }
 
 /// The least and the greatest value of the page that is being filled: where they are in it, and how they begin.
@@ -46,39 +38,15 @@ struct Extremes {
     max_key: u64,
 }
 
-/// Bounds of the chunk, and of the last of its pages.
-struct Bounds {
-    order: Order,
-    index: ColumnIndexBuilder,
-    chunk: Option<(Vec<u8>, Vec<u8>)>,
-    last: Option<(Vec<u8>, Vec<u8>)>,
-    ascends: bool,
-    descends: bool,
-}
-
-/// Whether a column of this type is encoded here.
-pub(super) fn is_strings(data_type: &DataType, plan: &ColumnPlan) -> bool {
-    let is_plain = match plan.encoding {
-        None => !plan.version_2,
-        Some(encoding) => encoding == ColumnEncoding::Plain,
-    };
-    is_text(data_type)
-        && is_plain
-        && plan.dictionary == DictionaryEncoding::Off
-        && plan.bloom_filter.is_none()
-}
-
 impl Strings {
     pub(super) fn new(descriptor: ColumnDescPtr, plan: ColumnPlan) -> Result<Self, String> {
-        Ok(Self {
-            rows: Rows::default(),
-            values: Vec::new(),
-            count: 0,
-            extremes: None,
-            bounds: Bounds::new(Order::of(&descriptor)),
-            pages: Pages::new(descriptor, plan.clone(), Encoding::PLAIN)?,
-            plan,
-        })
+        let bounds = StringBounds::new(Order::of(&descriptor));
+        Ok(Self::behind(Pages::new(descriptor, plan.clone(), Encoding::PLAIN)?, bounds, plan))
+    }
+
+    /// The rest of a chunk of which there are pages.
+    pub(super) fn behind(pages: Pages, bounds: StringBounds, plan: ColumnPlan) -> Self {
+        Self { plan, rows: Rows::default(), values: Vec::new(), count: 0, extremes: None, pages, bounds }
     }
 
     /// Bytes in memory.
@@ -93,16 +61,11 @@ impl Strings {
 
     pub(super) fn write(&mut self, array: &ArrayRef) -> Result<(), String> {
         let nulls = array.logical_nulls().filter(|nulls| nulls.null_count() > 0);
-        let nulls = nulls.as_ref();
-        match array.data_type() {
-            DataType::Utf8 => self.write_values(array.as_string::<i32>(), nulls),
-            DataType::LargeUtf8 => self.write_values(array.as_string::<i64>(), nulls),
-            DataType::Utf8View => self.write_values(array.as_string_view(), nulls),
-            DataType::Binary => self.write_values(array.as_binary::<i32>(), nulls),
-            DataType::LargeBinary => self.write_values(array.as_binary::<i64>(), nulls),
-            DataType::BinaryView => self.write_values(array.as_binary_view(), nulls),
-            other => Err(format!("a column of {other} where strings were promised")),
-        }
+        downcast_texts!(
+            array,
+            |texts| self.write_values(texts, nulls.as_ref()),
+            other => Err(format!("a column of {other} where strings were promised"))
+        )
     }
 
     fn write_values<A: ArrayAccessor>(&mut self, array: A, nulls: Option<&NullBuffer>) -> Result<(), String>
@@ -166,57 +129,6 @@ impl Strings {
             self.end_page()?;
         }
         let (statistics, column_index) = self.bounds.finish(self.pages.nulls() as u64, self.plan.statistics);
-        self.pages.finish(None, Summary { statistics, column_index, bloom_filter: None })
-    }
-}
-
-impl Bounds {
-    fn new(order: Order) -> Self {
-        let index = ColumnIndexBuilder::new(PhysicalType::BYTE_ARRAY);
-        Self { order, index, chunk: None, last: None, ascends: true, descends: true }
-    }
-
-    /// Adds a page with this least and greatest value.
-    fn note(&mut self, extremes: Option<(&[u8], &[u8])>, nulls: usize) {
-        let Some((min, max)) = extremes else {
-            self.index.append(true, Vec::new(), Vec::new(), nulls as i64);
-            return;
-        };
-        self.index.append(false, self.order.cut_min(min).0, self.order.cut_max(max).0, nulls as i64);
-        if let Some((last_min, last_max)) = &self.last {
-            let (min, max) = (last_min.as_slice().cmp(min), last_max.as_slice().cmp(max));
-            self.ascends &= min != Ordering::Greater && max != Ordering::Greater;
-            self.descends &= min != Ordering::Less && max != Ordering::Less;
-        }
-        self.last = Some((min.to_vec(), max.to_vec()));
-        match &mut self.chunk {
-            None => self.chunk.clone_from(&self.last),
-            Some((least, greatest)) => {
-                if min < least.as_slice() {
-                    *least = min.to_vec();
-                }
-                if max > greatest.as_slice() {
-                    *greatest = max.to_vec();
-                }
-            }
-        }
-    }
-
-    /// What the footer says of the chunk, and the index of its pages.
-    fn finish(
-        mut self,
-        nulls: u64,
-        level: StatisticsLevel,
-    ) -> (Option<Statistics>, Option<ColumnIndexMetaData>) {
-        if level == StatisticsLevel::None {
-            return (None, None);
-        }
-        let (min, max) = self.chunk.unzip();
-        let statistics = byte_array_statistics(self.order, min.as_deref(), max.as_deref(), None, Some(nulls));
-        if level != StatisticsLevel::Page || self.order == Order::None {
-            return (Some(statistics), None);
-        }
-        self.index.set_boundary_order(boundary_order(self.ascends, self.descends));
-        (Some(statistics), self.index.build().ok())
+        self.pages.finish(Summary { statistics, column_index, bloom_filter: None })
     }
 }

@@ -3,6 +3,7 @@
 mod codebooks;
 mod codes;
 mod dataset;
+mod tried;
 
 use std::sync::Arc;
 

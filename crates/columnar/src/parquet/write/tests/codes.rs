@@ -1,6 +1,6 @@
 //! Columns of codes: their pages in both versions, their sizes, and values that arrive one by one.
 
-use super::*;
+use super::{codebooks::is_only_codes, *};
 
 fn pages(bytes: &Bytes) -> Vec<i32> {
     let metadata = reader(bytes).metadata().clone();
@@ -19,11 +19,7 @@ async fn pages_of_version_2_come_back_compressed_or_not() {
                 let bytes = assert_comes_back(std::slice::from_ref(&batch), options).await;
                 let metadata = reader(&bytes).metadata().clone();
                 assert_eq!(metadata.file_metadata().version(), 2);
-                let only_codes = metadata.row_groups().iter().all(|group| {
-                    let mask = group.column(0).page_encoding_stats_mask().unwrap();
-                    mask.is_only(parquet::basic::Encoding::RLE_DICTIONARY)
-                });
-                assert!(only_codes);
+                assert!(metadata.row_groups().iter().all(is_only_codes));
             }
         }
     }

@@ -1,0 +1,73 @@
+//! A column of strings or bytes that tries to have a dictionary, and gives up where it gets too large.
+
+use arrow::array::{Array, ArrayRef};
+use parquet::schema::types::ColumnDescPtr;
+
+use super::{chunk::EncodedChunk, coded::Coded, options::ColumnPlan, strings::Strings};
+
+const FAILED: &str = "a column that failed before";
+
+/// Encodes one column chunk.
+pub(super) struct Tried {
+    /// Bytes that the dictionary may have.
+    most: usize,
+    state: State,
+}
+
+enum State {
+    Coded(Box<Coded>),
+    GivenUp(Box<Strings>),
+    /// It failed while it gave up.
+    Failed,
+}
+
+impl Tried {
+    pub(super) fn new(descriptor: ColumnDescPtr, plan: ColumnPlan, most: usize) -> Result<Self, String> {
+        Ok(Self { most, state: State::Coded(Box::new(Coded::new(descriptor, plan, None)?)) })
+    }
+
+    /// Bytes in memory.
+    pub(super) fn memory(&self) -> usize {
+        match &self.state {
+            State::Coded(coded) => coded.memory(),
+            State::GivenUp(strings) => strings.memory(),
+            State::Failed => 0,
+        }
+    }
+
+    /// Bytes that the chunk will have, about.
+    pub(super) fn encoded(&self) -> usize {
+        match &self.state {
+            State::Coded(coded) => coded.encoded(),
+            State::GivenUp(strings) => strings.encoded(),
+            State::Failed => 0,
+        }
+    }
+
+    pub(super) fn write(&mut self, array: &ArrayRef) -> Result<(), String> {
+        let mut rest = array.clone();
+        if let State::Coded(coded) = &mut self.state {
+            let done = coded.write_values(array, self.most)?;
+            if done == array.len() {
+                return Ok(());
+            }
+            rest = array.slice(done, array.len() - done);
+        }
+        self.state = match std::mem::replace(&mut self.state, State::Failed) {
+            State::Coded(coded) => State::GivenUp(Box::new(coded.give_up()?)),
+            state => state,
+        };
+        match &mut self.state {
+            State::GivenUp(strings) => strings.write(&rest),
+            State::Coded(_) | State::Failed => Err(FAILED.to_owned()),
+        }
+    }
+
+    pub(super) fn finish(self) -> Result<EncodedChunk, String> {
+        match self.state {
+            State::Coded(coded) => coded.finish().map(|(chunk, _)| chunk),
+            State::GivenUp(strings) => strings.finish(),
+            State::Failed => Err(FAILED.to_owned()),
+        }
+    }
+}
