@@ -1,12 +1,9 @@
 //! The least and the greatest value of pages and of a chunk, found among the codes that occur in them.
 
-use std::cmp::Ordering;
-
 use parquet::{
     basic::Type as PhysicalType,
     data_type::FixedLenByteArray,
     file::{
-        metadata::ColumnIndexBuilder,
         page_index::column_index::ColumnIndexMetaData,
         statistics::{Statistics, ValueStatistics},
     },
@@ -15,8 +12,9 @@ use parquet::{
 use super::{
     codebook::Codebook,
     column_options::StatisticsLevel,
-    order::Order,
-    string_bounds::{StringBounds, boundary_order, byte_array_statistics},
+    order::{MOST_BYTES, Order},
+    page_index::PageIndex,
+    string_bounds::{StringBounds, byte_array_statistics},
     used::Used,
 };
 
@@ -36,26 +34,20 @@ pub(super) struct ChunkBounds {
     /// Values at the end of the last page, and pages since there were fewer.
     values: usize,
     pages: usize,
-    index: ColumnIndexBuilder,
+    index: PageIndex,
     chunk: Option<PageBounds>,
-    last: Option<PageBounds>,
-    ascends: bool,
-    descends: bool,
     /// A page has values, and none that could be a bound.
     is_unbounded: bool,
 }
 
 impl ChunkBounds {
-    pub(super) fn new(physical: PhysicalType) -> Self {
+    pub(super) fn new(physical: PhysicalType, order: Order) -> Self {
         Self {
             physical,
             values: 0,
             pages: 0,
-            index: ColumnIndexBuilder::new(physical),
+            index: PageIndex::new(physical, order),
             chunk: None,
-            last: None,
-            ascends: true,
-            descends: true,
             is_unbounded: false,
         }
     }
@@ -82,22 +74,9 @@ impl ChunkBounds {
 
     /// Adds a page to the index.
     pub(super) fn note(&mut self, codebook: &Codebook, page: Option<PageBounds>, nulls: usize) {
-        let Some(bounds) = page else {
-            self.index.append(true, Vec::new(), Vec::new(), nulls as i64);
-            return;
-        };
-        let (min, max) = (
-            codebook.order().cut_min(codebook.value(bounds.min)).0,
-            codebook.order().cut_max(codebook.value(bounds.max)).0,
-        );
-        self.index.append(false, min, max, nulls as i64);
-        if let Some(last) = self.last {
-            let min = codebook.compare(last.min, bounds.min);
-            let max = codebook.compare(last.max, bounds.max);
-            self.ascends &= min != Ordering::Greater && max != Ordering::Greater;
-            self.descends &= min != Ordering::Less && max != Ordering::Less;
-        }
-        self.last = Some(bounds);
+        let values = |bounds: PageBounds| (codebook.value(bounds.min), codebook.value(bounds.max));
+        self.index.push(page.map(values), nulls);
+        let Some(bounds) = page else { return };
         self.chunk = Some(match self.chunk {
             None => bounds,
             Some(PageBounds { min, max }) => PageBounds {
@@ -109,7 +88,7 @@ impl ChunkBounds {
 
     /// What the footer says of the chunk, which has so many distinct values, and the index of its pages.
     pub(super) fn finish(
-        mut self,
+        self,
         codebook: &Codebook,
         distinct: usize,
         nulls: u64,
@@ -122,22 +101,14 @@ impl ChunkBounds {
         if level != StatisticsLevel::Page || codebook.order() == Order::None || self.is_unbounded {
             return (Some(statistics), None);
         }
-        self.index.set_boundary_order(boundary_order(self.ascends, self.descends));
-        (Some(statistics), self.index.build().ok())
+        (Some(statistics), self.index.build())
     }
 
     /// The same for pages of strings to come, which have no codes.
     pub(super) fn of_strings(self, codebook: &Codebook) -> StringBounds {
         let values =
             |bounds: PageBounds| (codebook.value(bounds.min).to_vec(), codebook.value(bounds.max).to_vec());
-        StringBounds {
-            order: codebook.order(),
-            index: self.index,
-            chunk: self.chunk.map(values),
-            last: self.last.map(values),
-            ascends: self.ascends,
-            descends: self.descends,
-        }
+        StringBounds { order: codebook.order(), index: self.index, chunk: self.chunk.map(values) }
     }
 
     fn statistics(&self, codebook: &Codebook, distinct: usize, nulls: u64) -> Statistics {
@@ -146,8 +117,8 @@ impl ChunkBounds {
         let (min, max) = (value(self.chunk.map(|chunk| chunk.min)), value(self.chunk.map(|chunk| chunk.max)));
         let (count, nulls) = (Some(distinct as u64), Some(nulls));
         let signed = matches!(order, Order::Decimal | Order::Number { signed: true });
-        let min_of = |min: &[u8]| order.cut_min(min).0;
-        let max_of = |max: &[u8]| order.cut_max(max).0;
+        let min_of = |min: &[u8]| order.cut_min(min, MOST_BYTES).0;
+        let max_of = |max: &[u8]| order.cut_max(max, MOST_BYTES).0;
         match self.physical {
             PhysicalType::FLOAT => {
                 let number = |value: Vec<u8>| value.first_chunk().map(|bytes| f32::from_le_bytes(*bytes));
@@ -175,7 +146,10 @@ impl ChunkBounds {
             }
             PhysicalType::BYTE_ARRAY => byte_array_statistics(order, min, max, count, nulls),
             _ => {
-                let (min, max) = (min.map(|min| order.cut_min(min)), max.map(|max| order.cut_max(max)));
+                let (min, max) = (
+                    min.map(|min| order.cut_min(min, MOST_BYTES)),
+                    max.map(|max| order.cut_max(max, MOST_BYTES)),
+                );
                 let exact = (min.as_ref().is_some_and(|min| min.1), max.as_ref().is_some_and(|max| max.1));
                 let (min, max) = (min.map(|min| min.0), max.map(|max| max.0));
                 let of = |bytes: Vec<u8>| FixedLenByteArray::from(bytes);

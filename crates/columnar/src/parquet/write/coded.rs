@@ -16,6 +16,7 @@ use super::{
     codebook::{Codebook, DictionaryPage},
     hybrid,
     options::ColumnPlan,
+    order::Order,
     pages::{Pages, Summary},
     rows::Rows,
     strings::Strings,
@@ -60,7 +61,7 @@ impl Coded {
             rows: Rows::default(),
             codes: Vec::new(),
             pages: Pages::new(descriptor.clone(), plan.clone(), Encoding::RLE_DICTIONARY)?,
-            bounds: ChunkBounds::new(descriptor.physical_type()),
+            bounds: ChunkBounds::new(descriptor.physical_type(), Order::of(&descriptor)),
             descriptor,
             plan,
         })

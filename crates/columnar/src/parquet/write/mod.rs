@@ -25,6 +25,7 @@ mod hybrid;
 mod options;
 mod order;
 mod page;
+mod page_index;
 mod pages;
 mod parallel;
 mod partition;

@@ -12,7 +12,7 @@ use parquet::{
 use crate::first_bytes::first_bytes;
 
 /// Bounds of more bytes than these are cut.
-const MOST_BYTES: usize = 64;
+pub(super) const MOST_BYTES: usize = 64;
 
 /// How values of a column are compared, by their bytes in the encoding PLAIN.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -80,12 +80,16 @@ impl Order {
         }
     }
 
-    /// A bound that is not above the value, and whether it is the value.
-    pub(super) fn cut_min(self, value: &[u8]) -> (Vec<u8>, bool) {
+    pub(super) fn compare(self, a: &[u8], b: &[u8]) -> Ordering {
+        self.key(a).cmp(&self.key(b)).then_with(|| self.compare_rest(a, b))
+    }
+
+    /// A bound of at most so many bytes that is not above the value, and whether it is the value.
+    pub(super) fn cut_min(self, value: &[u8], most: usize) -> (Vec<u8>, bool) {
         match self {
-            Self::Bytes { text } if value.len() > MOST_BYTES => {
+            Self::Bytes { text } if value.len() > most => {
                 let is_inside = |at: usize| text && value.get(at).is_some_and(|byte| byte & 0xc0 == 0x80);
-                let end = (0..=MOST_BYTES).rev().find(|at| !is_inside(*at)).unwrap_or(0);
+                let end = (0..=most).rev().find(|at| !is_inside(*at)).unwrap_or(0);
                 (value.get(..end).unwrap_or_default().to_vec(), false)
             }
             // Whoever looks for zero must find both of them.
@@ -94,10 +98,10 @@ impl Order {
         }
     }
 
-    /// A bound that is not below the value, and whether it is the value.
-    pub(super) fn cut_max(self, value: &[u8]) -> (Vec<u8>, bool) {
-        let most = match self {
-            Self::Bytes { text } if value.len() > MOST_BYTES => {
+    /// A bound that is not below the value, and whether it is the value: of at most so many bytes, unless there is none.
+    pub(super) fn cut_max(self, value: &[u8], most: usize) -> (Vec<u8>, bool) {
+        let last = match self {
+            Self::Bytes { text } if value.len() > most => {
                 if text {
                     0x7f
                 } else {
@@ -107,10 +111,10 @@ impl Order {
             Self::Float { bytes } if is_zero(value) => return (zero(bytes, false), true),
             _ => return (value.to_vec(), true),
         };
-        let (mut cut, _) = self.cut_min(value);
+        let (mut cut, _) = self.cut_min(value, most);
         // The last byte that can be larger is. Of text only ASCII is, and what it becomes is ASCII.
         while let Some(byte) = cut.pop() {
-            if byte < most {
+            if byte < last {
                 cut.push(byte + 1);
                 return (cut, false);
             }
@@ -160,19 +164,19 @@ mod tests {
     fn long_bounds_are_cut_so_that_they_still_hold() {
         let text = Order::Bytes { text: true };
         let long = format!("{}\u{e9}{}", "a".repeat(63), "b".repeat(9));
-        assert_eq!(text.cut_min(long.as_bytes()), (vec![b'a'; 63], false));
-        let (max, exact) = text.cut_max(long.as_bytes());
+        assert_eq!(text.cut_min(long.as_bytes(), MOST_BYTES), (vec![b'a'; 63], false));
+        let (max, exact) = text.cut_max(long.as_bytes(), MOST_BYTES);
         assert!(max.as_slice() > long.as_bytes() && !exact && std::str::from_utf8(&max).is_ok());
         let high = "\u{e9}".repeat(50);
         assert_eq!(
-            text.cut_max(high.as_bytes()),
+            text.cut_max(high.as_bytes(), MOST_BYTES),
             (high.clone().into_bytes(), true),
             "nothing in it can be larger"
         );
         let bytes = Order::Bytes { text: false };
-        assert_eq!(bytes.cut_max(&[0xff; 80]).0, [0xff; 80]);
-        assert_eq!(bytes.cut_max(&[7; 80]).0.len(), 64);
-        assert_eq!(bytes.cut_max(b"short"), (b"short".to_vec(), true));
+        assert_eq!(bytes.cut_max(&[0xff; 80], MOST_BYTES).0, [0xff; 80]);
+        assert_eq!(bytes.cut_max(&[7; 80], MOST_BYTES).0.len(), 64);
+        assert_eq!(bytes.cut_max(b"short", MOST_BYTES), (b"short".to_vec(), true));
     }
 
     #[test]
@@ -190,8 +194,8 @@ mod tests {
         assert!(floats.map(|float| single.key(&(float as f32).to_le_bytes())).is_sorted());
         assert!(single.is_unbounded(single.key(&f32::NAN.to_le_bytes())));
         assert!(!double.is_unbounded(double.key(&f64::INFINITY.to_le_bytes())));
-        assert_eq!(double.cut_min(&0.0_f64.to_le_bytes()).0, (-0.0_f64).to_le_bytes());
-        assert_eq!(single.cut_max(&(-0.0_f32).to_le_bytes()).0, 0.0_f32.to_le_bytes());
+        assert_eq!(double.cut_min(&0.0_f64.to_le_bytes(), MOST_BYTES).0, (-0.0_f64).to_le_bytes());
+        assert_eq!(single.cut_max(&(-0.0_f32).to_le_bytes(), MOST_BYTES).0, 0.0_f32.to_le_bytes());
         let bytes = Order::Bytes { text: false };
         assert!(bytes.key(b"") <= bytes.key(b"\0") && bytes.key(b"a") < bytes.key(b"b"));
     }
