@@ -12,7 +12,7 @@ use crate::utf8::{Offsets, Text};
 
 /// Values up to so many bytes are copied as if they had as many: faster than to look how long each is.
 const SHORT: usize = 32;
-/// Short values that are put side by side near the processor before they go to where they stay.
+/// Short values that are put side by side before they are looked at, while they are near the processor.
 const TOGETHER: usize = 128;
 /// Bytes that memory is taken for before any were seen.
 const MOST_BYTES_AHEAD: usize = 64 << 20;
@@ -46,7 +46,7 @@ impl ByteSegment {
     /// No rows, and room for so many of so many bytes in all.
     pub(crate) fn with_capacity(rows: usize, bytes: usize) -> Self {
         let offsets = Offsets::with_capacity(rows);
-        let text = Text::with_capacity(bytes.saturating_add(SHORT).min(MOST_BYTES_AHEAD));
+        let text = Text::with_capacity(bytes.min(MOST_BYTES_AHEAD).saturating_add(TOGETHER * SHORT));
         Self { text, offsets, validity: None }
     }
 
@@ -62,32 +62,26 @@ impl ByteSegment {
         count: usize,
         mut next: impl FnMut() -> Result<Option<(&'v [u8], usize)>, String>,
     ) -> Result<usize, String> {
-        let mut block = [0; (TOGETHER + 1) * SHORT];
         let mut ends = [0; TOGETHER];
         let mut left = count;
         let mut is_last = false;
         while left > 0 && !is_last {
-            let before = self.end(block.len())? - block.len() as i32;
-            let (mut length, mut values) = (0, 0);
+            self.end(TOGETHER * SHORT)?;
+            let ends = ends.get_mut(..left.min(TOGETHER)).unwrap_or_default();
             let mut long = None;
-            for end in ends.iter_mut().take(left) {
+            let values = self.text.extend_blocks(ends, || {
                 let Some((from, bytes)) = next()? else {
                     is_last = true;
-                    break;
+                    return Ok(None);
                 };
-                let to = block.get_mut(length..).and_then(|to| to.first_chunk_mut::<SHORT>());
-                match (from.first_chunk::<SHORT>(), to) {
-                    (Some(from), Some(to)) if bytes <= SHORT => *to = *from,
+                match from.first_chunk::<SHORT>() {
+                    Some(from) if bytes <= SHORT => Ok(Some((from, bytes))),
                     _ => {
                         long = Some(from.get(..bytes).ok_or("a value ends early")?);
-                        break;
+                        Ok(None)
                     }
                 }
-                length += bytes;
-                *end = before + length as i32;
-                values += 1;
-            }
-            self.text.extend(block.get(..length).unwrap_or_default());
+            })?;
             self.offsets.extend(ends.get(..values).unwrap_or_default())?;
             left -= values;
             if let Some(long) = long {

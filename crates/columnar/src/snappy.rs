@@ -45,6 +45,14 @@ pub(crate) fn length(from: &[u8]) -> Result<usize, String> {
     Ok(header(from)?.0)
 }
 
+/// What comes out of a block that is one literal, as those are that do not get smaller: bytes of the block itself.
+pub(crate) fn stored(from: &[u8]) -> Option<&[u8]> {
+    let (length, tags) = header(from).ok()?;
+    let (tag, behind) = tags.split_first()?;
+    let (literal, rest) = long_literal(usize::from(tag >> 2), behind).filter(|_| tag & 3 == 0)?;
+    (literal.len() == length && rest.is_empty()).then_some(literal)
+}
+
 /// The length of what comes out, and the tags behind it.
 fn header(from: &[u8]) -> Result<(usize, &[u8]), String> {
     let wrong = || "a snappy block without a length".to_owned();
@@ -200,6 +208,31 @@ mod tests {
     }
 
     #[test]
+    fn what_does_not_get_smaller_is_there_already() {
+        let bytes: Vec<u8> = (0..40_000_u32).map(|at| (at.wrapping_mul(0x9e37_79b9) >> 24) as u8).collect();
+        for length in [1, 59, 60, 61, 300, 40_000] {
+            let bytes = &bytes[..length];
+            let mut block = vec![];
+            let mut rest = length;
+            while rest >= 0x80 {
+                block.push(rest as u8 | 0x80);
+                rest >>= 7;
+            }
+            block.push(rest as u8);
+            match length - 1 {
+                bits @ 0..60 => block.push((bits << 2) as u8),
+                bits => {
+                    block.push(61 << 2);
+                    block.extend((bits as u16).to_le_bytes());
+                }
+            }
+            block.extend(bytes);
+            assert_eq!(stored(&block), Some(bytes));
+            assert_eq!(decompressed(&block, length).unwrap(), bytes);
+        }
+    }
+
+    #[test]
     fn blocks_that_are_wrong_are_errors() {
         for block in [
             &[][..],
@@ -215,6 +248,7 @@ mod tests {
             &[8, 63 << 2, 0xff, 0xff, 0xff, 0xff, 1],
         ] {
             assert!(decompressed(block, 64).is_err(), "{block:?}");
+            assert_eq!(stored(block), None, "{block:?}");
         }
         assert_eq!(decompressed(&[0], 0).unwrap(), b"");
     }
@@ -231,6 +265,7 @@ mod tests {
             }
             let block = compressed(&bytes);
             prop_assert_eq!(length(&block).unwrap(), bytes.len());
+            prop_assert!(stored(&block).is_none_or(|stored| stored == bytes));
             prop_assert_eq!(decompressed(&block, bytes.len()).unwrap(), bytes);
         }
 

@@ -82,6 +82,34 @@ impl Text {
         self.bytes.extend_from_slice(bytes);
     }
 
+    /// Adds the first bytes of blocks, and says in `ends` where those of each end, until that is full or there is none
+    /// more; returns how many there were. A block is copied whole: what is too much, the next one overwrites. So there
+    /// should be room for as many whole blocks, lest all be moved.
+    #[inline(always)]
+    pub(crate) fn extend_blocks<'b, const BLOCK: usize>(
+        &mut self,
+        ends: &mut [i32],
+        mut next: impl FnMut() -> Result<Option<(&'b [u8; BLOCK], usize)>, String>,
+    ) -> Result<usize, String> {
+        let start = self.bytes.len();
+        self.bytes.reserve(ends.len() * BLOCK);
+        let mut length = start;
+        let mut blocks = 0;
+        let to = self.bytes.as_mut_ptr();
+        for end in ends {
+            let Some((block, bytes)) = next()? else { break };
+            // SAFETY: there is room for as many whole blocks, none of which adds more than a block has.
+            unsafe { to.add(length).copy_from_nonoverlapping(block.as_ptr(), BLOCK) };
+            length += bytes.min(BLOCK);
+            *end = length as i32;
+            blocks += 1;
+        }
+        // SAFETY: there is a block at each place up to the length.
+        unsafe { self.bytes.set_len(length) };
+        self.is_ascii = self.is_ascii && self.bytes.get(start..).is_some_and(<[u8]>::is_ascii);
+        Ok(blocks)
+    }
+
     /// The bytes, whether they are strings or not, in hardly more memory than they need.
     pub(crate) fn into_bytes(mut self) -> Buffer {
         if self.bytes.capacity() > self.bytes.len() / 8 * 9 + 64 {
@@ -128,6 +156,26 @@ mod tests {
         offsets.extend(&[7]).unwrap();
         assert_eq!(offsets.strings(), 4);
         assert_eq!(&*offsets.into_buffer(), [0, 0, 2, 2, 7]);
+    }
+
+    #[test]
+    fn blocks_are_added_with_their_first_bytes() {
+        let mut text = Text::with_capacity(3);
+        let blocks = [(b"abcd", 1), (b"efgh", 4), (b"ijkl", 0), (b"mnop", 9), (b"qrst", 2)];
+        let mut some = blocks.iter().copied();
+        let mut ends = [0; 3];
+        assert_eq!(text.extend_blocks(&mut ends, || Ok(some.next())).unwrap(), 3);
+        assert_eq!(ends, [1, 5, 5]);
+        assert_eq!(text.extend_blocks(&mut ends, || Ok(some.next())).unwrap(), 2);
+        assert_eq!(ends, [9, 11, 5]);
+        assert!(
+            text.extend_blocks(&mut ends, || Ok(None::<(&[u8; 4], usize)>)).is_ok_and(|blocks| blocks == 0)
+        );
+        assert!(text.extend_blocks::<4>(&mut ends, || Err("no more".to_owned())).is_err());
+        assert!(text.is_ascii);
+        assert_eq!(text.extend_blocks(&mut ends, || Ok(Some((b"\xffbcd", 1)))).unwrap(), 3);
+        assert!(!text.is_ascii);
+        assert_eq!(&*text.into_bytes(), b"aefghmnopqr\xff\xff\xff");
     }
 
     #[test]

@@ -299,6 +299,11 @@ impl Decompressor<'_> {
         if matches!(self.codec, Coder::None) {
             return Ok(from);
         }
+        if matches!(self.codec, Coder::Snappy)
+            && let Some(stored) = snappy::stored(from)
+        {
+            return if stored.len() == length { Ok(stored) } else { Err(wrong()) };
+        }
         let room = length.saturating_add(snappy::SLACK);
         if self.page.len() < room && !matches!(self.codec, Coder::Other(_)) {
             // Not grown, which would copy what is not needed any more.
