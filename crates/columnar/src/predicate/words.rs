@@ -38,13 +38,7 @@ const FEW: u32 = 16;
 pub(super) fn keep_values<T: Copy>(words: &mut [u64], values: &[T], passes: impl Fn(T) -> bool) {
     for (word, values) in words.iter_mut().zip(values.chunks(64)) {
         if word.count_ones() <= FEW {
-            let mut rest = *word;
-            while rest != 0 {
-                let row = rest.trailing_zeros();
-                rest &= rest - 1;
-                let fails = values.get(row as usize).is_none_or(|value| !passes(*value));
-                *word &= !(u64::from(fails) << row);
-            }
+            keep_bits(word, |row| values.get(row).is_some_and(|value| passes(*value)));
             continue;
         }
         let mut bytes = [0; 64];
@@ -65,14 +59,18 @@ pub(super) fn keep_values<T: Copy>(words: &mut [u64], values: &[T], passes: impl
 #[inline(always)]
 pub(super) fn keep_rows(words: &mut [u64], mut passes: impl FnMut(usize) -> bool) {
     for (index, word) in words.iter_mut().enumerate() {
-        let mut rest = *word;
-        while rest != 0 {
-            let bit = rest.trailing_zeros();
-            rest &= rest - 1;
-            if !passes(64 * index + bit as usize) {
-                *word &= !(1 << bit);
-            }
-        }
+        keep_bits(word, |bit| passes(64 * index + bit));
+    }
+}
+
+/// Clears the bits that fail, of those that are set.
+#[inline(always)]
+fn keep_bits(word: &mut u64, mut passes: impl FnMut(usize) -> bool) {
+    let mut rest = *word;
+    while rest != 0 {
+        let bit = rest.trailing_zeros();
+        rest &= rest - 1;
+        *word &= !(u64::from(!passes(bit as usize)) << bit);
     }
 }
 

@@ -1,4 +1,4 @@
-//! Which way edges are followed.
+//! The two ways in which the edges of a vertex are followed.
 
 use super::info::Side;
 

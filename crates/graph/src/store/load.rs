@@ -16,6 +16,7 @@ use super::{
     bulk::{BaseSizes, BaseWriter},
     bulk_vertices::KeyMap,
     changes::Ends,
+    gathered::gathered,
     lease::Lease,
     opened::Core,
     record::{EdgeBaseState, Record},
@@ -221,6 +222,8 @@ impl StoreWriter {
                 }
             }
             let (Some(from), Some(to)) = (loading.get(&from), loading.get(&to)) else { continue };
+            let looks_up = ends == Ends::Keys && (from.keys.is_none() || to.keys.is_none());
+            let batches = if looks_up { gathered(batches, writer.memory) } else { batches };
             let prepared =
                 batches.map(|batch| prepared_edges(batch, &schema, ends, (from, to))).buffered(AHEAD);
             let names = (schema.source.as_str(), schema.name.as_str(), schema.destination.as_str());

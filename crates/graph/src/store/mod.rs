@@ -39,6 +39,7 @@ mod edge_view;
 mod explain;
 mod export;
 mod gather;
+mod gathered;
 mod graph_store;
 mod keys;
 mod keys_sort;

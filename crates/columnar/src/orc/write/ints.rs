@@ -10,7 +10,7 @@
 //! delta          first value, first difference, and the other differences where they all have its sign
 //! ```
 
-use std::ops::Range;
+use std::ops::{Range, RangeInclusive};
 
 use super::{
     compression::Compressor,
@@ -24,7 +24,7 @@ use crate::orc::widths::{closest_width, encoded_width};
 /// Numbers of a run at most, and of a block.
 const BLOCK: usize = 512;
 /// Values that a short repeat stands for.
-const SHORT_REPEAT: std::ops::RangeInclusive<usize> = 3..=10;
+const SHORT_REPEAT: RangeInclusive<usize> = 3..=10;
 /// Bits of the header of the run that goes on behind a repeat.
 const REPEAT_ALONE_BITS: usize = 16;
 /// Bits of the shortest repeat, and those.
