@@ -1,14 +1,16 @@
 //! Batches whose keys are looked up: large ones, so that keys that are not in memory are read once for many rows.
 
-use arrow::{array::RecordBatch, compute::concat_batches};
+use arrow::{array::RecordBatch, compute::concat_batches, datatypes::DataType};
 use futures::{StreamExt, TryStreamExt, stream::BoxStream};
 use stylobate_storage::ByteSize;
 
 use super::{budgeted::bytes_of, rows::arrow_error};
 use crate::Result;
 
-/// A batch has about this share of the memory.
+/// A batch has about this share of the memory,
 const SHARE: u64 = 16;
+/// and no more than so many bytes, far below those that offsets of strings can count.
+const MOST: u64 = 64 << 20;
 
 /// The rows of small batches, put together.
 struct Gathered<'a> {
@@ -23,7 +25,9 @@ pub(super) fn gathered(
     batches: BoxStream<'_, Result<RecordBatch>>,
     memory: ByteSize,
 ) -> BoxStream<'_, Result<RecordBatch>> {
-    let gathered = Gathered { batches, most: memory.as_u64() / SHARE, first: None };
+    let most = (memory.as_u64() / SHARE).min(MOST);
+    // Asked once more behind its end.
+    let gathered = Gathered { batches: batches.fuse().boxed(), most, first: None };
     futures::stream::try_unfold(gathered, Gathered::next).boxed()
 }
 
@@ -31,13 +35,16 @@ impl Gathered<'_> {
     async fn next(mut self) -> Result<Option<(RecordBatch, Self)>> {
         let mut some: Vec<RecordBatch> = self.first.take().into_iter().collect();
         let mut bytes: u64 = some.iter().map(|batch| bytes_of(batch.columns())).sum();
-        while some.is_empty() || bytes < self.most {
+        while some.last().is_none_or(can_be_gathered) {
             let Some(batch) = self.batches.try_next().await? else { break };
-            if some.first().is_some_and(|other| other.schema_ref() != batch.schema_ref()) {
+            bytes += bytes_of(batch.columns());
+            let fits = |other: &RecordBatch| {
+                bytes <= self.most && can_be_gathered(&batch) && other.schema_ref() == batch.schema_ref()
+            };
+            if !some.first().is_none_or(fits) {
                 self.first = Some(batch);
                 break;
             }
-            bytes += bytes_of(batch.columns());
             some.push(batch);
         }
         let Some(schema) = some.first().map(RecordBatch::schema) else { return Ok(None) };
@@ -46,11 +53,24 @@ impl Gathered<'_> {
     }
 }
 
+/// Whether rows are what their columns weigh, and stay so in a larger batch: dictionaries may get more values than their
+/// keys can name, and views and what is nested may hold much that is not weighed.
+fn can_be_gathered(batch: &RecordBatch) -> bool {
+    batch.schema_ref().fields().iter().all(|field| {
+        let data_type = field.data_type();
+        let is_text = matches!(
+            data_type,
+            DataType::Utf8 | DataType::LargeUtf8 | DataType::Binary | DataType::LargeBinary
+        );
+        is_text || data_type.is_primitive() || *data_type == DataType::Boolean
+    })
+}
+
 #[cfg(test)]
 mod tests {
     use std::sync::Arc;
 
-    use arrow::array::{ArrayRef, Int64Array, StringArray};
+    use arrow::array::{ArrayRef, DictionaryArray, Int64Array, StringArray, types::Int8Type};
 
     use super::*;
     use crate::Error;
@@ -61,7 +81,11 @@ mod tests {
     }
 
     async fn rows(batches: Vec<Result<RecordBatch>>, memory: u64) -> Result<Vec<RecordBatch>> {
-        gathered(futures::stream::iter(batches).boxed(), ByteSize::bytes(memory)).try_collect().await
+        // Panics where it is asked for more behind its end.
+        let batches = futures::stream::unfold(batches.into_iter(), |mut batches| async move {
+            batches.next().map(|batch| (batch, batches))
+        });
+        gathered(batches.boxed(), ByteSize::bytes(memory)).try_collect().await
     }
 
     #[tokio::test]
@@ -83,6 +107,12 @@ mod tests {
         let other = RecordBatch::try_from_iter([("src", texts)]).unwrap();
         let batches = vec![Ok(numbers(0, 2)), Ok(other.clone()), Ok(numbers(2, 3)), Ok(numbers(3, 4))];
         assert_eq!(rows(batches, 1 << 20).await.unwrap(), [numbers(0, 2), other, numbers(2, 4)]);
+        let keyed = |from: i32| -> Result<RecordBatch> {
+            let values: Vec<String> = (from..from + 100).map(|value| value.to_string()).collect();
+            let keys: DictionaryArray<Int8Type> = values.iter().map(String::as_str).collect();
+            Ok(RecordBatch::try_from_iter([("src", Arc::new(keys) as ArrayRef)]).unwrap())
+        };
+        assert_eq!(rows(vec![keyed(0), keyed(100)], 1 << 20).await.unwrap().len(), 2);
         let failing = Err(Error::Fenced { object: "x".to_owned(), epoch: 1, by: 2 });
         assert!(matches!(rows(vec![Ok(numbers(0, 2)), failing], 1 << 20).await, Err(Error::Fenced { .. })));
     }

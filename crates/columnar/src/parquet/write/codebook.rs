@@ -345,7 +345,8 @@ impl Codebook {
         Ok(codes)
     }
 
-    fn is_bytes(&self) -> bool {
+    /// Whether values are strings or bytes.
+    pub(super) fn is_bytes(&self) -> bool {
         self.descriptor.physical_type() == PhysicalType::BYTE_ARRAY
     }
 

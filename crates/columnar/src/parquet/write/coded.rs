@@ -110,6 +110,9 @@ impl Coded {
 
     /// Rows that arrive as values, as long as the dictionary has no more bytes than `most`; returns how many.
     pub(super) fn write_values(&mut self, array: &ArrayRef, most: usize) -> Result<usize, String> {
+        if !self.codebook.is_bytes() {
+            return self.write_whole(array);
+        }
         let mut start = 0;
         while start < array.len() && self.codebook.bytes() <= most {
             let some = array.slice(start, self.piece(array.len() - start));
@@ -125,6 +128,30 @@ impl Coded {
                     rows
                 }
             };
+            self.end_full_page()?;
+        }
+        Ok(start)
+    }
+
+    /// The same for values that are no strings, all of which are looked up before.
+    fn write_whole(&mut self, array: &ArrayRef) -> Result<usize, String> {
+        let mut codes = Vec::with_capacity(array.len());
+        self.codebook.append_values(array, usize::MAX, &mut codes)?;
+        let nulls = array.logical_nulls().filter(|nulls| nulls.null_count() > 0);
+        let mut left = codes.as_slice();
+        let mut start = 0;
+        while start < array.len() {
+            let count = self.piece(array.len() - start);
+            let valid = nulls.as_ref().map(|nulls| nulls.inner().slice(start, count));
+            let values = valid.as_ref().map_or(count, |valid| valid.count_set_bits());
+            let (some, behind) = left.split_at_checked(values).ok_or("codes that are not there")?;
+            self.codes.extend_from_slice(some);
+            left = behind;
+            match &valid {
+                None => self.rows.push_valid(count),
+                Some(valid) => self.rows.push(valid),
+            }
+            start += count;
             self.end_full_page()?;
         }
         Ok(start)

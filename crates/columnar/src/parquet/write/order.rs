@@ -100,27 +100,38 @@ impl Order {
 
     /// A bound that is not below the value, and whether it is the value: of at most so many bytes, unless there is none.
     pub(super) fn cut_max(self, value: &[u8], most: usize) -> (Vec<u8>, bool) {
-        let last = match self {
+        match self {
             Self::Bytes { text } if value.len() > most => {
-                if text {
-                    0x7f
-                } else {
-                    0xff
-                }
+                let (cut, _) = self.cut_min(value, most);
+                let larger = if text { larger_text(&cut) } else { larger_bytes(cut) };
+                larger.map_or_else(|| (value.to_vec(), true), |larger| (larger, false))
             }
-            Self::Float { bytes } if is_zero(value) => return (zero(bytes, false), true),
-            _ => return (value.to_vec(), true),
-        };
-        let (mut cut, _) = self.cut_min(value, most);
-        // The last byte that can be larger is. Of text only ASCII is, and what it becomes is ASCII.
-        while let Some(byte) = cut.pop() {
-            if byte < last {
-                cut.push(byte + 1);
-                return (cut, false);
-            }
+            Self::Float { bytes } if is_zero(value) => (zero(bytes, false), true),
+            _ => (value.to_vec(), true),
         }
-        (value.to_vec(), true)
     }
+}
+
+/// What is larger than all that begins with these bytes: the last byte that can be larger is.
+fn larger_bytes(mut bytes: Vec<u8>) -> Option<Vec<u8>> {
+    while let Some(byte) = bytes.pop() {
+        if let Some(next) = byte.checked_add(1) {
+            bytes.push(next);
+            return Some(bytes);
+        }
+    }
+    None
+}
+
+/// The same for text, of which the last character is larger that can be with as many bytes.
+fn larger_text(text: &[u8]) -> Option<Vec<u8>> {
+    let text = std::str::from_utf8(text).ok()?;
+    text.char_indices().rev().find_map(|(at, character)| {
+        let next = char::from_u32(u32::from(character) + 1)?;
+        let mut larger = text.get(..at)?.to_owned();
+        larger.push(next);
+        (next.len_utf8() == character.len_utf8()).then(|| larger.into_bytes())
+    })
 }
 
 /// The last eight bytes from the end on, as [`first_bytes`] has the first.
@@ -167,12 +178,15 @@ mod tests {
         assert_eq!(text.cut_min(long.as_bytes(), MOST_BYTES), (vec![b'a'; 63], false));
         let (max, exact) = text.cut_max(long.as_bytes(), MOST_BYTES);
         assert!(max.as_slice() > long.as_bytes() && !exact && std::str::from_utf8(&max).is_ok());
-        let high = "\u{e9}".repeat(50);
-        assert_eq!(
-            text.cut_max(high.as_bytes(), MOST_BYTES),
-            (high.clone().into_bytes(), true),
-            "nothing in it can be larger"
-        );
+        let foreign = "\u{e9}".repeat(50);
+        let max = "\u{e9}".repeat(31) + "\u{ea}";
+        assert_eq!(text.cut_max(foreign.as_bytes(), MOST_BYTES), (max.into_bytes(), false));
+        let edges = format!("a\u{d7ff}\u{7f}{}", "\u{10ffff}".repeat(20));
+        let cut = edges.len() - 79 + 60;
+        assert_eq!(text.cut_max(edges.as_bytes(), cut), (b"b".to_vec(), false));
+        let high = "\u{10ffff}".repeat(20);
+        let whole = (high.clone().into_bytes(), true);
+        assert_eq!(text.cut_max(high.as_bytes(), MOST_BYTES), whole, "nothing in it can be larger");
         let bytes = Order::Bytes { text: false };
         assert_eq!(bytes.cut_max(&[0xff; 80], MOST_BYTES).0, [0xff; 80]);
         assert_eq!(bytes.cut_max(&[7; 80], MOST_BYTES).0.len(), 64);

@@ -48,6 +48,10 @@ impl PageIndex {
                 let near = [at.checked_sub(1), Some(at + 1)].map(|at| bounds.get(at?).copied());
                 let near = near.iter().flatten();
                 let apart = |one: &[u8], others: &mut dyn Iterator<Item = &Vec<u8>>| {
+                    // Values of one length have bounds of that length, or readers know nothing of them.
+                    if self.physical != PhysicalType::BYTE_ARRAY {
+                        return MOST_BYTES;
+                    }
                     APART + others.map(|other| in_common(one, other)).max().unwrap_or(MOST_BYTES)
                 };
                 let least = order.cut_min(min, apart(min, &mut near.clone().map(|(min, _)| min))).0;
@@ -132,11 +136,23 @@ mod tests {
     }
 
     #[test]
-    fn what_is_cut_tells_how_pages_are_ordered() {
-        // What the first greatest value becomes is above the second, though it is below it.
+    fn cut_bounds_of_any_letters_are_ordered_as_the_pages_are() {
         let long = format!("a{}", "\u{e9}".repeat(50));
         let pages: [(&[u8], &[u8]); 2] = [(b"a", long.as_bytes()), (b"aa", "a\u{ea}".as_bytes())];
         let (cut, order) = index(Order::Bytes { text: true }, &pages);
-        assert_eq!((cut[0].1.as_slice(), order), (b"b".as_slice(), BoundaryOrder::UNORDERED));
+        let max = format!("a{}\u{ea}", "\u{e9}".repeat(7));
+        assert_eq!((cut[0].1.as_slice(), order), (max.as_bytes(), BoundaryOrder::ASCENDING));
+    }
+
+    #[test]
+    fn values_of_one_length_keep_it() {
+        let mut index = PageIndex::new(PhysicalType::FIXED_LEN_BYTE_ARRAY, Order::Bytes { text: false });
+        let pages = [[1_u8; 32], [2; 32], [3; 32]];
+        pages.iter().for_each(|page| index.push(Some((page, page)), 0));
+        let Some(ColumnIndexMetaData::FIXED_LEN_BYTE_ARRAY(built)) = index.build() else { panic!() };
+        assert!(
+            (0..3)
+                .all(|at| built.min_value(at) == Some(&pages[at]) && built.max_value(at) == Some(&pages[at]))
+        );
     }
 }
