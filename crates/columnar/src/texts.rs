@@ -1,8 +1,8 @@
 //! Arrays of strings or bytes, whatever their type.
 
-/// Runs `$body` with the array, whose values are `AsRef<[u8]>`, or `$else` where it is none of strings or bytes.
+/// Runs `$body` with the array, whose values are `AsRef<[u8]>`, or what is said for other types.
 macro_rules! downcast_texts {
-    ($array:expr, |$texts:ident| $body:expr, $other:ident => $else:expr) => {
+    ($array:expr, |$texts:ident| $body:expr, $($other:pat => $else:expr),+) => {
         match $array.data_type() {
             arrow::datatypes::DataType::Utf8 => {
                 let $texts = arrow::array::AsArray::as_string::<i32>($array);
@@ -28,7 +28,7 @@ macro_rules! downcast_texts {
                 let $texts = arrow::array::AsArray::as_binary_view($array);
                 $body
             }
-            $other => $else,
+            $($other => $else,)+
         }
     };
 }

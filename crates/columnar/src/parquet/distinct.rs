@@ -156,13 +156,13 @@ impl Distinct {
             rest = behind;
             Ok(value)
         };
-        self.append_each(count, usize::MAX, next, append).map(|_| ())
+        self.append_each::<false>(count, usize::MAX, next, append).map(|_| ())
     }
 
     /// The same with values that come one after another, `count` of them or until the known ones have more bytes than
-    /// `most`; returns how many.
+    /// `most`, where that is `BOUNDED`; returns how many.
     #[inline(always)]
-    pub(super) fn append_each<'v>(
+    pub(super) fn append_each<'v, const BOUNDED: bool>(
         &mut self,
         count: usize,
         most: usize,
@@ -174,11 +174,11 @@ impl Distinct {
         let mut values = [([].as_slice(), 0); BATCH];
         let mut near = [Known::default(); BATCH];
         let mut codes = [0; BATCH];
-        while left > 0 && self.plain_bytes <= most {
+        while left > 0 && (!BOUNDED || self.plain_bytes <= most) {
             let mut together = 0;
             let mut bytes = 0;
             for place in values.iter_mut().take(left) {
-                if bytes > BATCH_BYTES {
+                if BOUNDED && bytes > BATCH_BYTES {
                     break;
                 }
                 let value = next()?;

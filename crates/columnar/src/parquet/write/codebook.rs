@@ -329,14 +329,13 @@ impl Codebook {
     fn look_up(&mut self, values: &ArrayRef, some: Option<&[u64]>) -> Result<Vec<u32>, String> {
         let count = some.map_or(values.len(), <[u64]>::len);
         let mut codes: Vec<u32> = Vec::with_capacity(count);
-        match (self.is_bytes(), some) {
-            (true, None) => self.append_texts(values, 0..count, count, usize::MAX, &mut codes)?,
-            (true, Some(some)) => {
+        match some {
+            None => self.append_values(values, usize::MAX, &mut codes)?,
+            Some(some) if self.is_bytes() => {
                 let rows = some.iter().map(|at| *at as usize);
                 self.append_texts(values, rows, count, usize::MAX, &mut codes)?
             }
-            (false, None) => self.append_plain(values, &mut codes)?,
-            (false, Some(some)) => {
+            Some(some) => {
                 let taken = take(values, &UInt64Array::from(some.to_vec()), None);
                 self.append_plain(&taken.map_err(|error| error.to_string())?, &mut codes)?
             }
@@ -367,7 +366,7 @@ impl Codebook {
                     let row = rows.next().filter(|row| *row < texts.len()).ok_or(BEYOND)?;
                     Ok(AsRef::<[u8]>::as_ref(texts.value(row)))
                 };
-                self.distinct.append_each(count, most, next, append)
+                self.distinct.append_each::<true>(count, most, next, append)
             },
             other => Err(format!("values of {other} in a column of strings or bytes"))
         )

@@ -41,22 +41,18 @@ impl PageIndex {
 
     pub(super) fn build(self) -> Option<ColumnIndexMetaData> {
         let order = self.order;
-        let bounds: Vec<&Bounds> = self.pages.iter().filter_map(|page| page.bounds.as_ref()).collect();
-        let cut: Vec<Bounds> = (0..bounds.len())
-            .filter_map(|at| {
-                let (min, max) = bounds.get(at)?;
-                let near = [at.checked_sub(1), Some(at + 1)].map(|at| bounds.get(at?).copied());
-                let near = near.iter().flatten();
-                let apart = |one: &[u8], others: &mut dyn Iterator<Item = &Vec<u8>>| {
-                    // Values of one length have bounds of that length, or readers know nothing of them.
-                    if self.physical != PhysicalType::BYTE_ARRAY {
-                        return MOST_BYTES;
-                    }
-                    APART + others.map(|other| in_common(one, other)).max().unwrap_or(MOST_BYTES)
-                };
-                let least = order.cut_min(min, apart(min, &mut near.clone().map(|(min, _)| min))).0;
-                let greatest = order.cut_max(max, apart(max, &mut near.map(|(_, max)| max))).0;
-                Some((least, greatest))
+        let bounds = || self.pages.iter().filter_map(|page| page.bounds.as_ref());
+        let lengths = |values: Vec<&[u8]>| match self.physical {
+            PhysicalType::BYTE_ARRAY => lengths_apart(&values),
+            // Values of one length have bounds of that length, or readers know nothing of them.
+            _ => vec![MOST_BYTES; values.len()],
+        };
+        let least = lengths(bounds().map(|(min, _)| min.as_slice()).collect());
+        let greatest = lengths(bounds().map(|(_, max)| max.as_slice()).collect());
+        let cut: Vec<Bounds> = bounds()
+            .zip(least.into_iter().zip(greatest))
+            .map(|((min, max), (least, greatest))| {
+                (order.cut_min(min, least).0, order.cut_max(max, greatest).0)
             })
             .collect();
         let mut index = ColumnIndexBuilder::new(self.physical);
@@ -72,9 +68,16 @@ impl PageIndex {
     }
 }
 
-/// Bytes at the beginning of both.
-fn in_common(one: &[u8], other: &[u8]) -> usize {
-    one.iter().zip(other).take_while(|(one, other)| one == other).count()
+/// How many bytes of each value tell it from its neighbours, and some more.
+fn lengths_apart(values: &[&[u8]]) -> Vec<usize> {
+    let in_common = |pair: &[&[u8]]| match pair {
+        [one, next] => one.iter().zip(*next).take_while(|(one, next)| one == next).count(),
+        _ => MOST_BYTES,
+    };
+    let common: Vec<usize> = values.windows(2).map(in_common).collect();
+    let behind = common.iter().copied().map(Some).chain([None]);
+    let before = std::iter::once(None).chain(common.iter().copied().map(Some));
+    before.zip(behind).map(|(before, behind)| before.max(behind).unwrap_or(MOST_BYTES) + APART).collect()
 }
 
 /// Whether the bounds ascend, or descend.
@@ -85,10 +88,12 @@ fn boundary_order(order: Order, bounds: &[Bounds]) -> BoundaryOrder {
             _ => true,
         })
     };
-    match () {
-        () if is_sorted(Ordering::Greater) => BoundaryOrder::ASCENDING,
-        () if is_sorted(Ordering::Less) => BoundaryOrder::DESCENDING,
-        () => BoundaryOrder::UNORDERED,
+    if is_sorted(Ordering::Greater) {
+        BoundaryOrder::ASCENDING
+    } else if is_sorted(Ordering::Less) {
+        BoundaryOrder::DESCENDING
+    } else {
+        BoundaryOrder::UNORDERED
     }
 }
 

@@ -34,8 +34,11 @@ pub(super) struct Pages {
     offsets: OffsetIndexBuilder,
     rows: usize,
     nulls: usize,
-    /// How values are encoded, and pages of them: the last are those that come now.
-    encodings: Vec<(Encoding, i32)>,
+    /// How values are encoded now, and how many pages have them so.
+    encoding: Encoding,
+    data_pages: i32,
+    /// The same of the pages before.
+    before: Option<(Encoding, i32)>,
     /// Bytes of data pages.
     compressed: usize,
     /// Bytes of all pages.
@@ -68,7 +71,9 @@ impl Pages {
             offsets: OffsetIndexBuilder::new(),
             rows: 0,
             nulls: 0,
-            encodings: vec![(encoding, 0)],
+            encoding,
+            data_pages: 0,
+            before: None,
             compressed: 0,
             uncompressed: 0,
             levels: Vec::new(),
@@ -96,9 +101,10 @@ impl Pages {
         self.nulls
     }
 
-    /// Values are encoded like this from now on.
+    /// Values are encoded otherwise from now on.
     pub(super) fn go_on_with(&mut self, encoding: Encoding) {
-        self.encodings.push((encoding, 0));
+        let pages = std::mem::take(&mut self.data_pages);
+        self.before = Some((std::mem::replace(&mut self.encoding, encoding), pages));
     }
 
     /// Adds a page of rows, with the values that `append` appends for those that have one, so many.
@@ -121,7 +127,7 @@ impl Pages {
             return Err("a null in a column that has none".to_owned());
         }
         self.body.clear();
-        let encoding = self.encodings.last().map_or(Encoding::PLAIN, |(encoding, _)| *encoding);
+        let encoding = self.encoding;
         let [header, body] = match self.plan.version_2 {
             true => {
                 append(&mut self.body);
@@ -143,7 +149,7 @@ impl Pages {
         self.compressed += length;
         self.rows += rows.count();
         self.nulls += nulls;
-        self.encodings.iter_mut().rev().take(1).for_each(|(_, pages)| *pages += 1);
+        self.data_pages += 1;
         Ok(())
     }
 
@@ -215,7 +221,7 @@ impl Pages {
             self.blobs.splice(..0, dictionary);
             page_stats.push(stats(PageType::DICTIONARY_PAGE, Encoding::PLAIN, 1));
         }
-        for (encoding, pages) in self.encodings {
+        for (encoding, pages) in self.before.into_iter().chain([(self.encoding, self.data_pages)]) {
             page_stats.push(stats(data_page, encoding, pages));
             if !encodings.contains(&encoding) {
                 encodings.push(encoding);

@@ -13,7 +13,10 @@ use arrow::{
 };
 
 use super::{Encode, End, Notes, Wrong, codes::Codes, direct::Direct};
-use crate::orc::write::{compression::Compressor, options::ColumnPlan, plan::Length};
+use crate::{
+    orc::write::{compression::Compressor, options::ColumnPlan, plan::Length},
+    texts::downcast_texts,
+};
 
 /// Rows of a dictionary that become values at a time.
 const EXPANDED: usize = 1024;
@@ -276,16 +279,12 @@ fn each_of(
     {
         keys.iter().try_for_each(|key| each(*key, array.value(*key).as_ref()))
     }
-    match values.data_type() {
-        DataType::Utf8 => of(values.as_bytes::<Utf8Type>(), keys, &mut each),
-        DataType::LargeUtf8 => of(values.as_bytes::<LargeUtf8Type>(), keys, &mut each),
-        DataType::Binary => of(values.as_bytes::<BinaryType>(), keys, &mut each),
-        DataType::LargeBinary => of(values.as_bytes::<LargeBinaryType>(), keys, &mut each),
-        DataType::Utf8View => of(values.as_string_view(), keys, &mut each),
-        DataType::BinaryView => of(values.as_binary_view(), keys, &mut each),
+    downcast_texts!(
+        values,
+        |texts| of(texts, keys, &mut each),
         DataType::FixedSizeBinary(_) => of(values.as_fixed_size_binary(), keys, &mut each),
-        other => Err(format!("a dictionary of {other} where texts or bytes were promised").into()),
-    }
+        other => Err(format!("a dictionary of {other} where texts or bytes were promised").into())
+    )
 }
 
 /// The text with as many characters as the column's have.
