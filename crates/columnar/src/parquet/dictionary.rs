@@ -41,14 +41,14 @@ struct Coded<T> {
 }
 
 /// What a chunk's codes stand for.
-enum Dictionary {
+enum Dictionary<'d> {
     /// As many values, as the file has them.
     Fixed { values: ArrayRef, count: usize },
     /// To these, values are added that are new.
-    Growing(Distinct),
+    Growing(&'d mut Distinct),
 }
 
-impl Dictionary {
+impl Dictionary<'_> {
     fn len(&self) -> usize {
         match self {
             Self::Fixed { count, .. } => *count,
@@ -76,28 +76,39 @@ impl Flat<'_> {
         insist: bool,
         scratch: &mut Scratch,
     ) -> Result<Option<ArrayRef>, String> {
+        if insist {
+            return self.grown(bytes, scratch);
+        }
         let mut pages = bytes.flat_pages(self.leaf, self.chunk, scratch)?;
-        let mut strings = match insist {
-            true => None,
-            false => Strings::of(self.file, self.column, self.descriptor),
-        };
+        let mut strings = Strings::of(self.file, self.column, self.descriptor);
         let page = pages.dictionary(|some| strings.as_mut().map_or(Ok(()), |strings| strings.take(some)))?;
         let page = page.unwrap_or_default();
         let count = page.count;
-        let dictionary = match strings {
-            _ if insist => Dictionary::Growing(Distinct::new(self.descriptor, page.values, count)?),
+        let values = match strings {
             Some(mut strings) => {
                 strings.take(&page)?;
-                Dictionary::Fixed { values: strings.finish()?, count }
+                strings.finish()?
             }
-            None => Dictionary::Fixed { values: self.values(page.values, count)?, count },
+            None => self.values(page.values, count)?,
         };
+        let dictionary = Dictionary::Fixed { values, count };
         match CodeWidth::of(count) {
-            _ if insist => self.codes::<u32>(pages, dictionary)?.map(Self::narrowest).transpose(),
             CodeWidth::U8 => Self::coded(self.codes::<u8>(pages, dictionary)?),
             CodeWidth::U16 => Self::coded(self.codes::<u16>(pages, dictionary)?),
             CodeWidth::U32 => Self::coded(self.codes::<u32>(pages, dictionary)?),
         }
+    }
+
+    /// With a dictionary to which values are added.
+    fn grown(&self, bytes: &ParquetBytes, scratch: &mut Scratch) -> Result<Option<ArrayRef>, String> {
+        let room = std::mem::take(&mut scratch.distinct);
+        let mut pages = bytes.flat_pages(self.leaf, self.chunk, scratch)?;
+        let page = pages.dictionary(|_| Ok(()))?.unwrap_or_default();
+        let (count, most) = (page.count, page.count.saturating_add(self.rows()));
+        let mut distinct = Distinct::within(room, self.descriptor, page.values, count, most)?;
+        let coded = self.codes::<u32>(pages, Dictionary::Growing(&mut distinct));
+        scratch.distinct = distinct.into_room();
+        coded?.map(Self::narrowest).transpose()
     }
 
     /// Rows of the row group.
@@ -122,7 +133,7 @@ impl Flat<'_> {
     fn codes<T: Code>(
         &self,
         mut pages: Pages<'_>,
-        mut dictionary: Dictionary,
+        mut dictionary: Dictionary<'_>,
     ) -> Result<Option<Coded<T>>, String> {
         let rows = self.rows();
         let mut codes: Codes<T> = Codes::with_capacity(rows.min(MOST_ROWS_AHEAD));
@@ -164,7 +175,10 @@ impl Flat<'_> {
         let nulls = validity.map(|mut validity| NullBuffer::new(validity.finish()));
         let values = match dictionary {
             Dictionary::Fixed { values, .. } => values,
-            Dictionary::Growing(distinct) => self.values(&distinct.plain(), distinct.len())?,
+            Dictionary::Growing(distinct) => {
+                let count = distinct.len();
+                self.values(distinct.as_plain(), count)?
+            }
         };
         Ok(Some(Coded { codes, nulls: nulls.filter(|nulls| nulls.null_count() > 0), values }))
     }

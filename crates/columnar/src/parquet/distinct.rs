@@ -9,7 +9,7 @@ use std::hash::{BuildHasher, Hasher};
 use hashbrown::DefaultHashBuilder;
 use parquet::{basic::Type as PhysicalType, schema::types::ColumnDescPtr};
 
-use super::value_table::{Known, Table};
+use super::value_table::{Known, Table, TableRoom};
 use crate::prefetch::prefetch;
 
 /// Values looked up together.
@@ -20,6 +20,8 @@ const BATCH_BYTES: usize = 64 << 10;
 const MOST_RESERVED: usize = 32 << 20;
 /// Bytes of a line of the processor's cache.
 const LINE: usize = 64;
+/// Memory that is kept for the next chunk.
+const MOST_KEPT: usize = 32 << 20;
 
 /// The distinct values of a chunk, each with its code: its place in the order of arrival.
 pub(super) struct Distinct {
@@ -31,8 +33,19 @@ pub(super) struct Distinct {
     plain_bytes: usize,
     /// Of all values, or of none.
     table: Table,
+    /// All values in the encoding PLAIN, once asked for.
+    plain: Vec<u8>,
     hasher: DefaultHashBuilder,
     layout: Layout,
+}
+
+/// Memory that the values of one chunk after another lie in: what is fresh, the system clears first.
+#[derive(Default)]
+pub(super) struct Room {
+    bytes: Vec<u8>,
+    spans: Vec<(u32, u32)>,
+    table: TableRoom,
+    plain: Vec<u8>,
 }
 
 #[derive(Clone, Copy)]
@@ -66,8 +79,20 @@ impl Layout {
 }
 
 impl Distinct {
-    /// The values of a dictionary, whose codes stay what they are, even where it has a value twice.
-    pub(super) fn new(descriptor: &ColumnDescPtr, dictionary: &[u8], count: usize) -> Result<Self, String> {
+    /// No values yet.
+    pub(super) fn new(descriptor: &ColumnDescPtr) -> Result<Self, String> {
+        Self::within(Room::default(), descriptor, &[], 0, 0)
+    }
+
+    /// The values of a dictionary, whose codes stay what they are, even where it has a value twice. There will be no more
+    /// than `most` of them.
+    pub(super) fn within(
+        room: Room,
+        descriptor: &ColumnDescPtr,
+        dictionary: &[u8],
+        count: usize,
+        most: usize,
+    ) -> Result<Self, String> {
         let layout = match descriptor.physical_type() {
             PhysicalType::BYTE_ARRAY => Layout::Prefixed,
             PhysicalType::INT32 | PhysicalType::FLOAT => Layout::Fixed(4),
@@ -76,15 +101,16 @@ impl Distinct {
             PhysicalType::FIXED_LEN_BYTE_ARRAY => Layout::Fixed(descriptor.type_length().max(0) as usize),
             PhysicalType::BOOLEAN => return Err("booleans have no dictionary".to_owned()),
         };
-        let mut distinct = Self {
-            bytes: Vec::with_capacity(dictionary.len() + dictionary.len() / 8),
-            spans: Vec::with_capacity(count.min(dictionary.len())),
-            plain_bytes: 0,
-            // A count that the bytes cannot hold is found out below.
-            table: Table::for_values(count.min(dictionary.len())),
-            hasher: DefaultHashBuilder::default(),
-            layout,
-        };
+        // A count that the bytes cannot hold is found out below.
+        let values = count.min(dictionary.len());
+        let Room { mut bytes, mut spans, table, plain } = room;
+        bytes.clear();
+        bytes.reserve(dictionary.len() + dictionary.len() / 8);
+        spans.clear();
+        spans.reserve(values);
+        let table = Table::within(table, values, most);
+        let hasher = DefaultHashBuilder::default();
+        let mut distinct = Self { bytes, spans, plain_bytes: 0, table, plain, hasher, layout };
         let mut rest = dictionary;
         for _ in 0..count {
             let (value, behind) = layout.split(rest).ok_or("the dictionary ends early")?;
@@ -94,6 +120,15 @@ impl Distinct {
             distinct.add(value, hash, is_new)?;
         }
         Ok(distinct)
+    }
+
+    /// Its memory, for other values.
+    pub(super) fn into_room(self) -> Room {
+        let Self { bytes, spans, table, plain, .. } = self;
+        let room = Room { bytes, spans, table: table.into_room(), plain };
+        let spans = room.spans.capacity() * size_of::<(u32, u32)>();
+        let kept = room.bytes.capacity() + spans + room.table.memory() + room.plain.capacity();
+        if kept > MOST_KEPT { Room::default() } else { room }
     }
 
     /// Number of values.
@@ -249,7 +284,22 @@ impl Distinct {
 
     /// The values in the order of their codes, in the encoding PLAIN.
     pub(super) fn plain(&self) -> Vec<u8> {
-        let mut plain = Vec::with_capacity(self.plain_bytes);
+        let mut plain = Vec::new();
+        self.append_plain(&mut plain);
+        plain
+    }
+
+    /// The same, in memory of its own.
+    pub(super) fn as_plain(&mut self) -> &[u8] {
+        let mut plain = std::mem::take(&mut self.plain);
+        plain.clear();
+        self.append_plain(&mut plain);
+        self.plain = plain;
+        &self.plain
+    }
+
+    fn append_plain(&self, plain: &mut Vec<u8>) {
+        plain.reserve(self.plain_bytes);
         for (start, length) in &self.spans {
             if matches!(self.layout, Layout::Prefixed) {
                 plain.extend_from_slice(&length.to_le_bytes());
@@ -257,7 +307,6 @@ impl Distinct {
             let start = *start as usize;
             plain.extend_from_slice(self.bytes.get(start..start + *length as usize).unwrap_or_default());
         }
-        plain
     }
 }
 
@@ -286,7 +335,7 @@ mod tests {
     }
 
     fn distinct((dictionary, count): &(Vec<u8>, usize)) -> Result<Distinct, String> {
-        Distinct::new(&strings(), dictionary, *count)
+        Distinct::within(Room::default(), &strings(), dictionary, *count, 1 << 20)
     }
 
     fn codes(distinct: &mut Distinct, (values, count): &(Vec<u8>, usize)) -> Result<Vec<u32>, String> {
@@ -325,6 +374,19 @@ mod tests {
             distinct.rest();
             assert_eq!(codes(&mut distinct, &page).unwrap(), [3, 1, 0, 4]);
         }
+    }
+
+    #[test]
+    fn what_others_left_in_a_room_is_not_found() {
+        let texts: Vec<String> = (0..10_000).map(|number| format!("{number}")).collect();
+        let mut before = distinct(&plain(texts.iter().map(String::as_bytes))).unwrap();
+        let all = before.plain();
+        assert_eq!(before.as_plain(), all);
+        let (dictionary, count) = plain([b"8".as_ref(), b"7"]);
+        let mut next = Distinct::within(before.into_room(), &strings(), &dictionary, count, 5).unwrap();
+        let page = plain([b"9".as_ref(), b"7", b"1234", b"8"]);
+        assert_eq!(codes(&mut next, &page).unwrap(), [2, 1, 3, 0]);
+        assert_eq!(next.as_plain(), plain([b"8".as_ref(), b"7", b"9", b"1234"]).0);
     }
 
     #[test]

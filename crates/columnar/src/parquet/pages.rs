@@ -14,7 +14,7 @@ use parquet::{
 use stylobate_storage::LocalFile;
 
 use super::{
-    footer,
+    distinct, footer,
     page_header::{PageHeader, PageKind},
 };
 use crate::snappy;
@@ -39,6 +39,8 @@ pub(crate) struct Scratch {
     window: Vec<u8>,
     /// A page once decompressed, longer than any so far.
     page: Vec<u8>,
+    /// Values that are told apart.
+    pub(super) distinct: distinct::Room,
 }
 
 /// The pages of a chunk, in order.
@@ -126,7 +128,7 @@ impl<'a> Pages<'a> {
             }
         };
         let (start, end) = (range.start, range.end);
-        let Scratch { window, page } = scratch;
+        let Scratch { window, page, .. } = scratch;
         let input = Input { source, start, end, window, window_start: start, window_used: 0 };
         let decompressor = Decompressor { codec, page };
         let nullable = chunk.column_descr().max_def_level() > 0;

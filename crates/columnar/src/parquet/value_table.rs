@@ -17,6 +17,10 @@ pub(super) struct Table {
     shift: u32,
 }
 
+/// Memory of a table.
+#[derive(Default)]
+pub(super) struct TableRoom(Vec<Bucket>);
+
 /// The places are taken one after the other.
 #[derive(Clone, Copy, Default)]
 #[repr(align(64))]
@@ -43,12 +47,45 @@ impl Bucket {
     }
 }
 
+/// Buckets of a table for so many values, a power of two.
+fn buckets(values: usize) -> usize {
+    let places = values.saturating_mul(MOST_TAKEN.1).div_ceil(MOST_TAKEN.0).clamp(LEAST, 1 << 31);
+    (places / PLACES).next_power_of_two()
+}
+
+impl TableRoom {
+    /// Bytes in memory.
+    pub(super) fn memory(&self) -> usize {
+        self.0.capacity() * size_of::<Bucket>()
+    }
+}
+
 impl Table {
     /// With room for as many values.
     pub(super) fn for_values(values: usize) -> Self {
-        let places = values.saturating_mul(MOST_TAKEN.1).div_ceil(MOST_TAKEN.0).clamp(LEAST, 1 << 31);
-        let buckets = (places / PLACES).next_power_of_two();
-        Self { buckets: vec![Bucket::default(); buckets], taken: 0, shift: 32 - buckets.trailing_zeros() }
+        Self::of(vec![Bucket::default(); buckets(values)])
+    }
+
+    /// The same in memory that is there already, all of it where `most` values would need it: then it need not grow.
+    pub(super) fn within(TableRoom(mut room): TableRoom, values: usize, most: usize) -> Self {
+        if room.capacity() == 0 {
+            return Self::for_values(values);
+        }
+        let there = room.capacity() + 1;
+        let all = buckets(most).min(there.next_power_of_two() / 2);
+        room.clear();
+        room.resize(buckets(values).max(all), Bucket::default());
+        Self::of(room)
+    }
+
+    fn of(buckets: Vec<Bucket>) -> Self {
+        let shift = 32 - buckets.len().trailing_zeros();
+        Self { buckets, taken: 0, shift }
+    }
+
+    /// Its memory, for another one.
+    pub(super) fn into_room(self) -> TableRoom {
+        TableRoom(self.buckets)
     }
 
     /// Whether there is no value in it.

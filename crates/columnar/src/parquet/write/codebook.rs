@@ -73,7 +73,7 @@ impl Codebook {
     pub(super) fn new(descriptor: &ColumnDescPtr) -> Result<Self, String> {
         Ok(Self {
             descriptor: descriptor.clone(),
-            distinct: Distinct::new(descriptor, &[], 0)?,
+            distinct: Distinct::new(descriptor)?,
             order: Order::of(descriptor),
             keys: Vec::new(),
             current: None,
