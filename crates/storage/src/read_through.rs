@@ -105,6 +105,11 @@ impl ReadThrough {
         Self { inner: Arc::new(inner) }
     }
 
+    /// The same origin, of which nothing is known yet, through another cache.
+    pub fn anew(&self, cache: PageCache) -> Self {
+        Self::new(self.origin().clone(), cache, self.inner.rules.clone(), self.inner.options.clone())
+    }
+
     /// Where the objects come from.
     pub fn origin(&self) -> &Origin {
         &self.inner.fetcher.requests.origin

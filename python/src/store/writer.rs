@@ -154,7 +154,7 @@ impl PyLocalStoreWriter {
             let mut writer = writer.lock().await;
             let changes =
                 changes(&writer.snapshot().schema(), &vertices, &edges).map_err(|error| told.why(error))?;
-            let mut load = BulkLoad::new();
+            let mut load = BulkLoad::new().with_changes(changes);
             for Vertex { name, arriving, .. } in vertices {
                 load = load.with_vertices(name, told.batches(arriving, &Renamed::new()));
             }
@@ -163,10 +163,6 @@ impl PyLocalStoreWriter {
                 load = load.with_edges(name, ends, told.batches(arriving, &names));
             }
             let done = async {
-                if !changes.is_empty() {
-                    writer.alter(changes)?;
-                    writer.commit().await?;
-                }
                 let loaded = writer.bulk_load(load).await?;
                 told.done(loaded.bytes).map(|()| loaded)
             };

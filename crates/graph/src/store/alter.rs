@@ -58,6 +58,11 @@ impl Record {
         }
     }
 
+    /// Lets the schema grow by several changes, one after the other.
+    pub(crate) fn alter_all(&mut self, changes: &[SchemaChange]) -> Result<()> {
+        changes.iter().try_for_each(|change| self.alter(change.clone()))
+    }
+
     /// Lets the schema grow.
     pub(crate) fn alter(&mut self, change: SchemaChange) -> Result<()> {
         match change {

@@ -50,9 +50,7 @@ impl Draft {
     /// Makes a record of what is pending, on top of a version. Indexes that were given must be free in it.
     pub(super) async fn new(head: &Snapshot, pending: &Pending, epoch: u64, operation: &str) -> Result<Self> {
         let mut draft = Self { record: head.record().next(operation, epoch), items: Vec::new() };
-        for change in &pending.changes {
-            draft.record.alter(change.clone())?;
-        }
+        draft.record.alter_all(&pending.changes)?;
         for (at, vertices) in &pending.vertices {
             draft.vertices(*at, vertices)?;
         }

@@ -21,7 +21,8 @@ use super::{
     opened::Core,
     record::{EdgeBaseState, Record},
     rows::arrow_error,
-    schema::{DESTINATION, EdgeType, SOURCE, VertexType},
+    schema::{DESTINATION, EdgeType, SOURCE, SchemaChange, VertexType},
+    snapshot::Snapshot,
     vertex_delta::KeyColumn,
     vertex_parts::VertexParts,
     writer::StoreWriter,
@@ -35,6 +36,7 @@ const AHEAD: usize = 3;
 /// [`StoreWriter::add_edges`] take them.
 #[derive(Default)]
 pub struct BulkLoad<'a> {
+    changes: Vec<SchemaChange>,
     vertices: Vec<(String, BoxStream<'a, Result<RecordBatch>>)>,
     edges: Vec<(String, Ends, BoxStream<'a, Result<RecordBatch>>)>,
 }
@@ -57,6 +59,12 @@ impl<'a> BulkLoad<'a> {
     /// Nothing yet.
     pub fn new() -> Self {
         Self::default()
+    }
+
+    /// Lets the schema grow in the same version: what these add can be loaded at once.
+    pub fn with_changes(mut self, changes: impl IntoIterator<Item = SchemaChange>) -> Self {
+        self.changes.extend(changes);
+        self
     }
 
     /// Vertices of a type, with their keys. Each type once.
@@ -141,10 +149,13 @@ impl StoreWriter {
         loaded
     }
 
-    async fn load_under(&mut self, lease: &Lease, core: &Core, load: BulkLoad<'_>) -> Result<Loaded> {
+    async fn load_under(&mut self, lease: &Lease, core: &Core, mut load: BulkLoad<'_>) -> Result<Loaded> {
         let writer = core.base_writer();
+        let changes = std::mem::take(&mut load.changes);
+        let mut altered = Record::clone(self.snapshot().record());
+        altered.alter_all(&changes)?;
         let mut bases = Bases::default();
-        if let Err(error) = self.load_all(core, &writer, load, &mut bases).await {
+        if let Err(error) = self.load_all(core, &altered, &writer, load, &mut bases).await {
             let vertices = bases.vertices.iter().map(|(_, info)| &info.path);
             for path in vertices.chain(bases.edges.iter().map(|(_, info)| &info.path)) {
                 writer.give_up(path).await;
@@ -160,9 +171,14 @@ impl StoreWriter {
             loaded.edges += info.count;
             loaded.bytes += info.bytes;
         }
-        let bases = &bases;
-        let with_bases = |_, record| async move {
+        let (bases, changes, schema) = (&bases, &changes, &altered.schema());
+        let with_bases = |_, mut record: Record| async move {
             lease.check()?;
+            record.alter_all(changes)?;
+            if record.schema() != *schema {
+                let object = super::record::file_name(record.version);
+                return Err(Error::Conflict { object, reason: "the schema changed meanwhile".to_owned() });
+            }
             bases.add_to(record)
         };
         loaded.version = self.commit_with("load", with_bases).await?;
@@ -172,12 +188,12 @@ impl StoreWriter {
     async fn load_all(
         &self,
         core: &Core,
+        record: &Record,
         writer: &BaseWriter,
         load: BulkLoad<'_>,
         bases: &mut Bases,
     ) -> Result<()> {
         let head = self.snapshot();
-        let record = head.record();
         let mut writer = writer.clone();
         let mut loading: HashMap<usize, Loading> = HashMap::new();
         for (name, batches) in load.vertices {
@@ -191,7 +207,7 @@ impl StoreWriter {
                 *ends == Ends::Keys
                     && schema.is_some_and(|schema| schema.source == name || schema.destination == name)
             });
-            let known = Loading::new(head, at).await?;
+            let known = Loading::new(head, record, at).await?;
             if loading.contains_key(&at) {
                 return Err(twice(format!("vertices of type {name}")));
             }
@@ -218,7 +234,7 @@ impl StoreWriter {
             let (from, to) = (record.vertex_type(&schema.source)?, record.vertex_type(&schema.destination)?);
             for end in [from, to] {
                 if let std::collections::hash_map::Entry::Vacant(entry) = loading.entry(end) {
-                    entry.insert(Loading::new(head, end).await?);
+                    entry.insert(Loading::new(head, record, end).await?);
                 }
             }
             let (Some(from), Some(to)) = (loading.get(&from), loading.get(&to)) else { continue };
@@ -239,9 +255,15 @@ fn twice(of: String) -> Error {
 }
 
 impl Loading {
-    async fn new(head: &super::snapshot::Snapshot, at: usize) -> Result<Self> {
-        let parts = head.vertex_parts(at).await?;
-        let (schema, next) = (parts.state.schema.clone(), parts.state.next);
+    /// `record` has the types of the version and those that are new.
+    async fn new(head: &Snapshot, record: &Record, at: usize) -> Result<Self> {
+        let is_new = at >= head.record().vertices.len();
+        let parts = match record.vertices.get(at) {
+            Some(state) if is_new => Arc::new(head.core().vertices(state).await?),
+            _ => head.vertex_parts(at).await?,
+        };
+        let schema = record.vertices.get(at).map_or(&parts.state.schema, |state| &state.schema).clone();
+        let next = parts.state.next;
         Ok(Self { schema, parts, base: None, keys: None, next })
     }
 

@@ -6,7 +6,7 @@ use futures::{StreamExt, TryStreamExt};
 use stylobate_storage::ByteSize;
 
 use super::{
-    edge_part::EdgePartOf, edge_parts::EdgeParts, graph_store::GraphStore, snapshot::Snapshot,
+    edge_part::EdgePartOf, edge_parts::EdgeParts, graph_store::GraphStore, rows::Rows, snapshot::Snapshot,
     vertex_part::VertexPart, vertex_parts::VertexParts,
 };
 use crate::{Direction, Result};
@@ -190,7 +190,13 @@ async fn edges(
     limit: ByteSize,
 ) -> Result<bool> {
     for part in &parts.parts {
-        let EdgePartOf::Base(base) = &part.of else { continue };
+        let base = match &part.of {
+            EdgePartOf::Base(base) => base,
+            EdgePartOf::Delta(delta) => match rows(delta.rows(), fields, warmed, limit).await? {
+                true => continue,
+                false => return Ok(false),
+            },
+        };
         let selection = base.select(fields);
         for direction in [Direction::Out, Direction::In] {
             let read =
@@ -212,8 +218,19 @@ async fn vertices(
     warmed: &mut Prewarmed,
     limit: ByteSize,
 ) -> Result<bool> {
+    for patch in &parts.patches {
+        if !rows(patch.rows(), fields, warmed, limit).await? {
+            return Ok(false);
+        }
+    }
     for part in &parts.parts {
-        let VertexPart::Base(base) = part else { continue };
+        let base = match part {
+            VertexPart::Base(base) => base,
+            VertexPart::Delta(delta) => match rows(delta.rows(), fields, warmed, limit).await? {
+                true => continue,
+                false => return Ok(false),
+            },
+        };
         if let Some(keys) = base.keys() {
             for chunk in 0..keys.info().fences.chunks() as u64 {
                 if !warmed.add(&keys.chunk(chunk).await?, limit) {
@@ -231,6 +248,15 @@ async fn vertices(
         }
     }
     Ok(true)
+}
+
+/// Columns of what commits left behind: those that came with records are in memory once that is open.
+async fn rows(rows: &Rows, fields: &[FieldRef], warmed: &mut Prewarmed, limit: ByteSize) -> Result<bool> {
+    if matches!(rows, Rows::Decoded(_)) {
+        return Ok(true);
+    }
+    let wanted: Vec<usize> = fields.iter().filter_map(|field| rows.position(field.name())).collect();
+    Ok(warmed.add(&rows.get(&wanted).await?, limit))
 }
 
 /// The properties of these names, all without any.

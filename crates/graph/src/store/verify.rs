@@ -1,12 +1,16 @@
 //! Verifies a version: every file that it refers to is there and opens, and what is in them agrees with what is said of
 //! them.
 
+use std::sync::Arc;
+
 use arrow::{
     array::{Array, ArrayRef, AsArray},
     datatypes::{FieldRef, Int64Type},
 };
 use async_recursion::async_recursion as boxed;
 use futures::StreamExt;
+use stylobate_columnar::Cache;
+use stylobate_storage::{ByteSize, CacheOptions, PageCache};
 
 use super::{
     base::Selection,
@@ -16,14 +20,17 @@ use super::{
     edge_part::{EdgePart, EdgePartOf},
     edge_parts::EdgeParts,
     keys::Fences,
+    opened::Core,
     snapshot::Snapshot,
     vertex_part::VertexPart,
     vertex_parts::VertexParts,
 };
-use crate::{Direction, Result};
+use crate::{Direction, Result, graphar::Place};
 
 /// Chunks that are verified at the same time.
 const CHUNKS_AT_ONCE: usize = 4;
+/// Memory for what is read.
+const PAGES: ByteSize = ByteSize::mib(16);
 
 /// What came of verifying a version.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
@@ -57,17 +64,28 @@ impl Snapshot {
     #[boxed]
     pub async fn verify(&self) -> Verification {
         let mut found = Verification { version: self.version(), ..Verification::default() };
-        for at in 0..self.record().vertices.len() {
-            if let Some(parts) = found.take(self.vertex_parts(at).await) {
+        let Some(anew) = found.take(self.anew().await) else { return found };
+        for at in 0..anew.record().vertices.len() {
+            if let Some(parts) = found.take(anew.vertex_parts(at).await) {
                 vertices(&mut found, &parts).await;
             }
         }
-        for at in 0..self.record().edges.len() {
-            if let Some(parts) = found.take(self.edge_parts(at).await) {
+        for at in 0..anew.record().edges.len() {
+            if let Some(parts) = found.take(anew.edge_parts(at).await) {
                 edges(&mut found, &parts).await;
             }
         }
         found
+    }
+
+    /// The same version, read anew: what is open and in memory says nothing about files.
+    async fn anew(&self) -> Result<Self> {
+        let core = self.core();
+        let pages = PageCache::open(CacheOptions::new(PAGES)).await?;
+        let (store, cache) = (core.place.store.anew(pages.clone()), Cache::over(pages, ByteSize::ZERO));
+        let core = Core::new(Place { store, cache, ..core.place.clone() }, core.options.clone());
+        let record = core.log.read(self.version()).await?;
+        Ok(Self::new(Arc::new(core), record))
     }
 }
 
@@ -82,10 +100,8 @@ async fn vertices(found: &mut Verification, parts: &VertexParts) {
         found.parts += 1;
         match part {
             VertexPart::Base(base) => {
-                // What is in memory says nothing about files.
-                let base = base.passing();
-                base_of_vertices(found, &base, &fields).await;
-                keys(found, &base).await;
+                base_of_vertices(found, base, &fields).await;
+                keys(found, base).await;
             }
             VertexPart::Delta(delta) => {
                 found.take(super::compact_vertices::whole(delta, &fields).await);
@@ -166,9 +182,8 @@ async fn edges(found: &mut Verification, parts: &EdgeParts) {
         check_deleted(found, &name, part);
         match &part.of {
             EdgePartOf::Base(base) => {
-                let base = base.passing();
                 for direction in [Direction::Out, Direction::In] {
-                    list(found, &base, direction, &base.select(&fields)).await;
+                    list(found, base, direction, &base.select(&fields)).await;
                 }
             }
             EdgePartOf::Delta(delta) => {

@@ -120,9 +120,7 @@ impl StoreWriter {
     pub fn alter(&mut self, changes: impl IntoIterator<Item = SchemaChange>) -> Result<()> {
         let changes: Vec<SchemaChange> = changes.into_iter().collect();
         let mut altered = self.record.clone();
-        for change in &changes {
-            altered.alter(change.clone())?;
-        }
+        altered.alter_all(&changes)?;
         self.touch();
         self.record = altered;
         self.pending.changes.extend(changes);

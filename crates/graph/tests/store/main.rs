@@ -12,6 +12,7 @@ mod bucket;
 mod crashes;
 mod errors;
 mod histories;
+mod loads;
 #[path = "../support/mangle.rs"]
 mod mangle;
 mod mangled;

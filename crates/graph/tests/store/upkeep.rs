@@ -10,7 +10,7 @@ use futures::{TryStreamExt, stream};
 use object_store::{ObjectStore, ObjectStoreExt, memory::InMemory};
 use rand::{Rng, SeedableRng, rngs::StdRng};
 use stylobate_graph::{
-    BulkLoad, CollectOptions, CompactOptions, Direction, Ends, Error, Graph, GraphOptions, GraphStore,
+    BulkLoad, CollectOptions, CompactOptions, Direction, Ends, Graph, GraphOptions, GraphStore,
     GraphWriteOptions, PrewarmOptions, Snapshot, StoreOptions, Strictness, VertexIds,
 };
 use stylobate_storage::{ByteSize, Destination};
@@ -27,7 +27,7 @@ fn small() -> StoreOptions {
 }
 
 /// Larger ones, for more vertices and edges.
-fn medium() -> StoreOptions {
+pub fn medium() -> StoreOptions {
     StoreOptions::default().with_vertex_chunk_size(16).with_edge_chunk_size(32)
 }
 
@@ -35,7 +35,7 @@ fn all_garbage() -> CollectOptions {
     CollectOptions::default().with_older_than(Duration::ZERO).with_even_young(true)
 }
 
-async fn check(model: &Model, snapshot: &Snapshot) {
+pub async fn check(model: &Model, snapshot: &Snapshot) {
     model.check(snapshot).await;
     let verified = snapshot.verify().await;
     assert_eq!(verified.flaws, Vec::<String>::new(), "version {}", verified.version);
@@ -131,7 +131,7 @@ async fn random_histories_with_files_compaction_and_garbage_agree_with_a_plain_g
 const PERSONS: i64 = 200;
 const POSTS: i64 = 60;
 
-fn persons(keys: impl Iterator<Item = i64> + Clone) -> RecordBatch {
+pub fn persons(keys: impl Iterator<Item = i64> + Clone) -> RecordBatch {
     let ages = Int64Array::from_iter_values(keys.clone().map(|key| key % 90));
     batch([("id", ints(keys)), ("age", Arc::new(ages))])
 }
@@ -174,7 +174,7 @@ fn everything(model: &mut Model, random: &mut StdRng) -> BulkLoad<'static> {
         .with_edges("LIKES", Ends::Keys, stream::iter([Ok(likes)]))
 }
 
-async fn loaded(bucket: &Arc<Bucket>, options: StoreOptions) -> (GraphStore, Model) {
+pub async fn loaded(bucket: &Arc<Bucket>, options: StoreOptions) -> (GraphStore, Model) {
     let store = bucket.create(schema(), options).await.unwrap();
     let mut model = Model::default();
     let load = everything(&mut model, &mut StdRng::seed_from_u64(1));
@@ -220,40 +220,6 @@ async fn what_was_loaded_is_there_and_can_be_changed_and_compacted() {
 }
 
 #[tokio::test(flavor = "multi_thread")]
-async fn a_load_with_rows_that_cannot_be_taken_loads_nothing_and_leaves_nothing() {
-    let bucket = Bucket::new();
-    let (store, model) = loaded(&bucket, medium()).await;
-    let files = || async { bucket.memory.list(None).try_collect::<Vec<_>>().await.unwrap().len() };
-    let mut writer = store.writer().await.unwrap();
-    let before = files().await;
-    let vertices = |keys: Vec<i64>| {
-        BulkLoad::new().with_vertices("Person", stream::iter([Ok(persons(keys.into_iter()))]))
-    };
-    let edge = |to: i64| stream::iter([Ok(batch([("src", ints([1_000])), ("dst", ints([to]))]))]);
-    let failed = |error: std::result::Result<_, Error>| {
-        error.map(|_: stylobate_graph::Loaded| ()).unwrap_err().to_string()
-    };
-    let said = failed(writer.bulk_load(vertices(vec![5, 6, 5])).await);
-    assert!(said.contains("Person") && said.contains("key 5 of row 2"), "{said}");
-    let said = failed(writer.bulk_load(vertices(vec![5, 1_000])).await);
-    assert!(said.contains("there is a vertex with key 1000 already"), "{said}");
-    let said = failed(writer.bulk_load(vertices(vec![5]).with_edges("KNOWS", Ends::Keys, edge(6))).await);
-    assert!(said.contains("no vertex of type Person with key 6"), "{said}");
-    let said =
-        failed(writer.bulk_load(vertices(vec![5]).with_edges("KNOWS", Ends::Indexes, edge(9_999))).await);
-    assert!(said.contains("no vertex of type Person with index 1000"), "{said}");
-    let broken = || stream::iter([Err(Error::Ended { reason: "the source ended".to_owned() })]);
-    let said = failed(writer.bulk_load(vertices(vec![5]).with_edges("KNOWS", Ends::Keys, broken())).await);
-    assert!(said.contains("the source ended"), "{said}");
-    let said = failed(writer.bulk_load(vertices(vec![5]).with_vertices("Person", broken())).await);
-    assert!(said.contains("twice"), "{said}");
-    check(&model, &store.refresh().await.unwrap()).await;
-    assert_eq!(files().await, before);
-    let load = vertices(vec![5]).with_edges("KNOWS", Ends::Keys, edge(5));
-    assert_eq!(writer.bulk_load(load).await.unwrap().vertices, 1);
-}
-
-#[tokio::test(flavor = "multi_thread")]
 async fn a_file_that_is_gone_or_broken_is_found_and_named() {
     let bucket = Bucket::new();
     let (store, _) = loaded(&bucket, medium()).await;
@@ -282,6 +248,31 @@ async fn a_file_that_is_gone_or_broken_is_found_and_named() {
         bucket.memory.put(&path, bytes.into()).await.unwrap();
     }
     assert!(bucket.open(medium()).await.unwrap().latest().verify().await.flaws.is_empty());
+}
+
+#[tokio::test(flavor = "multi_thread")]
+async fn what_is_in_memory_does_not_hide_that_a_file_is_gone() {
+    let bucket = Bucket::new();
+    let (store, _) = loaded(&bucket, medium().with_inline_limit(ByteSize::ZERO)).await;
+    let mut writer = store.writer().await.unwrap();
+    let edge = batch([("src", ints([1_000])), ("dst", ints([5_000]))]);
+    writer.add_vertices("Person", &persons(5_000..5_010)).await.unwrap();
+    writer.add_edges("KNOWS", &edge, Ends::Keys).await.unwrap();
+    writer.commit().await.unwrap();
+    let snapshot = store.latest();
+    assert_eq!(snapshot.verify().await.flaws, [""; 0]);
+    let files: Vec<_> = bucket.memory.list(None).try_collect::<Vec<_>>().await.unwrap();
+    let files = files.iter().map(|file| &file.location);
+    let deltas: Vec<_> = files.clone().filter(|path| path.as_ref().contains("delta/")).collect();
+    assert_eq!(deltas.len(), 2);
+    let record = files.filter(|path| path.as_ref().contains("_log/")).max();
+    for path in deltas.into_iter().chain(record) {
+        let bytes = bucket.memory.get(path).await.unwrap().bytes().await.unwrap();
+        bucket.memory.delete(path).await.unwrap();
+        let flaws = snapshot.verify().await.flaws;
+        assert!(flaws.iter().any(|flaw| flaw.contains(path.as_ref())), "{path}: {flaws:?}");
+        bucket.memory.put(path, bytes.into()).await.unwrap();
+    }
 }
 
 #[tokio::test(flavor = "multi_thread")]
@@ -333,18 +324,23 @@ async fn an_exported_version_is_a_graph_without_holes() {
 #[tokio::test(flavor = "multi_thread")]
 async fn what_was_prewarmed_is_asked_for_no_more() {
     let bucket = Bucket::new();
-    let (_, model) = loaded(&bucket, medium()).await;
+    let (store, model) = loaded(&bucket, medium().with_inline_limit(ByteSize::ZERO)).await;
+    let mut writer = store.writer().await.unwrap();
+    let edge = batch([("src", ints([1_000])), ("dst", ints([5_000])), ("weight", ints([1]))]);
+    writer.add_vertices("Person", &persons(5_000..5_010)).await.unwrap();
+    writer.add_edges("KNOWS", &edge, Ends::Keys).await.unwrap();
+    writer.commit().await.unwrap();
     let store = bucket.open(medium()).await.unwrap();
     let options = PrewarmOptions::default().with_columns("KNOWS", ["weight"]).with_type("Person");
     let warmed = store.prewarm_in_background(&options).unwrap().await.unwrap().unwrap();
     assert!(warmed.bytes > 700 * 16 && !warmed.at_limit, "{warmed:?}");
     let before = bucket.total();
     let view = store.latest().edges("KNOWS", Some(&["weight"])).await.unwrap();
-    let everyone: Vec<i64> = (0..model.next_person).collect();
-    assert_eq!(view.expand(Direction::In, &everyone).await.unwrap().num_rows(), 700);
+    let everyone: Vec<i64> = (0..model.next_person + 10).collect();
+    assert_eq!(view.expand(Direction::In, &everyone).await.unwrap().num_rows(), 701);
     let persons = store.latest().vertices("Person", None).await.unwrap();
-    assert_eq!(persons.take(&everyone).await.unwrap().num_rows(), 200);
-    assert_eq!(persons.indexes_of(&ints([1_000])).await.unwrap().len(), 1);
+    assert_eq!(persons.take(&everyone).await.unwrap().num_rows(), 210);
+    assert_eq!(persons.indexes_of(&ints([1_000, 5_003])).await.unwrap().null_count(), 0);
     assert_eq!(bucket.total(), before);
     let little = bucket.open(medium()).await.unwrap();
     let warmed = little.latest().prewarm(&options.with_limit(ByteSize::bytes(1))).await.unwrap();

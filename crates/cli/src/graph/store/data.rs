@@ -176,11 +176,7 @@ impl Tables {
         let progress = Arc::new(Progress::new(rows, args.quiet)?);
         let mut writer = store.writer().await?;
         let changes = self.changes(&writer.snapshot().schema())?;
-        if !changes.is_empty() {
-            writer.alter(changes)?;
-            writer.commit().await?;
-        }
-        let mut load = BulkLoad::new();
+        let mut load = BulkLoad::new().with_changes(changes);
         for (of_type, source) in self.plan.vertices.iter().zip(self.vertices) {
             load = load.with_vertices(&of_type.vertex_type, counted(source.stream(), &progress));
         }
