@@ -396,7 +396,7 @@ def test_a_load_that_fails_leaves_what_was(store: st.GraphStore) -> None:
         store.load(vertices={"Robot": {"id": [1]}})
     with pytest.raises(ZeroDivisionError):
         store.load(vertices={"Person": {"id": [50]}}, progress=lambda rows, bytes: 1 // 0)
-    with pytest.raises(st.InvalidDataError, match="key 1 of row 1"):
+    with pytest.raises(st.InvalidDataError, match="row 1: the key 1 is that of row 0 too"):
         store.load(vertices={"Robot": {"data": {"id": [1, 1]}, "key": "id"}})
     store.refresh()
     assert store.snapshot().schema == before.schema

@@ -174,7 +174,7 @@ pub enum Error {
         of: String,
         /// The column.
         column: String,
-        /// The row of the batch, from 0.
+        /// The row of the batch, or of all that is loaded, from 0.
         row: usize,
         /// What is wrong with it.
         reason: String,

@@ -139,8 +139,8 @@ async fn a_key_that_is_null_or_there_twice_is_an_error_with_its_row_and_nothing_
     let fields = [field("id", DataType::Int64)];
     for keep in [true, false] {
         for (keys, said) in [
-            (vec![Some(4), None], "column id: the key of row 1 is null"),
-            (vec![Some(4), Some(5), Some(4)], "column id: the key 4 of row 2 is that of row 0 too"),
+            (vec![Some(4), None], "column id, row 1: the key is null"),
+            (vec![Some(4), Some(5), Some(4)], "column id, row 2: the key 4 is that of row 0 too"),
         ] {
             let batch = RecordBatch::try_new(
                 Arc::new(Schema::new(fields.to_vec())),

@@ -97,8 +97,7 @@ impl Tap {
         let given = batch.columns().get(self.at).ok_or_else(|| unwritable(of, "a batch without keys"))?;
         if let Some(row) = (given.null_count() > 0).then(|| (0..given.len()).find(|row| given.is_null(*row)))
         {
-            let row = first + row.unwrap_or_default() as u64;
-            return Err(unwritable(of, format!("column {column}: the key of row {row} is null")));
+            return Err(wrong_row(of, column, first + row.unwrap_or_default() as u64, "the key is null"));
         }
         let wanted = self.sorter.schema().field(0).data_type().clone();
         let keys = cast(given, &wanted).map_err(gathering)?;
@@ -112,8 +111,7 @@ impl Tap {
                 // Edges will ask the files.
                 Err(Refused::TooLarge) => self.map = None,
                 Err(Refused::Null { row }) => {
-                    let row = first + row as u64;
-                    return Err(unwritable(of, format!("column {column}: the key of row {row} is null")));
+                    return Err(wrong_row(of, column, first + row as u64, "the key is null"));
                 }
                 Err(Refused::Repeated { row, earlier }) => {
                     let shown = ArrayFormatter::try_new(keys.as_ref(), &FormatOptions::default());
@@ -127,9 +125,13 @@ impl Tap {
     }
 }
 
+fn wrong_row(of: &str, column: &str, row: u64, reason: impl Into<String>) -> Error {
+    let row = usize::try_from(row).unwrap_or(usize::MAX);
+    Error::Row { of: of.to_owned(), column: column.to_owned(), row, reason: reason.into() }
+}
+
 fn twice(of: &str, column: &str, key: &str, earlier: u64, later: u64) -> Error {
-    let reason = format!("column {column}: the key {key} of row {later} is that of row {earlier} too");
-    unwritable(of, reason)
+    wrong_row(of, column, later, format!("the key {key} is that of row {earlier} too"))
 }
 
 impl BaseWriter {
@@ -138,7 +140,7 @@ impl BaseWriter {
     ///
     /// # Errors
     ///
-    /// [`Error::Unwritable`] with column and row where a key is null or there twice, and as
+    /// [`Error::Row`] where a key is null or there twice, and as
     /// [`GraphWriter::vertices`]. Nothing is left behind.
     pub(crate) async fn vertices(
         &self,

@@ -28,7 +28,7 @@ async fn a_load_with_rows_that_cannot_be_taken_loads_nothing_and_leaves_nothing(
         error.map(|_: stylobate_graph::Loaded| ()).unwrap_err().to_string()
     };
     let said = failed(writer.bulk_load(vertices(vec![5, 6, 5])).await);
-    assert!(said.contains("Person") && said.contains("key 5 of row 2"), "{said}");
+    assert!(said.contains("Person") && said.contains("row 2: the key 5 is that of row 0 too"), "{said}");
     let said = failed(writer.bulk_load(vertices(vec![5, 1_000])).await);
     assert!(said.contains("there is a vertex with key 1000 already"), "{said}");
     let said = failed(writer.bulk_load(vertices(vec![5]).with_edges("KNOWS", Ends::Keys, edge(6))).await);
