@@ -193,7 +193,7 @@ impl EdgeBase {
     }
 
     /// The same base with nothing kept of what is read.
-    pub(crate) fn passing(&self) -> Self {
+    fn passing(&self) -> Self {
         Self::open(&self.place.passing(), &self.info, &self.fields)
     }
 

@@ -249,7 +249,7 @@ impl VertexBase {
     }
 
     /// The same base with nothing kept of what is read.
-    pub(crate) fn passing(&self) -> Self {
+    fn passing(&self) -> Self {
         Self::open(&self.place.passing(), &self.info, &self.fields)
     }
 

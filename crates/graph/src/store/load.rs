@@ -22,7 +22,7 @@ use super::{
     record::{EdgeBaseState, Record},
     rows::arrow_error,
     schema::{DESTINATION, EdgeType, SOURCE, SchemaChange, VertexType},
-    snapshot::Snapshot,
+    snapshot::{Snapshot, no_such},
     vertex_delta::KeyColumn,
     vertex_parts::VertexParts,
     writer::StoreWriter,
@@ -257,14 +257,12 @@ fn twice(of: String) -> Error {
 impl Loading {
     /// `record` has the types of the version and those that are new.
     async fn new(head: &Snapshot, record: &Record, at: usize) -> Result<Self> {
-        let is_new = at >= head.record().vertices.len();
-        let parts = match record.vertices.get(at) {
-            Some(state) if is_new => Arc::new(head.core().vertices(state).await?),
-            _ => head.vertex_parts(at).await?,
+        let state = record.vertices.get(at).ok_or_else(no_such)?;
+        let parts = match at < head.record().vertices.len() {
+            true => head.vertex_parts(at).await?,
+            false => Arc::new(head.core().vertices(state).await?),
         };
-        let schema = record.vertices.get(at).map_or(&parts.state.schema, |state| &state.schema).clone();
-        let next = parts.state.next;
-        Ok(Self { schema, parts, base: None, keys: None, next })
+        Ok(Self { schema: state.schema.clone(), parts, base: None, keys: None, next: state.next })
     }
 
     /// The vertices that a column names.

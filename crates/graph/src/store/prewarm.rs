@@ -190,13 +190,12 @@ async fn edges(
     limit: ByteSize,
 ) -> Result<bool> {
     for part in &parts.parts {
-        let base = match &part.of {
-            EdgePartOf::Base(base) => base,
-            EdgePartOf::Delta(delta) => match rows(delta.rows(), fields, warmed, limit).await? {
-                true => continue,
-                false => return Ok(false),
-            },
-        };
+        if let EdgePartOf::Delta(delta) = &part.of
+            && !rows(delta.rows(), fields, warmed, limit).await?
+        {
+            return Ok(false);
+        }
+        let EdgePartOf::Base(base) = &part.of else { continue };
         let selection = base.select(fields);
         for direction in [Direction::Out, Direction::In] {
             let read =
@@ -224,13 +223,12 @@ async fn vertices(
         }
     }
     for part in &parts.parts {
-        let base = match part {
-            VertexPart::Base(base) => base,
-            VertexPart::Delta(delta) => match rows(delta.rows(), fields, warmed, limit).await? {
-                true => continue,
-                false => return Ok(false),
-            },
-        };
+        if let VertexPart::Delta(delta) = part
+            && !rows(delta.rows(), fields, warmed, limit).await?
+        {
+            return Ok(false);
+        }
+        let VertexPart::Base(base) = part else { continue };
         if let Some(keys) = base.keys() {
             for chunk in 0..keys.info().fences.chunks() as u64 {
                 if !warmed.add(&keys.chunk(chunk).await?, limit) {

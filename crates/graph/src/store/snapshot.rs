@@ -134,7 +134,7 @@ impl Snapshot {
     }
 }
 
-fn no_such() -> Error {
+pub(super) fn no_such() -> Error {
     Error::Ended { reason: "a type that is in no record".to_owned() }
 }
 
