@@ -1,13 +1,20 @@
 //! Decompression of snappy blocks, made for columns of strings: short literals and short copies in turns.
 //!
 //! What a tag says is copied in blocks of one size, whatever its length: what is too much, the next tag overwrites.
-//! So the buffer is a little longer than what comes out of it.
+//! So the buffer is a little longer than what comes out of it. How fast it is depends on how soon the processor knows
+//! where the next tag is: a copy and the literal behind it are taken as one where most tags come so.
 
 /// Bytes that the buffer has behind what comes out.
-pub(crate) const SLACK: usize = BLOCK;
+pub(crate) const SLACK: usize = PAIR;
 /// What is copied at once; no copy of a tag is longer, and no literal whose length the tag itself has.
 const BLOCK: usize = 64;
 const HALF: usize = 16;
+/// What a copy and the literal behind it write when they are taken as one; what they take of a block is no more.
+const PAIR: usize = HALF + BLOCK;
+/// How often it may be in vain to look for pairs, before a piece is taken tag by tag.
+const TRIES: usize = 32;
+/// So many pairs make up for one time.
+const WORTH_IT: usize = 3;
 /// What came out is told of whenever there are about so many bytes more, which are near the processor then.
 const PIECE: usize = 128 << 10;
 /// A buffer of more bytes than these is never asked for.
@@ -18,6 +25,7 @@ const MOST_BYTES: u64 = u32::MAX as u64;
 struct Copy {
     /// Which bits of the four bytes behind the tag are of the offset.
     mask: u32,
+    /// Of what is no copy, more than any has.
     length: u8,
     /// The higher bits of the offset.
     high: u8,
@@ -31,6 +39,7 @@ const fn copies() -> [Copy; 256] {
     let mut tag = 0;
     while tag < 256 {
         copies[tag] = match tag & 3 {
+            0 => Copy { mask: 0, length: u8::MAX, high: 0 },
             1 => Copy { mask: 0xff, length: 4 + (tag >> 2 & 7) as u8, high: (tag >> 5) as u8 },
             2 => Copy { mask: 0xffff, length: 1 + (tag >> 2) as u8, high: 0 },
             _ => Copy { mask: u32::MAX, length: 1 + (tag >> 2) as u8, high: 0 },
@@ -75,57 +84,127 @@ pub(crate) fn decompress(
     into: &mut [u8],
     mut made: impl FnMut(&[u8]) -> Result<(), String>,
 ) -> Result<usize, String> {
-    let early = || "a snappy block ends early".to_owned();
-    let (length, mut tags) = header(from)?;
+    let (length, tags) = header(from)?;
     if into.len() < length.saturating_add(SLACK) {
-        return Err("a snappy block that is longer than it says".to_owned());
+        return Err(longer());
     }
-    let mut done = 0;
-    let mut until = length.min(PIECE);
-    while let Some((tag, behind)) = tags.split_first() {
-        let bits = usize::from(tag >> 2);
-        let copied = match tag & 3 {
-            0 if bits < 60
-                && let Some(block) = behind.first_chunk::<BLOCK>()
-                && let Some(to) = into.get_mut(done..).and_then(|to| to.first_chunk_mut::<BLOCK>()) =>
-            {
-                *to = *block;
-                tags = behind.get(bits + 1..).ok_or_else(early)?;
-                bits + 1
-            }
-            0 => {
-                let (literal, behind) = long_literal(bits, behind).ok_or_else(early)?;
-                let to = into.get_mut(done..).and_then(|to| to.get_mut(..literal.len()));
-                to.ok_or_else(early)?.copy_from_slice(literal);
-                tags = behind;
-                literal.len()
-            }
-            kind => {
-                let copy = COPIES.get(usize::from(*tag)).copied().unwrap_or_default();
-                let word = match behind.first_chunk::<4>() {
-                    Some(word) => u32::from_le_bytes(*word),
-                    None => behind.iter().rev().fold(0, |word, byte| word << 8 | u32::from(*byte)),
-                };
-                tags = behind.get(1 << kind >> 1..).ok_or_else(early)?;
-                let offset = (word & copy.mask | u32::from(copy.high) << 8) as usize;
-                let source = done.checked_sub(offset).filter(|_| offset > 0);
-                let source = source.ok_or("a snappy block that copies what is not there")?;
-                let copied = usize::from(copy.length);
-                repeat(into, source, done, copied);
-                copied
-            }
-        };
-        done += copied;
+    let mut at = Place { tags, done: 0 };
+    while !at.tags.is_empty() {
         // Every copy may write a whole block: this keeps the next one within the buffer.
-        if done > until {
-            if done > length {
-                return Err("a snappy block that is longer than it says".to_owned());
-            }
-            made(into.get(..done).unwrap_or_default())?;
-            until = length.min(done + PIECE);
+        at = take(at, into, length.min(at.done + PIECE))?;
+        let done = into.get(..at.done).filter(|done| done.len() <= length);
+        made(done.ok_or_else(longer)?)?;
+    }
+    if at.done == length { Ok(length) } else { Err("a snappy block that is shorter than it says".to_owned()) }
+}
+
+fn longer() -> String {
+    "a snappy block that is longer than it says".to_owned()
+}
+
+fn early() -> String {
+    "a snappy block ends early".to_owned()
+}
+
+/// How far a block is taken.
+#[derive(Clone, Copy)]
+struct Place<'f> {
+    /// Tags that are left.
+    tags: &'f [u8],
+    /// Bytes that came out.
+    done: usize,
+}
+
+/// Takes tags until more than `until` bytes came out, or none is left.
+fn take<'f>(mut at: Place<'f>, into: &mut [u8], until: usize) -> Result<Place<'f>, String> {
+    let mut tries = TRIES * WORTH_IT;
+    while tries > 0 && at.done <= until && !at.tags.is_empty() {
+        let taken;
+        (at, taken) = pairs(at, into, until);
+        tries = (tries + taken).min(TRIES * WORTH_IT).saturating_sub(WORTH_IT);
+        if at.done <= until {
+            at = tag(at, into)?;
         }
     }
-    if done == length { Ok(length) } else { Err("a snappy block that is shorter than it says".to_owned()) }
+    while at.done <= until && !at.tags.is_empty() {
+        at = tag(at, into)?;
+    }
+    Ok(at)
+}
+
+/// Takes short copies with short literals behind them, as long as it is these that come; returns how many they were.
+fn pairs<'f>(at: Place<'f>, into: &mut [u8], until: usize) -> (Place<'f>, usize) {
+    let Place { mut tags, mut done } = at;
+    let mut pairs = 0;
+    while done <= until
+        && let Some(ahead) = tags.first_chunk::<PAIR>()
+        && let Some((before, to)) = into.split_at_mut_checked(done)
+        && let Some(to) = to.first_chunk_mut::<PAIR>()
+    {
+        let word = ahead.first_chunk().map_or(0, |word| u64::from_le_bytes(*word));
+        let kind = (word & 3) as usize;
+        let copy = COPIES.get(usize::from(word as u8)).copied().unwrap_or_default();
+        let offset = (word >> 8) as u32 & copy.mask | u32::from(copy.high) << 8;
+        let (offset, copied) = (offset as usize, usize::from(copy.length));
+        // The next tag in as few steps as can be: each pair waits for that of the one before.
+        let skip = word << 3 & 0b1_1000;
+        let bits = (word >> 10 >> skip & 0x3f) as usize;
+        let is_literal = word >> 8 >> skip & 3 == 0 && bits < 60;
+        if kind == 3 || copied > HALF || offset < HALF || !is_literal {
+            break;
+        }
+        let source = done.checked_sub(offset).and_then(|at| before.get(at..)?.first_chunk::<HALF>());
+        let literal = ahead.get(kind + 2..).and_then(|literal| literal.first_chunk::<BLOCK>());
+        let (Some(source), Some(literal)) = (source, literal) else { break };
+        if let Some(to) = to.first_chunk_mut() {
+            *to = *source;
+        }
+        if let Some(to) = to.get_mut(copied..).and_then(|to| to.first_chunk_mut()) {
+            *to = *literal;
+        }
+        done += copied + bits + 1;
+        tags = tags.get(kind + 3..).and_then(|behind| behind.get(bits..)).unwrap_or_default();
+        pairs += 1;
+    }
+    (Place { tags, done }, pairs)
+}
+
+/// Takes one tag.
+#[inline(always)]
+fn tag<'f>(at: Place<'f>, into: &mut [u8]) -> Result<Place<'f>, String> {
+    let Place { tags, done } = at;
+    let Some((tag, behind)) = tags.split_first() else { return Ok(at) };
+    let bits = usize::from(tag >> 2);
+    let (tags, copied) = match tag & 3 {
+        0 if bits < 60
+            && let Some(block) = behind.first_chunk::<BLOCK>()
+            && let Some(to) = into.get_mut(done..).and_then(|to| to.first_chunk_mut::<BLOCK>()) =>
+        {
+            *to = *block;
+            (behind.get(bits + 1..).ok_or_else(early)?, bits + 1)
+        }
+        0 => {
+            let (literal, behind) = long_literal(bits, behind).ok_or_else(early)?;
+            let to = into.get_mut(done..).and_then(|to| to.get_mut(..literal.len()));
+            to.ok_or_else(early)?.copy_from_slice(literal);
+            (behind, literal.len())
+        }
+        kind => {
+            let copy = COPIES.get(usize::from(*tag)).copied().unwrap_or_default();
+            let word = match behind.first_chunk::<4>() {
+                Some(word) => u32::from_le_bytes(*word),
+                None => behind.iter().rev().fold(0, |word, byte| word << 8 | u32::from(*byte)),
+            };
+            let behind = behind.get(1 << kind >> 1..).ok_or_else(early)?;
+            let offset = (word & copy.mask | u32::from(copy.high) << 8) as usize;
+            let source = done.checked_sub(offset).filter(|_| offset > 0);
+            let source = source.ok_or("a snappy block that copies what is not there")?;
+            let copied = usize::from(copy.length);
+            repeat(into, source, done, copied);
+            (behind, copied)
+        }
+    };
+    Ok(Place { tags, done: done + copied })
 }
 
 /// A literal that has its length behind the tag, or that is near the end of the block; and what lies behind it.
