@@ -18,6 +18,8 @@ mod table;
 use std::process::ExitCode;
 
 use clap::{Parser, Subcommand};
+use stylobate_storage::THREAD_KEEP_ALIVE;
+use tokio::runtime::Builder;
 
 use crate::failure::{exit_code, in_one_line, is_closed_pipe};
 
@@ -72,7 +74,7 @@ fn run(verb: Verb) -> anyhow::Result<()> {
     if !matches!(verb, Verb::Serve(_)) {
         logging::start_from_environment()?;
     }
-    let runtime = tokio::runtime::Runtime::new()?;
+    let runtime = Builder::new_multi_thread().enable_all().thread_keep_alive(THREAD_KEEP_ALIVE).build()?;
     runtime.block_on(async {
         match verb {
             Verb::Serve(args) => serve::run(*args).await,

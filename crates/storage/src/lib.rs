@@ -54,6 +54,7 @@ mod sink;
 mod size;
 mod staging;
 mod stats;
+mod threads;
 mod upload;
 mod versions;
 
@@ -76,4 +77,5 @@ pub use sink::{
 pub use size::{ByteSize, ParseByteSizeError};
 pub use staging::{UnfinishedUpload, UploadedPart};
 pub use stats::ReadStats;
+pub use threads::THREAD_KEEP_ALIVE;
 pub use upload::is_reserved_key;
