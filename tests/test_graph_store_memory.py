@@ -2,13 +2,11 @@
 
 from __future__ import annotations
 
-import re
-import time
 from pathlib import Path
 
 import pyarrow.compute as pc
 import pyarrow.parquet as pq
-from writes import MIB, run, start
+from writes import MIB, peak_until_end, run, start
 
 BUDGET = 64 * MIB
 # The process itself, columns of a source that are decoded, and what threads hold that are about to end.
@@ -36,11 +34,7 @@ def test_a_load_takes_little_more_than_it_was_given(tmp_path: Path) -> None:
     for name, table in edges.items():
         args += ["--edges", f"{name}={tmp_path / table}.parquet"]
     process = start("graph", "store", "create", tmp_path / "store", *args)
-    peak = 0
-    while process.poll() is None:
-        found = re.search(r"VmHWM:\s+(\d+) kB", Path(f"/proc/{process.pid}/status").read_text())
-        peak = max(peak, int(found[1]) * 1024 if found else 0)
-        time.sleep(0.005)
+    peak = peak_until_end(process)
     assert process.communicate() == ("", "") and process.returncode == 0
     print(f"peak {peak >> 20} MiB with {BUDGET >> 20} MiB")
     assert 0 < peak < BUDGET + MORE

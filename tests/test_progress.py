@@ -18,7 +18,7 @@ from pathlib import Path
 import pytest
 
 from servers import environment
-from writes import FORMATS, MIB, end, names, noise, start, wait_until_written
+from writes import FORMATS, MIB, end, names, noise, peak_until_end, start, wait_until_written
 
 COLUMNS = 200
 COUNT = r"\d[\d,]*"
@@ -191,11 +191,7 @@ def test_the_memory_of_a_convert_does_not_grow_with_the_data(tmp_path: Path, lon
     out = tmp_path / f"a.{format}"
     args = ["--memory", str(BUDGET), "--threads", "2", "--durability", "none", "--compression", "none", "--quiet"]
     process = start("convert", long_source, out, *args)
-    peak = 0
-    while process.poll() is None:
-        found = re.search(r"VmHWM:\s+(\d+) kB", Path(f"/proc/{process.pid}/status").read_text())
-        peak = max(peak, int(found[1]) * 1024 if found else 0)
-        time.sleep(0.005)
+    peak = peak_until_end(process)
     size = out.stat().st_size
     out.unlink()
     assert process.communicate() == ("", "") and process.returncode == 0

@@ -5,6 +5,7 @@ from __future__ import annotations
 import fcntl
 import os
 import random
+import re
 import signal
 import subprocess
 import time
@@ -28,6 +29,16 @@ def start(*args: object, **options: Any) -> subprocess.Popen[str]:
     usual: dict[str, Any] = {"stdin": subprocess.DEVNULL, "stdout": subprocess.PIPE, "stderr": subprocess.PIPE}
     usual |= {"env": environment(), "text": True}
     return subprocess.Popen([str(stylobate()), *map(str, args)], **(usual | options))
+
+
+def peak_until_end(process: subprocess.Popen[str]) -> int:
+    """The most bytes of memory that a process has held when it ends."""
+    peak = 0
+    while process.poll() is None:
+        found = re.search(r"VmHWM:\s+(\d+) kB", Path(f"/proc/{process.pid}/status").read_text())
+        peak = max(peak, int(found[1]) * 1024 if found else 0)
+        time.sleep(0.005)
+    return peak
 
 
 def run(*args: object, **options: Any) -> tuple[int, str, str]:
