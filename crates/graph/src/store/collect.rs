@@ -13,7 +13,7 @@ use std::{
 
 use async_recursion::async_recursion as boxed;
 use futures::{StreamExt, TryStreamExt};
-use object_store::{ObjectMeta, ObjectStore, ObjectStoreExt, path::Path};
+use object_store::{ObjectMeta, ObjectStoreExt, path::Path};
 use stylobate_storage::{Destination, Error as StorageError};
 
 use super::{
@@ -96,7 +96,7 @@ impl GraphStore {
         };
         let before = now_ms().saturating_sub(i64::try_from(age.as_millis()).unwrap_or(i64::MAX));
         // In this order: what is committed after files were listed is young, or its lease was listed.
-        let leases = self.listed(lease::FOLDER).await?;
+        let leases = self.core().listed(lease::FOLDER).await?;
         let files = self.files().await?;
         let records = self.records().await?;
         let mut held = self.core().live.versions();
@@ -110,9 +110,7 @@ impl GraphStore {
         let is_old = |file: &&ObjectMeta| file.last_modified.timestamp_millis() < before;
         let base = self.core().place.base.clone();
         let below = |file: &ObjectMeta| file.location.as_ref().strip_prefix(base.as_str()).map(str::to_owned);
-        let term = now_ms().saturating_sub(lease::TERM.as_millis() as i64);
-        let is_over =
-            |lease: &&ObjectMeta| options.even_young || lease.last_modified.timestamp_millis() < term;
+        let is_over = |lease: &&ObjectMeta| options.even_young || lease::is_over(lease);
         let is_leased = leases.iter().any(|lease| !is_over(&lease));
         let named = Needed::of(gone.iter().filter_map(|version| records.get(version)));
         let is_garbage = |path: String| !needed.has(&path) && (!is_leased || named.has(&path));
@@ -148,17 +146,9 @@ impl GraphStore {
     async fn files(&self) -> Result<Vec<ObjectMeta>> {
         let mut files = Vec::new();
         for folder in FOLDERS {
-            files.extend(self.listed(folder).await?);
+            files.extend(self.core().listed(folder).await?);
         }
         Ok(files)
-    }
-
-    /// All files in a folder.
-    async fn listed(&self, folder: &str) -> Result<Vec<ObjectMeta>> {
-        let place = &self.core().place;
-        let path = place.path(folder)?;
-        let failed = |error| StorageError::from_origin(path.as_ref(), error);
-        Ok(place.store.origin().store().list(Some(&path)).try_collect().await.map_err(failed)?)
     }
 
     async fn delete(&self, path: &Path) -> Result<()> {

@@ -1,4 +1,4 @@
-//! Compaction: what commits left behind in deltas, patches and deletions becomes bases again, type by type.
+//! Compaction: what commits left behind in deltas, patches and deletions becomes bases again, or few parts, type by type.
 //!
 //! Readers go on with what they have. The writer goes on too: what it commits while files are rewritten stays on top of
 //! them, and what it deletes meanwhile is looked for in the new files before they become part of a version.
@@ -8,7 +8,7 @@ use std::collections::BTreeSet;
 use async_recursion::async_recursion as boxed;
 
 use super::{
-    compact_plan::Plan,
+    compact_plan::{Parts, Plan},
     deletion::{self, Deleted},
     graph_store::GraphStore,
     lease::Lease,
@@ -31,11 +31,13 @@ pub struct CompactOptions {
     share: f64,
     force: bool,
     types: Option<Vec<String>>,
+    /// Whether a writer tidies up between its commits.
+    of_writer: bool,
 }
 
 impl Default for CompactOptions {
     fn default() -> Self {
-        Self { share: SHARE, force: false, types: None }
+        Self { share: SHARE, force: false, types: None, of_writer: false }
     }
 }
 
@@ -59,8 +61,21 @@ impl CompactOptions {
         self
     }
 
-    pub(super) fn plan(&self, parts: super::compact_plan::Parts) -> Plan {
-        parts.plan(self.share, self.force)
+    /// What a writer does between its commits.
+    fn of_writer() -> Self {
+        Self { of_writer: true, ..Self::default() }
+    }
+
+    /// Whether of deltas and patches only the latest are merged, in which each is small beside all that follow.
+    pub(super) fn of_latest(&self) -> bool {
+        self.of_writer
+    }
+
+    pub(super) fn plan(&self, parts: Parts) -> Plan {
+        match self.of_writer {
+            true => parts.plan_of_writer(),
+            false => parts.plan(self.share, self.force),
+        }
     }
 }
 
@@ -72,7 +87,7 @@ pub struct Compacted {
     pub of: String,
     /// The version since which it is so.
     pub version: u64,
-    /// Whether all became one base; otherwise deltas became one delta.
+    /// Whether all became one base; otherwise deltas became one delta, and patches one patch.
     pub rewritten: bool,
     /// Rows that were written.
     pub rows: u64,
@@ -102,6 +117,15 @@ impl GraphStore {
         let compacted = self.compact_types(&lease, options).await;
         lease.end().await;
         compacted
+    }
+
+    /// Merges the latest of what many commits left behind, for a writer between two of them. Does nothing where a load
+    /// or another compaction is at work, which would have to begin anew.
+    pub(super) async fn tidy(&self) -> Result<()> {
+        if self.core().has_lease().await? {
+            return Ok(());
+        }
+        self.compact(&CompactOptions::of_writer()).await.map(drop)
     }
 
     async fn compact_types(&self, lease: &Lease, options: &CompactOptions) -> Result<Vec<Compacted>> {

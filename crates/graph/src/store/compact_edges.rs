@@ -1,11 +1,11 @@
-//! Compacts edges of a type: into one base without what was deleted, or deltas into one delta.
+//! Compacts edges of a type into one base without what was deleted.
 
 use std::{collections::BTreeSet, ops::Range, sync::Arc};
 
 use arrow::{
-    array::{ArrayRef, AsArray, BooleanArray, Int64Array, RecordBatch, new_null_array},
-    compute::{concat_batches, filter_record_batch},
-    datatypes::{FieldRef, Int64Type, Schema},
+    array::{ArrayRef, BooleanArray, Int64Array, RecordBatch, new_null_array},
+    compute::filter_record_batch,
+    datatypes::FieldRef,
 };
 use futures::{Stream, StreamExt, TryStreamExt};
 use roaring::RoaringTreemap;
@@ -17,21 +17,20 @@ use super::{
     compact_plan::{Parts, Plan},
     compact_vertices::ROWS_AT_ONCE,
     deletion::Deleted,
-    delta::{self, EdgeDelta},
+    delta::EdgeDelta,
     edge_part::{EdgePart, EdgePartOf},
     edge_parts::EdgeParts,
     graph_store::GraphStore,
     lease::Lease,
     load::edge_batch,
-    names::uuid7,
-    record::{DeletedPair, EdgeBaseState, EdgeDeltaInfo, EdgeState, Location},
-    rows::{self, Rows, arrow_error},
+    record::{DeletedPair, EdgeBaseState, EdgeDeltaInfo, EdgeState},
+    rows::arrow_error,
     snapshot::Snapshot,
 };
 use crate::{Direction, Error, Result};
 
 /// Ends of edges.
-type Pairs = BTreeSet<(i64, i64)>;
+pub(super) type Pairs = BTreeSet<(i64, i64)>;
 
 impl GraphStore {
     pub(super) async fn compact_edges(
@@ -45,7 +44,7 @@ impl GraphStore {
         match options.plan(counted(&parts.state)) {
             Plan::Nothing => Ok(Outcome::Nothing),
             Plan::Rewrite => self.rewrite_edges(lease, name, &snapshot, parts).await,
-            Plan::MergeDeltas => self.merge_edges(lease, name, &snapshot, parts).await,
+            Plan::Merge => self.merge_edges(lease, name, &snapshot, parts, options.of_latest()).await,
         }
     }
 
@@ -79,7 +78,7 @@ impl GraphStore {
                 let Some(state) = record.edges.get_mut(at) else { return Ok(None) };
                 let info = base.info().clone();
                 state.bases.splice(..parts.state.bases.len(), [EdgeBaseState { info, deleted }]);
-                state.deltas.drain(..left);
+                state.deltas.drain(left);
                 Ok(Some(record))
             }
         };
@@ -112,72 +111,6 @@ impl GraphStore {
         let by_destination = self.core().write_deleted(&Deleted::new(by_destination)).await?;
         Ok(vec![DeletedPair { by_source, by_destination, count }])
     }
-
-    async fn merge_edges(
-        &self,
-        lease: &Lease,
-        name: &str,
-        from: &Snapshot,
-        parts: Arc<EdgeParts>,
-    ) -> Result<Outcome> {
-        let fields: Arc<[FieldRef]> = parts.state.schema.fields().into();
-        let bases = parts.state.bases.len();
-        let batches: Vec<RecordBatch> = all_edges(parts.clone(), bases, fields.clone()).try_collect().await?;
-        let schema = Arc::new(Schema::new(delta::fields(&fields).to_vec()));
-        let failed = |error| arrow_error("deltas of edges", error);
-        let all = concat_batches(&schema, &batches).map_err(failed)?;
-        let ends = |at: usize| all.column(at).as_primitive::<Int64Type>().values();
-        let properties = all.columns().get(2..).unwrap_or_default();
-        let sorted = delta::sorted(ends(0), ends(1), &fields, properties)?;
-        let (rows, core) = (sorted.num_rows() as u64, self.core());
-        let path = format!("delta/{}.parquet", uuid7());
-        rows::write(core.log.sinks(), &core.log.destination(), &path, &sorted).await?;
-        let at = Location::File { path };
-        let (sources, destinations) = (sorted.column(0).clone(), sorted.column(1).clone());
-        let merged = EdgeDelta::new(Rows::Decoded(sorted), &sources, &destinations);
-        let merged = Arc::new(merged.map_err(|reason| Error::Data { file: at.to_string(), reason })?);
-        let replace = |head: Snapshot| {
-            let (merged, parts, place) = (merged.clone(), parts.clone(), at.clone());
-            async move {
-                let mut record = next(&head);
-                let at = record.edge_type(name)?;
-                if !self.is_untouched(from, &head).await? {
-                    return Ok(None);
-                }
-                let now = head.edge_parts(at).await?;
-                let Some((pairs, left)) = deleted_since(&parts, bases, &now).await? else { return Ok(None) };
-                let mut gone = RoaringTreemap::new();
-                for (source, destination) in &pairs {
-                    gone.insert_range(merged.find(Direction::Out, *source, *destination));
-                }
-                let mut info =
-                    EdgeDeltaInfo { at: place, rows, deleted: Vec::new(), deleted_count: gone.len() };
-                if !gone.is_empty() {
-                    info.deleted.push(self.core().write_deleted(&Deleted::new(gone)).await?);
-                }
-                let Some(state) = record.edges.get_mut(at) else { return Ok(None) };
-                let kept = (info.deleted_count < info.rows).then_some(info);
-                state.deltas.splice(..left, kept);
-                Ok(Some(record))
-            }
-        };
-        match self.publish(lease, replace).await? {
-            Some(done) => {
-                let version = done.version();
-                Ok(Outcome::Done(Compacted {
-                    of: name.to_owned(),
-                    version,
-                    rewritten: false,
-                    rows,
-                    bytes: 0,
-                }))
-            }
-            None => {
-                core.give_up_file(&at).await;
-                Ok(Outcome::Overtaken)
-            }
-        }
-    }
 }
 
 fn counted(state: &EdgeState) -> Parts {
@@ -189,19 +122,32 @@ fn counted(state: &EdgeState) -> Parts {
         deltas: state.deltas.len(),
         delta_rows: state.deltas.iter().map(|delta| delta.rows).sum(),
         patches: 0,
+        sets: state.bases.iter().map(|base| base.deleted.len()).max().unwrap_or(0),
+        inline: state.locations().filter(|location| location.is_inline()).count(),
     }
 }
 
-/// The pairs whose edges were deleted since, of those in the parts from `skip` on, and how many deltas are left of them.
+/// The pairs whose edges were deleted since, of those in the parts from `skip` on, and which deltas are left of them now.
 /// An edge is only ever deleted with all that run parallel to it and were there. Nothing if a base is not there any more.
-async fn deleted_since(before: &EdgeParts, skip: usize, now: &EdgeParts) -> Result<Option<(Pairs, usize)>> {
+pub(super) async fn deleted_since(
+    before: &EdgeParts,
+    skip: usize,
+    now: &EdgeParts,
+) -> Result<Option<(Pairs, Range<usize>)>> {
     let (bases, deltas) = (&before.state.bases, &before.state.deltas);
     let same = bases.iter().zip(&now.state.bases).all(|(a, b)| a.info.path == b.info.path);
     if !same || bases.len() > now.state.bases.len() {
         return Ok(None);
     }
+    let known = |info: &EdgeDeltaInfo| deltas.iter().position(|known| known.at == info.at);
+    // Those that are left come first, as they did.
+    let left = now.state.deltas.iter().map_while(known).count();
+    if now.state.deltas.iter().skip(left).any(|info| known(info).is_some()) {
+        return Ok(None);
+    }
+    let skipped = skip.saturating_sub(bases.len());
+    let first = now.state.deltas.iter().map_while(known).take_while(|at| *at < skipped).count();
     let mut pairs = Pairs::new();
-    let mut left = 0;
     for (at, part) in before.parts.iter().enumerate().skip(skip) {
         let later = match at.checked_sub(bases.len()) {
             None => now.parts.get(at),
@@ -209,7 +155,6 @@ async fn deleted_since(before: &EdgeParts, skip: usize, now: &EdgeParts) -> Resu
             Some(delta) => {
                 let place = deltas.get(delta).map(|info| &info.at);
                 let found = now.state.deltas.iter().position(|info| Some(&info.at) == place);
-                left += usize::from(found.is_some());
                 found.and_then(|found| now.parts.get(now.state.bases.len() + found))
             }
         };
@@ -226,9 +171,7 @@ async fn deleted_since(before: &EdgeParts, skip: usize, now: &EdgeParts) -> Resu
             pairs.extend(sources.values().iter().copied().zip(destinations.values().iter().copied()));
         }
     }
-    // Those that are left come first, as they did.
-    let kept = now.state.deltas.iter().take(left).all(|info| deltas.iter().any(|known| known.at == info.at));
-    Ok(kept.then_some((pairs, left)))
+    Ok(Some((pairs, first..left)))
 }
 
 /// A set as ranges, none of which is long.

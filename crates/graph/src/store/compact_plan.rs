@@ -2,8 +2,10 @@
 
 /// Parts beyond which a lookup asks too many: they become one whatever their share.
 const MOST_BASES: usize = 8;
-/// Patches are looked through for each vertex.
-const MOST_PATCHES: usize = 16;
+/// Deltas, patches and sets of deletions that commits may leave of a type before their writer merges the latest.
+pub(super) const MOST_LOOSE: usize = 64;
+/// Rows that a writer merges at most: they are in memory.
+const MOST_MERGED: u64 = 1 << 20;
 
 /// What there is of a type.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
@@ -16,6 +18,10 @@ pub(super) struct Parts {
     pub(super) deltas: usize,
     pub(super) delta_rows: u64,
     pub(super) patches: usize,
+    /// Sets of deletions of one thing, where there are most.
+    pub(super) sets: usize,
+    /// How many of all these ride in records of the log, which stay for as long as they do.
+    pub(super) inline: usize,
 }
 
 /// What is done about it.
@@ -23,8 +29,8 @@ pub(super) struct Parts {
 pub(super) enum Plan {
     /// It is well as it is.
     Nothing,
-    /// Deltas become one delta.
-    MergeDeltas,
+    /// Deltas become one delta, patches one patch, and sets of deletions one set, each in a file.
+    Merge,
     /// All becomes one base.
     Rewrite,
 }
@@ -34,15 +40,39 @@ impl Parts {
     pub(super) fn plan(self, share: f64, force: bool) -> Plan {
         let loose = self.changed_rows.saturating_add(self.delta_rows);
         let is_one = self.bases <= 1 && self.deltas == 0 && self.patches == 0 && self.changed_rows == 0;
-        let many = self.bases > MOST_BASES || self.patches > MOST_PATCHES;
+        let is_loose = self.deltas.max(self.patches).max(self.sets) > 1 || self.inline > 0;
         match () {
-            () if is_one => Plan::Nothing,
-            () if force || many => Plan::Rewrite,
+            () if is_one && !is_loose => Plan::Nothing,
+            () if !is_one && (force || self.bases > MOST_BASES) => Plan::Rewrite,
             () if loose > 0 && loose as f64 >= self.base_rows as f64 * share => Plan::Rewrite,
-            () if self.deltas > 1 => Plan::MergeDeltas,
+            () if is_loose => Plan::Merge,
             () => Plan::Nothing,
         }
     }
+
+    /// The same for a writer that goes on committing, and does no more than that costs little beside its commits.
+    pub(super) fn plan_of_writer(self) -> Plan {
+        match self.deltas.max(self.patches).max(self.sets) >= MOST_LOOSE {
+            true => Plan::Merge,
+            false => Plan::Nothing,
+        }
+    }
+}
+
+/// The first of the latest deltas or patches that are worth merging, by their rows: one that is much larger than all
+/// behind it stays as it is, so that however often the latest are merged, each row is written a few times.
+pub(super) fn first_of_latest(rows: impl DoubleEndedIterator<Item = u64> + ExactSizeIterator) -> usize {
+    let mut first = rows.len();
+    let mut behind = 0_u64;
+    for rows in rows.rev() {
+        let together = behind.saturating_add(rows);
+        if together > MOST_MERGED || (behind > 0 && rows / 2 > behind) {
+            break;
+        }
+        behind = together;
+        first -= 1;
+    }
+    first
 }
 
 #[cfg(test)]
@@ -55,13 +85,40 @@ mod tests {
         assert_eq!(base.plan(0.2, true), Plan::Nothing);
         assert_eq!(Parts::default().plan(0.2, true), Plan::Nothing);
         let few = Parts { deltas: 2, delta_rows: 20, ..base };
-        assert_eq!(few.plan(0.2, false), Plan::MergeDeltas);
+        assert_eq!(few.plan(0.2, false), Plan::Merge);
         assert_eq!(few.plan(0.2, true), Plan::Rewrite);
         assert_eq!(Parts { deltas: 1, delta_rows: 20, ..base }.plan(0.2, false), Plan::Nothing);
+        assert_eq!(Parts { deltas: 1, delta_rows: 20, inline: 1, ..base }.plan(0.2, false), Plan::Merge);
         assert_eq!(Parts { changed_rows: 190, ..few }.plan(0.2, false), Plan::Rewrite);
         assert_eq!(Parts { changed_rows: 200, ..base }.plan(0.2, false), Plan::Rewrite);
         assert_eq!(Parts { deltas: 1, delta_rows: 1, ..Parts::default() }.plan(0.2, false), Plan::Rewrite);
         assert_eq!(Parts { bases: 9, ..base }.plan(0.2, false), Plan::Rewrite);
-        assert_eq!(Parts { patches: 17, ..base }.plan(0.2, false), Plan::Rewrite);
+        assert_eq!(Parts { patches: 2, changed_rows: 2, ..base }.plan(0.2, false), Plan::Merge);
+        assert_eq!(Parts { sets: 2, changed_rows: 2, ..base }.plan(0.2, false), Plan::Merge);
+        // A base without what was deleted, of which the log still has the sets.
+        assert_eq!(Parts { sets: 1, inline: 1, ..base }.plan(0.2, true), Plan::Merge);
+        assert_eq!(Parts { sets: 1, ..base }.plan(0.2, true), Plan::Nothing);
+    }
+
+    #[test]
+    fn a_writer_merges_the_latest_and_writes_no_row_often() {
+        assert_eq!(Parts { deltas: 63, ..Parts::default() }.plan_of_writer(), Plan::Nothing);
+        assert_eq!(Parts { patches: 64, ..Parts::default() }.plan_of_writer(), Plan::Merge);
+        assert_eq!(first_of_latest([].into_iter()), 0);
+        assert_eq!(first_of_latest([1_000_000, 5, 1, 1, 1].into_iter()), 1);
+        assert_eq!(first_of_latest([7, 4, 2, 1].into_iter()), 0);
+        assert_eq!(first_of_latest([1, 1, 1 << 20].into_iter()), 2);
+        assert_eq!(first_of_latest([1 << 21].into_iter()), 1);
+        let (mut deltas, mut written, mut most) = (Vec::new(), 0, 0);
+        for _ in 0..100_000 {
+            deltas.push(1_u64);
+            if deltas.len() >= MOST_LOOSE {
+                let merged = deltas.split_off(first_of_latest(deltas.iter().copied())).iter().sum();
+                written += merged;
+                deltas.push(merged);
+                most = most.max(deltas.len());
+            }
+        }
+        assert!(most < 16 && written < 1_000_000, "{most} deltas, {written} rows");
     }
 }

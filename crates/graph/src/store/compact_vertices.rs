@@ -1,10 +1,10 @@
-//! Compacts vertices of a type: into one base with what patches say, or deltas into one delta.
+//! Compacts vertices of a type into one base with what patches say.
 
 use std::sync::Arc;
 
 use arrow::{
     array::{Array, ArrayRef, BooleanArray, RecordBatch, new_null_array},
-    compute::{concat_batches, nullif},
+    compute::nullif,
     datatypes::{FieldRef, Schema},
 };
 use futures::{Stream, StreamExt, TryStreamExt};
@@ -14,9 +14,8 @@ use super::{
     compact_plan::{Parts, Plan},
     graph_store::GraphStore,
     lease::Lease,
-    names::uuid7,
-    record::{Location, VertexDeltaInfo, VertexState},
-    rows::{self, Arrays, arrow_error},
+    record::VertexState,
+    rows::{Arrays, arrow_error},
     snapshot::Snapshot,
     vertex_delta::VertexDelta,
     vertex_part::VertexPart,
@@ -39,7 +38,7 @@ impl GraphStore {
         match options.plan(counted(&parts)) {
             Plan::Nothing => Ok(Outcome::Nothing),
             Plan::Rewrite => self.rewrite_vertices(lease, name, &snapshot, parts).await,
-            Plan::MergeDeltas => self.merge_vertices(lease, name, &snapshot, &parts).await,
+            Plan::Merge => self.merge_vertices(lease, name, &snapshot, &parts, options.of_latest()).await,
         }
     }
 
@@ -92,84 +91,6 @@ impl GraphStore {
             }
         }
     }
-
-    async fn merge_vertices(
-        &self,
-        lease: &Lease,
-        name: &str,
-        from: &Snapshot,
-        parts: &VertexParts,
-    ) -> Result<Outcome> {
-        let before = &parts.state;
-        let fields: Arc<[FieldRef]> = before.schema.fields().into();
-        let core = self.core();
-        let mut merged: Vec<VertexDeltaInfo> = Vec::new();
-        let mut written: Vec<Location> = Vec::new();
-        let mut rows = 0;
-        let adjacent = |a: &VertexDeltaInfo, b: &VertexDeltaInfo| a.first + a.rows == b.first;
-        for run in before.deltas.chunk_by(adjacent) {
-            let Some((first, info)) = run.first().map(|info| info.first).zip(run.first()) else { continue };
-            if run.len() == 1 {
-                merged.push(info.clone());
-                continue;
-            }
-            let of_run = parts.parts.iter().filter_map(|part| match part {
-                VertexPart::Delta(delta) if run.iter().any(|info| info.first == delta.range().start) => {
-                    Some(delta)
-                }
-                _ => None,
-            });
-            let mut batches = Vec::new();
-            for delta in of_run {
-                batches.push(batch(&fields, whole(delta, &fields).await?.into_vec())?);
-            }
-            let schema = Arc::new(Schema::new(fields.to_vec()));
-            let all = concat_batches(&schema, &batches)
-                .map_err(|error| arrow_error("deltas of vertices", error))?;
-            let path = format!("delta/{}.parquet", uuid7());
-            rows::write(core.log.sinks(), &core.log.destination(), &path, &all).await?;
-            rows += all.num_rows() as u64;
-            let at = Location::File { path };
-            written.push(at.clone());
-            merged.push(VertexDeltaInfo { at, first, rows: all.num_rows() as u64 });
-        }
-        if written.is_empty() {
-            return Ok(Outcome::Nothing);
-        }
-        let replace = |head: Snapshot| {
-            let merged = merged.clone();
-            async move {
-                let mut record = next(&head);
-                let at = record.vertex_type(name)?;
-                let untouched = self.is_untouched(from, &head).await?;
-                let Some(state) =
-                    record.vertices.get_mut(at).filter(|state| untouched && follows(before, state))
-                else {
-                    return Ok(None);
-                };
-                state.deltas.splice(..before.deltas.len(), merged);
-                Ok(Some(record))
-            }
-        };
-        match self.publish(lease, replace).await? {
-            Some(done) => {
-                let version = done.version();
-                Ok(Outcome::Done(Compacted {
-                    of: name.to_owned(),
-                    version,
-                    rewritten: false,
-                    rows,
-                    bytes: 0,
-                }))
-            }
-            None => {
-                for location in &written {
-                    core.give_up_file(location).await;
-                }
-                Ok(Outcome::Overtaken)
-            }
-        }
-    }
 }
 
 fn counted(parts: &VertexParts) -> Parts {
@@ -188,11 +109,13 @@ fn counted(parts: &VertexParts) -> Parts {
         deltas: state.deltas.len(),
         delta_rows: state.deltas.iter().map(|delta| delta.rows).sum(),
         patches: state.patches.len(),
+        sets: state.deleted.len(),
+        inline: state.locations().filter(|location| location.is_inline()).count(),
     }
 }
 
 /// Whether a later state is made of all that an earlier one was made of, in the same places.
-fn follows(before: &VertexState, after: &VertexState) -> bool {
+pub(super) fn follows(before: &VertexState, after: &VertexState) -> bool {
     let bases = before.bases.iter().zip(&after.bases).all(|(a, b)| a.path == b.path);
     let deltas = before.deltas.iter().zip(&after.deltas).all(|(a, b)| a == b);
     let patches = before.patches.iter().zip(&after.patches).all(|(a, b)| a == b);
@@ -214,7 +137,7 @@ pub(super) async fn whole(delta: &VertexDelta, fields: &[FieldRef]) -> Result<Ar
     Ok(places.iter().zip(fields).map(column).collect())
 }
 
-fn batch(fields: &[FieldRef], columns: Vec<ArrayRef>) -> Result<RecordBatch> {
+pub(super) fn batch(fields: &[FieldRef], columns: Vec<ArrayRef>) -> Result<RecordBatch> {
     let schema = Arc::new(Schema::new(fields.to_vec()));
     RecordBatch::try_new(schema, columns).map_err(|error| arrow_error("vertices", error))
 }

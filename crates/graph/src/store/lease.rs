@@ -9,7 +9,7 @@ use std::{
     time::Duration,
 };
 
-use object_store::{ObjectStoreExt, PutPayload, path::Path};
+use object_store::{ObjectMeta, ObjectStoreExt, PutPayload, path::Path};
 use stylobate_storage::{Error as StorageError, ReadThrough};
 use tokio::task::JoinHandle;
 
@@ -22,7 +22,7 @@ use crate::{Error, Result};
 /// Where leases are.
 pub(super) const FOLDER: &str = "leases";
 /// A lease that was not renewed for so long is that of a process that is gone.
-pub(super) const TERM: Duration = Duration::from_secs(60 * 60);
+const TERM: Duration = Duration::from_secs(60 * 60);
 /// So often it is renewed.
 const RENEWED_EACH: Duration = Duration::from_secs(10 * 60);
 
@@ -55,7 +55,17 @@ impl Held {
     }
 }
 
+/// Whether whoever left it is gone.
+pub(super) fn is_over(lease: &ObjectMeta) -> bool {
+    lease.last_modified.timestamp_millis() < now_ms().saturating_sub(TERM.as_millis() as i64)
+}
+
 impl Core {
+    /// Whether a load or a compaction is at work somewhere.
+    pub(super) async fn has_lease(&self) -> Result<bool> {
+        Ok(self.listed(FOLDER).await?.iter().any(|lease| !is_over(lease)))
+    }
+
     /// From now on no file is garbage that no version names.
     pub(super) async fn lease(&self) -> Result<Lease> {
         let path = self.place.path(&format!("{FOLDER}/{}", uuid7()))?;

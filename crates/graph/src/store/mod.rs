@@ -48,6 +48,8 @@ mod live;
 mod load;
 mod log;
 mod log_entry;
+mod merge_edges;
+mod merge_vertices;
 mod names;
 mod opened;
 mod options;

@@ -3,6 +3,9 @@
 use std::sync::Arc;
 
 use arrow::{array::ArrayRef, datatypes::FieldRef};
+use futures::TryStreamExt;
+use object_store::{ObjectMeta, ObjectStore};
+use stylobate_storage::Error as StorageError;
 
 use super::{
     base::{EdgeBaseInfo, VertexBaseInfo},
@@ -74,6 +77,13 @@ impl Core {
             Location::File { path } => (self.place.name(path), String::new()),
         };
         Error::Data { file, reason: format!("{slot}{}", reason.into()) }
+    }
+
+    /// All files in a folder.
+    pub(crate) async fn listed(&self, folder: &str) -> Result<Vec<ObjectMeta>> {
+        let path = self.place.path(folder)?;
+        let failed = |error| StorageError::from_origin(path.as_ref(), error);
+        Ok(self.place.store.origin().store().list(Some(&path)).try_collect().await.map_err(failed)?)
     }
 
     /// Inline data, made into something of use while the record is there.

@@ -41,6 +41,12 @@ pub(crate) enum Location {
     },
 }
 
+impl Location {
+    pub(crate) fn is_inline(&self) -> bool {
+        matches!(self, Self::Inline { .. })
+    }
+}
+
 impl fmt::Display for Location {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         match self {
@@ -201,23 +207,36 @@ impl Record {
         }
     }
 
+    /// Deltas, patches or sets of deletions of one type, where there are most.
+    pub(crate) fn loose(&self) -> usize {
+        let vertices =
+            self.vertices.iter().map(|of| of.deltas.len().max(of.patches.len()).max(of.deleted.len()));
+        vertices.chain(self.edges.iter().map(|of| of.deltas.len())).max().unwrap_or(0)
+    }
+
     /// All places outside of bases that it refers to.
     pub(crate) fn locations(&self) -> impl Iterator<Item = &Location> {
-        let vertices = self.vertices.iter().flat_map(|state| {
-            let deltas = state.deltas.iter().map(|delta| &delta.at);
-            deltas.chain(state.patches.iter().map(|patch| &patch.at)).chain(&state.deleted)
-        });
-        let edges = self.edges.iter().flat_map(|state| {
-            let deltas =
-                state.deltas.iter().flat_map(|delta| std::iter::once(&delta.at).chain(&delta.deleted));
-            let pairs = state.bases.iter().flat_map(|base| &base.deleted);
-            deltas.chain(pairs.flat_map(|pair| [&pair.by_source, &pair.by_destination]))
-        });
-        vertices.chain(edges)
+        let vertices = self.vertices.iter().flat_map(VertexState::locations);
+        vertices.chain(self.edges.iter().flat_map(EdgeState::locations))
+    }
+}
+
+impl EdgeState {
+    /// All places outside of bases that it refers to.
+    pub(crate) fn locations(&self) -> impl Iterator<Item = &Location> {
+        let deltas = self.deltas.iter().flat_map(|delta| std::iter::once(&delta.at).chain(&delta.deleted));
+        let pairs = self.bases.iter().flat_map(|base| &base.deleted);
+        deltas.chain(pairs.flat_map(|pair| [&pair.by_source, &pair.by_destination]))
     }
 }
 
 impl VertexState {
+    /// All places outside of bases that it refers to.
+    pub(crate) fn locations(&self) -> impl Iterator<Item = &Location> {
+        let deltas = self.deltas.iter().map(|delta| &delta.at);
+        deltas.chain(self.patches.iter().map(|patch| &patch.at)).chain(&self.deleted)
+    }
+
     fn flaw(&self) -> Option<String> {
         let wrong = |reason: String| Some(format!("vertices {}: {reason}", self.schema.name));
         if let Err(error) = self.schema.check() {

@@ -10,6 +10,7 @@ use futures::FutureExt;
 
 use super::{
     collect::LEAST_AGE,
+    compact_plan::MOST_LOOSE,
     draft::Draft,
     graph_store::{ATTEMPTS, GraphStore},
     log::Put,
@@ -41,6 +42,8 @@ pub struct StoreWriter {
     attempt: Option<Attempt>,
     /// Commits that were tried with other contents, and may still be done.
     in_doubt: Vec<String>,
+    /// The version after which it last merged what commits had left behind, or tried to.
+    tidied: u64,
 }
 
 /// A commit that was tried: to be tried again as it is.
@@ -79,16 +82,16 @@ impl GraphStore {
 impl StoreWriter {
     pub(super) fn new(store: GraphStore, head: Snapshot, epoch: u64) -> Self {
         let record = Record::clone(head.record());
-        let seen = Instant::now();
         Self {
             store,
-            head,
-            seen,
+            seen: Instant::now(),
             epoch,
             pending: Pending::default(),
             record,
             attempt: None,
             in_doubt: Vec::new(),
+            tidied: 0,
+            head,
         }
     }
 
@@ -142,7 +145,8 @@ impl StoreWriter {
     }
 
     /// Commits what is pending as a version, and returns its number; without anything pending that of the last one.
-    /// A small commit is one request. After an error nothing of it is visible and all of it is still pending: commit
+    /// A small commit is one request; after some dozens of them the latest are merged, as [`GraphStore::compact`] would
+    /// merge them, so that the log and what is asked stay short. After an error nothing of it is visible and all of it is still pending: commit
     /// again, add to it, or [`Self::rollback`].
     ///
     /// # Errors
@@ -152,7 +156,14 @@ impl StoreWriter {
     #[boxed]
     pub async fn commit(&mut self) -> Result<u64> {
         // Boxed, so that this is compiled once and not into each caller.
-        self.commit_as("write").boxed().await
+        let version = self.commit_as("write").boxed().await?;
+        if self.head.record().loose() >= MOST_LOOSE && version >= self.tidied + MOST_LOOSE as u64 {
+            self.tidied = version;
+            if let Err(error) = self.store.tidy().boxed().await {
+                tracing::warn!(%error, "what commits left behind was not merged");
+            }
+        }
+        Ok(version)
     }
 
     async fn commit_as(&mut self, operation: &str) -> Result<u64> {

@@ -1,0 +1,159 @@
+//! Merges what commits left of edges of a type: deltas into one delta without what was deleted, deletions into one set.
+
+use std::{ops::Range, sync::Arc};
+
+use arrow::{
+    array::{AsArray, RecordBatch},
+    compute::concat_batches,
+    datatypes::{FieldRef, Int64Type, Schema},
+};
+use futures::TryStreamExt;
+use roaring::RoaringTreemap;
+
+use super::{
+    compact::{Compacted, Outcome, next},
+    compact_edges::{Pairs, all_edges, deleted_since},
+    compact_plan::first_of_latest,
+    deletion::Deleted,
+    delta::{self, EdgeDelta},
+    edge_parts::EdgeParts,
+    graph_store::GraphStore,
+    lease::Lease,
+    record::{DeletedPair, EdgeBaseState, EdgeDeltaInfo, Location},
+    rows::{Rows, arrow_error},
+    snapshot::Snapshot,
+};
+use crate::{Direction, Error, Result};
+
+/// A new delta, and where it is; without a place it has no row.
+struct Merged {
+    delta: EdgeDelta,
+    at: Option<Location>,
+}
+
+impl GraphStore {
+    /// `of_latest`: only the latest deltas, each of which is small beside those behind it.
+    pub(super) async fn merge_edges(
+        &self,
+        lease: &Lease,
+        name: &str,
+        from: &Snapshot,
+        parts: Arc<EdgeParts>,
+        of_latest: bool,
+    ) -> Result<Outcome> {
+        let state = &parts.state;
+        let rows = state.deltas.iter().map(|info| info.rows);
+        let skip = if of_latest { first_of_latest(rows) } else { 0 };
+        let merged = match state.deltas.get(skip..).unwrap_or_default() {
+            [] => None,
+            [alone] if !alone.at.is_inline() && alone.deleted.is_empty() => None,
+            _ => Some(Arc::new(self.merged_delta(&parts, skip).await?)),
+        };
+        let has_sets = state.bases.iter().any(has_sets);
+        if merged.is_none() && !has_sets {
+            return Ok(Outcome::Nothing);
+        }
+        let replace = |head: Snapshot| {
+            let (merged, parts) = (merged.clone(), parts.clone());
+            async move {
+                let mut record = next(&head);
+                let at = record.edge_type(name)?;
+                if !self.is_untouched(from, &head).await? {
+                    return Ok(None);
+                }
+                let now = head.edge_parts(at).await?;
+                let Some(state) = record.edges.get_mut(at) else { return Ok(None) };
+                if let Some(merged) = merged {
+                    let since = deleted_since(&parts, parts.state.bases.len() + skip, &now).await?;
+                    let Some((pairs, replaced)) = since else { return Ok(None) };
+                    self.replace_deltas(&merged, &pairs, &mut state.deltas, replaced).await?;
+                }
+                self.merge_sets(&now, &mut state.bases).await?;
+                Ok(Some(record))
+            }
+        };
+        let done = self.publish(lease, replace).await?;
+        let place = merged.as_ref().and_then(|merged| merged.at.as_ref());
+        match (done, place) {
+            (Some(done), _) => {
+                let (version, rows) = (done.version(), merged.map_or(0, |merged| merged.delta.len()));
+                Ok(Outcome::Done(Compacted {
+                    of: name.to_owned(),
+                    version,
+                    rewritten: false,
+                    rows,
+                    bytes: 0,
+                }))
+            }
+            (None, place) => {
+                if let Some(location) = place {
+                    self.core().give_up_file(location).await;
+                }
+                Ok(Outcome::Overtaken)
+            }
+        }
+    }
+
+    /// The edges of deltas from `skip` on that were not deleted, in a file.
+    async fn merged_delta(&self, parts: &Arc<EdgeParts>, skip: usize) -> Result<Merged> {
+        let fields: Arc<[FieldRef]> = parts.state.schema.fields().into();
+        let skip = parts.state.bases.len() + skip;
+        let batches: Vec<RecordBatch> = all_edges(parts.clone(), skip, fields.clone()).try_collect().await?;
+        let schema = Arc::new(Schema::new(delta::fields(&fields).to_vec()));
+        let all = concat_batches(&schema, &batches).map_err(|error| arrow_error("deltas of edges", error))?;
+        let ends = |at: usize| all.column(at).as_primitive::<Int64Type>().values();
+        let properties = all.columns().get(2..).unwrap_or_default();
+        let sorted = delta::sorted(ends(0), ends(1), &fields, properties)?;
+        let at = match sorted.num_rows() {
+            0 => None,
+            _ => Some(self.write_rows(&sorted).await?),
+        };
+        let (sources, destinations) = (sorted.column(0).clone(), sorted.column(1).clone());
+        let wrong = |reason| Error::Data { file: "deltas of edges".to_owned(), reason };
+        let delta = EdgeDelta::new(Rows::Decoded(sorted), &sources, &destinations).map_err(wrong)?;
+        Ok(Merged { delta, at })
+    }
+
+    /// Puts a new delta in the place of others, without the edges between pairs that were deleted since.
+    async fn replace_deltas(
+        &self,
+        merged: &Merged,
+        pairs: &Pairs,
+        deltas: &mut Vec<EdgeDeltaInfo>,
+        replaced: Range<usize>,
+    ) -> Result<()> {
+        let mut gone = RoaringTreemap::new();
+        for (source, destination) in pairs {
+            gone.insert_range(merged.delta.find(Direction::Out, *source, *destination));
+        }
+        let (rows, deleted_count) = (merged.delta.len(), gone.len());
+        let mut new = None;
+        if let Some(at) = merged.at.clone().filter(|_| deleted_count < rows) {
+            let mut info = EdgeDeltaInfo { at, rows, deleted: Vec::new(), deleted_count };
+            if !gone.is_empty() {
+                info.deleted.push(self.core().write_deleted(&Deleted::new(gone)).await?);
+            }
+            new = Some(info);
+        }
+        deltas.splice(replaced, new);
+        Ok(())
+    }
+
+    /// What was deleted of bases, each as one set of its own, for which no record of an earlier version is needed.
+    async fn merge_sets(&self, now: &EdgeParts, bases: &mut [EdgeBaseState]) -> Result<()> {
+        for (base, part) in bases.iter_mut().zip(&now.parts).filter(|(base, _)| has_sets(base)) {
+            base.deleted = vec![DeletedPair {
+                by_source: self.core().write_deleted(&part.out_deleted).await?,
+                by_destination: self.core().write_deleted(&part.in_deleted).await?,
+                count: part.out_deleted.set().len(),
+            }];
+        }
+        Ok(())
+    }
+}
+
+/// Whether what was deleted of a base is in several sets, or in records of the log.
+fn has_sets(base: &EdgeBaseState) -> bool {
+    let is_inline = |pair: &DeletedPair| pair.by_source.is_inline() || pair.by_destination.is_inline();
+    base.deleted.len() > 1 || base.deleted.iter().any(is_inline)
+}

@@ -1,0 +1,174 @@
+//! Merges what commits left of vertices of a type: deltas into one delta, patches into one patch, deletions into one set.
+
+use std::{collections::BTreeSet, sync::Arc};
+
+use arrow::{
+    array::{RecordBatch, new_null_array},
+    compute::concat_batches,
+    datatypes::{FieldRef, Schema},
+};
+
+use super::{
+    compact::{Compacted, Outcome, next},
+    compact_plan::first_of_latest,
+    compact_vertices::{batch, follows, whole},
+    draft,
+    graph_store::GraphStore,
+    lease::Lease,
+    names::uuid7,
+    record::{Location, PatchInfo, VertexDeltaInfo},
+    rows::{self, Arrays, arrow_error},
+    snapshot::Snapshot,
+    vertex_part::VertexPart,
+    vertex_parts::VertexParts,
+};
+use crate::Result;
+
+/// Deltas or patches that follow on one another, some of which are new files.
+struct Merged<T> {
+    infos: Vec<T>,
+    written: Vec<Location>,
+    rows: u64,
+}
+
+impl GraphStore {
+    /// `of_latest`: only the latest deltas and patches, each of which is small beside those behind it.
+    pub(super) async fn merge_vertices(
+        &self,
+        lease: &Lease,
+        name: &str,
+        from: &Snapshot,
+        parts: &VertexParts,
+        of_latest: bool,
+    ) -> Result<Outcome> {
+        let before = &parts.state;
+        let first = |rows: Vec<u64>| if of_latest { first_of_latest(rows.into_iter()) } else { 0 };
+        let deltas = first(before.deltas.iter().map(|info| info.rows).collect());
+        let patches = first(before.patches.iter().map(|info| info.rows).collect());
+        let deltas = self.merged_deltas(parts, deltas).await?;
+        let patches = self.merged_patches(parts, patches).await?;
+        let written = || deltas.written.iter().chain(&patches.written);
+        let has_sets = before.deleted.len() > 1 || before.deleted.iter().any(Location::is_inline);
+        if written().next().is_none() && !has_sets {
+            return Ok(Outcome::Nothing);
+        }
+        let replace = |head: Snapshot| {
+            let (deltas, patches) = (deltas.infos.clone(), patches.infos.clone());
+            async move {
+                let mut record = next(&head);
+                let at = record.vertex_type(name)?;
+                let untouched = self.is_untouched(from, &head).await?;
+                let deleted = head.vertex_parts(at).await?.deleted.clone();
+                let Some(state) =
+                    record.vertices.get_mut(at).filter(|state| untouched && follows(before, state))
+                else {
+                    return Ok(None);
+                };
+                state.deltas.splice(..before.deltas.len(), deltas);
+                state.patches.splice(..before.patches.len(), patches);
+                if has_sets {
+                    state.deleted = vec![self.core().write_deleted(&deleted).await?];
+                }
+                Ok(Some(record))
+            }
+        };
+        let Some(done) = self.publish(lease, replace).await? else {
+            for location in written() {
+                self.core().give_up_file(location).await;
+            }
+            return Ok(Outcome::Overtaken);
+        };
+        let (version, rows) = (done.version(), deltas.rows + patches.rows);
+        Ok(Outcome::Done(Compacted { of: name.to_owned(), version, rewritten: false, rows, bytes: 0 }))
+    }
+
+    /// Deltas of which those from `skip` on are one where their indexes follow on one another, each in a file.
+    async fn merged_deltas(&self, parts: &VertexParts, skip: usize) -> Result<Merged<VertexDeltaInfo>> {
+        let fields: Arc<[FieldRef]> = parts.state.schema.fields().into();
+        let (before, latest) = parts.state.deltas.split_at_checked(skip).unwrap_or_default();
+        let mut merged = Merged { infos: before.to_vec(), written: Vec::new(), rows: 0 };
+        let adjacent = |a: &VertexDeltaInfo, b: &VertexDeltaInfo| a.first + a.rows == b.first;
+        for run in latest.chunk_by(adjacent) {
+            if let [alone] = run
+                && !alone.at.is_inline()
+            {
+                merged.infos.push(alone.clone());
+                continue;
+            }
+            let Some(first) = run.first().map(|info| info.first) else { continue };
+            let mut batches = Vec::new();
+            for part in &parts.parts {
+                if let VertexPart::Delta(delta) = part
+                    && run.iter().any(|info| info.first == delta.range().start)
+                {
+                    batches.push(batch(&fields, whole(delta, &fields).await?.into_vec())?);
+                }
+            }
+            let schema = Arc::new(Schema::new(fields.to_vec()));
+            let all = concat_batches(&schema, &batches);
+            let at = self.write_rows(&all.map_err(|error| arrow_error("deltas of vertices", error))?).await?;
+            let rows = run.iter().map(|info| info.rows).sum();
+            merged.written.push(at.clone());
+            merged.rows += rows;
+            merged.infos.push(VertexDeltaInfo { at, first, rows });
+        }
+        Ok(merged)
+    }
+
+    /// Patches of which those from `skip` on are one where they are about the same properties, each in a file.
+    async fn merged_patches(&self, parts: &VertexParts, skip: usize) -> Result<Merged<PatchInfo>> {
+        let (before, latest) = parts.state.patches.split_at_checked(skip).unwrap_or_default();
+        let mut merged = Merged { infos: before.to_vec(), written: Vec::new(), rows: 0 };
+        let properties = |info: &PatchInfo| info.columns.iter().cloned().collect::<BTreeSet<String>>();
+        let all_properties: BTreeSet<BTreeSet<String>> = latest.iter().map(properties).collect();
+        let mut new = Vec::new();
+        for columns in all_properties {
+            let same = || latest.iter().enumerate().filter(|(_, info)| properties(info) == columns);
+            if let (Some((_, alone)), None) = (same().next(), same().nth(1))
+                && !alone.at.is_inline()
+            {
+                continue;
+            }
+            let patches = same().filter_map(|(at, _)| parts.patches.get(skip + at));
+            let indexes: BTreeSet<i64> =
+                patches.flat_map(|patch| patch.indexes().values().iter().copied()).collect();
+            let indexes: Vec<i64> = indexes.into_iter().filter(|index| parts.is_there(*index)).collect();
+            if indexes.is_empty() {
+                continue;
+            }
+            let patch = current(parts, &columns, &indexes).await?;
+            let at = self.write_rows(&patch).await?;
+            let rows = patch.num_rows() as u64;
+            merged.written.push(at.clone());
+            merged.rows += rows;
+            new.push(PatchInfo { at, rows, columns: columns.into_iter().collect() });
+        }
+        // What the new ones say holds now: they go before those that are left, which may say what held before.
+        let is_left = |info: &&PatchInfo| {
+            let is_alone = latest.iter().filter(|other| properties(other) == properties(info)).count() == 1;
+            is_alone && !info.at.is_inline()
+        };
+        merged.infos.extend(latest.iter().filter(is_left).cloned());
+        merged.infos.extend(new);
+        Ok(merged)
+    }
+
+    /// Writes rows to a file.
+    pub(super) async fn write_rows(&self, rows: &RecordBatch) -> Result<Location> {
+        let path = format!("delta/{}.parquet", uuid7());
+        let log = &self.core().log;
+        rows::write(log.sinks(), &log.destination(), &path, rows).await?;
+        Ok(Location::File { path })
+    }
+}
+
+/// A patch that says of vertices what holds now: each of these properties of each was patched.
+async fn current(parts: &VertexParts, columns: &BTreeSet<String>, indexes: &[i64]) -> Result<RecordBatch> {
+    let fields = parts.state.schema.fields();
+    let fields: Vec<FieldRef> = fields.into_iter().filter(|field| columns.contains(field.name())).collect();
+    let nothing: Arrays =
+        fields.iter().map(|field| new_null_array(field.data_type(), indexes.len())).collect();
+    let selection = parts.select(fields.clone().into());
+    let values = parts.patched(indexes, nothing, &selection).await?;
+    draft::patch(indexes, &fields, &values)
+}

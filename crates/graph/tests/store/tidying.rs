@@ -1,0 +1,221 @@
+//! A writer that commits often and little merges what it leaves behind, and loses nothing by it.
+
+use std::sync::Arc;
+
+use futures::TryStreamExt;
+use object_store::{ObjectStore, ObjectStoreExt, PutPayload, memory::InMemory, path::Path};
+use rand::{SeedableRng, rngs::StdRng};
+use stylobate_graph::{CompactOptions, Ends, GraphStore, StoreOptions, StoreWriter};
+use stylobate_storage::ByteSize;
+
+use crate::{
+    bucket::Bucket,
+    histories::change,
+    model::{Model, batch, ints, schema},
+    upkeep::check,
+};
+
+async fn compactions(store: &GraphStore) -> usize {
+    store.log().await.unwrap().iter().filter(|entry| entry.operation == "compact").count()
+}
+
+async fn commit(writer: &mut StoreWriter, model: &mut Model, random: &mut StdRng) {
+    for _ in 0..3 {
+        change(writer, model, random).await.unwrap();
+    }
+    writer.commit().await.unwrap();
+}
+
+/// One person more who knows the one before: the same of each commit.
+async fn add_one(writer: &mut StoreWriter, key: i64) {
+    writer.add_vertices("Person", &batch([("id", ints([key]))])).await.unwrap();
+    let knows = batch([("src", ints([key])), ("dst", ints([(key - 1).max(0)])), ("weight", ints([key]))]);
+    writer.add_edges("KNOWS", &knows, Ends::Keys).await.unwrap();
+    let updated = batch([("id", ints([key / 2])), ("age", ints([key]))]);
+    writer.update_vertices("Person", &updated).await.unwrap();
+    writer.commit().await.unwrap();
+}
+
+#[tokio::test(flavor = "multi_thread")]
+async fn many_small_commits_leave_what_a_plain_graph_says() {
+    for (seed, limit) in [(1, 64 << 10), (2, 64 << 10), (3, 0)] {
+        let mut random = StdRng::seed_from_u64(seed);
+        let bucket = Bucket::new();
+        let options = StoreOptions::default().with_inline_limit(ByteSize::bytes(limit));
+        let store = bucket.create(schema(), options.clone()).await.unwrap();
+        let (mut writer, mut model) = (store.writer().await.unwrap(), Model::default());
+        let mut held = Vec::new();
+        for at in 0..300 {
+            commit(&mut writer, &mut model, &mut random).await;
+            if at % 37 == 0 {
+                check(&model, &store.latest()).await;
+                held.push((store.latest(), model.clone()));
+            }
+        }
+        check(&model, &store.latest()).await;
+        assert!(compactions(&store).await > 0, "seed {seed}");
+        for (snapshot, model) in &held {
+            check(model, snapshot).await;
+        }
+        let again = Bucket::over(bucket.memory.clone()).open(options).await.unwrap();
+        check(&model, &again.latest()).await;
+    }
+}
+
+#[tokio::test]
+async fn records_and_what_is_asked_at_first_stay_small_however_many_commits_there_were() {
+    let bucket = Bucket::new();
+    let store = bucket.create(schema(), StoreOptions::default()).await.unwrap();
+    let mut writer = store.writer().await.unwrap();
+    let commits = 500;
+    for key in 0..commits {
+        add_one(&mut writer, key).await;
+    }
+    // One put each, and little more each time that some dozens are merged.
+    let requests = bucket.total();
+    assert!(requests < commits as u64 + commits as u64 / 64 * 30, "{requests} requests");
+    let records: Vec<_> =
+        bucket.memory.list(Some(&Path::from("lake/graph/_log"))).try_collect::<Vec<_>>().await.unwrap();
+    let longest = records.iter().map(|meta| meta.size).max().unwrap();
+    assert!(longest < 40 << 10, "{longest} bytes");
+    let reader = Bucket::over(bucket.memory.clone());
+    let latest = reader.open(StoreOptions::default()).await.unwrap().latest();
+    let (edges, persons) = futures::join!(latest.edges("KNOWS", None), latest.vertices("Person", None));
+    let all: Vec<i64> = (0..commits).collect();
+    edges.unwrap().expand(stylobate_graph::Direction::Out, &all).await.unwrap();
+    assert_eq!(persons.unwrap().take(&all).await.unwrap().num_rows(), commits as usize);
+    assert!(reader.total() < 250, "{} requests", reader.total());
+}
+
+/// Commits until the next one is followed by a compaction, if it is known how many that are; else until there was one.
+async fn commit_until_full(store: &GraphStore, known: Option<u64>) -> (StoreWriter, Model, StdRng) {
+    let mut random = StdRng::seed_from_u64(7);
+    let (mut writer, mut model) = (store.writer().await.unwrap(), Model::default());
+    loop {
+        let version = store.latest().version();
+        let is_full = match known {
+            Some(known) => version >= known,
+            None => compactions(store).await > 0,
+        };
+        if is_full {
+            return (writer, model, random);
+        }
+        commit(&mut writer, &mut model, &mut random).await;
+    }
+}
+
+#[tokio::test(flavor = "multi_thread")]
+async fn whichever_request_fails_while_commits_are_merged_nothing_is_lost() {
+    let store = Bucket::new().create(schema(), StoreOptions::default()).await.unwrap();
+    commit_until_full(&store, None).await;
+    let first = store.log().await.unwrap().into_iter().find(|entry| entry.operation == "compact");
+    // The version before the commit that is merged.
+    let full = first.unwrap().version - 2;
+    for carries_out in [false, true] {
+        for k in 0.. {
+            let memory = Arc::new(InMemory::new());
+            let bucket = Bucket::over(memory.clone());
+            let store = bucket.create(schema(), StoreOptions::default()).await.unwrap();
+            let (mut writer, mut model, mut random) = commit_until_full(&store, Some(full)).await;
+            assert_eq!(compactions(&store).await, 0);
+            for _ in 0..3 {
+                change(&mut writer, &mut model, &mut random).await.unwrap();
+            }
+            let before = bucket.total();
+            bucket.stop_after(k, carries_out);
+            let committed = writer.commit().await;
+            let answered = bucket.total() - before <= k as u64;
+            tokio::time::sleep(std::time::Duration::from_millis(10)).await;
+            bucket.heal();
+            match committed {
+                // What is merged, or is not, is nothing to the commit.
+                Err(error) => assert_eq!(k, 0, "{error}"),
+                Ok(_) => check(&model, &store.latest()).await,
+            }
+            writer.commit().await.unwrap();
+            check(&model, &store.latest()).await;
+            let again = Bucket::over(memory).open(StoreOptions::default()).await.unwrap();
+            check(&model, &again.latest()).await;
+            for _ in 0..3 {
+                commit(&mut writer, &mut model, &mut random).await;
+            }
+            check(&model, &store.latest()).await;
+            if answered {
+                assert!(compactions(&store).await > 0 && k > 5, "{k} requests");
+                break;
+            }
+        }
+    }
+}
+
+#[tokio::test(flavor = "multi_thread")]
+async fn a_writer_leaves_a_load_or_a_compaction_that_is_at_work_alone() {
+    let bucket = Bucket::new();
+    let store = bucket.create(schema(), StoreOptions::default()).await.unwrap();
+    let mut writer = store.writer().await.unwrap();
+    let lease = Path::from("lake/graph/leases/somebody");
+    bucket.memory.put(&lease, PutPayload::new()).await.unwrap();
+    for key in 0..200 {
+        add_one(&mut writer, key).await;
+    }
+    assert_eq!(compactions(&store).await, 0);
+    bucket.memory.delete(&lease).await.unwrap();
+    for key in 200..270 {
+        add_one(&mut writer, key).await;
+    }
+    assert!(compactions(&store).await > 0);
+}
+
+#[tokio::test(flavor = "multi_thread")]
+async fn compactions_beside_a_busy_writer_come_to_an_end() {
+    let bucket = Bucket::new();
+    let store = bucket.create(schema(), StoreOptions::default()).await.unwrap();
+    let (mut writer, mut model) = (store.writer().await.unwrap(), Model::default());
+    let mut random = StdRng::seed_from_u64(11);
+    let (ended, mut end) = tokio::sync::watch::channel(false);
+    let compacting = {
+        let store = store.clone();
+        tokio::spawn(async move {
+            let mut rewritten = 0;
+            while !*end.borrow_and_update() {
+                let done = store.compact(&CompactOptions::default().with_force(true)).await.unwrap();
+                rewritten += done.iter().filter(|done| done.rewritten).count();
+                tokio::time::sleep(std::time::Duration::from_millis(20)).await;
+            }
+            rewritten
+        })
+    };
+    for _ in 0..400 {
+        commit(&mut writer, &mut model, &mut random).await;
+    }
+    ended.send_replace(true);
+    assert!(compacting.await.unwrap() > 0);
+    check(&model, &store.refresh().await.unwrap()).await;
+}
+
+#[tokio::test(flavor = "multi_thread")]
+async fn after_a_compaction_no_record_before_it_is_needed() {
+    let options = || CompactOptions::default().with_share(1e9);
+    for seed in 0..8 {
+        let bucket = Bucket::new();
+        let store = bucket.create(schema(), StoreOptions::default()).await.unwrap();
+        let (mut writer, mut model) = (store.writer().await.unwrap(), Model::default());
+        let mut random = StdRng::seed_from_u64(100 + seed);
+        for _ in 0..12 {
+            commit(&mut writer, &mut model, &mut random).await;
+        }
+        store.compact(&CompactOptions::default().with_force(true)).await.unwrap();
+        for _ in 0..seed + 1 {
+            commit(&mut writer, &mut model, &mut random).await;
+        }
+        drop(writer);
+        store.compact(&options()).await.unwrap();
+        check(&model, &store.latest()).await;
+        let all = stylobate_graph::CollectOptions::default().with_older_than(std::time::Duration::ZERO);
+        store.collect_garbage(&all.with_even_young(true)).await.unwrap();
+        assert_eq!(store.log().await.unwrap().len(), 1, "seed {seed}");
+        assert!(store.compact(&options()).await.unwrap().is_empty(), "seed {seed}");
+        let again = Bucket::over(bucket.memory.clone()).open(StoreOptions::default()).await.unwrap();
+        check(&model, &again.latest()).await;
+    }
+}
