@@ -12,7 +12,6 @@ use std::{
 use futures::FutureExt;
 use parking_lot::Mutex;
 use pyo3::prelude::*;
-use stylobate_storage::THREAD_KEEP_ALIVE;
 use tokio::{
     runtime::{Builder, Handle},
     time::timeout,
@@ -41,9 +40,7 @@ impl Process {
         if let Some(process) = current.as_ref().filter(|process| process.is_current()) {
             return Ok(process.clone());
         }
-        let mut builder = Builder::new_multi_thread();
-        let runtime =
-            builder.thread_name("stylobate").enable_all().thread_keep_alive(THREAD_KEEP_ALIVE).build()?;
+        let runtime = Builder::new_multi_thread().thread_name("stylobate").enable_all().build()?;
         let process =
             Self { pid: std::process::id(), runtime: Box::leak(Box::new(runtime)).handle().clone() };
         if let Some(parents) = current.replace(process.clone()) {

@@ -15,10 +15,9 @@ mod scan;
 mod serve;
 mod table;
 
-use std::process::ExitCode;
+use std::{process::ExitCode, time::Duration};
 
 use clap::{Parser, Subcommand};
-use stylobate_storage::THREAD_KEEP_ALIVE;
 use tokio::runtime::Builder;
 
 use crate::failure::{exit_code, in_one_line, is_closed_pipe};
@@ -26,6 +25,10 @@ use crate::failure::{exit_code, in_one_line, is_closed_pipe};
 /// Answers of many sizes come and go on all threads: the system's allocator costs more time, and keeps more memory.
 #[global_allocator]
 static ALLOCATOR: mimalloc::MiMalloc = mimalloc::MiMalloc;
+
+/// How long a thread waits for more to do where graphs are loaded. What it freed, and what others freed of its memory,
+/// stays with it until it ends: with the usual ten seconds a load may hold several times what it was given.
+const KEEP_ALIVE: Duration = Duration::from_millis(10);
 
 /// One I/O layer for columnar data on object storage.
 #[derive(Parser)]
@@ -74,8 +77,11 @@ fn run(verb: Verb) -> anyhow::Result<()> {
     if !matches!(verb, Verb::Serve(_)) {
         logging::start_from_environment()?;
     }
-    let runtime = Builder::new_multi_thread().enable_all().thread_keep_alive(THREAD_KEEP_ALIVE).build()?;
-    runtime.block_on(async {
+    let mut builder = Builder::new_multi_thread();
+    if matches!(verb, Verb::Graph(_)) {
+        builder.thread_keep_alive(KEEP_ALIVE);
+    }
+    builder.enable_all().build()?.block_on(async {
         match verb {
             Verb::Serve(args) => serve::run(*args).await,
             Verb::Scan(args) => scan::run(*args).await,

@@ -54,7 +54,6 @@ mod sink;
 mod size;
 mod staging;
 mod stats;
-mod threads;
 mod upload;
 mod versions;
 
@@ -77,5 +76,4 @@ pub use sink::{
 pub use size::{ByteSize, ParseByteSizeError};
 pub use staging::{UnfinishedUpload, UploadedPart};
 pub use stats::ReadStats;
-pub use threads::THREAD_KEEP_ALIVE;
 pub use upload::is_reserved_key;

@@ -298,13 +298,19 @@ async fn stream(
             Some(selected) => file.metadata.selected_rows(selected, rows)?,
             None => file.metadata.stream(&file.object, unit.unit, &columns, rows, &runtime)?,
         };
-        for read in read {
-            let (read, count) = read?;
-            let batch = streamed(&planned, file, evaluator.as_mut(), &columns, &read, count)?;
-            if let Some(batch) = batch
-                && batches.blocking_send(Ok(vec![batch])).is_err()
-            {
-                return Ok(());
+        // For as long as somebody reads, also where the filter leaves nothing to send.
+        let mut read = read.into_iter().take_while(|_| !batches.is_closed());
+        // Nothing is read that has no room yet: batches may be large, and one behind the other is enough.
+        while let Ok(room) = runtime.block_on(batches.reserve()) {
+            let passed = read.by_ref().find_map(|read| {
+                let batch = read.and_then(|(read, count)| {
+                    streamed(&planned, file, evaluator.as_mut(), &columns, &read, count)
+                });
+                batch.transpose()
+            });
+            match passed {
+                Some(batch) => room.send(Ok(vec![batch?])),
+                None => break,
             }
         }
         Ok(())

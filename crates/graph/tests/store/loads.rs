@@ -4,12 +4,13 @@ use arrow::array::AsArray;
 use futures::{TryStreamExt, stream};
 use object_store::ObjectStore;
 use stylobate_graph::{
-    BulkLoad, Direction, EdgeType, Ends, Error, PropertyType, SchemaChange, StoreProperty, VertexType,
+    BulkLoad, Direction, EdgeType, Ends, Error, PropertyType, SchemaChange, StoreOptions, StoreProperty,
+    VertexType,
 };
 
 use crate::{
     bucket::Bucket,
-    model::{Person, batch, ints, texts},
+    model::{Person, batch, ints, schema, texts},
     upkeep::{check, loaded, medium, persons},
 };
 
@@ -93,4 +94,18 @@ async fn types_that_come_with_a_load_are_there_with_it_or_not_at_all() {
     let said = writer.bulk_load(load(["Ur", "Ur"])).await.unwrap_err();
     assert!(matches!(said, Error::Schema { .. }), "{said}");
     assert_eq!(store.refresh().await.unwrap().version(), done.version + 1);
+}
+
+#[tokio::test(flavor = "multi_thread")]
+async fn keys_of_more_text_than_a_chunk_takes_are_found_again() {
+    let bucket = Bucket::new();
+    let store = bucket.create(schema(), StoreOptions::default()).await.unwrap();
+    let urls: Vec<String> = (0..30_000).map(|n| format!("/{:0>60}", n * 7_919 % 30_011)).collect();
+    let posts = batch([("url", texts(&urls))]);
+    let mut writer = store.writer().await.unwrap();
+    writer.bulk_load(BulkLoad::new().with_vertices("Post", stream::iter([Ok(posts)]))).await.unwrap();
+    let again = Bucket::over(bucket.memory.clone()).open(StoreOptions::default()).await.unwrap();
+    let all = again.latest().vertices("Post", None).await.unwrap();
+    assert_eq!(all.indexes_of_all(&texts(&urls)).await.unwrap(), (0..30_000).collect::<Vec<i64>>());
+    assert_eq!(again.latest().verify().await.flaws, Vec::<String>::new());
 }

@@ -89,7 +89,7 @@ fn json(one: &Compacted) -> serde_json::Value {
 }
 
 fn line(one: &Compacted) -> String {
-    let what = if one.rewritten { "one base" } else { "one delta" };
+    let what = if one.rewritten { "one base" } else { "few parts" };
     format!(
         "{}: {what} since version {}, {} rows, {}",
         one.of,
