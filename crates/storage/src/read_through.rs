@@ -105,9 +105,9 @@ impl ReadThrough {
         Self { inner: Arc::new(inner) }
     }
 
-    /// The same origin, of which nothing is known yet, through another cache.
-    pub fn anew(&self, cache: PageCache) -> Self {
-        Self::new(self.origin().clone(), cache, self.inner.rules.clone(), self.inner.options.clone())
+    /// Another origin, of which nothing is known yet, read in the same way.
+    pub fn anew(&self, origin: Origin, cache: PageCache) -> Self {
+        Self::new(origin, cache, self.inner.rules.clone(), self.inner.options.clone())
     }
 
     /// Where the objects come from.

@@ -47,7 +47,7 @@ const SETTLED_AFTER: TimeDelta = TimeDelta::seconds(2);
 
 impl Known {
     pub(crate) fn new(origin: &Origin, path: Path, meta: ObjectMeta, attributes: Attributes) -> Self {
-        let unsettled = origin.is_folder() && Utc::now() - meta.last_modified < SETTLED_AFTER;
+        let unsettled = origin.may_be_writing() && Utc::now() - meta.last_modified < SETTLED_AFTER;
         let version = ObjectVersion::of(origin.identity(), &meta).filter(|_| !unsettled);
         let hash = version.map(|version| version.hash());
         Self { path, meta, attributes, hash, unsettled, checked: Instant::now() }

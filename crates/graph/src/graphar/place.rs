@@ -65,6 +65,20 @@ impl Place {
         Self { cache, ..self.clone() }
     }
 
+    /// The same place, of which nothing is read but files that are whole when they get their names, and then stay as they
+    /// are.
+    pub(crate) fn of_final_files(self) -> Self {
+        if !self.is_folder() {
+            return self;
+        }
+        let origin = self.store.origin().clone().of_final_files();
+        Self { store: self.store.anew(origin, self.cache.pages().clone()), ..self }
+    }
+
+    fn is_folder(&self) -> bool {
+        self.store.origin().name().starts_with("file:")
+    }
+
     /// Whether there is room in the cache for what passes by: it need not drive out what is asked for again and again.
     pub(crate) fn has_room(&self) -> bool {
         let stats = self.cache.stats();
@@ -75,7 +89,7 @@ impl Place {
     /// written, and nothing may be cached of it as long as it is open: then it is better opened anew.
     #[boxed]
     pub(crate) async fn is_settled(&self, file: &str) -> Result<bool> {
-        if !self.store.origin().name().starts_with("file:") {
+        if !self.is_folder() {
             return Ok(true);
         }
         let opened = self.store.open_object(&self.path(file)?).await;

@@ -32,6 +32,7 @@ use crate::{Error, Result, graphar::Place};
 
 /// A store, whatever its version.
 pub(crate) struct Core {
+    /// Where all files but records are: each is written once, under a name that no other ever has.
     pub(crate) place: Place,
     pub(crate) options: StoreOptions,
     pub(crate) log: Log,
@@ -48,7 +49,7 @@ impl Core {
     pub(crate) fn new(place: Place, options: StoreOptions) -> Self {
         let log = Log::new(place.clone(), options.durability);
         Self {
-            place,
+            place: place.of_final_files(),
             options,
             log,
             vertex_bases: Shared::default(),

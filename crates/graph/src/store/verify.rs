@@ -82,7 +82,8 @@ impl Snapshot {
     async fn anew(&self) -> Result<Self> {
         let core = self.core();
         let pages = PageCache::open(CacheOptions::new(PAGES)).await?;
-        let (store, cache) = (core.place.store.anew(pages.clone()), Cache::over(pages, ByteSize::ZERO));
+        let store = core.place.store.anew(core.place.store.origin().clone(), pages.clone());
+        let cache = Cache::over(pages, ByteSize::ZERO);
         let core = Core::new(Place { store, cache, ..core.place.clone() }, core.options.clone());
         let record = core.log.read(self.version()).await?;
         Ok(Self::new(Arc::new(core), record))

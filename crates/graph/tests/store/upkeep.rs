@@ -363,3 +363,26 @@ async fn young_versions_and_files_are_no_garbage() {
     assert_eq!(store.log().await.unwrap().len(), all - told.versions.len());
     check(&model, &store.latest()).await;
 }
+
+#[tokio::test(flavor = "multi_thread")]
+async fn what_was_written_a_moment_ago_in_a_folder_is_cached_too() {
+    let folder = tempfile::tempdir().unwrap();
+    let options = medium().with_inline_limit(ByteSize::ZERO);
+    let cache = Bucket::cache().await;
+    let store =
+        GraphStore::create(&cache, folder.path().to_str().unwrap(), schema(), options.clone()).await.unwrap();
+    let (mut writer, mut model) = (store.writer().await.unwrap(), Model::default());
+    let mut random = StdRng::seed_from_u64(3);
+    writer.bulk_load(everything(&mut model, &mut random)).await.unwrap();
+    for _ in 0..20 {
+        change(&mut writer, &mut model, &mut random).await.unwrap();
+        writer.commit().await.unwrap();
+    }
+    let cache = Bucket::cache().await;
+    let again = GraphStore::open(&cache, folder.path().to_str().unwrap(), options).await.unwrap();
+    check(&model, &again.latest()).await;
+    let view = again.latest().edges("KNOWS", Some(&["weight"])).await.unwrap();
+    for person in model.persons.values() {
+        assert!(view.of_cached(Direction::Out, person.index).is_some(), "edges of {}", person.index);
+    }
+}

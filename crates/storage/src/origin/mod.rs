@@ -32,6 +32,8 @@ pub struct Origin {
     native: Option<Native>,
     /// A folder: it keeps no content type or metadata, and its files can change while they are read.
     folder: Option<PathBuf>,
+    /// Its files are whole when they get their names, and stay as they are.
+    has_final_files: bool,
     /// Its client sends requests again by itself.
     retries: bool,
 }
@@ -54,7 +56,23 @@ impl Origin {
     pub fn new(name: impl Into<String>, store: Arc<dyn ObjectStore>) -> Self {
         let name = name.into();
         let identity = name.clone();
-        Self { name, identity, prefix: Path::default(), store, native: None, folder: None, retries: false }
+        Self {
+            name,
+            identity,
+            prefix: Path::default(),
+            store,
+            native: None,
+            folder: None,
+            has_final_files: false,
+            retries: false,
+        }
+    }
+
+    /// The same place, of which nothing is read but files that are whole when they get their names and that nobody ever
+    /// writes again: in a folder, one that is but a moment old may be cached all the same.
+    pub fn of_final_files(mut self) -> Self {
+        self.has_final_files = true;
+        self
     }
 
     /// The origin at `url`: a folder (`DIR` or `file://`), `s3://`, `gs://`, `az://`, `http(s)://` or `memory://`.
@@ -169,6 +187,11 @@ impl Origin {
     pub(crate) fn file(&self, path: &Path) -> Option<PathBuf> {
         let folder = self.folder.as_ref()?;
         Some(path.parts().fold(folder.clone(), |file, part| file.join(part.as_ref())))
+    }
+
+    /// Whether a file may still be written to a moment after that began.
+    pub(crate) fn may_be_writing(&self) -> bool {
+        self.is_folder() && !self.has_final_files
     }
 
     pub(crate) fn is_folder(&self) -> bool {
