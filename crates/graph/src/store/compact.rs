@@ -66,8 +66,7 @@ impl CompactOptions {
         Self { of_writer: true, ..Self::default() }
     }
 
-    /// Whether of deltas and patches only the latest are merged, in which each is small beside all that follow.
-    pub(super) fn of_latest(&self) -> bool {
+    pub(super) fn is_of_writer(&self) -> bool {
         self.of_writer
     }
 

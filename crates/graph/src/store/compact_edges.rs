@@ -44,7 +44,7 @@ impl GraphStore {
         match options.plan(counted(&parts.state)) {
             Plan::Nothing => Ok(Outcome::Nothing),
             Plan::Rewrite => self.rewrite_edges(lease, name, &snapshot, parts).await,
-            Plan::Merge => self.merge_edges(lease, name, &snapshot, parts, options.of_latest()).await,
+            Plan::Merge => self.merge_edges(lease, name, &snapshot, parts, options.is_of_writer()).await,
         }
     }
 

@@ -4,8 +4,8 @@
 const MOST_BASES: usize = 8;
 /// Deltas, patches and sets of deletions that commits may leave of a type before their writer merges the latest.
 pub(super) const MOST_LOOSE: usize = 64;
-/// Rows that a writer merges at most: they are in memory.
-const MOST_MERGED: u64 = 1 << 20;
+/// Rows that are merged at most, since they are in memory: what is more stays as it is until it is rewritten.
+const MOST_MERGED: u64 = 1 << 18;
 
 /// What there is of a type.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
@@ -40,10 +40,11 @@ impl Parts {
     pub(super) fn plan(self, share: f64, force: bool) -> Plan {
         let loose = self.changed_rows.saturating_add(self.delta_rows);
         let is_one = self.bases <= 1 && self.deltas == 0 && self.patches == 0 && self.changed_rows == 0;
+        let is_much = self.deltas.max(self.patches) > MOST_LOOSE && loose > MOST_MERGED;
         let is_loose = self.deltas.max(self.patches).max(self.sets) > 1 || self.inline > 0;
         match () {
             () if is_one && !is_loose => Plan::Nothing,
-            () if !is_one && (force || self.bases > MOST_BASES) => Plan::Rewrite,
+            () if !is_one && (force || self.bases > MOST_BASES || is_much) => Plan::Rewrite,
             () if loose > 0 && loose as f64 >= self.base_rows as f64 * share => Plan::Rewrite,
             () if is_loose => Plan::Merge,
             () => Plan::Nothing,
@@ -59,14 +60,20 @@ impl Parts {
     }
 }
 
-/// The first of the latest deltas or patches that are worth merging, by their rows: one that is much larger than all
-/// behind it stays as it is, so that however often the latest are merged, each row is written a few times.
-pub(super) fn first_of_latest(rows: impl DoubleEndedIterator<Item = u64> + ExactSizeIterator) -> usize {
-    let mut first = rows.len();
+/// The first of the latest deltas or patches that are merged, by their rows: no more than fit into memory. Of a writer one
+/// that is much larger than all behind it stays as it is, so that however often the latest are merged, each row is
+/// written a few times; but for some it is always worth it.
+pub(super) fn first_of_latest(
+    rows: impl DoubleEndedIterator<Item = u64> + ExactSizeIterator,
+    of_writer: bool,
+) -> usize {
+    let len = rows.len();
+    let mut first = len;
     let mut behind = 0_u64;
     for rows in rows.rev() {
         let together = behind.saturating_add(rows);
-        if together > MOST_MERGED || (behind > 0 && rows / 2 > behind) {
+        let is_enough = of_writer && len - first >= MOST_LOOSE / 2;
+        if together > MOST_MERGED || (is_enough && rows / 2 > behind) {
             break;
         }
         behind = together;
@@ -93,6 +100,10 @@ mod tests {
         assert_eq!(Parts { changed_rows: 200, ..base }.plan(0.2, false), Plan::Rewrite);
         assert_eq!(Parts { deltas: 1, delta_rows: 1, ..Parts::default() }.plan(0.2, false), Plan::Rewrite);
         assert_eq!(Parts { bases: 9, ..base }.plan(0.2, false), Plan::Rewrite);
+        let large =
+            Parts { bases: 1, base_rows: 1 << 30, deltas: 65, delta_rows: 1 << 20, ..Parts::default() };
+        assert_eq!(large.plan(0.2, false), Plan::Rewrite, "more than is merged in memory");
+        assert_eq!(Parts { delta_rows: 65, ..large }.plan(0.2, false), Plan::Merge);
         assert_eq!(Parts { patches: 2, changed_rows: 2, ..base }.plan(0.2, false), Plan::Merge);
         assert_eq!(Parts { sets: 2, changed_rows: 2, ..base }.plan(0.2, false), Plan::Merge);
         // A base without what was deleted, of which the log still has the sets.
@@ -104,16 +115,19 @@ mod tests {
     fn a_writer_merges_the_latest_and_writes_no_row_often() {
         assert_eq!(Parts { deltas: 63, ..Parts::default() }.plan_of_writer(), Plan::Nothing);
         assert_eq!(Parts { patches: 64, ..Parts::default() }.plan_of_writer(), Plan::Merge);
-        assert_eq!(first_of_latest([].into_iter()), 0);
-        assert_eq!(first_of_latest([1_000_000, 5, 1, 1, 1].into_iter()), 1);
-        assert_eq!(first_of_latest([7, 4, 2, 1].into_iter()), 0);
-        assert_eq!(first_of_latest([1, 1, 1 << 20].into_iter()), 2);
-        assert_eq!(first_of_latest([1 << 21].into_iter()), 1);
+        let first = |rows: &[u64]| first_of_latest(rows.iter().copied(), true);
+        assert_eq!(first(&[]), 0);
+        let ones = [1; 40];
+        assert_eq!(first(&[&[100_000, 5], &ones[..]].concat()), 1, "what is small, and nothing else");
+        assert_eq!(first_of_latest([&[100_000, 5], &ones[..]].concat().into_iter(), false), 0);
+        assert_eq!(first(&[20_000, 5_000, 20_000, 5_000]), 0, "some, whatever their rows");
+        assert_eq!(first(&[1, 1, 1 << 18]), 2, "what fits into memory");
+        assert_eq!(first(&[1 << 21]), 1);
         let (mut deltas, mut written, mut most) = (Vec::new(), 0, 0);
         for commit in 0..100_000 {
             deltas.push(1 + commit % 2);
             if deltas.len() >= MOST_LOOSE {
-                let merged = deltas.split_off(first_of_latest(deltas.iter().copied())).iter().sum();
+                let merged = deltas.split_off(first(&deltas)).iter().sum();
                 written += merged;
                 deltas.push(merged);
                 most = most.max(deltas.len());

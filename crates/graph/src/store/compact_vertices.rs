@@ -38,7 +38,7 @@ impl GraphStore {
         match options.plan(counted(&parts)) {
             Plan::Nothing => Ok(Outcome::Nothing),
             Plan::Rewrite => self.rewrite_vertices(lease, name, &snapshot, parts).await,
-            Plan::Merge => self.merge_vertices(lease, name, &snapshot, &parts, options.of_latest()).await,
+            Plan::Merge => self.merge_vertices(lease, name, &snapshot, &parts, options.is_of_writer()).await,
         }
     }
 

@@ -32,18 +32,18 @@ struct Merged {
 }
 
 impl GraphStore {
-    /// `of_latest`: only the latest deltas, each of which is small beside those behind it.
+    /// Merges the latest deltas: of a writer those that are small beside those behind them.
     pub(super) async fn merge_edges(
         &self,
         lease: &Lease,
         name: &str,
         from: &Snapshot,
         parts: Arc<EdgeParts>,
-        of_latest: bool,
+        of_writer: bool,
     ) -> Result<Outcome> {
         let state = &parts.state;
         let rows = state.deltas.iter().map(|info| info.rows);
-        let skip = if of_latest { first_of_latest(rows) } else { 0 };
+        let skip = first_of_latest(rows, of_writer);
         let merged = match state.deltas.get(skip..).unwrap_or_default() {
             [] => None,
             [alone] if !alone.at.is_inline() && alone.deleted.is_empty() => None,

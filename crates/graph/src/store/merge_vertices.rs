@@ -32,24 +32,25 @@ struct Merged<T> {
 }
 
 impl GraphStore {
-    /// `of_latest`: only the latest deltas and patches, each of which is small beside those behind it.
+    /// Merges the latest deltas and patches: of a writer those that are small beside those behind them.
     pub(super) async fn merge_vertices(
         &self,
         lease: &Lease,
         name: &str,
         from: &Snapshot,
         parts: &VertexParts,
-        of_latest: bool,
+        of_writer: bool,
     ) -> Result<Outcome> {
         let before = &parts.state;
-        let first = |rows: Vec<u64>| if of_latest { first_of_latest(rows.into_iter()) } else { 0 };
+        let first = |rows: Vec<u64>| first_of_latest(rows.into_iter(), of_writer);
         let deltas = first(before.deltas.iter().map(|info| info.rows).collect());
         let patches = first(before.patches.iter().map(|info| info.rows).collect());
         let deltas = self.merged_deltas(parts, deltas).await?;
         let patches = self.merged_patches(parts, patches).await?;
         let written = || deltas.written.iter().chain(&patches.written);
         let has_sets = before.deleted.len() > 1 || before.deleted.iter().any(Location::is_inline);
-        if written().next().is_none() && !has_sets {
+        let are_fewer = patches.infos.len() < before.patches.len();
+        if written().next().is_none() && !has_sets && !are_fewer {
             return Ok(Outcome::Nothing);
         }
         let replace = |head: Snapshot| {
