@@ -102,6 +102,13 @@ pub(super) enum Outcome {
     Overtaken,
 }
 
+impl Outcome {
+    /// Parts of a type became few.
+    pub(super) fn merged(of: &str, version: u64, rows: u64) -> Self {
+        Self::Done(Compacted { of: of.to_owned(), version, rewritten: false, rows, bytes: 0 })
+    }
+}
+
 impl GraphStore {
     /// Compacts what is worth it, each type in a version of its own. Files that versions before need stay until
     /// [`Self::collect_garbage`]. What was written for a compaction that others overtook is removed.

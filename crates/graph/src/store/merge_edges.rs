@@ -11,7 +11,7 @@ use futures::TryStreamExt;
 use roaring::RoaringTreemap;
 
 use super::{
-    compact::{Compacted, Outcome, next},
+    compact::{Outcome, next},
     compact_edges::{Pairs, all_edges, deleted_since},
     compact_plan::first_of_latest,
     deletion::Deleted,
@@ -72,26 +72,14 @@ impl GraphStore {
                 Ok(Some(record))
             }
         };
-        let done = self.publish(lease, replace).await?;
-        let place = merged.as_ref().and_then(|merged| merged.at.as_ref());
-        match (done, place) {
-            (Some(done), _) => {
-                let (version, rows) = (done.version(), merged.map_or(0, |merged| merged.delta.len()));
-                Ok(Outcome::Done(Compacted {
-                    of: name.to_owned(),
-                    version,
-                    rewritten: false,
-                    rows,
-                    bytes: 0,
-                }))
+        let Some(done) = self.publish(lease, replace).await? else {
+            if let Some(location) = merged.as_ref().and_then(|merged| merged.at.as_ref()) {
+                self.core().give_up_file(location).await;
             }
-            (None, place) => {
-                if let Some(location) = place {
-                    self.core().give_up_file(location).await;
-                }
-                Ok(Outcome::Overtaken)
-            }
-        }
+            return Ok(Outcome::Overtaken);
+        };
+        let rows = merged.map_or(0, |merged| merged.delta.len());
+        Ok(Outcome::merged(name, done.version(), rows))
     }
 
     /// The edges of deltas from `skip` on that were not deleted, in a file.

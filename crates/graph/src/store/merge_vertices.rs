@@ -9,7 +9,7 @@ use arrow::{
 };
 
 use super::{
-    compact::{Compacted, Outcome, next},
+    compact::{Outcome, next},
     compact_plan::first_of_latest,
     compact_vertices::{batch, follows, whole},
     draft,
@@ -79,8 +79,7 @@ impl GraphStore {
             }
             return Ok(Outcome::Overtaken);
         };
-        let (version, rows) = (done.version(), deltas.rows + patches.rows);
-        Ok(Outcome::Done(Compacted { of: name.to_owned(), version, rewritten: false, rows, bytes: 0 }))
+        Ok(Outcome::merged(name, done.version(), deltas.rows + patches.rows))
     }
 
     /// Deltas of which those from `skip` on are one where their indexes follow on one another, each in a file.

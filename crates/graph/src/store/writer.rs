@@ -146,8 +146,8 @@ impl StoreWriter {
 
     /// Commits what is pending as a version, and returns its number; without anything pending that of the last one.
     /// A small commit is one request; after some dozens of them the latest are merged, as [`GraphStore::compact`] would
-    /// merge them, so that the log and what is asked stay short. After an error nothing of it is visible and all of it is still pending: commit
-    /// again, add to it, or [`Self::rollback`].
+    /// merge them, so that the log and what is asked stay short. After an error nothing of it is visible and all of it
+    /// is still pending: commit again, add to it, or [`Self::rollback`].
     ///
     /// # Errors
     ///
