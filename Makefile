@@ -19,7 +19,7 @@ install = pip="$(VENV)/bin/python -m pip"; $$pip --version >/dev/null 2>&1 || pi
   $$pip install --quiet --disable-pip-version-check --no-deps --force-reinstall $(1)/stylobate-*.whl
 
 .DEFAULT_GOAL := help
-.PHONY: help demo test test-rust test-clients test-python built installed wheel check bench-node bench-columns bench-write bench-orc bench-graphar bench-graphar-scale bench-store soak fuzz release
+.PHONY: help demo test test-rust test-clients test-python built installed wheel check bench-node bench-disk bench-columns bench-write bench-orc bench-graphar bench-graphar-scale bench-store soak kills fuzz release
 
 help: ## What can be made
 	@sed -n 's/^\([a-z-]*\):.*## \(.*\)/make \1\t\2/p' $(MAKEFILE_LIST) | expand -t 20
@@ -59,8 +59,11 @@ check: ## Format, lints, documentation and the arrows between crates
 	RUSTDOCFLAGS="-D warnings" cargo doc --workspace --no-deps
 	$(PYTHON) tools/check_architecture.py
 
-bench-node: release ## A node against its peers
-	$(PYTHON) bench/node/run.py
+bench-node: release $(CLIENTS) ## A node against its peers; the queries of TPC-H through it
+	$(VENV)/bin/python bench/node/run.py
+
+bench-disk: release ## The cache where data is larger than memory, and its disk tier beside fio, nginx and cachey
+	$(PYTHON) bench/disk/run.py
 
 bench-columns: release $(CLIENTS) ## Scans beside pyarrow, the parquet crate, Polars and DuckDB
 	cargo build --release --bin stylobate-bench-columns
@@ -88,6 +91,9 @@ bench-store: installed release ## Queries over a social network beside Kùzu, La
 soak: release $(CLIENTS) $(S3S_FS) ## Load for MINUTES (default 30), with every answer checked against a model; all of TPC-DS
 	cargo test --workspace --test dsdgen -- --ignored
 	STYLOBATE_BIN=$(TARGET)/release/stylobate STYLOBATE_SOAK_MINUTES=$(or $(MINUTES),30) $(VENV)/bin/python -m pytest -c tests/pytest.ini -s -m soak tests
+
+kills: release $(CLIENTS) $(S3S_FS) ## A node with a disk tier, killed under load KILLS times (default 1000), every answer checked
+	STYLOBATE_BIN=$(TARGET)/release/stylobate STYLOBATE_KILLS=$(or $(KILLS),1000) $(VENV)/bin/python -m pytest -c tests/pytest.ini -s -k killed_under_load tests/test_crash.py
 
 fuzz: installed $(CARGO_FUZZ) ## Bytes that nobody would write, for MINUTES (default 60) in all
 	$(VENV)/bin/python fuzz/seeds.py $(CORPUS)

@@ -8,6 +8,7 @@ import time
 import servers
 from tools import fail
 
+PROGRAMS = ["nginx"]
 DELAY_MS = 30
 CONNECTION_MB = 100
 SEED = 11
@@ -39,7 +40,7 @@ def _pairs(programs, folder, origin, content, pairs):
     for _ in range(pairs):
         direct.append(_read(origin, content, into))
         # A node just started knows nothing.
-        with servers.Node(programs, folder, servers.BUCKET, origin.port) as fresh:
+        with servers.s3_node(programs, folder, servers.BUCKET, origin.port) as fresh:
             node.append(_read(fresh, content, into))
             fetched = fresh.stats()["bytes_origin"]
         if fetched != len(content):

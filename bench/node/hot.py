@@ -19,6 +19,7 @@ from typing import Callable
 
 import servers
 import sigv4
+from suite import Bar, is_wanted, progress
 from tools import fail
 
 KEY = "object.bin"
@@ -28,8 +29,10 @@ RANGES = 4096
 SEED = 7
 KIB, MIB = 1 << 10, 1 << 20
 # Name, bytes of a range, and what its first byte is a multiple of.
-LOADS = [("1 MiB", MIB, MIB), ("64 KiB", 64 * KIB, 64 * KIB), ("1 MiB, unaligned", MIB, 1)]
-COLUMNS = ["stylobate", "stylobate, signed", "cachey", "nginx"]
+LOADS = [
+    ("1 MiB", MIB, MIB), ("64 KiB", 64 * KIB, 64 * KIB), ("1 MiB, unaligned", MIB, 1), ("4 KiB", 4 * KIB, 4 * KIB),
+]
+MIN_SIGNED, MIN_OF_CACHEY = 0.9, 1.1
 
 
 @dataclass
@@ -38,6 +41,10 @@ class Peer:
     server: servers.Server
     # The path and the headers, beside Range, of a request for the range of the second argument.
     request: Callable[[str], tuple]
+
+
+def programs(options):
+    return ["s3s-fs", "wrk", *(name for name in ("cachey", "nginx") if is_wanted(options, name))]
 
 
 def run(programs, folder, options):
@@ -50,7 +57,7 @@ def run(programs, folder, options):
         _put(origin, signer.presign("PUT", PATH), content)
         started = []
         try:
-            peers = _start(programs, folder, origin, signer, started)
+            peers = _start(programs, folder, options, origin, signer, started)
             for peer in peers:
                 _warm(peer, content)
                 _check(peer, content)
@@ -68,25 +75,30 @@ def run(programs, folder, options):
     }
 
 
-def _start(programs, folder, origin, signer, started):
-    def start(make, *arguments, **more):
-        started.append(make(programs, folder, *arguments, **more))
-        return started[-1]
-
+def _start(programs, folder, options, origin, signer, started):
+    """The peers that are wanted. The node without signatures is always one: the others are compared with it."""
     # The others never ask again either whether the object is still the same.
-    immutable = ("--consistency", "immutable")
-    node = start(servers.Node, servers.BUCKET, origin.port, more=immutable)
-    signed = start(servers.Node, servers.BUCKET, origin.port, signed=True, more=immutable)
-    cachey = start(servers.cachey, origin.port)
-    nginx = start(servers.nginx_cache, origin.port, PATH, signer.presign("GET", PATH))
-    door = sigv4.Signer(signed.host, servers.ACCESS_KEY, servers.SECRET_KEY)
-    return [
-        Peer("stylobate", node, lambda _: (PATH, {})),
+    immutable = ["--consistency", "immutable"]
+
+    def node(signed):
+        return servers.s3_node(programs, folder, servers.BUCKET, origin.port, signed=signed, more=immutable)
+
+    started.append(node(signed=False))
+    peers = [Peer("stylobate", started[-1], lambda _: (PATH, {}))]
+    if is_wanted(options, "stylobate, signed"):
+        started.append(node(signed=True))
+        door = sigv4.Signer(started[-1].host, servers.ACCESS_KEY, servers.SECRET_KEY)
         # The range is signed too, so no two signatures are the same.
-        Peer("stylobate, signed", signed, lambda asked: (door.presign("GET", PATH, {"range": asked}), {})),
-        Peer("cachey", cachey, lambda _: (f"/fetch/{servers.BUCKET}/{KEY}", {"C0-Config": "fps=true"})),
-        Peer("nginx", nginx, lambda _: (PATH, {})),
-    ]
+        peers.append(Peer("stylobate, signed", started[-1],
+                          lambda asked: (door.presign("GET", PATH, {"range": asked}), {})))
+    if is_wanted(options, "cachey"):
+        started.append(servers.cachey(programs, folder, origin.port))
+        peers.append(Peer("cachey", started[-1],
+                          lambda _: (f"/fetch/{servers.BUCKET}/{KEY}", {"C0-Config": "fps=true"})))
+    if is_wanted(options, "nginx"):
+        started.append(servers.nginx_cache(programs, folder, origin.port, PATH, signer.presign("GET", PATH)))
+        peers.append(Peer("nginx", started[-1], lambda _: (PATH, {})))
+    return peers
 
 
 def _put(origin, path, content):
@@ -144,16 +156,18 @@ def _origin_requests(peer):
 def _measure(programs, folder, peers, size, rounds, seconds):
     results = []
     for name, length, step in LOADS:
-        files = {peer.name: _write_requests(folder, peer, _starts(size, length, step), length) for peer in peers}
+        files = {peer.name: write_requests(folder, peer, _starts(size, length, step), length) for peer in peers}
         runs = {peer.name: [] for peer in peers}
         for _ in range(rounds):
             for peer in peers:
-                runs[peer.name].append(_load(programs, peer, files[peer.name], length, seconds))
+                runs[peer.name].append(load(programs, peer, files[peer.name], length, seconds))
         results.append(_summary(name, length, runs))
+        progress(f"{name}: " + ", ".join(f"{peer} {figures['requests_per_second']:,.0f}"
+                                         for peer, figures in results[-1]["peers"].items()) + " requests/s")
     return results
 
 
-def _write_requests(folder, peer, starts, length):
+def write_requests(folder, peer, starts, length):
     """What load.lua sends."""
     lines = []
     for first in starts:
@@ -166,8 +180,9 @@ def _write_requests(folder, peer, starts, length):
     return file
 
 
-def _load(programs, peer, requests, length, seconds):
-    command = [programs["wrk"], "-t1", f"-c{CONNECTIONS}", f"-d{seconds}s", "--timeout", "10s",
+def load(programs, peer, requests, length, seconds, connections=CONNECTIONS):
+    """What wrk measured while it sent the requests of a file, which ask for `length` bytes each."""
+    command = [programs["wrk"], "-t1", f"-c{connections}", f"-d{seconds}s", "--timeout", "10s",
                "-s", Path(__file__).with_name("load.lua"), f"http://{peer.server.host}/", "--", requests]
     before = peer.server.cpu_seconds()
     shown = subprocess.run([str(part) for part in command], capture_output=True, text=True)
@@ -200,12 +215,22 @@ def _summary(name, length, runs):
     return {"name": name, "range_bytes": length, "peers": peers}
 
 
+def bars(result):
+    """A signature may cost a tenth of small ranges; the peer that caches in memory too is left behind."""
+    peers = {load["name"]: load["peers"] for load in result["loads"]}
+    if "stylobate, signed" in peers["64 KiB"]:
+        ratio = 1 / peers["64 KiB"]["stylobate, signed"]["ratio"]
+        yield Bar("64 KiB, signed / unsigned", ratio, "at least", MIN_SIGNED)
+    for name in ("1 MiB", "64 KiB"):
+        if "cachey" in peers[name]:
+            yield Bar(f"{name}, stylobate / cachey", peers[name]["cachey"]["ratio"], "at least", MIN_OF_CACHEY)
+
+
 def rows(result):
     """The table: a row per load and peer."""
     yield ["range", "server", "req/s", "min", "max", "GB/s", "p50 µs", "p99 µs", "CPU µs", "stylobate / it"]
     for load in result["loads"]:
-        for peer in COLUMNS:
-            figures = load["peers"][peer]
+        for peer, figures in load["peers"].items():
             yield [
                 load["name"], peer, f"{figures['requests_per_second']:,.0f}", f"{figures['min']:,.0f}",
                 f"{figures['max']:,.0f}", f"{figures['gigabytes_per_second']:.2f}", f"{figures['p50_us']:,.0f}",

@@ -4,6 +4,7 @@ import base64
 import http.client
 import json
 import os
+import re
 import socket
 import subprocess
 import sys
@@ -11,12 +12,16 @@ import tempfile
 import time
 from pathlib import Path
 
+from slow_origin import COUNTS_PATH
 from tools import fail
 
 ACCESS_KEY, SECRET_KEY = "benchmark", "benchmark-secret"
 BUCKET = "bench"
 STARTUP_SECONDS = 20
 MEMORY = "1GiB"
+# A node is settled once its counters did not move for this long.
+QUIET_SECONDS = 0.25
+SETTLE_SECONDS = 60
 
 
 def _environment():
@@ -65,11 +70,19 @@ class Server:
         self.stop()
         fail(f"{self.name} did not start:\n{self.log.read_text(errors='replace')[-2000:]}")
 
-    def cpu_seconds(self):
-        """Processor time that the process and its workers took so far."""
+    def _pids(self):
+        """The process and its workers."""
         pid = self.process.pid
-        children = Path(f"/proc/{pid}/task/{pid}/children").read_text().split()
-        return sum(_cpu_seconds(each) for each in [pid, *children])
+        return [pid, *Path(f"/proc/{pid}/task/{pid}/children").read_text().split()]
+
+    def cpu_seconds(self):
+        """Processor time taken so far."""
+        return sum(_cpu_seconds(pid) for pid in self._pids())
+
+    def device_bytes(self):
+        """Bytes read from block devices so far: those that no cache in memory had."""
+        shown = [Path(f"/proc/{pid}/io").read_text() for pid in self._pids()]
+        return sum(int(re.search(r"^read_bytes: (\d+)$", text, re.MULTILINE).group(1)) for text in shown)
 
     def stop(self):
         if self.process.poll() is None:
@@ -98,25 +111,26 @@ def s3_origin(programs, folder, root):
 
 
 class Node(Server):
-    """Ours, in front of the origin at `port`; `signed` says whether it verifies signatures."""
+    """A storage node that serves `bucket` from `origin`, a URL or a folder. Requests and bytes are counted since
+    its start; `signed` says whether it verifies signatures."""
 
-    def __init__(self, programs, folder, bucket, origin_port, signed=False, memory=MEMORY, more=()):
+    # Configured memory and peak resident size in bytes of each node that was stopped.
+    peaks = []
+
+    def __init__(self, programs, folder, bucket, origin, signed=False, memory=MEMORY, flight="off", more=()):
         port, self.admin = free_port(), free_port()
-        self.signed = signed
+        self.signed, self.memory = signed, memory
         command = [
-            programs["stylobate"], "serve", "--origin", f"{bucket}=s3://{bucket}",
-            "--option", f"endpoint=http://127.0.0.1:{origin_port}", "--option", "allow_http=true",
-            "--option", f"access_key_id={ACCESS_KEY}", "--option", f"secret_access_key={SECRET_KEY}",
-            "--option", "region=us-east-1",
-            "--listen", f"127.0.0.1:{port}", "--admin", f"127.0.0.1:{self.admin}", "--flight", "off",
+            programs["stylobate"], "serve", "--origin", f"{bucket}={origin}",
+            "--listen", f"127.0.0.1:{port}", "--admin", f"127.0.0.1:{self.admin}", "--flight", flight,
             "--memory", memory, "--log", "warn", *more,
         ]
         if signed:
             command += ["--access-key", f"{ACCESS_KEY}:{SECRET_KEY}"]
         super().__init__("stylobate-signed" if signed else "stylobate", command, port, folder)
 
-    def stats(self):
-        """What the bucket's reads did so far, from the admin door."""
+    def document(self):
+        """The statistics of the admin door."""
         token = base64.b64encode(f"{ACCESS_KEY}:{SECRET_KEY}".encode()).decode()
         headers = {"Authorization": f"Basic {token}"} if self.signed else {}
         connection = http.client.HTTPConnection("127.0.0.1", self.admin, timeout=10)
@@ -126,17 +140,75 @@ class Node(Server):
         connection.close()
         if answer.status != 200:
             fail(f"/api/stats answered {answer.status}")
-        return json.loads(body)["buckets"][0]["reads"]
+        return json.loads(body)
+
+    def stats(self):
+        """What the bucket's reads did so far."""
+        return self.document()["buckets"][0]["reads"]
 
     def origin_requests(self):
         reads = self.stats()
         return reads["origin_gets"] + reads["origin_heads"]
 
+    def origin_bytes(self):
+        """Bytes received from the origin so far, whether they were cached or not."""
+        reads = self.stats()
+        return reads["bytes_origin"] + reads["bytes_passed_through"]
 
-def cachey(programs, folder, origin_port):
-    """cachey in front of the origin, in memory only. It listens on every address: it knows no other way."""
+    def settle(self):
+        """Waits until no fetch is in flight and nothing more is written to the disk tier."""
+        until = time.monotonic() + SETTLE_SECONDS
+        before, since = None, 0.0
+        while time.monotonic() < until:
+            shown = self.document()
+            reads = shown["buckets"][0]["reads"]
+            now = (reads["bytes_origin"], reads["bytes_passed_through"], shown["cache"]["disk_written"])
+            if now != before or reads["in_flight"]:
+                before, since = now, time.monotonic()
+            elif time.monotonic() - since > QUIET_SECONDS:
+                return
+            time.sleep(0.02)
+        fail(f"the node did not settle in {SETTLE_SECONDS} s")
+
+    def peak_resident_bytes(self):
+        """`VmHWM` of proc(5); `None` once the process is gone."""
+        try:
+            status = Path(f"/proc/{self.process.pid}/status").read_text()
+        except OSError:
+            return None
+        # A zombie has no memory.
+        found = re.search(r"^VmHWM:\s+(\d+) kB$", status, re.MULTILINE)
+        return int(found.group(1)) << 10 if found else None
+
+    def stop(self):
+        if self.process.poll() is None and (peak := self.peak_resident_bytes()) is not None:
+            self.peaks.append((size_bytes(self.memory), peak))
+        super().stop()
+
+
+def size_bytes(text):
+    """`64MiB` as a number."""
+    number, unit = re.fullmatch(r"(\d+)(KiB|MiB|GiB)", text).groups()
+    return int(number) << {"KiB": 10, "MiB": 20, "GiB": 30}[unit]
+
+
+def s3_node(programs, folder, bucket, origin_port, more=(), **options):
+    """A node in front of the S3 server at `origin_port`."""
+    return Node(programs, folder, bucket, f"s3://{bucket}", more=[
+        "--option", f"endpoint=http://127.0.0.1:{origin_port}", "--option", "allow_http=true",
+        "--option", f"access_key_id={ACCESS_KEY}", "--option", f"secret_access_key={SECRET_KEY}",
+        "--option", "region=us-east-1", *more,
+    ], **options)
+
+
+def cachey(programs, folder, origin_port, memory=MEMORY, disk=None, disk_capacity=None):
+    """cachey in front of the origin, in memory only unless `disk` is a folder. It listens on every address: it knows
+    no other way."""
     port = free_port()
-    return Server("cachey", [programs["cachey"], "--memory", MEMORY, "--port", port], port, folder, {
+    command = [programs["cachey"], "--memory", memory, "--port", port]
+    if disk:
+        command += ["--disk-path", disk, "--disk-kind", "fs", "--disk-capacity", disk_capacity]
+    return Server("cachey", command, port, folder, {
         "AWS_ENDPOINT_URL": f"http://127.0.0.1:{origin_port}", "AWS_REGION": "us-east-1",
         "AWS_ACCESS_KEY_ID": ACCESS_KEY, "AWS_SECRET_ACCESS_KEY": SECRET_KEY,
         "AWS_EC2_METADATA_DISABLED": "true", "RUST_LOG": "warn",
@@ -168,9 +240,10 @@ http {{
 """
 
 NGINX_CACHE = """
-    proxy_cache_path {folder}/cache levels=1:2 keys_zone=pages:16m max_size=1g inactive=1d use_temp_path=off;
+    proxy_cache_path {folder}/cache levels=1:2 keys_zone=pages:16m max_size={capacity} inactive=1d use_temp_path=off;
     server {{
-        listen 127.0.0.1:{port};
+        listen 127.0.0.1:{port} backlog=1024;
+        {reads}
         location = {path} {{
             slice 1m;
             proxy_cache pages;
@@ -206,10 +279,13 @@ def _nginx(programs, folder, name, http):
     return Server(name, command, port, home)
 
 
-def nginx_cache(programs, folder, origin_port, path, signed_path):
-    """nginx in front of the origin: a cache of 1 MiB slices. It cannot sign, so it is given a signed URL."""
-    return _nginx(programs, folder, "nginx", lambda home, port: NGINX_CACHE.format(
-        folder=home, port=port, path=path, origin_port=origin_port, signed_path=signed_path))
+def nginx_cache(programs, folder, origin_port, path, signed_path, capacity="1g", direct=False):
+    """nginx in front of the origin: a cache of 1 MiB slices. It cannot sign, so it is given a signed URL. With
+    `direct` it reads slices past the system's page cache, in threads."""
+    reads = "directio 1; aio threads;" if direct else ""
+    return _nginx(programs, folder, "nginx-direct" if direct else "nginx", lambda home, port: NGINX_CACHE.format(
+        folder=home, port=port, path=path, origin_port=origin_port, signed_path=signed_path, capacity=capacity,
+        reads=reads))
 
 
 def nginx_files(programs, folder, root):
@@ -232,3 +308,11 @@ class SlowOrigin(Server):
         if not line:
             fail(f"the slow origin did not start:\n{self.log.read_text()}")
         self.port = int(line)
+
+    def counts(self):
+        """Requests by kind, and bytes of bodies, that the origin has sent so far."""
+        connection = http.client.HTTPConnection(self.host, timeout=10)
+        connection.request("GET", COUNTS_PATH)
+        counts = json.loads(connection.getresponse().read())
+        connection.close()
+        return counts

@@ -2,15 +2,17 @@
 
 It relays HTTP/1.1 GET and HEAD, one thread per connection, and moves bodies inside the kernel (splice), so that what
 limits it is what it was told. Listings, which a storage node asks for to see that the bucket is there, are answered
-with an empty one. Prints its port once it listens.
+with an empty one. Prints its port once it listens. `COUNTS_PATH` tells what was relayed so far, at once.
 """
 
 import argparse
+import json
 import os
 import socket
 import threading
 import time
 
+COUNTS_PATH = "/.counts"
 PIECE = 256 * 1024
 # How far a connection that was woken late may catch up.
 CREDIT_SECONDS = 0.01
@@ -34,11 +36,28 @@ class Pace:
             return self.free_at
 
 
+class Counts:
+    """Requests and bytes of bodies, over all connections."""
+
+    def __init__(self):
+        self.lock = threading.Lock()
+        self.totals = {"gets": 0, "heads": 0, "listings": 0, "bytes": 0}
+
+    def add(self, name, count=1):
+        with self.lock:
+            self.totals[name] += count
+
+    def answer(self):
+        with self.lock:
+            body = json.dumps(self.totals).encode()
+        return b"HTTP/1.1 200 OK\r\nContent-Length: %d\r\n\r\n%s" % (len(body), body)
+
+
 class Relay:
     """One client's connection, and one of its own to the origin."""
 
-    def __init__(self, client, options, shared):
-        self.client, self.options = client, options
+    def __init__(self, client, options, shared, counts):
+        self.client, self.options, self.counts = client, options, counts
         self.paces = [Pace(options.connection_mb), shared]
         self.upstream = socket.create_connection(("127.0.0.1", options.upstream))
         self.pipe = os.pipe()
@@ -61,12 +80,17 @@ class Relay:
         head, _ = read_head(self.client)
         if head is None:
             return False
-        time.sleep(self.options.delay_ms / 1e3)
         line = head.split(b"\r\n", 1)[0]
+        if line.split(b" ")[1] == COUNTS_PATH.encode():
+            self.client.sendall(self.counts.answer())
+            return True
+        time.sleep(self.options.delay_ms / 1e3)
         if b"list-type=2" in line:
+            self.counts.add("listings")
             self.client.sendall(b"HTTP/1.1 200 OK\r\nContent-Type: application/xml\r\nContent-Length: %d\r\n\r\n%s"
                                 % (len(LISTING), LISTING))
             return True
+        self.counts.add("heads" if line.startswith(b"HEAD") else "gets")
         self.upstream.sendall(head)
         head, body = read_head(self.upstream)
         if head is None:
@@ -78,6 +102,7 @@ class Relay:
         return True
 
     def relay(self, body, length):
+        self.counts.add("bytes", len(body))
         self.wait(len(body))
         self.client.sendall(body)
         left = length - len(body)
@@ -86,6 +111,7 @@ class Relay:
             moved = os.splice(self.upstream.fileno(), sink, min(left, PIECE))
             if not moved:
                 raise ConnectionError("the origin ended early")
+            self.counts.add("bytes", moved)
             self.wait(moved)
             left -= moved
             while moved:
@@ -125,11 +151,12 @@ def main():
     parser.add_argument("--total-mb", type=float, default=0, help="MB/s of all connections; 0: no limit")
     options = parser.parse_args()
     shared = Pace(options.total_mb)
+    counts = Counts()
     with socket.create_server(("127.0.0.1", 0), backlog=512) as listener:
         print(listener.getsockname()[1], flush=True)
         while True:
             client, _ = listener.accept()
-            relay = Relay(client, options, shared)
+            relay = Relay(client, options, shared, counts)
             threading.Thread(target=relay.run, daemon=True).start()
 
 

@@ -12,10 +12,13 @@ from pathlib import Path
 ROOT = Path(__file__).resolve().parents[2]
 CACHEY = ("cachey", "0.13.2", "server", [])
 S3S_FS = ("s3s-fs", "0.14.1", "s3s-fs", ["--features", "binary"])
+CRATES = {"cachey": CACHEY, "s3s-fs": S3S_FS}
+# Debian's packages.
+PACKAGES = {"wrk": "wrk", "nginx": "nginx-light", "fio": "fio"}
 
 
 def fail(message):
-    sys.exit(f"bench-node: {message}")
+    sys.exit(f"bench-{Path(sys.argv[0]).resolve().parent.name}: {message}")
 
 
 def target_folder():
@@ -26,14 +29,13 @@ def target_folder():
     return Path(json.loads(shown.stdout)["target_directory"]) if shown.returncode == 0 else ROOT / "target"
 
 
-def find(named_binary):
-    """The program of each name; whatever is missing is built or installed."""
+def find(named_binary, names):
+    """Returns the path of stylobate and of each program in `names`; builds or installs those that are missing."""
     target = target_folder()
     return {
         "stylobate": Path(named_binary).resolve() if named_binary else _stylobate(target),
-        "cachey": _from_crates_io(target, *CACHEY),
-        "s3s-fs": _from_crates_io(target, *S3S_FS),
-        **_from_system({"wrk": "wrk", "nginx": "nginx-light"}),
+        **{name: _from_crates_io(target, *crate) for name, crate in CRATES.items() if name in names},
+        **_from_system({name: package for name, package in PACKAGES.items() if name in names}),
     }
 
 
@@ -83,20 +85,23 @@ def _run(command, **options):
 
 def versions(programs, named_binary):
     """What was compared, and on what. Of a binary that was named nobody knows the commit."""
-    def said(*command, pattern=r" (\d[\w.+-]*)"):
-        shown = subprocess.run([str(part) for part in command], capture_output=True, text=True)
+    def said(*command, flag="--version", pattern=r" (\d[\w.+-]*)"):
+        shown = subprocess.run([*(str(part) for part in command), flag], capture_output=True, text=True)
         found = re.search(pattern, shown.stdout + shown.stderr)
         return found.group(1) if found else "unknown"
 
-    commit = said("git", "-C", ROOT, "describe", "--always", "--dirty", pattern=r"(\S+)")
+    commit = said("git", "-C", ROOT, "describe", "--always", flag="--dirty", pattern=r"(\S+)")
     origin = named_binary or f"commit {commit}"
+    arguments = {
+        "cachey": {}, "s3s-fs": {},
+        "nginx": {"flag": "-v", "pattern": r"nginx/(\S+)"},
+        "wrk": {"flag": "-v", "pattern": r"wrk (?:debian/)?(\S+)"},
+        "fio": {"pattern": r"fio-(\S+)"},
+    }
     return {
-        "stylobate": f"{said(programs['stylobate'], '--version')} ({origin})",
-        "cachey": said(programs["cachey"], "--version"),
-        "nginx": said(programs["nginx"], "-v", pattern=r"nginx/(\S+)"),
-        "wrk": said(programs["wrk"], "-v", pattern=r"wrk (?:debian/)?(\S+)"),
-        "s3s-fs": said(programs["s3s-fs"], "--version"),
-        "rustc": said("rustc", "--version"),
+        "stylobate": f"{said(programs['stylobate'])} ({origin})",
+        **{name: said(programs[name], **how) for name, how in arguments.items() if name in programs},
+        "rustc": said("rustc"),
         "python": platform.python_version(),
         "kernel": platform.release(),
         "cpu": f"{os.cpu_count()} x {_cpu()}",

@@ -8,6 +8,7 @@ import servers
 from tools import fail
 
 KINDS = ["1m", "100m", "parallel", "serial"]
+PROGRAMS = ["nginx"]
 DELAY_MS = 30
 CONNECTION_MB = 100
 TOTAL_MB = 250
@@ -27,7 +28,7 @@ def run(programs, folder, options):
               "--output", root])
         with servers.nginx_files(programs, folder, root) as files, \
                 servers.SlowOrigin(folder, files.port, DELAY_MS, CONNECTION_MB, TOTAL_MB) as origin, \
-                servers.Node(programs, folder, "data", origin.port, memory=MEMORY) as node:
+                servers.s3_node(programs, folder, "data", origin.port, memory=MEMORY) as node:
             kinds[kind] = _play(programs, root, node, origin)
         shutil.rmtree(root)
     return {"delay_ms": DELAY_MS, "megabytes_per_second_of_a_connection": CONNECTION_MB,

@@ -148,13 +148,16 @@ impl PyCache {
     }
 
     /// What the cache holds and did, in counts and bytes: of decoded columns and metadata (`hits`, `misses`,
-    /// `bytes`,
-    /// `capacity` and so on), and under `"pages"` of pages of objects.
+    /// `bytes`, `capacity` and so on), under `"pages"` of pages of objects, and under `"memory"` who holds how much of
+    /// the one budget.
     fn stats<'py>(&self, py: Python<'py>) -> PyResult<Bound<'py, PyAny>> {
         let cache = self.get(py)?;
         let stats = to_python(py, &cache.stats())?;
         let pages = to_python(py, &cache.page_stats())?;
-        stats.cast::<PyDict>()?.set_item("pages", pages)?;
+        let memory = to_python(py, &cache.budget_stats())?;
+        let stats_dict = stats.cast::<PyDict>()?;
+        stats_dict.set_item("pages", pages)?;
+        stats_dict.set_item("memory", memory)?;
         Ok(stats)
     }
 

@@ -173,14 +173,14 @@ impl Network {
 
 /// A bucket in memory, and a cache that has room for all of it.
 async fn bucket() -> Result<(Cache, Source)> {
-    let pages = PageCache::open(CacheOptions::new(ByteSize::mib(64))).await?;
+    let pages = PageCache::open(CacheOptions::new(ByteSize::gib(4))).await?;
     let store = ReadThrough::new(
         Origin::new("bucket", Arc::new(InMemory::new())),
         pages.clone(),
         ConsistencyRules::new(Consistency::DEFAULT),
         ReadOptions::default(),
     );
-    let cache = Cache::over(pages, ByteSize::gib(4));
+    let cache = Cache::over(pages);
     Ok((cache, Source::Store { store, pattern: "graph".to_owned() }))
 }
 

@@ -70,18 +70,13 @@ pub(crate) struct ServeArgs {
     #[arg(long, value_name = "SIZE", hide = true)]
     disk_capacity: Option<String>,
 
-    /// Which page leaves memory first: lru, lfu, s3fifo, sieve or fifo [default: s3fifo]
+    /// Which page leaves memory and disk first: lirs, lru, lfu, s3fifo, sieve or fifo [default: lirs]
     #[arg(long, value_name = "NAME")]
     policy: Option<String>,
 
     /// Size of a page, a power of two from 64KiB to 16MiB [default: 1MiB]
     #[arg(long, value_name = "SIZE")]
     page_size: Option<String>,
-
-    /// Pages of larger objects displace nothing in memory: when it is full they go to disk only, and to memory when
-    /// they are read again [default: 10MiB]
-    #[arg(long, value_name = "SIZE")]
-    small_object: Option<String>,
 
     /// How fresh answers are: strict (ask the origin each time), immutable (never), or a time [default: 10s]
     #[arg(long, value_name = "RULE")]
@@ -136,7 +131,7 @@ pub(crate) struct ServeArgs {
     #[arg(long, value_name = "TIME")]
     drain_timeout: Option<String>,
 
-    /// Which events are logged, such as warn or info,stylobate_server=debug [default: info,foyer=warn]
+    /// Which events are logged, such as warn or info,stylobate_server=debug [default: info]
     #[arg(long, value_name = "FILTER")]
     log: Option<String>,
 
@@ -177,7 +172,6 @@ impl ServeArgs {
             (Setting::DiskCapacity, &self.disk_capacity),
             (Setting::Policy, &self.policy),
             (Setting::PageSize, &self.page_size),
-            (Setting::SmallObject, &self.small_object),
             (Setting::Consistency, &self.consistency),
         ];
         let mut layer = Layer::default();

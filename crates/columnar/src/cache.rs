@@ -6,8 +6,8 @@ use std::{collections::HashMap, sync::Arc};
 use async_recursion::async_recursion as boxed;
 use parking_lot::Mutex;
 use stylobate_storage::{
-    Budget, ByteSize, CacheOptions, CacheStats, Consistency, ConsistencyRules, FolderReads, Origin,
-    PageCache, ReadOptions, ReadStats, ReadThrough, Reservation,
+    Budget, BudgetStats, ByteSize, CacheOptions, CacheStats, Consistency, ConsistencyRules, FolderReads,
+    Holder, Origin, PageCache, ReadOptions, ReadStats, ReadThrough, Reservation,
 };
 
 use crate::{Result, chunk_cache::ChunkCache, column_stats::ColumnStats, workers::Workers};
@@ -22,38 +22,72 @@ pub struct Cache {
 struct Inner {
     pages: PageCache,
     chunks: ChunkCache,
-    /// What decodes under way hold.
-    working: Budget,
-    /// What others hold in memory anyway.
-    held: Budget,
+    working: Working,
     /// Threads that decode whole columns for readers, however many these are.
     workers: Workers,
     stores: Mutex<HashMap<StoreKey, ReadThrough>>,
+}
+
+/// Decodes take one in this many bytes of the memory at most.
+const WORKING_DIVISOR: u64 = 4;
+
+/// The memory of decodes under way: a part of the budget, bounded so that one scan does not flush what others keep.
+#[derive(Debug)]
+pub(crate) struct Working {
+    limit: Budget,
+    budget: Budget,
+}
+
+/// Memory of one decode.
+#[derive(Debug)]
+pub(crate) struct WorkingBytes {
+    _limited: Reservation,
+    _reserved: Option<Reservation>,
+}
+
+impl Working {
+    /// Most bytes of one decode.
+    pub(crate) fn capacity(&self) -> u64 {
+        self.limit.capacity()
+    }
+
+    /// Memory for a decode, or `None` if other decodes hold too much of it.
+    pub(crate) fn try_reserve(&self, bytes: u64) -> Option<WorkingBytes> {
+        let limited = self.limit.try_reserve(Holder::Decodes, bytes)?;
+        // Refused only if nearly everything is held by readers and uploads: what is bounded here goes on then.
+        let reserved = self.budget.try_reserve(Holder::Decodes, bytes);
+        Some(WorkingBytes { _limited: limited, _reserved: reserved })
+    }
 }
 
 /// URL and options.
 type StoreKey = (String, Vec<(String, String)>);
 
 impl Cache {
-    /// A cache of `options.memory()` bytes in all: a quarter for pages, the rest for what is decoded. Files of local
+    /// A cache of `options.memory()` bytes in all, for pages and for what is decoded: whichever needs them. Files of local
     /// folders are read past the pages, since the system has a cache of its own for them.
     #[boxed]
     pub async fn open(options: CacheOptions) -> Result<Self> {
-        let memory = options.memory().as_u64();
-        let pages = memory / 4;
-        let opened = PageCache::open(options.with_memory(ByteSize::bytes(pages))).await?;
-        Ok(Self::over(opened, ByteSize::bytes(memory - pages)))
+        Ok(Self::over(PageCache::open(options).await?))
     }
 
-    /// A cache over pages that are there already, with `decoded` bytes for what is made of them.
-    pub fn over(pages: PageCache, decoded: ByteSize) -> Self {
-        // Decodes under way take a third.
-        let working = decoded.as_u64() / 3;
+    /// A cache that shares the budget of pages that are there already.
+    pub fn over(pages: PageCache) -> Self {
+        let memory = pages.budget().capacity();
+        Self::with_limits(pages, memory, memory / WORKING_DIVISOR)
+    }
+
+    /// A cache over pages that keeps nothing of what is decoded: row groups are read page by page.
+    pub fn passing(pages: PageCache) -> Self {
+        Self::with_limits(pages, 0, 0)
+    }
+
+    fn with_limits(pages: PageCache, decoded: u64, working: u64) -> Self {
+        let budget = pages.budget().clone();
         let inner = Inner {
+            chunks: ChunkCache::new(&budget, decoded),
+            working: Working { limit: Budget::new(ByteSize::bytes(working)), budget },
             pages,
-            chunks: ChunkCache::new(decoded.as_u64() - working),
-            working: Budget::new(ByteSize::bytes(working)),
-            held: Budget::new(ByteSize::ZERO),
             workers: Workers::new(std::thread::available_parallelism().map_or(1, usize::from)),
             stores: Mutex::default(),
         };
@@ -68,8 +102,8 @@ impl Cache {
     /// What it did so far with columns.
     pub fn stats(&self) -> ColumnStats {
         ColumnStats {
-            working_bytes: self.inner.working.used(),
-            held_bytes: self.inner.held.used(),
+            working_bytes: self.inner.working.limit.used(),
+            held_bytes: self.inner.pages.budget().held_by(Holder::Other),
             ..self.inner.chunks.stats()
         }
     }
@@ -103,16 +137,19 @@ impl Cache {
         &self.inner.workers
     }
 
-    pub(crate) fn working(&self) -> &Budget {
+    pub(crate) fn working(&self) -> &Working {
         &self.inner.working
     }
 
-    /// Counts bytes as part of the budget that somebody holds whether they are free or not, until the answer is dropped:
-    /// so much less is kept of what was decoded, but for a quarter of that.
+    /// Who holds how much of the memory.
+    pub fn budget_stats(&self) -> BudgetStats {
+        self.inner.pages.budget_stats()
+    }
+
+    /// Counts bytes as part of the budget that a caller holds whether they are free or not, until the answer is dropped:
+    /// pages and decoded chunks give way.
     pub fn hold(&self, bytes: u64) -> Reservation {
-        let held = self.inner.held.hold(bytes);
-        self.inner.chunks.leave(self.inner.held.used());
-        held
+        self.inner.pages.budget().hold(Holder::Other, bytes)
     }
 
     /// The store at `url`, opened once for the same options.

@@ -3,6 +3,8 @@
 //! Everything here is keyed by a version of an object, so that nothing is ever stale; what belongs to versions that
 //! are gone is not asked for any more, and leaves first.
 
+mod granted;
+
 use std::{
     collections::HashMap,
     hash::{Hash, Hasher},
@@ -14,13 +16,11 @@ use std::{
 
 use arrow::datatypes::DataType;
 use parking_lot::Mutex;
-use quick_cache::{
-    DefaultHashBuilder, Lifecycle, OptionsBuilder, Weighter,
-    sync::{Cache, DefaultLifecycle, PlaceholderGuard},
-};
+use quick_cache::{Lifecycle, Weighter, sync::DefaultLifecycle};
 use smallvec::SmallVec;
-use stylobate_storage::ObjectHash;
+use stylobate_storage::{Budget, Holder, ObjectHash};
 
+use self::granted::{AbsentKeys, GrantedCache, Guard};
 use crate::{
     chunk::{Chunk, Representation, Wanted},
     column_stats::ColumnStats,
@@ -105,28 +105,30 @@ impl State {
 
 /// Sees chunks leave.
 #[derive(Clone, Debug)]
-struct Leaving(Arc<State>);
+struct Leaving {
+    state: Arc<State>,
+    absent: AbsentKeys,
+}
 
 impl Lifecycle<ChunkKey, Chunk> for Leaving {
     /// What left, to be dropped without a lock.
     type RequestState = SmallVec<[Chunk; 2]>;
 
-    fn on_evict(&self, left: &mut Self::RequestState, _: ChunkKey, chunk: Chunk) {
-        self.0.change();
+    fn on_evict(&self, left: &mut Self::RequestState, key: ChunkKey, chunk: Chunk) {
+        self.state.change();
+        self.absent.remember(&key);
         left.push(chunk);
     }
 }
 
-type Guard<'a> = PlaceholderGuard<'a, ChunkKey, Chunk, Weigh, DefaultHashBuilder, Leaving>;
-
 /// The cache of chunks and metadata.
 #[derive(Debug)]
 pub(crate) struct ChunkCache {
-    chunks: Cache<ChunkKey, Chunk, Weigh, DefaultHashBuilder, Leaving>,
-    /// Bytes of chunks, where nobody else holds any.
-    chunk_bytes: u64,
-    files: Cache<ObjectHash, Arc<FileMetadata>, Weigh>,
-    indexes: Cache<IndexKey, Index, Weigh>,
+    chunks: Arc<GrantedCache<ChunkKey, Chunk, Leaving>>,
+    files: Arc<GrantedCache<ObjectHash, Arc<FileMetadata>, DefaultLifecycle<ObjectHash, Arc<FileMetadata>>>>,
+    indexes: Arc<GrantedCache<IndexKey, Index, DefaultLifecycle<IndexKey, Index>>>,
+    /// Bytes of everything together.
+    limit: u64,
     /// The names and types under which whole columns were asked for.
     columns: Mutex<HashMap<(String, DataType), u32>>,
     state: Arc<State>,
@@ -148,31 +150,35 @@ pub(crate) enum Found<'a> {
 
 /// The duty to make a chunk.
 pub(crate) struct Promise<'a> {
-    guard: Guard<'a>,
+    cache: &'a GrantedCache<ChunkKey, Chunk, Leaving>,
+    key: ChunkKey,
+    guard: Guard<'a, ChunkKey, Chunk, Leaving>,
 }
 
 impl Promise<'_> {
     /// Hands the chunk to the cache and to all who wait.
     pub(crate) fn keep(self, chunk: Chunk) {
+        self.cache.make_room(&self.key, &chunk);
         // It fails only where the entry was removed meanwhile: then nobody wants it.
         let _ = self.guard.insert(chunk);
     }
 }
 
-/// The part of the capacity that footers may take: one in so many. Indexes take half of that besides.
+/// The part of the budget that footers may take: one in this many. Indexes take half of that besides.
 const METADATA_SHARE: u64 = 16;
 
 impl ChunkCache {
-    /// A cache of so many bytes.
-    pub(crate) fn new(capacity: u64) -> Self {
-        let (files, indexes) = (capacity / METADATA_SHARE, capacity / METADATA_SHARE / 2);
+    /// A cache of up to `limit` bytes of the budget.
+    pub(crate) fn new(budget: &Budget, limit: u64) -> Self {
+        let (files, indexes) = (limit / METADATA_SHARE, limit / METADATA_SHARE / 2);
         let zero = AtomicU64::default;
         let state = Arc::new(State(AtomicU64::new(1)));
+        let leaving = |absent| Leaving { state: state.clone(), absent };
         Self {
-            chunks: cache(capacity - files - indexes, 1 << 20, Leaving(state.clone())),
-            chunk_bytes: capacity - files - indexes,
-            files: cache(files, 16 << 10, DefaultLifecycle::default()),
-            indexes: cache(indexes, 4 << 10, DefaultLifecycle::default()),
+            chunks: GrantedCache::new(budget, Holder::Chunks, limit, 1 << 20, leaving),
+            files: GrantedCache::new(budget, Holder::Metadata, files, 16 << 10, |_| Default::default()),
+            indexes: GrantedCache::new(budget, Holder::Metadata, indexes, 4 << 10, |_| Default::default()),
+            limit,
             columns: Mutex::default(),
             state,
             hits: zero(),
@@ -190,18 +196,14 @@ impl ChunkCache {
     ///
     /// Who holds several promises takes them in the order of their columns, so that no two wait for one another.
     pub(crate) async fn get_or_promise(&self, key: &ChunkKey) -> Found<'_> {
-        let found = match self.chunks.get(key) {
-            Some(chunk) => Ok(chunk),
-            None => self.chunks.get_value_or_guard_async(key).await,
-        };
-        match found {
+        match self.chunks.get_or_guard(key).await {
             Ok(chunk) => {
                 self.hits.fetch_add(1, Ordering::Relaxed);
                 Found::Chunk(chunk)
             }
             Err(guard) => {
                 self.misses.fetch_add(1, Ordering::Relaxed);
-                Found::Missing(Promise { guard })
+                Found::Missing(Promise { cache: &self.chunks, key: key.clone(), guard })
             }
         }
     }
@@ -240,7 +242,7 @@ impl ChunkCache {
 
     /// The chunk, if it is there; it does not count as a hit.
     pub(crate) fn get(&self, key: &ChunkKey) -> Option<Chunk> {
-        self.chunks.get(key)
+        self.chunks.peek(key)
     }
 
     /// A number that is another once chunks left; never 0.
@@ -252,6 +254,7 @@ impl ChunkCache {
     /// Counts chunks that were found without asking here.
     pub(crate) fn count_hits(&self, hits: u64) {
         self.hits.fetch_add(hits, Ordering::Relaxed);
+        self.chunks.count_hits(hits);
     }
 
     /// The number that stands for a column of this name and type, as long as this cache lives.
@@ -267,7 +270,7 @@ impl ChunkCache {
         object: ObjectHash,
         make: impl Future<Output = Result<FileMetadata, E>>,
     ) -> Result<Arc<FileMetadata>, E> {
-        match self.files.get_value_or_guard_async(&object).await {
+        match self.files.get_or_guard(&object).await {
             Ok(file) => {
                 self.hits.fetch_add(1, Ordering::Relaxed);
                 Ok(file)
@@ -276,6 +279,7 @@ impl ChunkCache {
                 self.misses.fetch_add(1, Ordering::Relaxed);
                 let file = Arc::new(make.await?);
                 self.count_parsed();
+                self.files.make_room(&object, &file);
                 let _ = guard.insert(file.clone());
                 Ok(file)
             }
@@ -284,7 +288,7 @@ impl ChunkCache {
 
     /// Whether a chunk is there, or on its way.
     pub(crate) fn has(&self, key: &ChunkKey) -> bool {
-        self.chunks.contains_key(key)
+        self.chunks.contains(key)
     }
 
     /// The index of a leaf.
@@ -327,14 +331,6 @@ impl ChunkCache {
         self.pruned_strides.fetch_add(strides as u64, Ordering::Relaxed);
     }
 
-    /// Leaves so many bytes to others, but for a quarter of what there is.
-    pub(crate) fn leave(&self, bytes: u64) {
-        let capacity = self.chunk_bytes.saturating_sub(bytes).max(self.chunk_bytes / 4);
-        if self.chunks.capacity() != capacity {
-            self.chunks.set_capacity(capacity);
-        }
-    }
-
     /// Drops everything.
     pub(crate) fn clear(&self) {
         self.chunks.clear();
@@ -355,34 +351,11 @@ impl ChunkCache {
             pruned_units: read(&self.pruned_units),
             selected_units: read(&self.selected_units),
             pruned_strides: read(&self.pruned_strides),
-            entries: (self.chunks.len() + self.files.len() + self.indexes.len()) as u64,
+            entries: self.chunks.len() + self.files.len() + self.indexes.len(),
             bytes: self.chunks.weight() + self.files.weight() + self.indexes.weight(),
-            capacity: self.chunks.capacity() + self.files.capacity() + self.indexes.capacity(),
+            capacity: self.limit,
             working_bytes: 0,
             held_bytes: 0,
         }
-    }
-}
-
-fn cache<K: Eq + Hash, V: Clone, L: Lifecycle<K, V> + Clone>(
-    capacity: u64,
-    usual_item: u64,
-    lifecycle: L,
-) -> Cache<K, V, Weigh, DefaultHashBuilder, L>
-where
-    Weigh: Weighter<K, V> + Clone,
-{
-    // A shard must have room for chunks of tens of megabytes.
-    let shards = (capacity / (256 << 20)).next_power_of_two().clamp(1, 16) as usize;
-    let items = (capacity / usual_item).clamp(64, 1 << 20) as usize;
-    let hasher = DefaultHashBuilder::default();
-    let options = OptionsBuilder::new()
-        .shards(shards)
-        .estimated_items_capacity(items)
-        .weight_capacity(capacity)
-        .build();
-    match options {
-        Ok(options) => Cache::with_options(options, Weigh, hasher, lifecycle),
-        Err(_) => Cache::with(items, capacity, Weigh, hasher, lifecycle),
     }
 }

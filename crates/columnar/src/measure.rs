@@ -3,7 +3,7 @@
 use std::{hint::black_box, sync::Arc, time::Instant};
 
 use arrow::array::{ArrayRef, Int64Array};
-use stylobate_storage::ObjectHash;
+use stylobate_storage::{Budget, ByteSize, ObjectHash};
 
 use crate::{
     chunk::{Chunk, Representation},
@@ -17,7 +17,8 @@ use crate::{
 #[doc(hidden)]
 pub async fn four_column_hit_ns(object: ObjectHash, groups: usize) -> f64 {
     const COLUMNS: usize = 4;
-    let (cache, recent) = (ChunkCache::new(1 << 32), RecentChunks::new(groups, COLUMNS));
+    let (cache, recent) =
+        (ChunkCache::new(&Budget::new(ByteSize::gib(4)), 1 << 32), RecentChunks::new(groups, COLUMNS));
     let wanted = [0, 1, 2, 3].map(|root| (Projected::whole(root), Representation::Native));
     let array: ArrayRef = Arc::new(Int64Array::from(vec![0; 1000]));
     for unit in 0..groups {

@@ -69,10 +69,10 @@ struct Lake {
 impl Lake {
     /// One file behind small pages, so that what is read is known to some kilobytes.
     async fn with(bytes: Bytes) -> Self {
-        let pages = CacheOptions::new(ByteSize::mib(64)).with_page_size(ByteSize::kib(4));
+        let pages = CacheOptions::new(ByteSize::mib(320)).with_page_size(ByteSize::kib(4));
         let bench = bench(pages, Consistency::Immutable, quick()).await;
         bench.put("t.parquet", bytes.clone()).await;
-        let cache = Cache::over(bench.cache.clone(), ByteSize::mib(256));
+        let cache = Cache::over(bench.cache.clone());
         Self { bench, cache, bytes }
     }
 

@@ -34,10 +34,10 @@ fn read(folder: &Path, prefix: &str, files: &mut Files) {
 }
 
 async fn open(memory: Arc<InMemory>, graph: &str) -> Result<Graph> {
-    let pages = PageCache::open(CacheOptions::new(ByteSize::mib(16))).await.unwrap();
+    let pages = PageCache::open(CacheOptions::new(ByteSize::mib(80))).await.unwrap();
     let rules = ConsistencyRules::new(Consistency::DEFAULT);
     let store = ReadThrough::new(Origin::new("lake", memory), pages.clone(), rules, ReadOptions::default());
-    let cache = Cache::over(pages, ByteSize::mib(64));
+    let cache = Cache::over(pages);
     let source = Source::Store { store, pattern: format!("lake/{graph}") };
     Graph::open(&cache, source, GraphOptions::default()).await
 }

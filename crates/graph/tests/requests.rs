@@ -35,9 +35,13 @@ async fn put_all(bench: &Bench, folder: &Path, prefix: &str) {
 /// The sample behind an origin that counts.
 async fn lake(decoded: ByteSize) -> Option<Lake> {
     let folder = sample("ldbc_sample/parquet")?;
-    let bench = bench(CacheOptions::new(ByteSize::mib(64)), Consistency::DEFAULT, quick()).await;
+    let memory = ByteSize::bytes(ByteSize::mib(64).as_u64() + decoded.as_u64());
+    let bench = bench(CacheOptions::new(memory), Consistency::DEFAULT, quick()).await;
     put_all(&bench, &folder, "lake/social").await;
-    let cache = Cache::over(bench.cache.clone(), decoded);
+    let cache = match decoded.as_u64() {
+        0 => Cache::passing(bench.cache.clone()),
+        _ => Cache::over(bench.cache.clone()),
+    };
     let pattern = "lake/social/ldbc_sample.graph.yml".to_owned();
     let source = Source::Store { store: bench.store.clone(), pattern };
     let graph = Graph::open(&cache, source, GraphOptions::default()).await.unwrap();

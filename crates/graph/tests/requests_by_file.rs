@@ -113,7 +113,7 @@ async fn lake(format: &str) -> Option<(Arc<Remembering>, Graph)> {
     let pages = PageCache::open(CacheOptions::new(ByteSize::mib(512))).await.unwrap();
     let rules = ConsistencyRules::new(Consistency::DEFAULT);
     let through = ReadThrough::new(Origin::new("remembering", store.clone()), pages.clone(), rules, quick());
-    let cache = Cache::over(pages, ByteSize::mib(64));
+    let cache = Cache::over(pages);
     let source = Source::Store { store: through, pattern: format!("{FOLDER}ldbc_sample.graph.yml") };
     let graph = Graph::open(&cache, source, GraphOptions::default()).await.unwrap();
     let opened = store.take();

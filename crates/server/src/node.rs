@@ -5,7 +5,7 @@ use std::{collections::BTreeMap, sync::Arc};
 use async_recursion::async_recursion as boxed;
 use chrono::{DateTime, Utc};
 use stylobate_columnar::Cache;
-use stylobate_storage::{ByteSize, Origin, PageCache, ReadThrough};
+use stylobate_storage::{Origin, PageCache, ReadThrough};
 
 use crate::{Metrics, Result, access::AccessKeys, config::NodeConfig};
 
@@ -50,9 +50,7 @@ impl Node {
     /// Opens the node over origins made in code, one for each of the configuration's buckets and in their order.
     #[boxed]
     pub async fn open_over(config: &NodeConfig, origins: Vec<Origin>) -> Result<Arc<Self>> {
-        let decoded = config.decoded_memory();
-        let pages = config.cache.memory.as_u64() - decoded.as_u64();
-        let pages = PageCache::open(config.cache.options().with_memory(ByteSize::bytes(pages))).await?;
+        let pages = PageCache::open(config.cache.options()).await?;
         let created = Utc::now();
         let buckets = config.buckets.iter().zip(origins).map(|(bucket, origin)| {
             let (rules, options) = (bucket.consistency_rules(), config.server.read_options());
@@ -63,7 +61,11 @@ impl Node {
         Ok(Arc::new(Self {
             buckets: buckets.collect(),
             keys: AccessKeys::new(&config.access_keys),
-            cache: Cache::over(pages, decoded),
+            // Without a Flight door, nothing is decoded.
+            cache: match config.server.flight {
+                Some(_) => Cache::over(pages),
+                None => Cache::passing(pages),
+            },
             metrics: Metrics::new(),
             region: config.server.region.clone(),
             domains: config.server.domains.clone(),

@@ -1,15 +1,67 @@
-//! The one memory budget of the process: who holds how much of it, and who may take more.
+//! The memory budget of the process: who holds how much of it, and which cache gives way when it is full.
 //!
-//! Whoever wants memory reserves it first. A refusal means "go on without caching": nothing here blocks or fails.
+//! ```text
+//!   try_reserve ──▶ free? ──yes──▶ Reservation ──drop──▶ free again
+//!                     │no
+//!                     ▼
+//!   caches, the least valuable first ──reclaim──▶ free? ──▶ Reservation, or a refusal
+//! ```
+//!
+//! Nothing has a fixed share. A cache is worth what it answered lately per byte that it holds; when the budget is
+//! full, the cache that is worth least gives up bytes first, down to a floor. A refusal means "read once, past the
+//! cache": reserving never waits and never fails a read.
 
-use std::sync::{
-    Arc,
-    atomic::{AtomicU64, Ordering},
+use std::{
+    fmt,
+    sync::{
+        Arc, Weak,
+        atomic::{AtomicU64, Ordering},
+    },
+    time::{Duration, Instant},
 };
+
+use parking_lot::{Mutex, RwLock};
+use serde::Serialize;
 
 use crate::ByteSize;
 
-/// A number of bytes that several parties share. Cheap to clone: all clones count together.
+/// What memory is used for.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Hash, Serialize)]
+#[serde(rename_all = "snake_case")]
+pub enum Holder {
+    /// Pages of objects: resident, being fetched, or on their way to a client or to disk.
+    Pages,
+    /// Decoded column chunks.
+    Chunks,
+    /// Parsed footers and indexes, and the index of the disk tier.
+    Metadata,
+    /// Decodes under way.
+    Decodes,
+    /// Bodies of uploads.
+    Uploads,
+    /// Memory that callers hold whether it is free or not.
+    Other,
+}
+
+impl Holder {
+    /// Every holder, in the order of reports.
+    pub const ALL: [Self; 6] =
+        [Self::Pages, Self::Chunks, Self::Metadata, Self::Decodes, Self::Uploads, Self::Other];
+}
+
+/// A cache that can give memory back.
+pub trait Reclaim: fmt::Debug + Send + Sync {
+    /// Bytes answered per second, lately, per byte held. The cache with the smallest value gives way first.
+    fn value(&self) -> f64;
+
+    /// Drops entries until about `bytes` are free again, and returns how many were freed; 0 if none can be.
+    fn reclaim(&self, bytes: u64) -> u64;
+}
+
+/// A cache gives up nothing to another one below this part of the capacity.
+const FLOOR_DIVISOR: u64 = 32;
+
+/// A number of bytes shared by everything that caches in a process. Cheap to clone: all clones count together.
 #[derive(Clone, Debug)]
 pub struct Budget {
     shared: Arc<Shared>,
@@ -19,27 +71,91 @@ pub struct Budget {
 struct Shared {
     capacity: u64,
     used: AtomicU64,
+    holders: [HolderCount; Holder::ALL.len()],
+    caches: RwLock<Vec<(Holder, Weak<dyn Reclaim>)>>,
+}
+
+#[derive(Debug, Default)]
+struct HolderCount {
+    bytes: AtomicU64,
+    refused: AtomicU64,
+    reclaimed: AtomicU64,
+}
+
+/// Memory of one holder.
+#[derive(Clone, Copy, Debug, PartialEq, Serialize)]
+#[non_exhaustive]
+pub struct HolderStats {
+    /// Whose memory it is.
+    pub holder: Holder,
+    /// Bytes held now.
+    pub bytes: u64,
+    /// Bytes answered per second, lately, per byte held: what decides who gives way. 0 for holders without a cache.
+    pub value: f64,
+    /// Bytes given up so far because another reservation needed them.
+    pub reclaimed: u64,
+    /// Reservations that were refused.
+    pub refused: u64,
+}
+
+/// The budget and who holds it.
+#[derive(Clone, Debug, PartialEq, Serialize)]
+#[non_exhaustive]
+pub struct BudgetStats {
+    /// Bytes in all.
+    pub capacity: u64,
+    /// Bytes held.
+    pub used: u64,
+    /// Bytes that a cache keeps when others need memory, if it has them.
+    pub floor: u64,
+    /// Every holder.
+    pub holders: Vec<HolderStats>,
 }
 
 impl Budget {
     /// A budget of this many bytes, all of them free.
     pub fn new(capacity: ByteSize) -> Self {
-        Self { shared: Arc::new(Shared { capacity: capacity.as_u64(), used: AtomicU64::new(0) }) }
+        let shared = Shared {
+            capacity: capacity.as_u64(),
+            used: AtomicU64::new(0),
+            holders: Default::default(),
+            caches: RwLock::default(),
+        };
+        Self { shared: Arc::new(shared) }
     }
 
-    /// Takes `bytes` until the reservation is dropped, or `None` where they are not free.
-    pub fn try_reserve(&self, bytes: u64) -> Option<Reservation> {
-        let take = |used: u64| used.checked_add(bytes).filter(|total| *total <= self.shared.capacity);
-        let taken = self.shared.used.fetch_update(Ordering::AcqRel, Ordering::Acquire, take);
-        taken.is_ok().then(|| Reservation { budget: self.clone(), bytes })
+    /// Registers a cache that gives memory back when the budget is full, as long as it lives.
+    pub fn register(&self, holder: Holder, cache: Weak<dyn Reclaim>) {
+        let mut caches = self.shared.caches.write();
+        caches.retain(|(_, cache)| cache.strong_count() > 0);
+        caches.push((holder, cache));
     }
 
-    /// Takes `bytes` until the reservation is dropped, free or not: for what is in memory anyway, so that others take less.
-    pub fn hold(&self, bytes: u64) -> Reservation {
+    /// Takes `bytes` until the reservation is dropped; caches make room for it. `None` if they cannot.
+    pub fn try_reserve(&self, holder: Holder, bytes: u64) -> Option<Reservation> {
+        self.reserve(holder, bytes, false)
+    }
+
+    /// Takes `bytes` for a cache that would otherwise drop entries of its own: other caches make room only as far as
+    /// they are worth no more than this one.
+    pub fn try_grow(&self, holder: Holder, bytes: u64) -> Option<Reservation> {
+        self.reserve(holder, bytes, true)
+    }
+
+    /// Takes `bytes` whether they are free or not: for memory that is in use anyway, so that caches hold less.
+    pub fn hold(&self, holder: Holder, bytes: u64) -> Reservation {
         let take = |used: u64| Some(used.saturating_add(bytes));
         let before = self.shared.used.fetch_update(Ordering::AcqRel, Ordering::Acquire, take);
         let before = before.unwrap_or_else(|used| used);
-        Reservation { budget: self.clone(), bytes: before.saturating_add(bytes) - before }
+        let bytes = before.saturating_add(bytes) - before;
+
+        self.count(holder).bytes.fetch_add(bytes, Ordering::Relaxed);
+        let excess = (before + bytes).saturating_sub(self.shared.capacity);
+        if excess > 0 {
+            self.make_room(holder, excess, false);
+        }
+
+        Reservation { budget: self.clone(), holder, bytes }
     }
 
     /// Bytes in all.
@@ -51,12 +167,126 @@ impl Budget {
     pub fn used(&self) -> u64 {
         self.shared.used.load(Ordering::Acquire)
     }
+
+    /// Bytes that one holder has reserved now.
+    pub fn held_by(&self, holder: Holder) -> u64 {
+        self.count(holder).bytes.load(Ordering::Relaxed)
+    }
+
+    /// Bytes that `holder` may come to hold if caches of others do not give way.
+    pub fn capacity_for(&self, holder: Holder) -> u64 {
+        let others = self.used().saturating_sub(self.held_by(holder));
+        self.capacity().saturating_sub(others)
+    }
+
+    /// Who holds how much.
+    pub fn stats(&self) -> BudgetStats {
+        let caches = self.caches();
+        let value = |holder| {
+            let values = caches.iter().filter(|(of, _)| *of == holder).map(|(_, cache)| cache.value());
+            values.fold(0.0, f64::max)
+        };
+        let holders = Holder::ALL.map(|holder| HolderStats {
+            holder,
+            bytes: self.held_by(holder),
+            value: value(holder),
+            reclaimed: self.count(holder).reclaimed.load(Ordering::Relaxed),
+            refused: self.count(holder).refused.load(Ordering::Relaxed),
+        });
+        BudgetStats {
+            capacity: self.capacity(),
+            used: self.used(),
+            floor: self.floor(),
+            holders: holders.to_vec(),
+        }
+    }
+
+    fn reserve(&self, holder: Holder, bytes: u64, is_growth: bool) -> Option<Reservation> {
+        // What one thread reclaims another may take first: a few attempts, then a refusal.
+        for _ in 0..4 {
+            match self.take(bytes) {
+                Ok(()) => {
+                    self.count(holder).bytes.fetch_add(bytes, Ordering::Relaxed);
+                    return Some(Reservation { budget: self.clone(), holder, bytes });
+                }
+                Err(missing) if bytes <= self.capacity() => {
+                    if self.make_room(holder, missing, is_growth) == 0 {
+                        break;
+                    }
+                }
+                Err(_) => break,
+            }
+        }
+        self.count(holder).refused.fetch_add(1, Ordering::Relaxed);
+        None
+    }
+
+    /// Takes free bytes, or returns how many are missing.
+    fn take(&self, bytes: u64) -> Result<(), u64> {
+        let capacity = self.shared.capacity;
+        let fits = |used: u64| used.checked_add(bytes).filter(|total| *total <= capacity);
+        let taken = self.shared.used.fetch_update(Ordering::AcqRel, Ordering::Acquire, fits);
+        taken.map(|_| ()).map_err(|used| used.saturating_add(bytes).saturating_sub(capacity))
+    }
+
+    /// Has caches give up `missing` bytes, the least valuable first. Returns how many were freed.
+    fn make_room(&self, requester: Holder, missing: u64, is_growth: bool) -> u64 {
+        let mut caches: Vec<_> =
+            self.caches().into_iter().map(|(holder, cache)| (cache.value(), holder, cache)).collect();
+        let own = caches.iter().filter(|(_, holder, _)| *holder == requester).map(|(value, ..)| *value);
+        let own = own.fold(0.0, f64::max);
+        // Between caches that are worth the same, the one that needs memory gets it.
+        caches.sort_by(|(a, holder, _), (b, other, _)| {
+            a.total_cmp(b).then_with(|| (*holder == requester).cmp(&(*other == requester)))
+        });
+
+        let mut freed = 0;
+        for (value, holder, cache) in caches {
+            let is_own = holder == requester;
+            if freed >= missing || (is_growth && (is_own || value > own)) {
+                break;
+            }
+            let spare = match is_own {
+                true => u64::MAX,
+                false => self.held_by(holder).saturating_sub(self.floor()),
+            };
+            let wanted = (missing - freed).min(spare);
+            if wanted > 0 {
+                let given = cache.reclaim(wanted);
+                self.count(holder).reclaimed.fetch_add(given, Ordering::Relaxed);
+                freed += given;
+            }
+        }
+        freed
+    }
+
+    fn floor(&self) -> u64 {
+        self.shared.capacity / FLOOR_DIVISOR
+    }
+
+    fn caches(&self) -> Vec<(Holder, Arc<dyn Reclaim>)> {
+        let caches = self.shared.caches.read();
+        caches.iter().filter_map(|(holder, cache)| Some((*holder, cache.upgrade()?))).collect()
+    }
+
+    fn count(&self, holder: Holder) -> &HolderCount {
+        let [pages, chunks, metadata, decodes, uploads, other] = &self.shared.holders;
+        match holder {
+            Holder::Pages => pages,
+            Holder::Chunks => chunks,
+            Holder::Metadata => metadata,
+            Holder::Decodes => decodes,
+            Holder::Uploads => uploads,
+            Holder::Other => other,
+        }
+    }
 }
 
 /// Bytes of a [`Budget`]; they are free again when this is dropped.
 #[derive(Debug)]
 pub struct Reservation {
     budget: Budget,
+    holder: Holder,
     bytes: u64,
 }
 
@@ -66,23 +296,101 @@ impl Reservation {
         self.bytes
     }
 
-    /// Holds so many bytes from now on. `false`, and all stays as it is, where more are wanted than are free.
+    /// Holds `bytes` from now on. Returns `false`, and changes nothing, if more are wanted than can be had.
     pub fn try_resize(&mut self, bytes: u64) -> bool {
-        if bytes > self.bytes {
-            let Some(mut more) = self.budget.try_reserve(bytes - self.bytes) else { return false };
-            // This one holds it now.
-            more.bytes = 0;
-        } else {
-            self.budget.shared.used.fetch_sub(self.bytes - bytes, Ordering::AcqRel);
+        if bytes <= self.bytes {
+            drop(self.split(self.bytes - bytes));
+            return true;
         }
-        self.bytes = bytes;
-        true
+        let more = self.budget.try_reserve(self.holder, bytes - self.bytes);
+        let is_reserved = more.is_some();
+        self.absorb(more);
+        is_reserved
+    }
+
+    /// Adds what a cache reserved to grow; see [`Budget::try_grow`]. Returns `false` if nothing was had.
+    pub fn try_grow(&mut self, more: u64) -> bool {
+        let more = self.budget.try_grow(self.holder, more);
+        let is_reserved = more.is_some();
+        self.absorb(more);
+        is_reserved
+    }
+
+    /// Takes `bytes` of it, or all if there are fewer, as a reservation of their own.
+    pub fn split(&mut self, bytes: u64) -> Self {
+        let bytes = bytes.min(self.bytes);
+        self.bytes -= bytes;
+        Self { budget: self.budget.clone(), holder: self.holder, bytes }
+    }
+
+    fn absorb(&mut self, more: Option<Self>) {
+        if let Some(mut more) = more {
+            self.bytes += std::mem::take(&mut more.bytes);
+        }
     }
 }
 
 impl Drop for Reservation {
     fn drop(&mut self) {
+        self.budget.count(self.holder).bytes.fetch_sub(self.bytes, Ordering::Relaxed);
         self.budget.shared.used.fetch_sub(self.bytes, Ordering::AcqRel);
+    }
+}
+
+/// Bytes per second that a cache answered lately: an average in which older seconds count less and less.
+#[derive(Debug)]
+pub struct HitMeter {
+    total: AtomicU64,
+    average: Mutex<Average>,
+}
+
+#[derive(Debug)]
+struct Average {
+    since: Instant,
+    counted: u64,
+    rate: f64,
+}
+
+/// How fast the past is forgotten.
+const MEMORY: Duration = Duration::from_secs(8);
+
+/// The shortest time that a rate is taken over.
+const SAMPLE: Duration = Duration::from_millis(50);
+
+impl Default for HitMeter {
+    fn default() -> Self {
+        let average = Average { since: Instant::now(), counted: 0, rate: 0.0 };
+        Self { total: AtomicU64::new(0), average: Mutex::new(average) }
+    }
+}
+
+impl HitMeter {
+    /// Counts bytes that were answered, or would have been had the cache been larger.
+    #[inline]
+    pub fn add(&self, bytes: u64) {
+        self.total.fetch_add(bytes, Ordering::Relaxed);
+    }
+
+    /// Bytes per second lately.
+    pub fn rate(&self) -> f64 {
+        self.rate_at(Instant::now())
+    }
+
+    fn rate_at(&self, now: Instant) -> f64 {
+        let mut average = self.average.lock();
+        let elapsed = now.saturating_duration_since(average.since);
+        if elapsed < SAMPLE {
+            return average.rate;
+        }
+        let total = self.total.load(Ordering::Relaxed);
+        let rate = total.saturating_sub(average.counted) as f64 / elapsed.as_secs_f64();
+        let kept = (-elapsed.as_secs_f64() / MEMORY.as_secs_f64()).exp();
+
+        let rate = average.rate * kept + rate * (1.0 - kept);
+        // A cache that was idle for a minute is worth nothing, and not a little more than one that never answered.
+        let rate = if rate < 1.0 { 0.0 } else { rate };
+        *average = Average { since: now, counted: total, rate };
+        rate
     }
 }
 
@@ -90,40 +398,126 @@ impl Drop for Reservation {
 mod tests {
     use super::*;
 
+    const PAGES: Holder = Holder::Pages;
+
+    /// A cache that holds one reservation.
+    #[derive(Debug)]
+    struct FakeCache {
+        value: f64,
+        held: Mutex<Reservation>,
+    }
+
+    impl FakeCache {
+        fn new(budget: &Budget, holder: Holder, bytes: u64, value: f64) -> Arc<Self> {
+            let held = Mutex::new(budget.try_reserve(holder, bytes).unwrap());
+            let cache = Arc::new(Self { value, held });
+            let weak: Weak<Self> = Arc::downgrade(&cache);
+            budget.register(holder, weak);
+            cache
+        }
+
+        fn bytes(&self) -> u64 {
+            self.held.lock().bytes()
+        }
+    }
+
+    impl Reclaim for FakeCache {
+        fn value(&self) -> f64 {
+            self.value
+        }
+
+        fn reclaim(&self, bytes: u64) -> u64 {
+            self.held.lock().split(bytes).bytes()
+        }
+    }
+
     #[test]
-    fn what_is_dropped_can_be_reserved_again() {
+    fn a_dropped_reservation_can_be_made_again() {
         let budget = Budget::new(ByteSize::bytes(10));
-        let six = budget.try_reserve(6).unwrap();
-        assert!(budget.try_reserve(5).is_none());
-        let mut four = budget.try_reserve(4).unwrap();
-        assert_eq!(budget.used(), 10);
+        let six = budget.try_reserve(PAGES, 6).unwrap();
+        assert!(budget.try_reserve(PAGES, 5).is_none());
+        let mut four = budget.try_reserve(Holder::Uploads, 4).unwrap();
+        assert_eq!((budget.used(), budget.held_by(PAGES)), (10, 6));
         assert!(four.try_resize(3));
         assert_eq!((four.bytes(), budget.used()), (3, 9));
         assert!(!four.try_resize(5) && four.try_resize(4));
         assert_eq!((four.bytes(), budget.used()), (4, 10));
-        drop((six, four));
-        assert_eq!(budget.used(), 0);
-        assert!(budget.try_reserve(u64::MAX).is_none());
+
+        let one = four.split(1);
+        drop(four);
+        assert_eq!((one.bytes(), budget.used()), (1, 7));
+        drop((six, one));
+        assert_eq!((budget.used(), budget.held_by(PAGES), budget.held_by(Holder::Uploads)), (0, 0, 0));
+        assert!(budget.try_reserve(PAGES, u64::MAX).is_none());
     }
 
     #[test]
-    fn what_is_there_anyway_leaves_less_to_others() {
-        let budget = Budget::new(ByteSize::bytes(10));
-        let much = budget.hold(12);
-        assert_eq!((much.bytes(), budget.used()), (12, 12));
-        assert!(budget.try_reserve(1).is_none());
-        drop(much);
-        let all = budget.hold(u64::MAX);
-        assert_eq!(budget.hold(1).bytes(), 0);
-        drop(all);
+    fn memory_that_is_held_anyway_is_taken_from_caches() {
+        let budget = Budget::new(ByteSize::bytes(100));
+        let cache = FakeCache::new(&budget, PAGES, 90, 1.0);
+        let held = budget.hold(Holder::Other, 50);
+        assert_eq!((held.bytes(), cache.bytes(), budget.used()), (50, 50, 100));
+
+        let all = budget.hold(Holder::Other, u64::MAX);
+        assert_eq!(cache.bytes(), 100 / FLOOR_DIVISOR);
+        drop((all, held));
+        assert_eq!(budget.used(), cache.bytes());
+    }
+
+    #[test]
+    fn the_cache_that_is_worth_least_gives_way_first() {
+        let budget = Budget::new(ByteSize::bytes(100));
+        let hot = FakeCache::new(&budget, Holder::Chunks, 50, 2.0);
+        let cold = FakeCache::new(&budget, PAGES, 50, 1.0);
+        let upload = budget.try_reserve(Holder::Uploads, 30).unwrap();
+        assert_eq!((hot.bytes(), cold.bytes()), (50, 20));
+
+        // The cold cache keeps its floor of 100 / 32 bytes.
+        let more = budget.try_reserve(Holder::Uploads, 30).unwrap();
+        assert_eq!((hot.bytes(), cold.bytes(), budget.used()), (37, 3, 100));
+        drop((upload, more));
+    }
+
+    #[test]
+    fn a_cache_grows_at_the_cost_of_caches_that_are_worth_no_more() {
+        let budget = Budget::new(ByteSize::bytes(100));
+        let hot = FakeCache::new(&budget, Holder::Chunks, 50, 2.0);
+        let cold = FakeCache::new(&budget, PAGES, 50, 1.0);
+        assert!(budget.try_grow(PAGES, 10).is_none());
+        let grown = budget.try_grow(Holder::Chunks, 10).unwrap();
+        assert_eq!((grown.bytes(), hot.bytes(), cold.bytes()), (10, 50, 40));
+
+        let idle = FakeCache::new(&Budget::new(ByteSize::bytes(9)), PAGES, 1, 0.0);
+        assert_eq!(idle.value(), 0.0);
+    }
+
+    #[test]
+    fn a_cache_that_is_gone_is_not_asked() {
+        let budget = Budget::new(ByteSize::bytes(100));
+        drop(FakeCache::new(&budget, PAGES, 100, 1.0));
         assert_eq!(budget.used(), 0);
-        assert!(budget.try_reserve(10).is_some());
+        assert!(budget.try_reserve(PAGES, 100).is_some());
     }
 
     #[test]
     fn a_budget_of_nothing_gives_nothing() {
         let budget = Budget::new(ByteSize::ZERO);
-        assert!(budget.try_reserve(1).is_none());
-        assert!(budget.try_reserve(0).is_some());
+        assert!(budget.try_reserve(PAGES, 1).is_none());
+        assert!(budget.try_reserve(PAGES, 0).is_some());
+        let refused: u64 = budget.stats().holders.iter().map(|holder| holder.refused).sum();
+        assert_eq!(refused, 1);
+    }
+
+    #[test]
+    fn the_rate_of_hits_follows_the_load_and_fades() {
+        let meter = HitMeter::default();
+        let start = meter.average.lock().since;
+        let at = |seconds: f64| start + Duration::from_secs_f64(seconds);
+        meter.add(1_000_000);
+        let busy = meter.rate_at(at(1.0));
+        assert!(busy > 100_000.0 && busy < 1_000_000.0, "{busy}");
+        assert_eq!(meter.rate_at(at(1.01)), busy, "not sampled again at once");
+        assert!(meter.rate_at(at(10.0)) < busy / 2.0);
+        assert_eq!(meter.rate_at(at(200.0)), 0.0);
     }
 }

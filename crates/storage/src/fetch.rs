@@ -1,59 +1,57 @@
-//! Brings missing pages: one fetch per page however many ask, in a task of its own.
+//! Brings missing bytes: one fetch per block however many ask, in a task of its own.
 //!
-//! Invariant: a page is either in the cache, or in `flights`, or nobody is fetching it. A page is put into the cache
-//! before it leaves `flights`, and whoever finds it in neither while holding the lock of `flights` starts the fetch.
+//! Invariant: a block is either in the cache, or in `flights`, or no task is fetching it. A piece is put into the cache
+//! before it leaves `flights`; whoever finds a block in neither while holding the lock of `flights` starts the fetch.
 
-use std::{collections::BTreeSet, ops::Range, os::unix::fs::FileExt, sync::Arc};
+use std::{ops::Range, os::unix::fs::FileExt, sync::Arc, time::Instant};
 
 use bytes::Bytes;
 use futures::{StreamExt, stream::BoxStream};
 use object_store::{GetOptions, GetResult, GetResultPayload, path::Path};
 
 use crate::{
-    ByteSize, Error, PageCache, Reservation, Result,
-    arriving::Arriving,
-    coalesce::{self, Limits},
+    ByteSize, Error, PageCache, Reservation, Result, coalesce,
     flight::{Flight, Flights, Table},
+    page_assembler::{Expected, PageAssembler},
+    page_cache::Piece,
     paged::Paged,
+    pin::Pin,
     request::{Patience, Requests},
     stats::Counters,
     versions::Known,
 };
 
-/// Pages nobody asked for that one request may bring along between two that somebody did.
-const MERGE_GAP: ByteSize = ByteSize::kib(512);
-
-/// Taken for an object whose size nobody knows yet, until it is known: many small ones are opened at a time in little
+/// Reserved for an object whose size is not known yet, until it is: many small ones are opened at a time in little
 /// memory.
 const OPENING: ByteSize = ByteSize::kib(64);
 
-/// How a page that was not in memory can be read.
-#[derive(Debug)]
-pub(crate) enum Demand {
-    /// It came into memory meanwhile.
-    Ready(Bytes),
-    /// It is on its way.
-    Flight(Arc<Flight>),
-    /// There is no memory to fetch it into: read past the cache.
-    Declined,
+/// Objects of unknown size that are opened at a time with all of the memory.
+const OPENS_AT_ONCE: u64 = 64;
+
+/// Whether a reader waits for bytes, or will reach them.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(crate) enum Need {
+    /// A reader waits for the first byte. What follows it is fetched ahead.
+    Now,
+    /// A reader will reach the bytes.
+    Ahead,
 }
 
-/// Fetches pages of one origin's objects.
+/// Fetches pieces of one origin's objects.
 #[derive(Debug)]
 pub(crate) struct Fetcher {
     pub(crate) requests: Requests,
     pub(crate) cache: PageCache,
     pub(crate) counters: Arc<Counters>,
     flights: Flights,
-    limits: Limits,
+    max_fetch: u64,
 }
 
 impl Fetcher {
     pub(crate) fn new(requests: Requests, cache: PageCache, max_fetch: ByteSize) -> Self {
-        let pages = |size: ByteSize| (size.as_u64() / cache.page_size()) as u32;
-        let limits = Limits { max_pages: pages(max_fetch).max(1), max_gap: pages(MERGE_GAP) };
         let counters = requests.counters.clone();
-        Self { requests, cache, counters, flights: Flights::default(), limits }
+        let max_fetch = max_fetch.as_u64().max(cache.layout().block);
+        Self { requests, cache, counters, flights: Flights::default(), max_fetch }
     }
 
     /// Pages on their way.
@@ -61,167 +59,308 @@ impl Fetcher {
         self.flights.lock().len() as u64
     }
 
-    /// The page `wanted`, and, started but not waited for, those of `ahead` (which lie behind it) that are not in the
-    /// cache.
-    pub(crate) fn demand(self: &Arc<Self>, object: &Paged, wanted: u32, ahead: Range<u32>) -> Demand {
-        let key = object.key(wanted);
-        let mut flights = self.flights.lock();
-        let mut missing: Vec<u32> = ahead.filter(|page| self.is_missing(object, &flights, *page)).collect();
-        if let Some(flight) = flights.get(&key).cloned() {
-            self.counters.waits_merged.add(1);
-            self.start(object, &mut flights, &missing);
-            return Demand::Flight(flight);
-        }
-        if let Some(page) = self.cache.get_memory(&key) {
-            return Demand::Ready(page);
-        }
-        if self.cache.may_contain(&key) {
-            let flight = Flight::new();
-            flights.insert(key, flight.clone());
-            self.start(object, &mut flights, &missing);
-            let (this, object, landing) = (self.clone(), object.clone(), flight.clone());
-            tokio::spawn(async move { this.load(object, wanted, landing).await });
-            return Demand::Flight(flight);
-        }
-        missing.insert(0, wanted);
-        self.start(object, &mut flights, &missing);
-        if !flights.contains_key(&key) {
-            // No memory for the whole run: there may be some for the one page.
-            self.start_run(object, &mut flights, wanted..wanted + 1);
-        }
-        flights.get(&key).map_or(Demand::Declined, |flight| Demand::Flight(flight.clone()))
+    /// Most bytes of one request.
+    pub(crate) fn max_fetch(&self) -> u64 {
+        self.max_fetch
     }
 
-    /// Starts whatever of `pages` is neither cached nor on its way, without waiting for it.
-    pub(crate) fn prefetch(self: &Arc<Self>, object: &Paged, pages: Range<u32>) {
+    /// Pins the bytes of a range from its start on, and starts to bring those that are not in memory. The pins are
+    /// adjacent; they end early where there is no memory for more, or nothing more may be held ahead of readers.
+    pub(crate) fn obtain(self: &Arc<Self>, object: &Paged, range: Range<u64>, need: Need) -> Vec<Pin> {
         let mut flights = self.flights.lock();
-        let missing: Vec<u32> = pages.filter(|page| self.is_missing(object, &flights, *page)).collect();
-        self.counters.prefetched_pages.add(missing.len() as u64);
-        self.start(object, &mut flights, &missing);
+        let mut pins: Vec<Pin> = Vec::new();
+        let mut position = range.start;
+        while position < range.end {
+            let is_ahead = need == Need::Ahead || position > range.start;
+            if is_ahead && self.cache.ahead().free() == 0 {
+                break;
+            }
+            let before = pins.len();
+            self.pin_next(object, &mut flights, position..range.end, is_ahead, &mut pins);
+            match pins.last().filter(|_| pins.len() > before) {
+                Some(pin) => position = pin.end(),
+                None => break,
+            }
+        }
+        pins
     }
 
-    /// Starts the pages that any of the ranges touches, near ones together.
-    pub(crate) fn prefetch_ranges(self: &Arc<Self>, object: &Paged, ranges: &[Range<u64>]) {
-        let size = object.known.meta.size;
-        let within = ranges.iter().filter(|range| range.start < range.end.min(size));
-        let pages: BTreeSet<u32> = within
-            .flat_map(|range| object.page_of(range.start)..=object.page_of(range.end.min(size) - 1))
-            .collect();
-        let mut flights = self.flights.lock();
-        let missing: Vec<u32> =
-            pages.into_iter().filter(|page| self.is_missing(object, &flights, *page)).collect();
-        self.start(object, &mut flights, &missing);
-    }
-
-    fn is_missing(&self, object: &Paged, flights: &Table, page: u32) -> bool {
+    /// Pins what covers the start of a range: one flight or piece of one page, or all pieces of one new request.
+    fn pin_next(
+        self: &Arc<Self>,
+        object: &Paged,
+        flights: &mut Table,
+        range: Range<u64>,
+        is_ahead: bool,
+        pins: &mut Vec<Pin>,
+    ) {
+        let Some((page, part)) = object.parts(range.clone()).next() else { return };
         let key = object.key(page);
-        !flights.contains_key(&key) && !self.cache.may_contain(&key)
+        let ahead = |bytes: usize| is_ahead.then(|| self.cache.ahead().hold(bytes as u64));
+
+        if let Some(flight) = flights.covering(&key, part.start) {
+            self.counters.waits_merged.add(1);
+            let ahead = ahead(flight.end() - part.start);
+            pins.push(Pin::of_flight(object, page, range.start, flight.clone(), ahead));
+        } else if let Some(piece) = self.cache.pin_memory(&key, part.start, part.end) {
+            let ahead = ahead(piece.end() - part.start);
+            pins.push(Pin::of_piece(object, page, range.start, piece, ahead));
+        } else if self.cache.disk_blocks(&key).has(object.layout.block_of(part.start)) {
+            let flight = self.start_load(object, flights, page, part.clone());
+            let ahead = |flight: &Flight| ahead(flight.end() - part.start);
+            pins.extend(flight.map(|flight| {
+                let ahead = ahead(&flight);
+                Pin::of_flight(object, page, range.start, flight, ahead)
+            }));
+        } else if !is_ahead || self.cache.disk_keeps_up() {
+            self.start_fetch(object, flights, range, is_ahead, pins);
+        }
     }
 
-    fn start(self: &Arc<Self>, object: &Paged, flights: &mut Table, missing: &[u32]) {
-        let runs = coalesce::runs(missing, self.limits, |page| self.is_missing(object, flights, page));
-        for run in runs {
-            self.start_run(object, flights, run);
+    /// Starts to read from disk the blocks of a page that are there, as far as the part goes.
+    fn start_load(
+        self: &Arc<Self>,
+        object: &Paged,
+        flights: &mut Table,
+        page: u32,
+        part: Range<usize>,
+    ) -> Option<Arc<Flight>> {
+        let (key, layout) = (object.key(page), object.layout);
+        let first = layout.block_of(part.start);
+        let mut end = self.cache.disk_blocks(&key).run_end(first).min(layout.block_of(part.end - 1) + 1);
+        if let Some(resident) = self.cache.memory_blocks(&key).first_from(first) {
+            end = end.min(resident);
         }
+
+        let start = first as usize * layout.block as usize;
+        let mut end = (end as usize * layout.block as usize).min(object.len(page));
+        if let Some(next) = flights.next_after(&key, start) {
+            end = end.min(next);
+        }
+        if start >= end {
+            return None;
+        }
+        let block = layout.block as usize;
+        let reserved = self.reserve_some(start..end, block);
+        // One block is read in any case: the origin must not be asked for what is on disk.
+        let (charge, len) = reserved.unwrap_or_else(|| {
+            let len = block.min(end - start);
+            (self.cache.hold(len as u64), len)
+        });
+
+        let flight = Flight::new(start, start + len);
+        flights.insert(key, flight.clone());
+        let expected = Expected { page, flight: flight.clone(), charge };
+        let (this, object) = (self.clone(), object.clone());
+        tokio::spawn(async move { this.load(object, expected).await });
+        Some(flight)
+    }
+
+    /// Memory for a range of bytes, or for as many blocks from its start on as there is memory for.
+    fn reserve_some(&self, range: Range<usize>, block: usize) -> Option<(Reservation, usize)> {
+        let mut len = range.len();
+        loop {
+            if let Some(charge) = self.cache.reserve(len as u64) {
+                return Some((charge, len));
+            }
+            if len <= block {
+                return None;
+            }
+            len = (len / 2).next_multiple_of(block);
+        }
+    }
+
+    /// Starts one request for bytes that are neither cached nor on their way, as many as there is memory for, and pins
+    /// them.
+    fn start_fetch(
+        self: &Arc<Self>,
+        object: &Paged,
+        flights: &mut Table,
+        range: Range<u64>,
+        is_ahead: bool,
+        pins: &mut Vec<Pin>,
+    ) {
+        let block = object.layout.block;
+        // The block that a reader waits for is not ahead of it.
+        let waited_for = if is_ahead { 0 } else { block };
+        let ahead = match self.cache.disk_keeps_up() {
+            true => self.cache.ahead().free(),
+            false => object.layout.page - block,
+        };
+        // A reader that waits gets a page if there is memory, however much others hold ahead.
+        let least = if is_ahead { block } else { object.layout.page };
+        let limit = self.max_fetch.min(waited_for + ahead).max(least);
+        let end = range.end.min(range.start.saturating_add(limit));
+        let wanted = object.align(range.start..end);
+        let run = wanted.start..self.missing_end(object, flights, wanted);
+
+        let mut expected = Vec::new();
+        for (page, part) in object.parts(run) {
+            let is_first = expected.is_empty();
+            let reserved = match is_first && !is_ahead {
+                true => self.reserve_some(part.clone(), block as usize),
+                false => self.cache.reserve(part.len() as u64).map(|charge| (charge, part.len())),
+            };
+            let Some((charge, len)) = reserved else { break };
+
+            let flight = Flight::new(part.start, part.start + len);
+            flights.insert(object.key(page), flight.clone());
+            let start = range.start.max(object.offset(page) + part.start as u64);
+            let is_ahead = is_ahead || !is_first;
+            let ahead = is_ahead.then(|| self.cache.ahead().hold(len as u64));
+            pins.push(Pin::of_flight(object, page, start, flight.clone(), ahead));
+            expected.push(Expected { page, flight, charge });
+            if len < part.len() {
+                break;
+            }
+        }
+        if expected.is_empty() {
+            return;
+        }
+        if is_ahead {
+            self.counters.prefetched_pages.add(expected.len() as u64);
+        }
+        let (this, object) = (self.clone(), object.clone());
+        tokio::spawn(async move { this.fetch(object, expected, None).await });
+    }
+
+    /// The end of the run of bytes that are neither cached nor on their way.
+    fn missing_end(&self, object: &Paged, flights: &Table, range: Range<u64>) -> u64 {
+        let end = range.end;
+        for (page, part) in object.parts(range) {
+            let key = object.key(page);
+            let cached = self.cache.memory_blocks(&key).union(self.cache.disk_blocks(&key));
+            let cached = cached.first_from(object.layout.block_of(part.start));
+            let cached = cached.map(|block| block as usize * object.layout.block as usize);
+            let on_their_way = flights.next_after(&key, part.start);
+            let found = [cached, on_their_way].into_iter().flatten().min();
+            if let Some(found) = found.filter(|found| *found < part.end) {
+                return object.offset(page) + found.max(part.start) as u64;
+            }
+        }
+        end
+    }
+
+    /// The bytes from the start of a range on that only the origin has; none if the first is cached or on its way.
+    pub(crate) fn only_at_origin(&self, object: &Paged, range: Range<u64>) -> Range<u64> {
+        let flights = self.flights.lock();
+        range.start..self.missing_end(object, &flights, range)
+    }
+
+    /// The first byte of a range that is not in memory.
+    pub(crate) fn first_not_in_memory(&self, object: &Paged, range: Range<u64>) -> Option<u64> {
+        let Range { start, .. } = range;
+        for (page, part) in object.parts(range) {
+            let resident = self.cache.memory_blocks(&object.key(page));
+            let first = object.layout.block_of(part.start);
+            let missing = u64::from(resident.run_end(first)) * object.layout.block;
+            if missing < part.end as u64 {
+                return Some((object.offset(page) + missing).max(start));
+            }
+        }
+        None
+    }
+
+    /// Pins the bytes of several ranges, near ones together, as far as they may be held ahead of their readers.
+    pub(crate) fn obtain_ranges(self: &Arc<Self>, object: &Paged, ranges: &[Range<u64>]) -> Vec<Pin> {
+        let merged = coalesce::merge(ranges, self.requests.cost.max_gap());
+        let mut pins = Vec::new();
+        for range in merged {
+            pins.extend(self.obtain(object, range.start..range.end.min(object.size()), Need::Ahead));
+        }
+        pins
     }
 
     /// Asks what the object is by asking for its bytes from `start` on, up to `end` at most, so that a first read costs
-    /// one request and not two. The pages are on their way when this returns; where they cannot be, it is a HEAD.
-    pub(crate) async fn open(self: Arc<Self>, path: Path, start: u64, end: u64) -> Result<Known> {
-        let page_size = self.cache.page_size();
-        let start = start / page_size * page_size;
-        // Of an object of unknown size, no more than its first page: others wait for the memory too.
-        let most_pages = if end == u64::MAX { 1 } else { self.limits.max_pages };
-        let end = end.min(start.saturating_add(u64::from(most_pages) * page_size));
-        let end = end.div_ceil(page_size).saturating_mul(page_size);
-        let reserved = end.saturating_sub(start).min(OPENING.as_u64());
-        let Some(mut reservation) = self.cache.in_flight().try_reserve(reserved) else {
-            return self.requests.head(&path).await;
+    /// one request and not two. The bytes are on their way when this returns, and pinned; if they cannot be, it is a
+    /// HEAD.
+    pub(crate) async fn open(self: Arc<Self>, path: Path, start: u64, end: u64) -> Result<(Known, Vec<Pin>)> {
+        let layout = self.cache.layout();
+        let head = async || Ok((self.requests.head(&path).await?, Vec::new()));
+        let start = start / layout.block * layout.block;
+        // Of an object of unknown size, no more than one page, and little of a small memory: others need it too.
+        let unknown = (self.cache.budget().capacity() / OPENS_AT_ONCE).clamp(layout.block, layout.page);
+        let most = if end == u64::MAX { unknown } else { self.max_fetch };
+        let end = end.min(start.saturating_add(most));
+        let end = end.div_ceil(layout.block).saturating_mul(layout.block);
+        let Some(opening) = self.cache.reserve((end - start).min(OPENING.as_u64())) else {
+            return head().await;
         };
+
         let options = GetOptions::new().with_range(Some(start..end));
         let get = self.requests.get(&path, &options);
         let answer = match self.requests.in_time(&path, &self.requests.patience(), get).await {
             Ok(answer) => answer,
             Err(error @ Error::NotFound { .. }) => return Err(error),
             // An object that ends before `start`, or a failure that may pass: a HEAD tells.
-            Err(_) => return self.requests.head(&path).await,
+            Err(_) => return head().await,
         };
         let known = self.requests.known(&path, answer.meta.clone(), answer.attributes.clone());
-        let Some(hash) = known.hash else { return Ok(known) };
+        let Some(hash) = known.hash else { return Ok((known, Vec::new())) };
         let as_asked = answer.range.start == start && answer.range.end == end.min(known.meta.size);
-        if !as_asked || answer.range.is_empty() || !reservation.try_resize(answer.range.end - start) {
-            return Ok(known);
+        if !as_asked || answer.range.is_empty() {
+            return Ok((known, Vec::new()));
         }
-        let object = Paged { known: Arc::new(known.clone()), hash, page_size };
-        let run = object.page_of(start)..object.page_of(answer.range.end - 1) + 1;
-        let pages: Vec<Arc<Flight>> = run.clone().map(|_| Flight::new()).collect();
-        {
-            let mut flights = self.flights.lock();
-            if !run.clone().all(|page| self.is_missing(&object, &flights, page)) {
-                return Ok(known);
-            }
-            flights.extend(run.clone().map(|page| object.key(page)).zip(pages.iter().cloned()));
+
+        drop(opening);
+        let object = Paged { known: Arc::new(known.clone()), hash, layout };
+        let (expected, pins) = self.expect(&object, answer.range.clone());
+        if !expected.is_empty() {
+            tokio::spawn(self.fetch(object, expected, Some(answer)));
         }
-        tokio::spawn(self.fetch(object, run, pages, reservation, Some(answer)));
-        Ok(known)
+        Ok((known, pins))
     }
 
-    /// Starts one request if there is memory for its pages; says whether it did.
-    fn start_run(self: &Arc<Self>, object: &Paged, flights: &mut Table, run: Range<u32>) -> bool {
-        let bytes = run.clone().map(|page| object.len(page) as u64).sum();
-        let Some(reservation) = self.cache.in_flight().try_reserve(bytes) else {
-            return false;
-        };
-        let pages: Vec<Arc<Flight>> = run.clone().map(|_| Flight::new()).collect();
-        for (page, flight) in run.clone().zip(&pages) {
+    /// Announces the pieces of a range that an answer brings: as many as are neither there nor on their way, and as there
+    /// is memory for.
+    fn expect(&self, object: &Paged, range: Range<u64>) -> (Vec<Expected>, Vec<Pin>) {
+        let mut flights = self.flights.lock();
+        let range = range.start..self.missing_end(object, &flights, range);
+        let (mut expected, mut pins) = (Vec::new(), Vec::new());
+        for (page, part) in object.parts(range) {
+            let reserved = self.reserve_some(part.clone(), object.layout.block as usize);
+            let Some((charge, len)) = reserved else { break };
+            let flight = Flight::new(part.start, part.start + len);
             flights.insert(object.key(page), flight.clone());
-        }
-        let (this, object) = (self.clone(), object.clone());
-        tokio::spawn(async move { this.fetch(object, run, pages, reservation, None).await });
-        true
-    }
-
-    /// Brings a page from disk, or, if it is not whole there, from the origin.
-    async fn load(self: Arc<Self>, object: Paged, page: u32, flight: Arc<Flight>) {
-        let key = object.key(page);
-        if let Some(bytes) = self.cache.get_disk(&key, object.len(page)).await {
-            self.counters.bytes_disk.add(bytes.len() as u64);
-            flight.finish(bytes);
-            self.flights.land(&key, &flight);
-            return;
-        }
-        match self.cache.in_flight().try_reserve(object.len(page) as u64) {
-            Some(reservation) => self.fetch(object, page..page + 1, vec![flight], reservation, None).await,
-            None => {
-                self.flights.land(&key, &flight);
-                flight.decline();
+            let start = object.offset(page) + part.start as u64;
+            pins.push(Pin::of_flight(object, page, start, flight.clone(), None));
+            expected.push(Expected { page, flight, charge });
+            if len < part.len() {
+                break;
             }
         }
+        (expected, pins)
     }
 
-    async fn fetch(
-        self: Arc<Self>,
-        object: Paged,
-        run: Range<u32>,
-        pages: Vec<Arc<Flight>>,
-        _reservation: Reservation,
-        answer: Option<GetResult>,
-    ) {
-        pages.iter().for_each(|_| self.cache.count_miss());
-        let mut arriving = Arriving::new(&self.cache, &self.flights, &self.counters, &object, run, pages);
-        if let Err(error) = self.bring(&mut arriving, answer).await {
-            arriving.fail(&error);
+    /// Brings blocks from disk, or, if they are not whole there, from the origin.
+    async fn load(self: Arc<Self>, object: Paged, expected: Expected) {
+        let (key, flight) = (object.key(expected.page), &expected.flight);
+        let blocks = object.layout.block_of(flight.start())..object.layout.block_of(flight.end() - 1) + 1;
+        let Some(bytes) = self.cache.read_disk(&key, blocks, flight.len()).await else {
+            return self.fetch(object, vec![expected], None).await;
+        };
+        self.counters.bytes_disk.add(bytes.len() as u64);
+        let piece = Piece::new(flight.start(), bytes, expected.charge);
+        self.cache.insert_read(key, &piece);
+        self.flights.land(&key, flight);
+        expected.flight.finish(piece);
+    }
+
+    async fn fetch(self: Arc<Self>, object: Paged, expected: Vec<Expected>, answer: Option<GetResult>) {
+        let mut pieces = PageAssembler::new(&self.cache, &self.flights, &self.counters, &object, expected);
+        if let Err(error) = self.bring(&mut pieces, answer).await {
+            pieces.fail(&error);
         }
     }
 
-    /// Takes the run from the answer, or requests it; and, after a failure half-way, the rest of it.
-    async fn bring(&self, arriving: &mut Arriving<'_>, mut answer: Option<GetResult>) -> Result<()> {
+    /// Takes the pieces from the answer, or requests them; and, after a failure half-way, the rest of them.
+    async fn bring(&self, pieces: &mut PageAssembler<'_>, mut answer: Option<GetResult>) -> Result<()> {
         let mut patience = self.requests.patience();
         loop {
-            match self.bring_once(arriving, &mut patience, answer.take()).await {
+            match self.bring_once(pieces, &mut patience, answer.take()).await {
                 Ok(()) => return Ok(()),
                 Err(error) => {
-                    arriving.take_back();
+                    pieces.take_back();
                     self.requests.before_retry(&mut patience, error).await?;
                 }
             }
@@ -230,50 +369,59 @@ impl Fetcher {
 
     async fn bring_once(
         &self,
-        arriving: &mut Arriving<'_>,
+        pieces: &mut PageAssembler<'_>,
         patience: &mut Patience,
         answer: Option<GetResult>,
     ) -> Result<()> {
-        let (start, end) = (arriving.position(), arriving.end());
-        let known = &arriving.object.known;
+        let (start, end) = (pieces.position(), pieces.end());
+        let known = &pieces.object().known;
         let path = &known.path;
         let answer = match answer {
             Some(answer) => answer,
             None => {
-                self.requests.in_time(path, patience, self.requests.get_version(known, start..end)).await?
+                let asked = Instant::now();
+                let get = self.requests.get_version(known, start..end);
+                let answer = self.requests.in_time(path, patience, get).await?;
+                self.requests.cost.note_latency(asked.elapsed());
+                answer
             }
         };
+        // An answer that was asked for before the size was known may bring more than there was memory for.
+        let brings_more = answer.range.end > end;
         let mut chunks = match answer.payload {
-            GetResultPayload::File(file, _) => return self.read_file(arriving, file).await,
+            GetResultPayload::File(file, _) => return self.read_file(pieces, file).await,
             GetResultPayload::Stream(chunks) => chunks,
         };
-        while let Some(chunk) = self.next_chunk(path, patience, &mut chunks).await? {
-            let room = (end - arriving.position()) as usize;
-            if chunk.len() > room {
-                let received = arriving.position() - start + chunk.len() as u64;
-                return Err(Error::Truncated {
-                    path: path.to_string(),
-                    start,
-                    end,
-                    expected: end - start,
-                    received,
-                });
+
+        let answered = Instant::now();
+        let truncated = |received: u64| Error::Truncated {
+            path: path.to_string(),
+            start,
+            end,
+            expected: end - start,
+            received,
+        };
+        while let Some(mut chunk) = self.next_chunk(path, patience, &mut chunks).await? {
+            let missing = (end - pieces.position()) as usize;
+            if brings_more {
+                chunk.truncate(missing);
+            }
+            if chunk.len() > missing {
+                return Err(truncated(pieces.position() - start + chunk.len() as u64));
             }
             self.counters.bytes_origin.add(chunk.len() as u64);
-            arriving.push(chunk);
+            pieces.push(chunk);
             self.requests.progress(patience);
+            if brings_more && pieces.position() == end {
+                break;
+            }
         }
-        let received = arriving.position() - start;
+        let received = pieces.position() - start;
         if received < end - start {
-            return Err(Error::Truncated {
-                path: path.to_string(),
-                start,
-                end,
-                expected: end - start,
-                received,
-            });
+            return Err(truncated(received));
         }
-        arriving.complete();
+        self.requests.cost.note_transfer(received, answered.elapsed());
+        pieces.complete();
         Ok(())
     }
 
@@ -290,11 +438,12 @@ impl Fetcher {
         self.requests.in_time(path, patience, next).await
     }
 
-    /// Reads whole pages of a local file, off the async threads. A file can be written in place while it is read, so
-    /// a page counts only if the file is still the one it was after the page was read.
-    async fn read_file(&self, arriving: &mut Arriving<'_>, file: std::fs::File) -> Result<()> {
+    /// Reads whole pieces of a local file, off the async threads. A file can be written in place while it is read, so
+    /// a piece counts only if the file is still the one it was after the piece was read.
+    async fn read_file(&self, pieces: &mut PageAssembler<'_>, file: std::fs::File) -> Result<()> {
         let file = Arc::new(file);
-        let path = arriving.object.known.path.to_string();
+        let known = &pieces.object().known;
+        let path = known.path.to_string();
         let failed = |error: std::io::Error| {
             let source = object_store::Error::Generic { store: "folder", source: error.into() };
             Error::from_origin(&path, source)
@@ -302,17 +451,16 @@ impl Fetcher {
         let stamp =
             |file: &std::fs::File| file.metadata().and_then(|meta| Ok((meta.modified()?, meta.len())));
         let opened = stamp(&file).map_err(failed)?;
-        let expected = &arriving.object.known.meta;
         let modified: chrono::DateTime<chrono::Utc> = opened.0.into();
-        if modified != expected.last_modified || opened.1 != expected.size {
-            return Err(self.requests.changed(&arriving.object.known));
+        if modified != known.meta.last_modified || opened.1 != known.meta.size {
+            return Err(self.requests.changed(known));
         }
-        while let Some(page) = arriving.next_page() {
-            let Range { start, .. } = arriving.object.range(page);
-            let len = arriving.object.len(page);
+
+        while let Some((start, len)) = pieces.next_piece() {
             let file = file.clone();
+            // Allocated here: memory of the many blocking threads, freed by others, would stay with their heaps.
+            let mut bytes = vec![0; len];
             let read = tokio::task::spawn_blocking(move || {
-                let mut bytes = vec![0; len];
                 file.read_exact_at(&mut bytes, start)?;
                 stamp(&file).map(|stamp| (Bytes::from(bytes), stamp))
             });
@@ -320,10 +468,10 @@ impl Fetcher {
             match read {
                 Ok((bytes, stamp)) if stamp == opened => {
                     self.counters.bytes_origin.add(bytes.len() as u64);
-                    arriving.push_page(bytes);
+                    pieces.push_piece(bytes);
                 }
                 Err(error) if error.kind() != std::io::ErrorKind::UnexpectedEof => return Err(failed(error)),
-                _ => return Err(self.requests.changed(&arriving.object.known)),
+                _ => return Err(self.requests.changed(known)),
             }
         }
         Ok(())

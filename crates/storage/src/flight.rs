@@ -1,20 +1,49 @@
-//! Pages on their way: the bytes of each as they arrive, for everyone who waits for it.
+//! Pieces of pages on their way: the bytes of each as they arrive, for everyone who waits for it.
 
 use std::{collections::HashMap, sync::Arc};
 
 use bytes::{Bytes, BytesMut};
 use parking_lot::{Mutex, MutexGuard};
+use smallvec::SmallVec;
 use tokio::sync::watch;
 
-use crate::{Error, Result, page_cache::PageKey};
+use crate::{
+    Error, Result,
+    page_cache::{PageKey, Piece},
+};
 
-/// The flight of each page on its way.
-pub(crate) type Table = HashMap<PageKey, Arc<Flight>>;
-
-/// All pages on their way.
+/// All pieces on their way. No two of one page overlap.
 #[derive(Debug, Default)]
 pub(crate) struct Flights {
     table: Mutex<Table>,
+}
+
+/// The flights of each page.
+#[derive(Debug, Default)]
+pub(crate) struct Table {
+    pages: HashMap<PageKey, SmallVec<[Arc<Flight>; 1]>>,
+}
+
+impl Table {
+    /// The flight that brings the byte at this offset of the page.
+    pub(crate) fn covering(&self, key: &PageKey, offset: usize) -> Option<&Arc<Flight>> {
+        self.pages.get(key)?.iter().find(|flight| (flight.start..flight.end).contains(&offset))
+    }
+
+    /// The first byte of the page at or after `offset` that a flight brings.
+    pub(crate) fn next_after(&self, key: &PageKey, offset: usize) -> Option<usize> {
+        let flights = self.pages.get(key)?.iter().filter(|flight| flight.end > offset);
+        flights.map(|flight| flight.start.max(offset)).min()
+    }
+
+    pub(crate) fn insert(&mut self, key: PageKey, flight: Arc<Flight>) {
+        self.pages.entry(key).or_default().push(flight);
+    }
+
+    /// Pages that any flight brings.
+    pub(crate) fn len(&self) -> usize {
+        self.pages.len()
+    }
 }
 
 impl Flights {
@@ -22,18 +51,23 @@ impl Flights {
         self.table.lock()
     }
 
-    /// Takes the flight from the table, unless another has taken its place meanwhile.
+    /// Takes the flight from the table.
     pub(crate) fn land(&self, key: &PageKey, flight: &Arc<Flight>) {
         let mut table = self.table.lock();
-        if table.get(key).is_some_and(|other| Arc::ptr_eq(other, flight)) {
-            table.remove(key);
+        let Some(flights) = table.pages.get_mut(key) else { return };
+        flights.retain(|other| !Arc::ptr_eq(other, flight));
+        if flights.is_empty() {
+            table.pages.remove(key);
         }
     }
 }
 
-/// A page that is being fetched. Readers may join at any time and take what has arrived so far.
+/// A piece that is being brought, the bytes `start..end` of a page. Readers may join at any time and take what has
+/// arrived so far.
 #[derive(Debug)]
 pub(crate) struct Flight {
+    start: usize,
+    end: usize,
     progress: watch::Sender<Progress>,
 }
 
@@ -46,26 +80,33 @@ struct Progress {
 
 #[derive(Clone, Debug)]
 enum Outcome {
-    Whole(Bytes),
+    /// The flight holds its piece, and so does whoever holds the flight.
+    Landed(Arc<Piece>),
     Failed(Error),
-    Declined,
-}
-
-/// What a reader gets next.
-#[derive(Debug, PartialEq, Eq)]
-pub(crate) enum Next {
-    /// Bytes of the page, in order.
-    Bytes(Vec<Bytes>),
-    /// There was no memory to fetch the page into: read past the cache.
-    Declined,
 }
 
 impl Flight {
-    pub(crate) fn new() -> Arc<Self> {
-        Arc::new(Self { progress: watch::Sender::new(Progress::default()) })
+    /// The flight of the bytes `start..end` of a page.
+    pub(crate) fn new(start: usize, end: usize) -> Arc<Self> {
+        Arc::new(Self { start, end, progress: watch::Sender::new(Progress::default()) })
     }
 
-    /// Adds the next bytes of the page.
+    /// Offset within the page of the first byte.
+    pub(crate) fn start(&self) -> usize {
+        self.start
+    }
+
+    /// Offset within the page of the byte after the last.
+    pub(crate) fn end(&self) -> usize {
+        self.end
+    }
+
+    /// Number of bytes.
+    pub(crate) fn len(&self) -> usize {
+        self.end - self.start
+    }
+
+    /// Adds the next bytes.
     pub(crate) fn push(&self, chunk: Bytes) {
         self.progress.send_modify(|progress| {
             progress.received += chunk.len();
@@ -78,36 +119,31 @@ impl Flight {
         self.progress.borrow().received
     }
 
-    /// Whether anybody waits for bytes of it now.
-    pub(crate) fn is_awaited(&self) -> bool {
-        self.progress.receiver_count() > 0
-    }
-
-    /// All bytes that were pushed and `last` behind them, as one piece of memory that holds nothing else.
+    /// All bytes that were pushed and then `last`, as one piece of memory that holds nothing else.
     pub(crate) fn assemble(&self, last: &Bytes) -> Bytes {
         let progress = self.progress.borrow();
-        let mut page = BytesMut::with_capacity(progress.received + last.len());
-        progress.chunks.iter().for_each(|chunk| page.extend_from_slice(chunk));
-        page.extend_from_slice(last);
-        page.freeze()
+        let mut bytes = BytesMut::with_capacity(progress.received + last.len());
+        progress.chunks.iter().for_each(|chunk| bytes.extend_from_slice(chunk));
+        bytes.extend_from_slice(last);
+        bytes.freeze()
     }
 
-    /// Ends with the whole page.
-    pub(crate) fn finish(&self, page: Bytes) {
-        self.end(Outcome::Whole(page));
+    /// Ends with the whole piece.
+    pub(crate) fn finish(&self, piece: Arc<Piece>) {
+        self.end_with(Outcome::Landed(piece));
     }
 
     /// Ends with an error, which everyone who waits gets.
     pub(crate) fn fail(&self, error: Error) {
-        self.end(Outcome::Failed(error));
+        self.end_with(Outcome::Failed(error));
     }
 
-    /// Ends without the page, for want of memory.
-    pub(crate) fn decline(&self) {
-        self.end(Outcome::Declined);
+    /// Whether it ended with an error.
+    pub(crate) fn has_failed(&self) -> bool {
+        matches!(self.progress.borrow().outcome, Some(Outcome::Failed(_)))
     }
 
-    fn end(&self, outcome: Outcome) {
+    fn end_with(&self, outcome: Outcome) {
         self.progress.send_modify(|progress| {
             if progress.outcome.is_none() {
                 progress.chunks = Vec::new();
@@ -116,20 +152,19 @@ impl Flight {
         });
     }
 
-    /// Waits for bytes of the page from `start` (within the page) on, up to `end` at most.
-    pub(crate) async fn read(&self, start: usize, end: usize) -> Result<Next> {
+    /// Waits for bytes of the page from `from` on, `to` at most. The piece has the byte at `from`.
+    pub(crate) async fn read(&self, from: usize, to: usize) -> Result<Vec<Bytes>> {
         let mut watch = self.progress.subscribe();
-        let there = |progress: &Progress| progress.outcome.is_some() || progress.received > start;
-        let progress = match watch.wait_for(there).await {
-            Ok(progress) => progress,
-            // The sender is `self`: it cannot be gone.
-            Err(_) => return Ok(Next::Declined),
+        let wanted = from - self.start;
+        let is_ready = |progress: &Progress| progress.outcome.is_some() || progress.received > wanted;
+        let Ok(progress) = watch.wait_for(is_ready).await else {
+            // The sender is `self`.
+            return Err(Error::Cache { reason: "a fetch ended without an outcome".to_owned() });
         };
         match &progress.outcome {
-            Some(Outcome::Whole(page)) => Ok(Next::Bytes(vec![page.slice(start..end.min(page.len()))])),
+            Some(Outcome::Landed(piece)) => Ok(vec![piece.slice(from, to)]),
             Some(Outcome::Failed(error)) => Err(error.clone()),
-            Some(Outcome::Declined) => Ok(Next::Declined),
-            None => Ok(Next::Bytes(slices(&progress.chunks, start, end))),
+            None => Ok(slices(&progress.chunks, wanted, to - self.start)),
         }
     }
 }
@@ -152,30 +187,35 @@ fn slices(chunks: &[Bytes], start: usize, end: usize) -> Vec<Bytes> {
 #[cfg(test)]
 mod tests {
     use super::*;
+    use crate::{Budget, ByteSize, Holder, object::ObjectHash};
 
-    fn bytes(next: Result<Next>) -> Vec<u8> {
-        match next.unwrap() {
-            Next::Bytes(chunks) => chunks.concat(),
-            Next::Declined => panic!("declined"),
-        }
+    const KEY: PageKey = PageKey { object: ObjectHash(1), page: 0 };
+
+    fn piece(start: usize, bytes: Bytes) -> Arc<Piece> {
+        let charge = Budget::new(ByteSize::mib(1)).try_reserve(Holder::Pages, bytes.len() as u64);
+        Piece::new(start, bytes, charge.unwrap())
+    }
+
+    fn bytes(chunks: Result<Vec<Bytes>>) -> Vec<u8> {
+        chunks.unwrap().concat()
     }
 
     #[tokio::test]
-    async fn a_reader_takes_what_is_there_before_the_page_is_whole() {
-        let flight = Flight::new();
+    async fn a_reader_takes_what_is_there_before_the_piece_is_whole() {
+        let flight = Flight::new(100, 109);
         flight.push(Bytes::from_static(b"abc"));
         flight.push(Bytes::from_static(b"def"));
-        assert_eq!(bytes(flight.read(2, 10).await), b"cdef");
-        assert_eq!(bytes(flight.read(1, 5).await), b"bcde");
-        let page = flight.assemble(&Bytes::from_static(b"ghi"));
-        assert_eq!(page, "abcdefghi");
-        flight.finish(page);
-        assert_eq!(bytes(flight.read(6, 9).await), b"ghi");
+        assert_eq!(bytes(flight.read(102, 110).await), b"cdef");
+        assert_eq!(bytes(flight.read(101, 105).await), b"bcde");
+        let assembled = flight.assemble(&Bytes::from_static(b"ghi"));
+        assert_eq!(assembled, "abcdefghi");
+        flight.finish(piece(100, assembled));
+        assert_eq!(bytes(flight.read(106, 200).await), b"ghi");
     }
 
     #[tokio::test]
     async fn an_error_reaches_everyone_who_waits() {
-        let flight = Flight::new();
+        let flight = Flight::new(0, 9);
         flight.push(Bytes::from_static(b"abc"));
         let waiting: Vec<_> = (0..5)
             .map(|_| {
@@ -185,6 +225,7 @@ mod tests {
             .collect();
         tokio::task::yield_now().await;
         flight.fail(Error::Changed { path: "p".to_owned() });
+        assert!(flight.has_failed());
         for reader in waiting {
             assert!(matches!(reader.await.unwrap(), Err(Error::Changed { .. })));
         }
@@ -192,9 +233,28 @@ mod tests {
 
     #[tokio::test]
     async fn the_first_outcome_stands() {
-        let flight = Flight::new();
-        flight.finish(Bytes::from_static(b"page"));
+        let flight = Flight::new(0, 4);
+        flight.finish(piece(0, Bytes::from_static(b"page")));
         flight.fail(Error::Changed { path: "p".to_owned() });
         assert_eq!(bytes(flight.read(0, 4).await), b"page");
+    }
+
+    #[test]
+    fn flights_of_a_page_are_found_by_offset() {
+        let flights = Flights::default();
+        let (first, second) = (Flight::new(0, 10), Flight::new(30, 40));
+        {
+            let mut table = flights.lock();
+            table.insert(KEY, first.clone());
+            table.insert(KEY, second.clone());
+            assert!(Arc::ptr_eq(table.covering(&KEY, 39).unwrap(), &second));
+            assert!(table.covering(&KEY, 10).is_none() && table.covering(&KEY, 40).is_none());
+            let next = [0, 5, 10, 35, 40].map(|offset| table.next_after(&KEY, offset));
+            assert_eq!(next, [Some(0), Some(5), Some(30), Some(35), None]);
+        }
+        flights.land(&KEY, &first);
+        assert!(flights.lock().covering(&KEY, 0).is_none());
+        flights.land(&KEY, &second);
+        assert_eq!(flights.lock().len(), 0);
     }
 }

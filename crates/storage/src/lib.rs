@@ -27,7 +27,6 @@
 //!
 //! This crate knows no Arrow and no file format, and opens no socket to listen on.
 
-mod arriving;
 mod budget;
 mod coalesce;
 mod error;
@@ -40,8 +39,11 @@ mod object;
 mod object_store_impl;
 mod open_object;
 mod origin;
+mod origin_cost;
+mod page_assembler;
 mod page_cache;
 mod paged;
+mod pin;
 mod policy;
 mod read_ahead;
 mod read_through;
@@ -57,7 +59,7 @@ mod stats;
 mod upload;
 mod versions;
 
-pub use budget::{Budget, Reservation};
+pub use budget::{Budget, BudgetStats, HitMeter, Holder, HolderStats, Reclaim, Reservation};
 pub use error::{Error, Result};
 pub use freshness::{Consistency, ConsistencyRules, ParseConsistencyError, parse_duration};
 pub use listing::{ListPage, ListRequest};
@@ -68,7 +70,11 @@ pub use page_cache::{CacheOptions, CacheStats, PageCache};
 pub use policy::{EvictionPolicy, UnknownPolicyError};
 pub use read_through::{FolderReads, ReadOptions, ReadThrough};
 pub use request_options::RequestOptions;
-pub use simulate::{Access, HitRatio, simulate};
+pub use simulate::{
+    Access, HitRatio,
+    mixes::{Mix, footprint, hit_ratio_table},
+    simulate,
+};
 pub use sink::{
     Destination, Durability, FileSet, Overwrite, Sealed, Sink, SinkKind, SinkOptions, Sinks,
     UnknownDurabilityError, UnknownSinkError, wait_for_unfinished_writes,

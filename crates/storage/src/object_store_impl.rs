@@ -51,16 +51,16 @@ impl ObjectStore for ReadThrough {
         if ranges.is_empty() {
             return Ok(Vec::new());
         }
-        let known = self.resolve(location, false, None).await?;
+        let (known, _) = self.resolve(location, false, None).await?;
         let Some(hash) = known.hash else {
             let parts = self.origin().store().get_ranges(location, ranges).await?;
             let bytes = parts.iter().map(|part| part.len() as u64).sum();
             self.inner.fetcher.counters.bytes_passed_through.add(bytes);
             return Ok(parts);
         };
-        let object = Paged { known: known.clone(), hash, page_size: self.cache().page_size() };
-        // All pages of all ranges are asked for together, so that near ones share a request.
-        self.inner.fetcher.prefetch_ranges(&object, ranges);
+        let object = Paged { known: known.clone(), hash, layout: self.cache().layout() };
+        // All bytes of all ranges are asked for together, so that near ones share a request.
+        let _held_until_read = self.inner.fetcher.obtain_ranges(&object, ranges);
         let read = ranges.iter().map(|range| async {
             let options = GetOptions { if_match: known.meta.e_tag.clone(), ..GetOptions::default() };
             let options = options.with_range(Some(range.clone()));

@@ -11,10 +11,11 @@ use async_recursion::async_recursion as boxed;
 use bytes::{Bytes, BytesMut};
 use futures::{StreamExt, TryStreamExt};
 use object_store::{GetResultPayload, ObjectMeta, path::Path};
+use parking_lot::Mutex;
 
 use crate::{
-    ByteRange, Error, ObjectHash, ReadThrough, Result, paged::Paged, read_through::FolderReads,
-    reader::Reader, stats::Counters, versions::Known,
+    ByteRange, Error, ObjectHash, ReadThrough, Result, coalesce, paged::Paged, pin::Pin,
+    read_through::FolderReads, reader::Reader, stats::Counters, versions::Known,
 };
 
 /// Ranges of one object that are read at the same time.
@@ -27,14 +28,16 @@ const MERGE_GAP: u64 = 64 << 10;
 pub struct OpenObject {
     store: ReadThrough,
     known: Arc<Known>,
+    /// What the request that opened the object brought, until it is read.
+    opened: Arc<Mutex<Vec<Pin>>>,
 }
 
 impl ReadThrough {
     /// Opens the version that the object has now, as fresh as the rules ask.
     #[boxed]
     pub async fn open_object(&self, path: &Path) -> Result<OpenObject> {
-        let known = self.resolve(path, false, None).await?;
-        Ok(OpenObject { store: self.clone(), known })
+        let (known, pins) = self.resolve(path, false, None).await?;
+        Ok(OpenObject { store: self.clone(), known, opened: Arc::new(Mutex::new(pins)) })
     }
 }
 
@@ -43,8 +46,8 @@ impl ReadThrough {
     #[boxed]
     pub async fn open_whole(&self, path: &Path) -> Result<OpenObject> {
         let in_pages = !(self.origin().is_folder() && self.folder_reads() == FolderReads::PastPages);
-        let known = self.resolve(path, false, in_pages.then_some(0..u64::MAX)).await?;
-        Ok(OpenObject { store: self.clone(), known })
+        let (known, pins) = self.resolve(path, false, in_pages.then_some(0..u64::MAX)).await?;
+        Ok(OpenObject { store: self.clone(), known, opened: Arc::new(Mutex::new(pins)) })
     }
 }
 
@@ -107,31 +110,39 @@ impl OpenObject {
 
     async fn read_pages(&self, hash: ObjectHash, ranges: &[Range<u64>]) -> Result<Vec<Bytes>> {
         let fetcher = self.store.fetcher();
-        let object = Paged { known: self.known.clone(), hash, page_size: fetcher.cache.page_size() };
-        // All pages of all ranges are asked for together, so that near ones share a request.
-        fetcher.prefetch_ranges(&object, ranges);
-        let options = self.store.read_options();
-        let owned: Vec<Range<u64>> = ranges.to_vec();
-        let reads = owned.into_iter().map(|range| {
-            let range = ByteRange::new(range.start, range.end).unwrap_or(ByteRange::to(0));
-            let reader = (!range.is_empty()).then(|| {
-                Reader::new(fetcher.clone(), object.clone(), range, options.max_fetch, options.read_ahead)
-            });
-            async move {
-                let mut pieces = Vec::new();
-                if let Some(mut reader) = reader {
-                    while let Some(piece) = reader.next().await? {
-                        pieces.push(piece);
-                    }
-                }
-                Ok(joined(pieces))
+        let object = Paged { known: self.known.clone(), hash, layout: fetcher.cache.layout() };
+        let opened = std::mem::take(&mut *self.opened.lock());
+        // All bytes of all ranges are asked for together, so that near ones share a request.
+        let pins: Vec<Pin> = opened.into_iter().chain(fetcher.obtain_ranges(&object, ranges)).collect();
+        let read_ahead = self.store.read_options().read_ahead;
+        let mut readers: Vec<_> = ranges
+            .iter()
+            .map(|range| {
+                let range = ByteRange::new(range.start, range.end).unwrap_or(ByteRange::to(0));
+                Reader::new(fetcher.clone(), object.clone(), range, read_ahead)
+            })
+            .collect();
+        for pin in pins {
+            // It counts as held ahead until the first reader that needs it has passed it.
+            let mut needed_by = readers.iter_mut().filter(|reader| reader.needs(&pin));
+            if let Some(first) = needed_by.next() {
+                needed_by.for_each(|reader| reader.adopt([pin.share()]));
+                first.adopt([pin]);
             }
+        }
+
+        let reads = readers.into_iter().map(|mut reader| async move {
+            let mut pieces = Vec::new();
+            while let Some(piece) = reader.next().await? {
+                pieces.push(piece);
+            }
+            Ok(joined(pieces))
         });
         futures::stream::iter(reads).buffered(READS_AT_ONCE).try_collect().await
     }
 
     async fn read_origin(&self, ranges: &[Range<u64>]) -> Result<Vec<Bytes>> {
-        let merged = merge(ranges);
+        let merged = coalesce::merge(ranges, MERGE_GAP);
         let reads = merged.clone().into_iter().map(|range| self.get(range));
         let read: Vec<Bytes> = futures::stream::iter(reads).buffered(READS_AT_ONCE).try_collect().await?;
         if self.store.origin().is_folder() {
@@ -221,22 +232,6 @@ fn joined(mut pieces: Vec<Bytes>) -> Bytes {
     all.freeze()
 }
 
-/// The ranges in order, near ones as one; empty ones are left out.
-fn merge(ranges: &[Range<u64>]) -> Vec<Range<u64>> {
-    let mut sorted: Vec<_> = ranges.iter().filter(|range| !range.is_empty()).cloned().collect();
-    sorted.sort_by_key(|range| range.start);
-    let mut merged: Vec<Range<u64>> = Vec::with_capacity(sorted.len());
-    for range in sorted {
-        match merged.last_mut() {
-            Some(last) if range.start <= last.end.saturating_add(MERGE_GAP) => {
-                last.end = last.end.max(range.end)
-            }
-            _ => merged.push(range),
-        }
-    }
-    merged
-}
-
 #[cfg(test)]
 mod tests {
     use super::*;
@@ -277,10 +272,5 @@ mod tests {
         std::fs::rename(folder.path().join("y"), folder.path().join("x")).unwrap();
         let error = object.read(&[0..6, 0..1]).await.unwrap_err();
         assert!(matches!(error, Error::Changed { .. }), "{error}");
-    }
-
-    #[test]
-    fn near_ranges_share_a_request_and_far_ones_do_not() {
-        assert_eq!(merge(&[200_000..200_001, 0..10, 20..30, 5..5]), [0..30, 200_000..200_001]);
     }
 }

@@ -2,35 +2,63 @@
 
 use std::{ops::Range, sync::Arc};
 
-use crate::{object::ObjectHash, page_cache::PageKey, versions::Known};
+use crate::{
+    object::ObjectHash,
+    page_cache::{Layout, PageKey},
+    versions::Known,
+};
 
 /// A version that may be cached, and where its pages lie.
 #[derive(Clone, Debug)]
 pub(crate) struct Paged {
     pub(crate) known: Arc<Known>,
     pub(crate) hash: ObjectHash,
-    pub(crate) page_size: u64,
+    pub(crate) layout: Layout,
 }
 
 impl Paged {
     /// The page that holds the byte at `offset`.
     pub(crate) fn page_of(&self, offset: u64) -> u32 {
-        (offset / self.page_size) as u32
+        (offset / self.layout.page) as u32
     }
 
     pub(crate) fn key(&self, page: u32) -> PageKey {
         PageKey { object: self.hash, page }
     }
 
-    /// Bytes of the object that the page holds.
-    pub(crate) fn range(&self, page: u32) -> Range<u64> {
-        let start = u64::from(page) * self.page_size;
-        start..(start + self.page_size).min(self.known.meta.size)
+    /// Offset in the object of the page's first byte.
+    pub(crate) fn offset(&self, page: u32) -> u64 {
+        u64::from(page) * self.layout.page
     }
 
     /// Number of bytes that the page holds.
     pub(crate) fn len(&self, page: u32) -> usize {
-        let Range { start, end } = self.range(page);
-        end.saturating_sub(start) as usize
+        let start = self.offset(page);
+        ((start + self.layout.page).min(self.size()).saturating_sub(start)) as usize
+    }
+
+    /// Number of bytes of the object.
+    pub(crate) fn size(&self) -> u64 {
+        self.known.meta.size
+    }
+
+    /// The range, grown to whole blocks within the object.
+    pub(crate) fn align(&self, range: Range<u64>) -> Range<u64> {
+        let block = self.layout.block;
+        let start = range.start / block * block;
+        let end = range.end.div_ceil(block).saturating_mul(block).min(self.size());
+        start..end.max(start)
+    }
+
+    /// The parts of a range, page by page: the page, and the bytes of it that lie in the range.
+    pub(crate) fn parts(&self, range: Range<u64>) -> impl Iterator<Item = (u32, Range<usize>)> + '_ {
+        let pages =
+            if range.is_empty() { 0..0 } else { self.page_of(range.start)..self.page_of(range.end - 1) + 1 };
+        pages.map(move |page| {
+            let start = self.offset(page);
+            let from = range.start.saturating_sub(start) as usize;
+            let to = (range.end - start).min(self.len(page) as u64) as usize;
+            (page, from..to)
+        })
     }
 }

@@ -1,86 +1,192 @@
-//! Which bytes a reader will want next: read-ahead that grows while a reader goes on and stops when it does not.
+//! Which bytes a reader will want next: read-ahead across requests that grows while a reader goes on and stops when it
+//! does not.
 //!
 //! A read that begins where an earlier one of the same object ended goes on; each such read doubles the window, up
 //! to a limit. A read that begins elsewhere starts a stream of its own with no window at all, so random access
-//! costs nothing.
+//! costs nothing. What was fetched ahead is pinned until a read of the stream takes it over, the stream is forgotten, or
+//! no read came for a while.
 
-use std::collections::HashMap;
+use std::{
+    collections::{HashMap, VecDeque},
+    sync::{Arc, Weak},
+    time::Duration,
+};
 
 use parking_lot::Mutex;
+use tokio::time::Instant;
 
-use crate::object::{ByteRange, ObjectHash};
+use crate::{
+    object::{ByteRange, ObjectHash},
+    page_cache::{AheadQuota, AheadReader},
+    pin::Pin,
+};
 
-const MOST_OBJECTS: usize = 1024;
-const STREAMS_PER_OBJECT: usize = 8;
+const MAX_OBJECTS: usize = 1024;
+const STREAMS_PER_OBJECT: usize = 16;
+
+/// A reader that has not come back for this long is gone: its pins end.
+const IDLE: Duration = Duration::from_secs(5);
+/// How often idle readers are looked for while any pins are parked.
+const SWEEP_EVERY: Duration = Duration::from_secs(1);
 
 /// Remembers where the readers of each object are.
 #[derive(Debug)]
 pub(crate) struct ReadAhead {
-    page_size: u64,
+    block_size: u64,
     max_window: u64,
-    objects: Mutex<HashMap<ObjectHash, Streams>>,
+    quota: Arc<AheadQuota>,
+    state: Mutex<State>,
 }
 
 #[derive(Debug, Default)]
-struct Streams {
-    streams: Vec<Stream>,
-    oldest: usize,
+struct State {
+    objects: HashMap<ObjectHash, Vec<Stream>>,
+    is_sweeping: bool,
 }
 
-#[derive(Clone, Copy, Debug)]
+/// A reader, between two of its reads.
+#[derive(Debug)]
 struct Stream {
     /// Where the reader's last read ended.
     next: u64,
     window: u64,
-    /// How far was fetched ahead.
+    /// The end of what was fetched ahead, or found in memory.
     fetched: u64,
+    pins: VecDeque<Pin>,
+    counted: Option<AheadReader>,
+    last_read: Instant,
+}
+
+/// What is known of the reader behind a read.
+#[derive(Debug, Default)]
+pub(crate) struct Continuation {
+    /// What was fetched ahead for this read.
+    pub(crate) pins: Vec<Pin>,
+    /// Bytes after the read that should be fetched now.
+    pub(crate) ahead: Option<ByteRange>,
 }
 
 impl ReadAhead {
-    pub(crate) fn new(page_size: u64, max_window: u64) -> Self {
-        Self { page_size, max_window, objects: Mutex::default() }
+    pub(crate) fn new(block_size: u64, max_window: u64, quota: Arc<AheadQuota>) -> Arc<Self> {
+        Arc::new(Self { block_size, max_window, quota, state: Mutex::default() })
     }
 
-    /// Notes a read of `range`, and says which bytes behind it to fetch now, if any. While more than half a window
-    /// is still ahead of the reader, nothing is: few large requests instead of many small ones.
-    pub(crate) fn note(&self, object: ObjectHash, range: ByteRange) -> Option<ByteRange> {
+    /// Notes a read of `range`. While more than half a window is still ahead of the reader, nothing more is fetched:
+    /// few large requests instead of many small ones.
+    pub(crate) fn note(&self, object: ObjectHash, range: ByteRange) -> Continuation {
         if self.max_window == 0 || range.is_empty() {
-            return None;
+            return Continuation::default();
         }
-        let mut objects = self.objects.lock();
-        if objects.len() >= MOST_OBJECTS && !objects.contains_key(&object) {
+        let mut state = self.state.lock();
+        let objects = &mut state.objects;
+        if objects.len() >= MAX_OBJECTS && !objects.contains_key(&object) {
             objects.clear();
         }
-        let Streams { streams, oldest } = objects.entry(object).or_default();
-        // A reader that skips less than a page (padding, alignment) still goes on.
+        let streams = objects.entry(object).or_default();
+        // A reader that skips less than a block (padding, alignment) still goes on.
         let goes_on = |stream: &&mut Stream| {
-            range.start() >= stream.next && range.start() - stream.next < self.page_size
+            range.start() >= stream.next && range.start() - stream.next < self.block_size
         };
         if let Some(stream) = streams.iter_mut().find(goes_on) {
-            return stream.go_on(range.end(), self.page_size, self.max_window);
+            let limit = self.max_window.min(self.quota.share()) / self.block_size * self.block_size;
+            return stream.go_on(range, self.block_size, limit);
         }
-        let stream = Stream { next: range.end(), window: 0, fetched: range.end() };
+
+        let stream = Stream {
+            next: range.end(),
+            window: 0,
+            fetched: range.end(),
+            pins: VecDeque::new(),
+            counted: None,
+            last_read: Instant::now(),
+        };
         if streams.len() < STREAMS_PER_OBJECT {
             streams.push(stream);
-        } else if let Some(slot) = streams.get_mut(*oldest) {
-            *slot = stream;
-            *oldest = (*oldest + 1) % STREAMS_PER_OBJECT;
+        } else if let Some(idlest) = streams.iter_mut().min_by_key(|stream| stream.last_read) {
+            *idlest = stream;
         }
-        None
+        Continuation::default()
+    }
+
+    /// Keeps what was fetched after a read that ended at `end`, up to `fetched`, until its reader comes back.
+    pub(crate) fn park(self: &Arc<Self>, object: ObjectHash, end: u64, fetched: u64, pins: Vec<Pin>) {
+        let mut state = self.state.lock();
+        let streams = state.objects.get_mut(&object);
+        let Some(stream) = streams.and_then(|streams| streams.iter_mut().find(|stream| stream.next == end))
+        else {
+            return;
+        };
+        stream.fetched = stream.fetched.max(fetched);
+        if pins.is_empty() {
+            return;
+        }
+        stream.pins.extend(pins);
+        stream.counted.get_or_insert_with(|| self.quota.enter());
+        if !std::mem::replace(&mut state.is_sweeping, true) {
+            tokio::spawn(sweep(Arc::downgrade(self)));
+        }
+    }
+
+    /// Ends the pins of readers that have not come back. Returns whether any pins are left.
+    fn release_idle(&self) -> bool {
+        let mut released = Vec::new();
+        let mut state = self.state.lock();
+        let mut is_left = false;
+        for stream in state.objects.values_mut().flatten() {
+            if stream.last_read.elapsed() >= IDLE {
+                released.extend(stream.pins.drain(..));
+                stream.counted = None;
+                stream.window = 0;
+            }
+            is_left |= !stream.pins.is_empty();
+        }
+        state.is_sweeping = is_left;
+        is_left
+    }
+}
+
+async fn sweep(readers: Weak<ReadAhead>) {
+    loop {
+        tokio::time::sleep(SWEEP_EVERY).await;
+        match readers.upgrade() {
+            Some(readers) if readers.release_idle() => {}
+            _ => return,
+        }
     }
 }
 
 impl Stream {
-    fn go_on(&mut self, end: u64, page_size: u64, max_window: u64) -> Option<ByteRange> {
+    fn go_on(&mut self, range: ByteRange, block_size: u64, limit: u64) -> Continuation {
+        let end = range.end();
+        let pins = self.take_pins(range);
         self.next = end;
+        self.last_read = Instant::now();
         self.fetched = self.fetched.max(end);
-        if self.fetched - end > self.window / 2 {
-            return None;
+        if self.pins.is_empty() {
+            self.counted = None;
         }
-        self.window = (self.window * 2).max(page_size).min(max_window);
-        let ahead = ByteRange::new(self.fetched, end.saturating_add(self.window))?;
-        self.fetched = ahead.end();
-        Some(ahead)
+        if self.fetched - end > self.window / 2 {
+            return Continuation { pins, ahead: None };
+        }
+        self.window = (self.window * 2).max(range.len().next_multiple_of(block_size)).min(limit);
+        let ahead = ByteRange::new(self.fetched, end.saturating_add(self.window));
+        Continuation { pins, ahead: ahead.filter(|ahead| !ahead.is_empty()) }
+    }
+
+    /// Takes the pins that a read needs, and drops those that it has passed. A pin that reaches beyond the read stays as
+    /// well.
+    fn take_pins(&mut self, range: ByteRange) -> Vec<Pin> {
+        let mut taken = Vec::new();
+        while let Some(pin) = self.pins.front()
+            && pin.start() < range.end()
+        {
+            if pin.end() > range.end() {
+                taken.push(pin.share());
+                break;
+            }
+            taken.extend(self.pins.pop_front());
+        }
+        taken
     }
 }
 
@@ -90,47 +196,77 @@ mod tests {
 
     const OBJECT: ObjectHash = ObjectHash(1);
 
+    fn read_ahead(max_window: u64) -> Arc<ReadAhead> {
+        ReadAhead::new(10, max_window, AheadQuota::new(1 << 20))
+    }
+
     fn range(start: u64, end: u64) -> ByteRange {
         ByteRange::new(start, end).unwrap()
     }
 
+    fn note(readers: &Arc<ReadAhead>, object: ObjectHash, start: u64, end: u64) -> Option<(u64, u64)> {
+        let ahead = readers.note(object, range(start, end)).ahead?;
+        readers.park(object, end, ahead.end(), Vec::new());
+        Some((ahead.start(), ahead.end()))
+    }
+
     #[test]
     fn the_window_doubles_while_a_reader_goes_on() {
-        let ahead = ReadAhead::new(10, 60);
-        let asked: Vec<_> = (0..14)
-            .filter_map(|i| ahead.note(OBJECT, range(i * 10, i * 10 + 10)))
-            .map(|range| (range.start(), range.end()))
-            .collect();
+        let readers = read_ahead(60);
+        let asked: Vec<_> = (0..14).filter_map(|i| note(&readers, OBJECT, i * 10, i * 10 + 10)).collect();
         assert_eq!(asked, [(20, 30), (30, 50), (50, 80), (80, 120), (120, 150), (150, 180)]);
     }
 
     #[test]
     fn a_jump_starts_again_without_a_window() {
-        let ahead = ReadAhead::new(10, 60);
-        ahead.note(OBJECT, range(0, 10));
-        assert_eq!(ahead.note(OBJECT, range(10, 20)), Some(range(20, 30)));
-        assert_eq!(ahead.note(OBJECT, range(500, 505)), None);
-        assert_eq!(ahead.note(OBJECT, range(90, 95)), None);
-        assert_eq!(ahead.note(OBJECT, range(20, 30)), Some(range(30, 50)), "the first reader still goes on");
+        let readers = read_ahead(60);
+        note(&readers, OBJECT, 0, 10);
+        assert_eq!(note(&readers, OBJECT, 10, 20), Some((20, 30)));
+        assert_eq!(note(&readers, OBJECT, 500, 505), None);
+        assert_eq!(note(&readers, OBJECT, 90, 95), None);
+        assert_eq!(note(&readers, OBJECT, 20, 30), Some((30, 50)), "the first reader still goes on");
+    }
+
+    #[test]
+    fn what_was_not_fetched_is_asked_for_again() {
+        let readers = read_ahead(60);
+        readers.note(OBJECT, range(0, 10));
+        let asked = readers.note(OBJECT, range(10, 20)).ahead;
+        assert_eq!(asked, Some(range(20, 30)));
+        let asked = readers.note(OBJECT, range(20, 30)).ahead;
+        assert_eq!(asked, Some(range(30, 50)));
+    }
+
+    #[test]
+    fn the_window_shrinks_with_the_share_of_a_reader() {
+        let quota = AheadQuota::new(320);
+        let readers = ReadAhead::new(10, 1000, quota.clone());
+        let others: Vec<_> = (0..2).map(|_| quota.enter()).collect();
+        for i in 0..10 {
+            if let Some((start, end)) = note(&readers, OBJECT, i * 10, i * 10 + 10) {
+                assert!(end - (i * 10 + 10) <= 20, "{start}..{end}");
+            }
+        }
+        drop(others);
     }
 
     #[test]
     fn readers_of_other_objects_do_not_mix() {
-        let ahead = ReadAhead::new(10, 60);
-        ahead.note(OBJECT, range(0, 5));
-        assert_eq!(ahead.note(ObjectHash(2), range(5, 10)), None);
+        let readers = read_ahead(60);
+        note(&readers, OBJECT, 0, 5);
+        assert_eq!(note(&readers, ObjectHash(2), 5, 10), None);
     }
 
     #[test]
     fn what_is_remembered_is_bounded() {
-        let ahead = ReadAhead::new(10, 60);
-        for object in 0..5 * MOST_OBJECTS as u128 {
+        let readers = read_ahead(60);
+        for object in 0..5 * MAX_OBJECTS as u128 {
             for i in 0..20 {
-                ahead.note(ObjectHash(object), range(i * 1000, i * 1000 + 1));
+                note(&readers, ObjectHash(object), i * 1000, i * 1000 + 1);
             }
         }
-        let objects = ahead.objects.lock();
-        assert!(objects.len() <= MOST_OBJECTS);
-        assert!(objects.values().all(|streams| streams.streams.len() <= STREAMS_PER_OBJECT));
+        let state = readers.state.lock();
+        assert!(state.objects.len() <= MAX_OBJECTS);
+        assert!(state.objects.values().all(|streams| streams.len() <= STREAMS_PER_OBJECT));
     }
 }

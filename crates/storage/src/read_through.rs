@@ -19,13 +19,15 @@ use async_recursion::async_recursion as boxed;
 use bytes::Bytes;
 use futures::{FutureExt, Stream, StreamExt, TryStreamExt, stream::BoxStream};
 use object_store::{Attribute, Attributes, GetOptions, GetRange, GetResult, GetResultPayload, path::Path};
+use parking_lot::Mutex;
 
 use crate::{
     ByteRange, ByteSize, Consistency, ConsistencyRules, Error, Origin, PageCache, RequestOptions, Result,
-    fetch::Fetcher,
+    fetch::{Fetcher, Need},
     object::ObjectVersion,
     page_cache::PageKey,
     paged::Paged,
+    pin::Pin,
     read_ahead::ReadAhead,
     reader::Reader,
     request::{Requests, whole},
@@ -85,7 +87,7 @@ pub struct ReadThrough {
 pub(crate) struct Inner {
     pub(crate) fetcher: Arc<Fetcher>,
     rules: ConsistencyRules,
-    read_ahead: ReadAhead,
+    read_ahead: Arc<ReadAhead>,
     options: ReadOptions,
     pub(crate) collect_uploads: Seldom,
 }
@@ -93,7 +95,8 @@ pub(crate) struct Inner {
 impl ReadThrough {
     /// Reads `origin` through `cache`, as fresh as `rules` say.
     pub fn new(origin: Origin, cache: PageCache, rules: ConsistencyRules, options: ReadOptions) -> Self {
-        let read_ahead = ReadAhead::new(cache.page_size(), options.read_ahead.as_u64());
+        let (block, max_window) = (cache.layout().block, options.read_ahead.as_u64());
+        let read_ahead = ReadAhead::new(block, max_window, cache.ahead().clone());
         let requests = Requests::new(origin, options.requests.clone());
         let inner = Inner {
             fetcher: Arc::new(Fetcher::new(requests, cache, options.max_fetch)),
@@ -190,9 +193,8 @@ impl ReadThrough {
         while let Some(meta) = listing.next().await {
             let meta = meta.map_err(|error| Error::from_origin(prefix, error))?;
             let Some(version) = ObjectVersion::of(self.origin().identity(), &meta) else { continue };
-            let first = PageKey { object: version.hash(), page: 0 };
-            if meta.location.as_ref().starts_with(prefix) && self.cache().may_contain(&first) {
-                drop_pages(self.cache(), version.hash(), meta.size);
+            let is_named = meta.location.as_ref().starts_with(prefix);
+            if is_named && drop_pages(self.cache(), version.hash(), meta.size) {
                 dropped.insert(meta.location.to_string());
             }
         }
@@ -206,20 +208,30 @@ impl ReadThrough {
         path: &Path,
         at_once: bool,
         wanted: Option<Range<u64>>,
-    ) -> Result<Arc<Known>> {
+    ) -> Result<(Arc<Known>, Vec<Pin>)> {
         let consistency =
             if at_once { Consistency::Strict } else { self.inner.rules.for_path(path.as_ref()) };
         if let Some(known) = self.versions().fresh(path, consistency) {
-            return Ok(known);
+            return Ok((known, Vec::new()));
         }
         // What was seen before, here or by an earlier process, is likely to be cached.
         let unseen = !self.versions().is_known(path) && !self.cache().is_recovered();
         let wanted = wanted.filter(|range| unseen && !range.is_empty());
         let strict = consistency == Consistency::Strict;
+        // Each strict reader asks for itself, but only one of them for bytes.
+        let opening = wanted.as_ref().and_then(|_| self.versions().begin_opening(path));
+        let wanted = wanted.filter(|_| opening.is_some());
+        // Filled if the question that is asked is the one of this caller.
+        let opened: Arc<Mutex<Vec<Pin>>> = Arc::default();
         let ask = || {
-            let (fetcher, path) = (self.inner.fetcher.clone(), path.clone());
+            let (fetcher, path, opened) = (self.inner.fetcher.clone(), path.clone(), opened.clone());
             match wanted {
-                Some(Range { start, end }) => fetcher.open(path, start, end).boxed(),
+                Some(Range { start, end }) => async move {
+                    let (known, pins) = fetcher.open(path, start, end).await?;
+                    *opened.lock() = pins;
+                    Ok(known)
+                }
+                .boxed(),
                 None => async move { fetcher.requests.head(&path).await }.boxed(),
             }
         };
@@ -227,7 +239,8 @@ impl ReadThrough {
         for replaced in self.versions().take_replaced() {
             self.drop_pages(&replaced);
         }
-        answer
+        let pins = std::mem::take(&mut *opened.lock());
+        Ok((answer?, pins))
     }
 
     pub(crate) async fn open(&self, path: &Path, options: GetOptions) -> Result<GetResult> {
@@ -237,7 +250,7 @@ impl ReadThrough {
         let mut at_once = false;
         let wanted = first_bytes(&options);
         for _ in 0..OPENS_OF_A_CHANGING_OBJECT {
-            let known = self.resolve(path, at_once, wanted.clone()).await?;
+            let (known, pins) = self.resolve(path, at_once, wanted.clone()).await?;
             if let Err(error) = options.check_preconditions(&known.meta) {
                 // What is known may be older than what the caller knows: ask before refusing.
                 if at_once || matches!(error, object_store::Error::NotModified { .. }) {
@@ -250,7 +263,7 @@ impl ReadThrough {
                 return Ok(answer(&known, 0..known.meta.size, futures::stream::empty().boxed()));
             }
             let Some(hash) = known.hash else { return self.past_cache(path, options).await };
-            match self.read(&known, hash, options.range.as_ref()).await {
+            match self.read(&known, hash, options.range.as_ref(), pins).await {
                 Err(Error::Changed { .. }) => at_once = true,
                 outcome => return outcome,
             }
@@ -258,31 +271,44 @@ impl ReadThrough {
         Err(Error::Changed { path: path.to_string() })
     }
 
-    /// Reads a version, up to the first bytes: where they fail, nothing was handed out yet.
+    /// Reads a version, up to the first bytes: where they fail, nothing was handed out yet. `pins` hold what the request
+    /// that found the version brought.
     async fn read(
         &self,
         known: &Arc<Known>,
         hash: crate::ObjectHash,
         range: Option<&GetRange>,
+        pins: Vec<Pin>,
     ) -> Result<GetResult> {
         let range = resolve_range(known, range)?;
         let inner = &self.inner;
-        let object = Paged { known: known.clone(), hash, page_size: self.cache().page_size() };
-        if let Some(ahead) = inner.read_ahead.note(hash, range) {
-            let first = object.page_of(range.end() - 1).max(object.page_of(ahead.start()));
-            let until = ahead.end().min(known.meta.size);
-            inner.fetcher.prefetch(&object, first..object.page_of(until.saturating_sub(1)) + 1);
+        let object = Paged { known: known.clone(), hash, layout: self.cache().layout() };
+        let continuation = inner.read_ahead.note(hash, range);
+        let mut reader = Reader::new(inner.fetcher.clone(), object.clone(), range, inner.options.read_ahead);
+        reader.adopt(continuation.pins.into_iter().chain(pins));
+        reader.start();
+        if let Some(ahead) = continuation.ahead {
+            self.fetch_ahead(&object, range, ahead);
         }
-        let mut reader = Reader::new(
-            inner.fetcher.clone(),
-            object,
-            range,
-            inner.options.max_fetch,
-            inner.options.read_ahead,
-        );
+
         let first = reader.next().await?;
         let stream = reader.into_stream(first).map_err(object_store::Error::from).boxed();
         Ok(answer(known, range.into(), stream))
+    }
+
+    /// Fetches what follows a read, for the next one. Of a run that is in memory already, nothing is held.
+    fn fetch_ahead(&self, object: &Paged, read: ByteRange, ahead: ByteRange) {
+        let Inner { fetcher, read_ahead, .. } = &*self.inner;
+        let until = ahead.end().min(object.size());
+        let missing = fetcher.first_not_in_memory(object, ahead.start().min(until)..until);
+        let (fetched, pins) = match missing {
+            Some(missing) => {
+                let pins = fetcher.obtain(object, missing..until, Need::Ahead);
+                (pins.last().map_or(missing, Pin::end), pins)
+            }
+            None => (ahead.end(), Vec::new()),
+        };
+        read_ahead.park(object.hash, read.end(), fetched, pins);
     }
 
     /// One request, answered as it comes: for objects that cannot be cached.
@@ -340,10 +366,13 @@ fn unchanged(opened: Option<(File, Metadata)>, path: &Path) -> impl Stream<Item 
     futures::stream::once(async move { check() }).filter_map(std::future::ready)
 }
 
-fn drop_pages(cache: &PageCache, object: crate::ObjectHash, size: u64) {
+/// Drops all pages of an object. Returns whether there were any.
+fn drop_pages(cache: &PageCache, object: crate::ObjectHash, size: u64) -> bool {
+    let mut were_any = false;
     for page in 0..size.div_ceil(cache.page_size()) {
-        cache.remove(&PageKey { object, page: page as u32 });
+        were_any |= cache.remove(&PageKey { object, page: page as u32 });
     }
+    were_any
 }
 
 /// The bytes that a request will read of an object of whatever size; `None` if that depends on its size, or if the

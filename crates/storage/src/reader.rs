@@ -7,167 +7,210 @@ use futures::{StreamExt, TryStreamExt, stream::BoxStream};
 
 use crate::{
     ByteRange, ByteSize, Error, Result,
-    fetch::{Demand, Fetcher},
-    flight::{Flight, Next},
+    fetch::{Fetcher, Need},
+    page_cache::{AheadReader, LongRead},
     paged::Paged,
+    pin::Pin,
     request::whole,
 };
 
-/// Reads a range. It holds one page at most: pages that were fetched ahead wait in the cache, not here.
+/// Reads a range. What it will reach next is pinned: it stays in the cache until it was read, or the reader is gone.
 pub(crate) struct Reader {
     fetcher: Arc<Fetcher>,
     object: Paged,
     position: u64,
     end: u64,
-    /// Bytes of the current page that were taken but not handed out yet.
-    taken: VecDeque<Bytes>,
-    source: Source,
+    /// Bytes that were taken but not handed out yet.
+    ready: VecDeque<Bytes>,
+    /// In order, without overlaps.
+    pins: VecDeque<Pin>,
     ahead: Ahead,
+    bypass: Option<Bypass>,
+    /// Bytes of the next read past the cache: each is twice as long as the one before.
+    bypass_len: u64,
+    /// Notes where the reader is, if its range is long.
+    long_read: Option<LongRead>,
 }
 
-/// How far pages are fetched ahead of the current one. A range whose pages are all in memory never begins to.
+/// Pages of a range from which on a read is long.
+const LONG_READ_PAGES: u64 = 4;
+
+/// How far ahead of the reader bytes are fetched. A range that is in memory never begins to.
 struct Ahead {
-    /// Whether a page had to be waited for yet.
-    cold: bool,
-    /// Pages of one request.
-    unit: u32,
-    /// Pages ahead; it doubles with each request.
-    window: u32,
-    max_window: u32,
-    /// First page that was not asked for yet.
-    next: u32,
-    /// One past the last page of the range.
-    end: u32,
+    /// Counts the reader from its first miss on.
+    counted: Option<AheadReader>,
+    /// Bytes ahead; it doubles with each request.
+    window: u64,
+    max_window: u64,
 }
 
-impl Ahead {
-    /// Whether `page` is among those that were fetched for this range.
-    fn asked_for(&self, page: u32) -> bool {
-        self.cold && page < self.next
-    }
-
-    /// The pages to fetch beside `page`, which has to be fetched itself.
-    fn on_miss(&mut self, page: u32) -> Range<u32> {
-        self.cold = true;
-        let until = page.saturating_add(self.unit).min(self.end);
-        self.next = self.next.max(until);
-        page + 1..until
-    }
-
-    /// The pages to fetch next while `page` is read.
-    fn on_page(&mut self, page: u32) -> Option<Range<u32>> {
-        if !self.cold || self.next >= self.end {
-            return None;
-        }
-        let window = (self.window * 2).min(self.max_window);
-        let until = self.next.saturating_add(self.unit).min(self.end);
-        if until > page.saturating_add(window) {
-            return None;
-        }
-        self.window = window;
-        Some(std::mem::replace(&mut self.next, until)..until)
-    }
-}
-
-enum Source {
-    NextPage,
-    Flight(Arc<Flight>),
-    PastCache(BoxStream<'static, Result<Bytes>>),
+/// A read past the cache.
+struct Bypass {
+    stream: BoxStream<'static, Result<Bytes>>,
+    end: u64,
 }
 
 impl Reader {
-    pub(crate) fn new(
-        fetcher: Arc<Fetcher>,
-        object: Paged,
-        range: ByteRange,
-        max_fetch: ByteSize,
-        read_ahead: ByteSize,
-    ) -> Self {
-        let pages = |size: ByteSize| (size.as_u64() / object.page_size).clamp(1, u64::from(u32::MAX)) as u32;
-        let unit = pages(max_fetch);
-        let ahead = Ahead {
-            cold: false,
-            unit,
-            window: unit,
-            max_window: pages(read_ahead).max(unit),
-            next: object.page_of(range.start()),
-            end: object.page_of(range.end().saturating_sub(1)) + 1,
-        };
+    pub(crate) fn new(fetcher: Arc<Fetcher>, object: Paged, range: ByteRange, read_ahead: ByteSize) -> Self {
+        let window = fetcher.max_fetch();
+        let is_long = range.len() > LONG_READ_PAGES * object.layout.page;
+        let reads = fetcher.cache.reads();
+        let long_read = is_long.then(|| reads.begin(object.hash, range.into()));
+        let ahead = Ahead { counted: None, window, max_window: read_ahead.as_u64().max(window) };
         Self {
-            fetcher,
             object,
             position: range.start(),
             end: range.end(),
-            taken: VecDeque::new(),
-            source: Source::NextPage,
+            ready: VecDeque::new(),
+            pins: VecDeque::new(),
             ahead,
+            bypass: None,
+            bypass_len: window,
+            long_read,
+            fetcher,
+        }
+    }
+
+    /// Whether the reader will reach any byte of the pin.
+    pub(crate) fn needs(&self, pin: &Pin) -> bool {
+        pin.end() > self.position && pin.start() < self.end
+    }
+
+    /// Takes over pins that were made for this range, and come after those that it has. Others are released.
+    pub(crate) fn adopt(&mut self, pins: impl IntoIterator<Item = Pin>) {
+        let mut pins: Vec<Pin> = pins.into_iter().filter(|pin| self.needs(pin)).collect();
+        pins.sort_by_key(Pin::start);
+        self.pins.extend(pins);
+    }
+
+    /// Starts to fetch what is not in memory, without waiting for it.
+    pub(crate) fn start(&mut self) {
+        if self.position < self.end && self.ready.is_empty() && self.pins.is_empty() {
+            match self.read_memory() {
+                Some(bytes) => self.ready.push_back(bytes),
+                None => self.demand(),
+            }
         }
     }
 
     /// The next bytes, or `None` at the end of the range.
     pub(crate) async fn next(&mut self) -> Result<Option<Bytes>> {
         loop {
-            if let Some(bytes) = self.taken.pop_front() {
+            if let Some(bytes) = self.ready.pop_front() {
                 self.position += bytes.len() as u64;
                 return Ok(Some(bytes));
             }
             if self.position >= self.end {
                 return Ok(None);
             }
-            self.take().await?;
+            self.advance().await?;
         }
     }
 
-    async fn take(&mut self) -> Result<()> {
-        let page = self.object.page_of(self.position);
-        let page_range = self.object.range(page);
-        let within = |offset: u64| (offset - page_range.start) as usize;
-        let (from, to) = (within(self.position), within(self.end.min(page_range.end)));
-        match &mut self.source {
-            Source::PastCache(stream) => match stream.next().await {
-                Some(bytes) => self.taken.push_back(bytes?),
-                None => return Err(self.ended_early()),
-            },
-            Source::Flight(flight) => match flight.clone().read(from, to).await? {
-                Next::Bytes(chunks) => {
-                    let received: usize = chunks.iter().map(Bytes::len).sum();
-                    self.taken.extend(chunks);
-                    if from + received == to {
-                        self.source = Source::NextPage;
-                    }
-                }
-                Next::Declined => self.go_past_cache().await?,
-            },
-            Source::NextPage => {
-                if let Some(bytes) = self.fetcher.cache.get_memory(&self.object.key(page)) {
-                    self.take_ready(page, bytes.slice(from..to));
-                } else {
-                    let beside = self.ahead.on_miss(page);
-                    match self.fetcher.demand(&self.object, page, beside) {
-                        Demand::Ready(bytes) => self.take_ready(page, bytes.slice(from..to)),
-                        Demand::Flight(flight) => self.source = Source::Flight(flight),
-                        Demand::Declined => return self.go_past_cache().await,
-                    }
-                }
-                while let Some(pages) = self.ahead.on_page(page) {
-                    self.fetcher.prefetch(&self.object, pages);
-                }
-            }
+    /// Takes the bytes at the position from wherever they are.
+    async fn advance(&mut self) -> Result<()> {
+        if self.advance_bypass().await? {
+            return Ok(());
         }
+        self.release_passed();
+        if self.pin_here().is_none() {
+            if let Some(bytes) = self.read_memory() {
+                self.ready.push_back(bytes);
+                return Ok(());
+            }
+            self.demand();
+        }
+
+        self.top_up();
+        let Some(pin) = self.pin_here() else { return self.start_bypass().await };
+        let was_in_memory = pin.was_in_memory();
+        let chunks = pin.read(self.position, self.end).await?;
+        if was_in_memory {
+            let bytes = chunks.iter().map(Bytes::len).sum::<usize>();
+            self.fetcher.counters.bytes_memory.add(bytes as u64);
+        }
+        self.ready.extend(chunks);
         Ok(())
     }
 
-    fn take_ready(&mut self, page: u32, bytes: Bytes) {
-        // What this very read had fetched ahead of itself is no hit.
-        if !self.ahead.asked_for(page) {
-            self.fetcher.counters.bytes_memory.add(bytes.len() as u64);
-        }
-        self.taken.push_back(bytes);
+    /// The pin that holds the byte at the position.
+    fn pin_here(&self) -> Option<&Pin> {
+        self.pins.front().filter(|pin| pin.start() <= self.position)
     }
 
-    /// Reads the rest of the range straight from the origin, still of this version only.
-    async fn go_past_cache(&mut self) -> Result<()> {
-        let (start, end) = (self.position, self.end);
+    /// Drops the pins that the reader has passed, and those that failed before it came.
+    fn release_passed(&mut self) {
+        if let Some(long_read) = &self.long_read {
+            long_read.advance(self.position);
+        }
+        let is_over = |pin: &Pin| pin.end() <= self.position || pin.has_failed_ahead();
+        while self.pins.front().is_some_and(is_over) {
+            self.pins.pop_front();
+        }
+    }
+
+    fn read_memory(&self) -> Option<Bytes> {
+        let (page, part) = self.object.parts(self.position..self.end).next()?;
+        let bytes = self.fetcher.cache.read_memory(&self.object.key(page), part.start, part.end)?;
+        self.fetcher.counters.bytes_memory.add(bytes.len() as u64);
+        Some(bytes)
+    }
+
+    /// The end of the bytes from the position on that are not pinned.
+    fn unpinned_end(&self) -> u64 {
+        self.pins.front().map_or(self.end, |pin| pin.start().min(self.end))
+    }
+
+    /// Pins the bytes at the position, and those after it that one request brings.
+    fn demand(&mut self) {
+        let quota = self.fetcher.cache.ahead();
+        self.ahead.counted.get_or_insert_with(|| quota.enter());
+        let window = self.ahead.window.min(quota.share());
+        let end = self.unpinned_end().min(self.request_end(self.position, window));
+        let pins = self.fetcher.obtain(&self.object, self.position..end, Need::Now);
+        for pin in pins.into_iter().rev() {
+            self.pins.push_front(pin);
+        }
+    }
+
+    /// The end of a request from `start` on, of up to `len` bytes. It is a multiple of the size of requests, so that
+    /// readers of the same object, wherever they began, ask for the same ranges.
+    fn request_end(&self, start: u64, len: u64) -> u64 {
+        let len = len.clamp(self.object.layout.block, self.fetcher.max_fetch());
+        let size = 1 << len.ilog2();
+        (start.saturating_add(size)) / size * size
+    }
+
+    /// Fetches ahead as far as the window goes, in requests of one size: few large ones instead of many small ones.
+    fn top_up(&mut self) {
+        let Some(last) = self.pins.back().filter(|_| self.ahead.counted.is_some()) else { return };
+        let mut covered = last.end();
+        let share = self.fetcher.cache.ahead().share();
+        while covered < self.end {
+            let until = self.end.min(self.request_end(covered, share / 2));
+            let window = (self.ahead.window * 2).min(self.ahead.max_window).min(share);
+            if until > self.position.saturating_add(window) {
+                return;
+            }
+            let pins = self.fetcher.obtain(&self.object, covered..until, Need::Ahead);
+            let Some(last) = pins.last() else { return };
+            covered = last.end();
+            self.ahead.window = window;
+            self.pins.extend(pins);
+        }
+    }
+
+    /// Reads what only the origin has, from the position on, past the cache; still of this version only.
+    async fn start_bypass(&mut self) -> Result<()> {
+        let until = self.unpinned_end().min(self.position.saturating_add(self.bypass_len));
+        let range = self.fetcher.only_at_origin(&self.object, self.position..until);
+        if range.is_empty() {
+            // It came meanwhile.
+            return Ok(());
+        }
+        let Range { start, end } = range;
+        self.bypass_len = self.bypass_len.saturating_mul(2);
+
         let requests = &self.fetcher.requests;
         let mut patience = requests.patience();
         let answer = loop {
@@ -180,8 +223,20 @@ impl Reader {
         let counters = self.fetcher.counters.clone();
         let stream = whole(answer.into_stream(), &self.object.known.path, start..end)
             .inspect_ok(move |bytes| counters.bytes_passed_through.add(bytes.len() as u64));
-        self.source = Source::PastCache(stream.boxed());
+        self.bypass = Some(Bypass { stream: stream.boxed(), end });
         Ok(())
+    }
+
+    /// Takes the next bytes of a read past the cache. Returns `false` if there is none.
+    async fn advance_bypass(&mut self) -> Result<bool> {
+        let Some(Bypass { stream, end }) = &mut self.bypass else { return Ok(false) };
+        if self.position >= *end {
+            self.bypass = None;
+            return Ok(false);
+        }
+        let Some(bytes) = stream.next().await else { return Err(self.ended_early()) };
+        self.ready.push_back(bytes?);
+        Ok(true)
     }
 
     fn ended_early(&self) -> Error {

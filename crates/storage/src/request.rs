@@ -11,6 +11,7 @@ use tokio::time::Instant;
 use crate::{
     Error, Origin, RequestOptions, Result,
     hedge::Hedge,
+    origin_cost::OriginCost,
     stats::Counters,
     versions::{Known, Versions},
 };
@@ -22,6 +23,7 @@ pub(crate) struct Requests {
     pub(crate) options: RequestOptions,
     pub(crate) counters: Arc<Counters>,
     pub(crate) versions: Arc<Versions>,
+    pub(crate) cost: OriginCost,
     hedge: Hedge,
 }
 
@@ -36,7 +38,14 @@ pub(crate) struct Patience {
 impl Requests {
     pub(crate) fn new(origin: Origin, options: RequestOptions) -> Self {
         let hedge = Hedge::new(options.hedge);
-        Self { origin, options, counters: Arc::default(), versions: Arc::default(), hedge }
+        Self {
+            origin,
+            options,
+            counters: Arc::default(),
+            versions: Arc::default(),
+            cost: OriginCost::default(),
+            hedge,
+        }
     }
 
     pub(crate) fn patience(&self) -> Patience {

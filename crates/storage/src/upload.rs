@@ -67,10 +67,9 @@ impl ReadThrough {
         Ok(format!("s.{id}"))
     }
 
-    /// Most bytes that one upload may hold: what all uploads may, and what fetches under way lend it. `None` where
-    /// uploads have no share of the budget.
+    /// Most bytes that one upload may hold; `None` if uploads are not bounded.
     fn most_for_one_upload(&self) -> Option<u64> {
-        self.cache().uploads().map(|share| share.as_u64() + self.cache().in_flight().capacity())
+        self.cache().largest_upload().map(|most| most.as_u64())
     }
 
     /// Sends a part, numbered from 1. Returns its ETag. A part sent again replaces the former one.
@@ -136,7 +135,7 @@ impl ReadThrough {
     }
 
     fn joined_part(&self) -> u64 {
-        self.cache().uploads().map_or(JOINED_PART, |share| share.as_u64().min(JOINED_PART))
+        self.cache().upload_share().map_or(JOINED_PART, |share| share.as_u64().min(JOINED_PART))
     }
 
     /// Joins the parts, given by number and ETag in ascending order, into the object.

@@ -1,7 +1,7 @@
 //! Which version each path has now: what the origin said of it last, and whether that is still fresh enough.
 
 use std::{
-    collections::HashMap,
+    collections::{HashMap, HashSet},
     hash::{BuildHasher, RandomState},
     sync::{
         Arc,
@@ -68,9 +68,24 @@ type Asking = Shared<BoxFuture<'static, Result<Arc<Known>>>>;
 pub(crate) struct Versions {
     known: RwLock<HashMap<String, Arc<Known>>>,
     asking: Mutex<HashMap<(String, u64), Asking>>,
+    /// Objects whose first bytes are being asked for, although nothing is known of them.
+    opening: Mutex<HashSet<String>>,
     /// Versions that the origin has no longer, until their pages are dropped.
     replaced: Mutex<Vec<Arc<Known>>>,
     epochs: Epochs,
+}
+
+/// The right to ask for the first bytes of an object, until this is dropped.
+#[derive(Debug)]
+pub(crate) struct Opening {
+    versions: Arc<Versions>,
+    path: String,
+}
+
+impl Drop for Opening {
+    fn drop(&mut self) {
+        self.versions.opening.lock().remove(&self.path);
+    }
 }
 
 #[derive(Debug)]
@@ -104,6 +119,13 @@ impl Versions {
     /// Whether anything is known of the path, however old.
     pub(crate) fn is_known(&self, path: &Path) -> bool {
         self.known.read().contains_key(path.as_ref())
+    }
+
+    /// The right to ask for the first bytes of an object that nothing is known of; `None` if another caller has it.
+    pub(crate) fn begin_opening(self: &Arc<Self>, path: &Path) -> Option<Opening> {
+        let path = path.to_string();
+        let is_first = self.opening.lock().insert(path.clone());
+        is_first.then(|| Opening { versions: self.clone(), path })
     }
 
     /// Asks the origin by `ask`, and remembers the answer. Callers that may share an answer (`strict` is false) ask

@@ -73,31 +73,37 @@ async fn a_full_page_of_every_size_comes_back_from_disk_after_a_restart() {
         let gets = origin.gets();
         let (store, cache) = open(&origin, cache_options()).await;
         assert!(read(&store, path).await == bytes, "{page_size}");
-        assert_eq!(cache.stats().disk_hits, 3, "{page_size}: {:?} {:?}", cache.stats(), store.stats());
+        assert!(cache.stats().disk_hits >= 3, "{page_size}: {:?} {:?}", cache.stats(), store.stats());
         assert_eq!(origin.gets(), gets, "{page_size}: nothing was asked of the origin");
     }
 }
 
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
-async fn large_objects_displace_nothing_until_they_are_read_again() {
+async fn a_scan_larger_than_memory_leaves_there_what_is_read_again_and_again() {
     let dir = tempfile::tempdir().unwrap();
-    let (origin, data) = origin_with(30, MIB).await;
-    let large = (Path::from("large"), noise(12 * MIB, 77));
+    let (origin, data) = origin_with(10, MIB).await;
+    let large = (Path::from("large"), noise(200 * MIB, 77));
     origin.memory.put(&large.0, large.1.clone().into()).await.unwrap();
-    let cache_options = CacheOptions::new(ByteSize::mib(48)).with_disk(dir.path(), ByteSize::mib(256));
+    let cache_options = CacheOptions::new(ByteSize::mib(64)).with_disk(dir.path(), ByteSize::mib(512));
     let (store, cache) = open(&origin, cache_options).await;
+    for _ in 0..4 {
+        for (path, bytes) in &data {
+            assert!(read(&store, path).await == bytes);
+        }
+    }
+
+    assert!(read(&store, &large.0).await == large.1);
+    settled(&store).await;
+    let before = store.stats().bytes_memory;
     for (path, bytes) in &data {
         assert!(read(&store, path).await == bytes);
     }
-    settled(&store).await;
-    let evictions = |cache: &PageCache| cache.stats().evictions;
-    let (pages, before) = (cache.stats().memory_pages, evictions(&cache));
+    let hot = store.stats().bytes_memory - before;
+    assert!(hot >= 8 << 20, "{hot} of 10 MiB, {:?}", cache.stats());
+
+    let bytes = origin.bytes();
     assert!(read(&store, &large.0).await == large.1);
-    settled(&store).await;
-    assert!(cache.stats().memory_pages <= pages + 3, "{:?} after {pages}", cache.stats());
-    assert!(read(&store, &large.0).await == large.1);
-    assert!(cache.stats().disk_hits >= 9, "{:?}", cache.stats());
-    assert!(evictions(&cache) > before, "read again, it takes its place in memory");
+    assert_eq!(origin.bytes(), bytes, "the scan comes from disk: {:?}", cache.stats());
 }
 
 async fn settled(store: &ReadThrough) {
@@ -131,7 +137,7 @@ async fn damage_anywhere_in_a_cache_file_is_a_miss_and_never_a_wrong_byte() {
         for (file, content) in &written {
             let mut damaged = content.clone();
             match round % 4 {
-                // Bits in the index at the head of the block, where recovery reads.
+                // Bits at the head of the segment, where recovery reads.
                 0 => (0..3).for_each(|_| damaged[random(8192)] ^= 1 << random(8)),
                 // Bits anywhere.
                 1 => (0..40).for_each(|_| damaged[random(content.len())] ^= 1 << random(8)),
@@ -209,8 +215,7 @@ async fn the_capacity_is_a_limit_on_what_is_on_the_disk() {
     }
 }
 
-/// A process was killed when every block of its disk held pages. The block engine makes room only behind a block that
-/// it has written: without an empty one it never wrote again, and closing it waited for ever.
+/// A process was killed when every segment of its disk held pages: the next one makes room and goes on.
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
 async fn a_folder_whose_blocks_were_all_full_at_a_kill_is_written_again() {
     let (killed, after) = (tempfile::tempdir().unwrap(), tempfile::tempdir().unwrap());

@@ -206,10 +206,7 @@ fn caches(dir: &std::path::Path) -> Vec<CacheOptions> {
     vec![
         CacheOptions::new(ByteSize::mib(4)).with_page_size(page),
         CacheOptions::new(ByteSize::kib(64)).with_page_size(page).with_policy(EvictionPolicy::Lru),
-        CacheOptions::new(ByteSize::kib(512))
-            .with_page_size(page)
-            .with_small_object(ByteSize::kib(20))
-            .with_disk(dir, ByteSize::mib(16)),
+        CacheOptions::new(ByteSize::kib(512)).with_page_size(page).with_disk(dir, ByteSize::mib(16)),
         CacheOptions::new(ByteSize::ZERO),
     ]
 }

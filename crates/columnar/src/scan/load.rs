@@ -5,14 +5,13 @@ use std::sync::{
     atomic::{AtomicUsize, Ordering},
 };
 
-use stylobate_storage::Reservation;
-
 use super::{
     plan::{Planned, PlannedFile},
     turn::Turn,
 };
 use crate::{
     Result,
+    cache::WorkingBytes,
     chunk::{Chunk, Wanted},
     chunk_cache::{ChunkKey, Found, Promise},
     format::{FileMetadata, UnitBytes},
@@ -24,7 +23,7 @@ use crate::{
 /// Chunks of one row group, and the memory that those hold which were decoded for it.
 pub(super) struct Loaded {
     chunks: Vec<(Wanted, Chunk)>,
-    _working: Option<Reservation>,
+    _working: Option<WorkingBytes>,
 }
 
 impl Loaded {

@@ -3,11 +3,10 @@
 
 use std::ops::Range;
 
-use stylobate_storage::Reservation;
-
 use super::plan::{Planned, PlannedFile, PlannedUnit};
 use crate::{
     Result,
+    cache::WorkingBytes,
     chunk_cache::IndexKey,
     format::File,
     index::{Index, Selected},
@@ -32,7 +31,7 @@ pub(super) enum Narrowed {
     /// No row passes.
     Nothing,
     /// Few pages or strides hold all rows that may pass; these were read.
-    Few(Selected, Reservation),
+    Few(Selected, WorkingBytes),
 }
 
 /// What the indexes of the filter's columns say, and the few pages or strides of `columns` that are left, if they are

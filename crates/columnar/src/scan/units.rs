@@ -8,7 +8,7 @@ use arrow::{
     datatypes::Field,
 };
 use futures::{FutureExt, StreamExt};
-use stylobate_storage::{OpenObject, Reservation};
+use stylobate_storage::OpenObject;
 use tokio::sync::mpsc;
 
 use super::{
@@ -20,6 +20,7 @@ use super::{
 };
 use crate::{
     Error, Result,
+    cache::WorkingBytes,
     chunk::{Representation, SEGMENT_ROWS, Wanted},
     exact_cast::common_cast,
     index::Selected,
@@ -278,7 +279,7 @@ fn read_columns(file: &PlannedFile, filter: Option<&Bound>) -> Vec<Projected> {
 async fn stream(
     planned: Arc<Planned>,
     unit: PlannedUnit,
-    selected: Option<(Selected, Reservation)>,
+    selected: Option<(Selected, WorkingBytes)>,
     batches: &Batches,
 ) -> Result<()> {
     if selected.is_none() {

@@ -6,7 +6,7 @@ use arrow::datatypes::{DataType, FieldRef, TimeUnit};
 use async_recursion::async_recursion as boxed;
 use object_store::path::Path;
 use stylobate_columnar::{Cache, FileColumns, FileKind, TextKind};
-use stylobate_storage::{ByteSize, Error as StorageError, ReadThrough};
+use stylobate_storage::{Error as StorageError, ReadThrough};
 
 use super::info::{FileType, Strictness};
 use crate::{Error, Result};
@@ -61,7 +61,7 @@ impl Place {
 
     /// The same place, with nothing kept of what is decoded.
     pub(crate) fn passing(&self) -> Self {
-        let cache = Cache::over(self.cache.pages().clone(), ByteSize::ZERO);
+        let cache = Cache::passing(self.cache.pages().clone());
         Self { cache, ..self.clone() }
     }
 

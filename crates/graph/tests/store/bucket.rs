@@ -153,7 +153,8 @@ impl Bucket {
 
     /// The same, with so many bytes for what is decoded.
     pub async fn source_with(self: &Arc<Self>, decoded: ByteSize) -> (Cache, Source) {
-        let pages = PageCache::open(CacheOptions::new(ByteSize::mib(32))).await.unwrap();
+        let memory = ByteSize::bytes(ByteSize::mib(32).as_u64() + decoded.as_u64());
+        let pages = PageCache::open(CacheOptions::new(memory)).await.unwrap();
         let requests =
             RequestOptions { backoff: Duration::from_millis(1), attempts: 1, ..RequestOptions::default() };
         let store = ReadThrough::new(
@@ -162,7 +163,10 @@ impl Bucket {
             ConsistencyRules::new(Consistency::DEFAULT),
             ReadOptions { requests, ..ReadOptions::default() },
         );
-        let cache = Cache::over(pages, decoded);
+        let cache = match decoded.as_u64() {
+            0 => Cache::passing(pages),
+            _ => Cache::over(pages),
+        };
         (cache, Source::Store { store, pattern: "lake/graph".to_owned() })
     }
 

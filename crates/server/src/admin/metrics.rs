@@ -9,7 +9,7 @@ use prometheus_client::{
     registry::Registry,
 };
 use stylobate_columnar::ColumnStats;
-use stylobate_storage::{CacheStats, ReadStats};
+use stylobate_storage::{BudgetStats, CacheStats, Holder, ReadStats};
 
 use super::stats::hit_ratio;
 use crate::{FlightStats, Node, RequestStats, metrics::Latencies};
@@ -23,6 +23,7 @@ pub(super) fn scrape(node: &Node) -> Result<String, fmt::Error> {
         requests: node.metrics().snapshot(),
         latencies: node.metrics().latencies(),
         flight: node.metrics().flight_stats(),
+        memory: node.cache().budget_stats(),
         cache: node.cache().stats(),
         columns: node.columns().stats(),
         buckets: node.buckets().map(|bucket| (bucket.name.clone(), bucket.reader.stats())).collect(),
@@ -40,6 +41,7 @@ struct Counted {
     requests: RequestStats,
     latencies: Vec<Latencies>,
     flight: FlightStats,
+    memory: BudgetStats,
     cache: CacheStats,
     columns: ColumnStats,
     buckets: Vec<(String, ReadStats)>,
@@ -136,28 +138,50 @@ impl Counted {
         for (name, help, value) in [
             ("cache_inserts", "Pages stored", cache.inserts),
             ("cache_evictions", "Pages that left memory to make room", cache.evictions),
-            ("cache_dropped_inserts", "Pages that the disk was too slow to take", cache.dropped_inserts),
             (
                 "cache_disk_rejected",
                 "Pages found on disk and not used: overwritten or damaged",
                 cache.disk_rejected,
             ),
+            ("cache_disk_rewritten_bytes", "Bytes moved on disk to reclaim space", cache.disk_rewritten),
             ("cache_disk_written_bytes", "Bytes written to the disk tier", cache.disk_written),
             ("cache_disk_read_bytes", "Bytes read from the disk tier", cache.disk_read),
         ] {
             lone_counter(encoder, name, help, value)?;
         }
+        let dropped = [("queue_full", cache.dropped_queue_full), ("disk_failed", cache.dropped_disk_failed)];
+        let dropped = dropped.map(|(reason, count)| ([("reason", reason)], count));
+        counter(encoder, "cache_dropped_inserts", "Pieces of pages that did not reach the disk", dropped)?;
         for (name, help, value) in [
             ("cache_memory_used_bytes", "Bytes of pages in memory", cache.memory_used),
-            ("cache_memory_capacity_bytes", "Bytes that pages in memory may take", cache.memory_capacity),
+            (
+                "cache_memory_capacity_bytes",
+                "Memory that pages share with everything else",
+                cache.memory_capacity,
+            ),
             ("cache_memory_pages", "Pages in memory", cache.memory_pages),
-            ("cache_in_flight_used_bytes", "Bytes reserved by fetches under way", cache.in_flight_used),
-            ("cache_in_flight_capacity_bytes", "Bytes that fetches may reserve", cache.in_flight_capacity),
+            ("cache_in_flight_bytes", "Bytes that fetches under way will bring", cache.in_flight_used),
+            ("cache_ahead_bytes", "Bytes held ahead of readers until these reach them", cache.ahead_used),
+            ("cache_disk_used_bytes", "Bytes of pages on disk", cache.disk_used),
             ("cache_disk_capacity_bytes", "Bytes that the disk tier may take", cache.disk_capacity),
         ] {
             lone_gauge(encoder, name, help, value as f64)?;
         }
-        Ok(())
+        let held =
+            self.memory.holders.iter().map(|held| ([("holder", holder(held.holder))], held.bytes as f64));
+        gauge(encoder, "memory_held_bytes", "Memory held, by what it is used for", held)
+    }
+}
+
+/// The label of a holder of memory.
+fn holder(holder: Holder) -> &'static str {
+    match holder {
+        Holder::Pages => "pages",
+        Holder::Chunks => "chunks",
+        Holder::Metadata => "metadata",
+        Holder::Decodes => "decodes",
+        Holder::Uploads => "uploads",
+        Holder::Other => "other",
     }
 }
 

@@ -2,7 +2,7 @@
 
 use serde::Serialize;
 use stylobate_columnar::ColumnStats;
-use stylobate_storage::{CacheStats, ReadStats};
+use stylobate_storage::{BudgetStats, CacheStats, ReadStats};
 
 use crate::{FlightStats, Node, RequestStats, config::without_credentials};
 
@@ -15,6 +15,8 @@ pub(crate) struct Stats {
     bytes: Bytes,
     requests: RequestStats,
     flight: FlightStats,
+    /// Who holds how much of the memory, and what it is worth.
+    memory: BudgetStats,
     cache: CacheStats,
     columns: ColumnStats,
     buckets: Vec<BucketStats>,
@@ -66,6 +68,7 @@ pub(crate) fn collect(node: &Node) -> Stats {
         bytes,
         requests: node.metrics().snapshot(),
         flight: node.metrics().flight_stats(),
+        memory: node.cache().budget_stats(),
         cache: node.cache().stats(),
         columns: node.columns().stats(),
         buckets,

@@ -74,15 +74,6 @@ impl NodeConfig {
         }
         Ok(())
     }
-
-    /// Bytes of `cache.memory` that decoded columns may take: three eighths where there is a Flight door. The rest is
-    /// for pages.
-    pub fn decoded_memory(&self) -> ByteSize {
-        match self.server.flight {
-            Some(_) => ByteSize::bytes(self.cache.memory.as_u64() / 8 * 3),
-            None => ByteSize::ZERO,
-        }
-    }
 }
 
 /// A bucket and the origin behind it.
@@ -167,13 +158,10 @@ pub struct CacheConfig {
     pub disk: Option<PathBuf>,
     /// Most bytes on disk. Default: 10 GiB.
     pub disk_capacity: ByteSize,
-    /// Which page leaves memory first. Default: `s3fifo`.
+    /// Which page leaves memory and disk first. Default: `lirs`.
     pub policy: EvictionPolicy,
     /// Size of a page. Default: 1 MiB.
     pub page_size: ByteSize,
-    /// Pages of objects up to this size go to memory. Those of larger ones displace nothing there: when memory is
-    /// full they go to disk only, and to memory when they are read again. Default: 10 MiB.
-    pub small_object: ByteSize,
 }
 
 impl CacheConfig {
@@ -185,7 +173,6 @@ impl CacheConfig {
         let options = CacheOptions::new(self.memory)
             .with_policy(self.policy)
             .with_page_size(self.page_size)
-            .with_small_object(self.small_object)
             .with_uploads();
         match &self.disk {
             Some(folder) => options.with_disk(folder, self.disk_capacity),
@@ -202,7 +189,6 @@ impl Default for CacheConfig {
             disk_capacity: Self::DISK_CAPACITY,
             policy: EvictionPolicy::default(),
             page_size: ByteSize::mib(1),
-            small_object: ByteSize::mib(10),
         }
     }
 }
@@ -244,7 +230,7 @@ pub struct ServerConfig {
 
 impl ServerConfig {
     /// What is logged by default: what the node tells, and of the cache engine below only what it warns of.
-    pub const LOG: &str = "info,foyer=warn";
+    pub const LOG: &str = "info";
 
     /// How origins are asked.
     pub fn request_options(&self) -> RequestOptions {

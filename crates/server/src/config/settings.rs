@@ -30,14 +30,13 @@ pub enum Setting {
     DiskCapacity,
     Policy,
     PageSize,
-    SmallObject,
     Consistency,
     TicketLifetime,
 }
 
 impl Setting {
     /// Every setting, in the order in which they are printed.
-    pub const ALL: [Self; 24] = [
+    pub const ALL: [Self; 23] = [
         Self::Listen,
         Self::Admin,
         Self::Flight,
@@ -59,7 +58,6 @@ impl Setting {
         Self::DiskCapacity,
         Self::Policy,
         Self::PageSize,
-        Self::SmallObject,
         Self::Consistency,
         Self::TicketLifetime,
     ];
@@ -97,7 +95,6 @@ impl Setting {
             Self::DiskCapacity => "disk_capacity",
             Self::Policy => "policy",
             Self::PageSize => "page_size",
-            Self::SmallObject => "small_object",
             Self::Consistency => "consistency",
             Self::TicketLifetime => "ticket_lifetime",
         }

@@ -123,7 +123,6 @@ impl Values<'_> {
         let (disk, disk_capacity) = self.disk()?;
         let policy = self.text(Setting::Policy, default.policy, str::parse::<EvictionPolicy>)?;
         let page_size = self.text(Setting::PageSize, default.page_size, page_size)?;
-        let small_object = self.text(Setting::SmallObject, default.small_object, str::parse)?;
         let max_fetch =
             self.sourced(Setting::MaxFetch, ServerConfig::default().max_fetch, str::parse::<ByteSize>)?;
         if max_fetch.value < page_size {
@@ -132,7 +131,7 @@ impl Values<'_> {
             return place
                 .error(format!("max_fetch is {max_fetch}, less than one page of {page_size}: raise it"));
         }
-        Ok(CacheConfig { memory, disk, disk_capacity, policy, page_size, small_object })
+        Ok(CacheConfig { memory, disk, disk_capacity, policy, page_size })
     }
 
     /// How long a ticket of the Flight door may be used.

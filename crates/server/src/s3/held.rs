@@ -1,14 +1,15 @@
 //! What uploads hold in memory: the bytes of one of them, and how much all of them may hold.
 //!
-//! All uploads share a part of the node's memory, and wait for it and for one another. One that cannot be cut into
-//! parts that fit waits until it has the whole share, and borrows the rest of what fetches under way may take.
+//! Uploads together hold at most a share of the node's memory, and wait for one another; what they hold, caches give up.
+//! One that cannot be cut into parts that fit waits until it has the whole share, and takes the rest from the budget as
+//! it becomes free.
 
 use std::{collections::VecDeque, sync::Arc, time::Duration};
 
 use bytes::Bytes;
 use object_store::PutPayload;
 use s3s::{S3Result, s3_error};
-use stylobate_storage::{Budget, PageCache, Reservation};
+use stylobate_storage::{Budget, Holder, PageCache, Reservation};
 use tokio::sync::{OwnedSemaphorePermit, Semaphore};
 
 pub(super) const MIB: u64 = 1 << 20;
@@ -24,24 +25,27 @@ const BORROW_AGAIN: Duration = Duration::from_millis(5);
 pub(super) struct UploadMemory {
     free_kib: Arc<Semaphore>,
     share: u64,
-    fetches: Budget,
+    /// Bytes that the only upload may hold.
+    most: u64,
+    budget: Budget,
 }
 
 /// Memory of an upload; it is free again when this is dropped.
 pub(super) struct Taken {
     _share: OwnedSemaphorePermit,
-    _borrowed: Vec<Reservation>,
+    _reserved: Vec<Reservation>,
 }
 
 impl UploadMemory {
-    /// The memory that the node's cache leaves to uploads.
+    /// The memory that uploads may hold beside the cache.
     pub(super) fn beside(cache: &PageCache) -> Self {
-        let share = cache.uploads().map_or(LEAST_PART, |share| share.as_u64());
-        Self::new(share, cache.in_flight().clone())
+        let share = cache.upload_share().map_or(LEAST_PART, |share| share.as_u64());
+        let most = cache.largest_upload().map_or(LEAST_PART, |most| most.as_u64());
+        Self::new(share, most, cache.budget().clone())
     }
 
-    fn new(share: u64, fetches: Budget) -> Self {
-        Self { free_kib: Arc::new(Semaphore::new((share >> 10) as usize)), share, fetches }
+    fn new(share: u64, most: u64, budget: Budget) -> Self {
+        Self { free_kib: Arc::new(Semaphore::new((share >> 10) as usize)), share, most, budget }
     }
 
     /// Bytes that all uploads hold together.
@@ -51,7 +55,7 @@ impl UploadMemory {
 
     /// The most that one upload may hold.
     pub(super) fn most(&self) -> u64 {
-        self.share + self.fetches.capacity()
+        self.most
     }
 
     /// Waits for as many bytes, [`most`](Self::most) at most. Each upload takes once all that it will need, so that
@@ -60,17 +64,19 @@ impl UploadMemory {
         let kib = bytes.div_ceil(1 << 10).min(self.share >> 10) as u32;
         let share = self.free_kib.clone().acquire_many_owned(kib).await;
         let share = share.map_err(|_| s3_error!(ServiceUnavailable))?;
-        let borrowed = self.borrow(bytes.min(self.most()).saturating_sub(self.share)).await;
-        Ok(Taken { _share: share, _borrowed: borrowed })
+        let bytes = bytes.min(self.most);
+        // The share is never refused: it is small, and uploads are bounded by it.
+        let mut reserved = vec![self.budget.hold(Holder::Uploads, bytes.min(self.share))];
+        reserved.extend(self.borrow(bytes.saturating_sub(self.share)).await);
+        Ok(Taken { _share: share, _reserved: reserved })
     }
 
-    /// Takes from fetches what they give back, piece by piece. Who has the whole share is the only one to borrow, and
-    /// fetches never wait: they do without.
+    /// Takes from the budget what becomes free, piece by piece. Only the upload that has the whole share borrows.
     async fn borrow(&self, mut bytes: u64) -> Vec<Reservation> {
         let mut borrowed = Vec::new();
         while bytes > 0 {
             let piece = bytes.min(MIB);
-            match self.fetches.try_reserve(piece) {
+            match self.budget.try_reserve(Holder::Uploads, piece) {
                 Some(reservation) => {
                     borrowed.push(reservation);
                     bytes -= piece;
@@ -140,7 +146,7 @@ mod tests {
 
     #[tokio::test]
     async fn uploads_wait_for_memory_and_none_is_too_large_to_start() {
-        let memory = UploadMemory::new(5 * MIB, Budget::new(ByteSize::ZERO));
+        let memory = UploadMemory::new(5 * MIB, 5 * MIB, Budget::new(ByteSize::ZERO));
         let all = memory.take(u64::MAX).await.unwrap();
         assert!(memory.take(1).now_or_never().is_none());
         drop(all);
@@ -148,22 +154,22 @@ mod tests {
     }
 
     #[tokio::test]
-    async fn an_upload_larger_than_the_share_is_alone_and_borrows_what_fetches_do_not_use() {
-        let fetches = Budget::new(ByteSize::mib(4));
-        let memory = UploadMemory::new(5 * MIB, fetches.clone());
-        let fetch = fetches.try_reserve(3 * MIB).unwrap();
+    async fn an_upload_larger_than_the_share_is_alone_and_takes_what_becomes_free() {
+        let budget = Budget::new(ByteSize::mib(10));
+        let memory = UploadMemory::new(5 * MIB, 9 * MIB, budget.clone());
+        let pages = budget.try_reserve(Holder::Pages, 4 * MIB).unwrap();
         let large = tokio::spawn({
             let memory = memory.clone();
             async move { memory.take(8 * MIB).await }
         });
         tokio::time::sleep(Duration::from_millis(50)).await;
         assert!(!large.is_finished());
-        drop(fetch);
+        drop(pages);
         let large = large.await.unwrap().unwrap();
-        assert_eq!(fetches.used(), 3 * MIB);
+        assert_eq!(budget.held_by(Holder::Uploads), 8 * MIB);
         assert!(memory.take(1).now_or_never().is_none());
         drop(large);
-        assert_eq!(fetches.used(), 0);
+        assert_eq!(budget.used(), 0);
         assert!(memory.take(5 * MIB).await.is_ok());
     }
 }

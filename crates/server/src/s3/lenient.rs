@@ -93,7 +93,7 @@ impl Lenient {
     }
 }
 
-fn percent_decoded(text: &str) -> S3Result<String> {
+pub(super) fn percent_decoded(text: &str) -> S3Result<String> {
     let mut decoded = Vec::with_capacity(text.len());
     let mut rest = text.as_bytes();
     while let [first, tail @ ..] = rest {

@@ -2,6 +2,7 @@
 //!
 //! ```text
 //! S3Door (service)   request id, what is refused before it is read, metrics
+//!   ├─ PlainGet     a GET of one object, or of one range: signature (sigv4) and answer (plain)
 //!   └─ s3s           path and virtual-hosted style (host), signatures and who may do what (auth), XML
 //!        └─ Door     operations ─ read, list, write, delete, copy, multipart
 //! ```
@@ -35,6 +36,7 @@ mod range;
 mod read;
 mod request_id;
 mod service;
+mod sigv4;
 mod token;
 mod unsigned;
 mod uploads;

@@ -1,11 +1,12 @@
 //! The plainest and most frequent request, answered without the protocol layer: a GET of one object, or of one range
-//! of its bytes, on a node without keys.
+//! of its bytes, on a node without keys or signed by one of them.
 //!
 //! Whatever else a request asks for, by a query, a condition or a header of S3's own, makes it another one, and the
 //! protocol layer answers it. The answers of both are the same.
 
-use std::sync::Arc;
+use std::{borrow::Cow, sync::Arc};
 
+use chrono::Utc;
 use http::{
     HeaderMap, HeaderName, HeaderValue, Method, StatusCode,
     header::{
@@ -26,10 +27,12 @@ use super::{
     error, etag,
     host::names_bucket,
     keys::Key,
+    lenient::percent_decoded,
     object_body::ObjectBody,
     range::{Header, Wanted, content_range, judge},
+    sigv4::{SigningKeys, is_canonical_path},
 };
-use crate::node::Node;
+use crate::{access::Action, node::Node};
 
 /// Headers of S3's own that say nothing about the answer.
 const IDLE: [&str; 4] = ["x-amz-content-sha256", "x-amz-date", "x-amz-security-token", "x-amz-user-agent"];
@@ -43,22 +46,24 @@ pub(super) struct PlainGet {
 }
 
 impl PlainGet {
-    /// The request, if it is one.
-    pub(super) fn parse(node: &Arc<Node>, parts: &Parts) -> Option<Self> {
-        if parts.method != Method::GET || !node.keys().is_empty() || parts.uri.query().is_some() {
+    /// The request, if it is one, and if its caller may make it.
+    pub(super) fn parse(node: &Arc<Node>, signing_keys: &SigningKeys, parts: &Parts) -> Option<Self> {
+        if parts.method != Method::GET || !are_plain(&parts.headers) {
             return None;
         }
-        let (bucket, key) = parts.uri.path().strip_prefix('/')?.split_once('/')?;
-        let escaped = |text: &str| text.contains(['%', '+']);
-        if escaped(bucket) || escaped(key) || !are_plain(&parts.headers) {
-            return None;
-        }
+
+        let path = decoded(parts.uri.path())?;
+        let (bucket, key) = path.strip_prefix('/')?.split_once('/')?;
         let host = parts.headers.get(HOST)?.to_str().ok()?;
         if names_bucket(host, node.domains()) || node.bucket(bucket).is_none() {
             return None;
         }
+
         let Ok(Key::Object(path)) = Key::parse(key) else { return None };
         let wanted = wanted(&parts.headers)?;
+        if !is_admitted(node, signing_keys, parts, bucket) {
+            return None;
+        }
         Some(Self { node: node.clone(), bucket: bucket.to_owned(), path, wanted })
     }
 
@@ -108,6 +113,28 @@ impl PlainGet {
         }
         Ok(Some(answer))
     }
+}
+
+/// The path without its escapes. They must be the canonical ones: what else a client may escape is unusual.
+fn decoded(path: &str) -> Option<Cow<'_, str>> {
+    if !path.contains(['%', '+']) {
+        return Some(Cow::Borrowed(path));
+    }
+    if !is_canonical_path(path) {
+        return None;
+    }
+    percent_decoded(path).ok().map(Cow::Owned)
+}
+
+/// Whether anyone may read the bucket, or the request is signed by a key that may.
+fn is_admitted(node: &Node, signing_keys: &SigningKeys, parts: &Parts, bucket: &str) -> bool {
+    let keys = node.keys();
+    if keys.is_empty() {
+        return parts.uri.query().is_none();
+    }
+
+    let access_key = signing_keys.verify(parts, keys, Utc::now());
+    access_key.is_some() && keys.allows(access_key, bucket, Action::Read)
 }
 
 /// Whether no header makes the request another one.

@@ -36,15 +36,13 @@ use super::{
     lenient::Lenient,
     plain::PlainGet,
     request_id::RequestId,
+    sigv4::{MAX_EXPIRES_SECONDS, SigningKeys},
     unsigned,
 };
 use crate::node::Node;
 
 /// Most bytes of an XML body: a thousand keys to delete, or ten thousand parts to join.
 const MAX_XML: usize = 4 * 1024 * 1024;
-
-/// The longest that a signed URL may be valid, as in S3: a week.
-const MAX_EXPIRES_SECONDS: u64 = 7 * 24 * 60 * 60;
 
 const REQUEST_ID: HeaderName = HeaderName::from_static("x-amz-request-id");
 
@@ -57,6 +55,7 @@ pub struct S3Door {
 struct Shared {
     node: Arc<Node>,
     s3: S3Service,
+    signing_keys: SigningKeys,
     ids: AtomicU64,
 }
 
@@ -69,7 +68,9 @@ pub fn service(node: Arc<Node>) -> S3Door {
     checked.set_access(Gate { node: node.clone() });
     checked.set_route(Lenient { gate: Gate { node: node.clone() }, hosts: hosts(&node), unchecked });
     let first = RandomState::new().hash_one(0);
-    S3Door { shared: Arc::new(Shared { node, s3: checked.build(), ids: AtomicU64::new(first) }) }
+    let shared =
+        Shared { node, s3: checked.build(), signing_keys: SigningKeys::new(), ids: AtomicU64::new(first) };
+    S3Door { shared: Arc::new(shared) }
 }
 
 fn hosts(node: &Arc<Node>) -> Hosts {
@@ -137,8 +138,8 @@ impl S3Door {
 
 impl Shared {
     async fn handle(&self, request: Request<Body>) -> HttpResponse {
-        let (mut parts, mut body) = request.into_parts();
-        if let Some(get) = PlainGet::parse(&self.node, &parts) {
+        let (parts, body) = request.into_parts();
+        if let Some(get) = PlainGet::parse(&self.node, &self.signing_keys, &parts) {
             OPERATION.with(|operation| operation.set("GetObject"));
             match get.answer().await {
                 Ok(Some(answer)) => return answer,
@@ -146,6 +147,10 @@ impl Shared {
                 Err(error) => return error_answer(error),
             }
         }
+        self.handle_by_protocol(parts, body).await
+    }
+
+    async fn handle_by_protocol(&self, mut parts: Parts, mut body: Body) -> HttpResponse {
         let prepared = match self.node.keys().is_empty() {
             true => refuse_form(&parts).and_then(|()| unsigned::strip(&mut parts, &mut body)),
             false => refuse_form(&parts).and_then(|()| refuse_weak_signature(&parts)),
@@ -225,3 +230,6 @@ impl fmt::Debug for S3Door {
         f.debug_struct("S3Door").finish_non_exhaustive()
     }
 }
+
+#[cfg(test)]
+mod tests;

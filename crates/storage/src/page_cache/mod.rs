@@ -1,23 +1,24 @@
 //! Pages of objects in memory and on disk.
 //!
-//! A page is `page_size` bytes of one version of one object, at an offset that is a multiple of `page_size`; the
-//! last page of an object is shorter. Whatever a page cache returns was stored under that version and number, has
-//! the length it was stored with and passed its checksum: anything else is a miss.
+//! A page is `page_size` bytes of one version of one object, at an offset that is a multiple of `page_size`; the last
+//! page of an object is shorter. It is kept in part, as blocks. Whatever a page cache returns was stored under that
+//! version, page and block, and passed its checksum if it came from disk: anything else is a miss.
 //!
 //! ```text
-//!            insert ────────────┬──────────────────────┐
-//!                               ▼                      ▼
-//!   small objects ──▶ memory (policy by name)   disk (blocks, evicted in order of arrival)
-//!   large objects ─▶ if there is room ─────────▶       │
-//!                         ▲──── when read again ───────┘
+//!   a fetched piece ──┬──▶ memory (policy by name, one budget for the process)
+//!                     │        ▲ read again
+//!                     └──▶ disk: queue ─▶ log of segments, blocks with checksums
 //! ```
 
+mod ahead;
 mod disk;
+mod long_reads;
+mod memory;
 mod options;
 mod page;
 
 use std::{
-    collections::HashSet,
+    ops::Range,
     sync::{
         Arc,
         atomic::{AtomicU64, Ordering},
@@ -26,17 +27,19 @@ use std::{
 
 use async_recursion::async_recursion as boxed;
 use bytes::Bytes;
-use foyer::{EventListener, HybridCache, HybridCacheProperties, Load, Location};
-pub use options::CacheOptions;
-use page::Page;
-pub(crate) use page::PageKey;
 use parking_lot::Mutex;
 use serde::Serialize;
 
-use self::disk::{DiskMetrics, DiskTier};
-use crate::{Budget, ByteSize, Error, Result};
+pub(crate) use ahead::{AheadBytes, AheadQuota, AheadReader};
+pub(crate) use long_reads::{LongRead, LongReads};
+pub use options::CacheOptions;
+pub(crate) use page::{Blocks, ENTRY_OVERHEAD, Layout, PageKey, Piece};
 
-type Pages = HybridCache<PageKey, Page>;
+use self::{
+    disk::{DiskOptions, DiskTier, OpenError},
+    memory::MemoryTier,
+};
+use crate::{Budget, BudgetStats, ByteSize, Error, Holder, Reservation, Result, policy};
 
 /// Pages in memory and on disk, shared by all buckets of a process. Cheap to clone.
 #[derive(Clone, Debug)]
@@ -47,22 +50,13 @@ pub struct PageCache {
 #[derive(Debug)]
 struct Inner {
     options: CacheOptions,
-    /// `None` where the budget is too small to hold anything: every read then passes through.
-    tiers: Option<Tiers>,
-    in_flight: Budget,
-    /// Pages that were fetched ahead to disk only: the first read of one is not a second.
-    unread: Mutex<HashSet<PageKey>>,
+    layout: Layout,
+    budget: Budget,
+    memory: Arc<MemoryTier>,
+    disk: Option<Disk>,
+    ahead: Arc<AheadQuota>,
+    reads: Arc<LongReads>,
     counters: Counters,
-}
-
-/// Most pages remembered as unread.
-const MOST_UNREAD: usize = 65_536;
-
-#[derive(Debug)]
-struct Tiers {
-    pages: Pages,
-    evictions: Arc<Evictions>,
-    disk: Option<DiskTier>,
 }
 
 #[derive(Debug, Default)]
@@ -71,116 +65,84 @@ struct Counters {
     disk_hits: AtomicU64,
     misses: AtomicU64,
     inserts: AtomicU64,
-    disk_rejected: AtomicU64,
-}
-
-#[derive(Debug, Default)]
-struct Evictions {
-    count: AtomicU64,
-}
-
-impl EventListener for Evictions {
-    type Key = PageKey;
-    type Value = Page;
-
-    fn on_leave(&self, reason: foyer::Event, _: &PageKey, _: &Page) {
-        if reason == foyer::Event::Evict {
-            self.count.fetch_add(1, Ordering::Relaxed);
-        }
-    }
+    in_flight: AtomicU64,
 }
 
 /// What a page cache holds and did since it was opened.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Serialize)]
 #[non_exhaustive]
 pub struct CacheStats {
-    /// Bytes of pages in memory.
+    /// Bytes of pages in memory that can be found.
     pub memory_used: u64,
-    /// Bytes that pages in memory may take.
+    /// The memory budget, which pages share with everything else.
     pub memory_capacity: u64,
-    /// Pages in memory.
+    /// Pages in memory, whole or in part.
     pub memory_pages: u64,
-    /// Bytes reserved by fetches under way.
+    /// Bytes that fetches under way will bring.
     pub in_flight_used: u64,
-    /// Bytes that fetches under way may take.
-    pub in_flight_capacity: u64,
+    /// Bytes held ahead of readers until these reach them.
+    pub ahead_used: u64,
     /// Bytes that the disk tier may take; 0 without one.
     pub disk_capacity: u64,
+    /// Bytes of pages on disk that can be found.
+    pub disk_used: u64,
+    /// Pages on disk, whole or in part.
+    pub disk_pages: u64,
     /// Bytes written to the disk tier.
     pub disk_written: u64,
+    /// Bytes of `disk_written` that were moved to reclaim space.
+    pub disk_rewritten: u64,
     /// Bytes read from the disk tier.
     pub disk_read: u64,
-    /// Pages answered from memory.
+    /// Reads answered from memory.
     pub memory_hits: u64,
-    /// Pages answered from disk.
+    /// Reads answered from disk.
     pub disk_hits: u64,
-    /// Pages that were in neither.
+    /// Pieces that had to be fetched.
     pub misses: u64,
-    /// Pages stored.
+    /// Pieces stored.
     pub inserts: u64,
     /// Pages that left memory to make room.
     pub evictions: u64,
-    /// Pages that did not reach the disk, since it was slower than what was to be written.
+    /// Pieces that did not reach the disk, for whatever reason.
     pub dropped_inserts: u64,
-    /// Pages found on disk and not used: overwritten meanwhile, damaged, or unreadable.
+    /// Pieces that did not reach the disk because more were waiting to be written than the queue holds.
+    pub dropped_queue_full: u64,
+    /// Pieces that did not reach the disk because it was full or failed.
+    pub dropped_disk_failed: u64,
+    /// Pieces found on disk and not used, since they were damaged or unreadable.
     pub disk_rejected: u64,
 }
 
 impl PageCache {
     /// Opens the cache; with a disk tier, recovers what an earlier process left there.
     ///
-    /// Fails with [`Error::CacheLocked`] where another process has the folder, with [`Error::CacheFolder`] where it
-    /// cannot be created or written, with [`Error::Cache`] where the options contradict each other.
+    /// Fails with [`Error::CacheLocked`] if another process has the folder, with [`Error::CacheFolder`] if it cannot
+    /// be created or written, with [`Error::Cache`] if the options contradict each other.
     #[boxed]
     pub async fn open(options: CacheOptions) -> Result<Self> {
         options.validate()?;
-        let shares = options.shares();
+        let layout = Layout::of(options.page_size.as_u64());
+        let budget = Budget::new(options.memory);
+        let reads = LongReads::new(layout.page, budget.capacity());
+        let memory = MemoryTier::new(layout, options.policy, budget.clone(), reads.clone());
+        let disk = match &options.disk {
+            Some(disk) => Some(Disk::open(disk, &options, layout, &budget).await?),
+            None => None,
+        };
+        let ahead = AheadQuota::new(budget.capacity());
         let counters = Counters::default();
-        let in_flight = Budget::new(shares.in_flight);
-        if shares.memory.as_u64() == 0 {
-            tracing::warn!(memory = %options.memory, "memory budget too small to cache anything: all reads pass through");
-            let inner = Inner { options, tiers: None, in_flight, unread: Mutex::default(), counters };
-            return Ok(Self { inner: Arc::new(inner) });
-        }
-        let evictions = Arc::new(Evictions::default());
-        let metrics = DiskMetrics::default();
-        let memory = || {
-            foyer::HybridCacheBuilder::new()
-                .with_name("pages")
-                .with_policy(foyer::HybridCachePolicy::WriteOnInsertion)
-                .with_event_listener(evictions.clone())
-                .with_metrics_registry(metrics.registry())
-                .memory(shares.memory.as_usize())
-                .with_shards(options.memory_shards(shares.memory))
-                .with_eviction_config(options.policy.config())
-                .with_weighter(page::weigh)
-                .storage()
-        };
-        let (pages, disk) = match &options.disk {
-            None => (memory().build().await.map_err(unexpected)?, None),
-            Some(disk) => {
-                let (pages, tier) = disk::open(disk, &options, shares, &memory, metrics.clone()).await?;
-                (pages, Some(tier))
-            }
-        };
-        let tiers = Some(Tiers { pages, evictions, disk });
-        Ok(Self { inner: Arc::new(Inner { options, tiers, in_flight, unread: Mutex::default(), counters }) })
+        let inner = Inner { options, layout, budget, memory, disk, ahead, reads, counters };
+        Ok(Self { inner: Arc::new(inner) })
     }
 
-    /// Writes what is not yet on disk, and stops. Reads afterwards miss or answer from memory.
+    /// Writes to disk what is waiting for it, and releases the folder. Later reads miss or answer from memory.
     #[boxed]
     pub async fn close(&self) -> Result<()> {
-        let Some(tiers) = &self.inner.tiers else { return Ok(()) };
-        let pages = tiers.pages.clone();
-        // A disk that failed, such as a full one, may have left the block engine in a state in which it panics.
-        let closed = match tokio::spawn(async move { pages.close().await }).await {
-            Ok(closed) => closed.map_err(unexpected),
-            Err(failed) => Err(Error::Cache { reason: format!("the disk tier failed: {failed}") }),
-        };
-        if let Some(disk) = &tiers.disk {
-            disk.release();
+        if let Some(disk) = &self.inner.disk {
+            disk.tier.close().await;
         }
-        closed
+        Ok(())
     }
 
     /// The options it was opened with.
@@ -188,144 +150,222 @@ impl PageCache {
         &self.inner.options
     }
 
+    /// The budget that pages share with whatever else the process caches.
+    pub fn budget(&self) -> &Budget {
+        &self.inner.budget
+    }
+
+    /// Bytes that uploads may hold together; `None` if the cache was opened without
+    /// [`with_uploads`](CacheOptions::with_uploads).
+    pub fn upload_share(&self) -> Option<ByteSize> {
+        self.inner.options.upload_share()
+    }
+
+    /// Bytes that one upload may hold if it is the only one: the share of uploads, and a quarter of the memory besides.
+    pub fn largest_upload(&self) -> Option<ByteSize> {
+        let quarter = self.inner.budget.capacity() / 4;
+        self.upload_share().map(|share| ByteSize::bytes(share.as_u64() + quarter))
+    }
+
     /// Whether the disk tier may hold pages of an earlier process.
     pub(crate) fn is_recovered(&self) -> bool {
-        let disk = self.inner.tiers.as_ref().and_then(|tiers| tiers.disk.as_ref());
-        disk.is_some_and(DiskTier::is_recovered)
+        self.inner.disk.as_ref().is_some_and(|disk| disk.tier.stats().is_recovered)
     }
 
     /// Size of a page in bytes.
     pub(crate) fn page_size(&self) -> u64 {
-        self.inner.options.page_size.as_u64()
+        self.inner.layout.page
     }
 
-    /// The share of the memory budget that uploads hold together; `None` where none was left to them.
-    pub fn uploads(&self) -> Option<ByteSize> {
-        let options = &self.inner.options;
-        options.uploads.then(|| options.shares().uploads)
+    pub(crate) fn layout(&self) -> Layout {
+        self.inner.layout
     }
 
-    /// The share of the memory budget that fetches under way reserve from.
-    pub fn in_flight(&self) -> &Budget {
-        &self.inner.in_flight
+    /// What bounds the bytes held ahead of readers.
+    pub(crate) fn ahead(&self) -> &Arc<AheadQuota> {
+        &self.inner.ahead
     }
 
-    /// The page from memory, at once. Not counted as a miss: the disk may have it.
-    pub(crate) fn get_memory(&self, key: &PageKey) -> Option<Bytes> {
-        let entry = self.inner.tiers.as_ref()?.pages.memory().get(key)?;
+    /// Long reads under way.
+    pub(crate) fn reads(&self) -> &Arc<LongReads> {
+        &self.inner.reads
+    }
+
+    /// Memory for a piece of this many bytes, if the budget has it or can make room.
+    pub(crate) fn reserve(&self, bytes: u64) -> Option<Reservation> {
+        self.inner.budget.try_reserve(Holder::Pages, bytes + ENTRY_OVERHEAD)
+    }
+
+    /// Memory for a piece of this many bytes, whether it is free or not.
+    pub(crate) fn hold(&self, bytes: u64) -> Reservation {
+        self.inner.budget.hold(Holder::Pages, bytes + ENTRY_OVERHEAD)
+    }
+
+    /// Bytes of the page from `from` on, as many as one piece in memory has, `to` at most.
+    pub(crate) fn read_memory(&self, key: &PageKey, from: usize, to: usize) -> Option<Bytes> {
+        let bytes = self.inner.memory.read(key, from, to)?;
         self.inner.counters.memory_hits.fetch_add(1, Ordering::Relaxed);
-        Some(entry.value().0.clone())
+        Some(bytes)
     }
 
-    /// Whether the page is in memory or, probably, on disk.
-    pub(crate) fn may_contain(&self, key: &PageKey) -> bool {
-        self.inner.tiers.as_ref().is_some_and(|tiers| tiers.pages.contains(key))
+    /// The piece in memory that holds the byte at `from`, for a reader that will read up to `to`.
+    pub(crate) fn pin_memory(&self, key: &PageKey, from: usize, to: usize) -> Option<Arc<Piece>> {
+        let piece = self.inner.memory.pin(key, from, to)?;
+        self.inner.counters.memory_hits.fetch_add(1, Ordering::Relaxed);
+        Some(piece)
     }
 
-    /// The page from disk if it is there and whole. From its second read on it is then in memory as well.
-    pub(crate) async fn get_disk(&self, key: &PageKey, len: usize) -> Option<Bytes> {
-        let tiers = self.inner.tiers.as_ref()?;
-        tiers.disk.as_ref()?;
-        if !tiers.pages.storage().may_contains(key) {
+    /// The blocks of the page that are in memory.
+    pub(crate) fn memory_blocks(&self, key: &PageKey) -> Blocks {
+        self.inner.memory.blocks(key)
+    }
+
+    /// The blocks of the page that are on disk.
+    pub(crate) fn disk_blocks(&self, key: &PageKey) -> Blocks {
+        self.inner.disk.as_ref().map_or(Blocks::NONE, |disk| Blocks(disk.tier.blocks(key)))
+    }
+
+    /// Consecutive blocks of a page from disk, `None` unless all of them are there and whole.
+    pub(crate) async fn read_disk(&self, key: &PageKey, blocks: Range<u32>, len: usize) -> Option<Bytes> {
+        let disk = &self.inner.disk.as_ref()?.tier;
+        let bytes = disk.read(key, blocks).await?.into_bytes();
+        if bytes.len() != len {
             return None;
         }
-        let (page, old) = match tiers.pages.storage().load(key).await {
-            Ok(Load::Entry { value, populated, .. }) => (value.0, populated.age == foyer::Age::Old),
-            Ok(Load::Piece { piece, .. }) => (piece.value().0.clone(), false),
-            Ok(Load::Throttled | Load::Miss) => {
-                self.inner.counters.disk_rejected.fetch_add(1, Ordering::Relaxed);
-                return None;
-            }
-            Err(error) => {
-                tracing::debug!(%error, "page not read from disk");
-                self.inner.counters.disk_rejected.fetch_add(1, Ordering::Relaxed);
-                return None;
-            }
-        };
-        if page.len() != len {
-            self.inner.counters.disk_rejected.fetch_add(1, Ordering::Relaxed);
-            return None;
-        }
+        disk.touch(key);
         self.inner.counters.disk_hits.fetch_add(1, Ordering::Relaxed);
-        if self.inner.unread.lock().remove(key) {
-            return Some(page);
-        }
-        if old {
-            // The block it lies in is the next to go: what is still read moves to a new one.
-            tiers.pages.insert(*key, Page(page.clone()));
-        } else {
-            tiers.pages.memory().insert(*key, Page(page.clone()));
-        }
-        Some(page)
+        Some(bytes)
     }
 
-    /// Notes that a page had to be fetched.
-    pub(crate) fn count_miss(&self) {
-        self.inner.counters.misses.fetch_add(1, Ordering::Relaxed);
+    /// Whether the disk keeps up with what is fetched: if not, nothing should be fetched that no reader waits for.
+    pub(crate) fn disk_keeps_up(&self) -> bool {
+        self.inner.disk.as_ref().is_none_or(|disk| disk.tier.has_room())
     }
 
-    /// Stores a page of an object of `object_size` bytes. `unread` says that nobody waits for it yet.
-    pub(crate) fn insert(&self, key: PageKey, page: Bytes, object_size: u64, unread: bool) {
-        let Some(tiers) = &self.inner.tiers else { return };
+    /// Stores a piece that was fetched.
+    pub(crate) fn insert(&self, key: PageKey, piece: &Arc<Piece>) {
         self.inner.counters.inserts.fetch_add(1, Ordering::Relaxed);
-        let memory = tiers.pages.memory();
-        let large = object_size > self.inner.options.small_object.as_u64();
-        let full = memory.usage() + page.len() > memory.capacity() / 10 * 9;
-        let to_disk_only = large && full && tiers.disk.is_some();
-        if to_disk_only && unread {
-            let mut pages = self.inner.unread.lock();
-            if pages.len() >= MOST_UNREAD {
-                pages.clear();
-            }
-            pages.insert(key);
+        self.inner.memory.insert(key, piece.clone());
+        if let Some(disk) = &self.inner.disk {
+            disk.write(key, self.inner.layout.block_of(piece.start()), piece.whole());
         }
-        let location = if to_disk_only { Location::OnDisk } else { Location::Default };
-        let properties = HybridCacheProperties::default().with_location(location);
-        tiers.pages.insert_with_properties(key, Page(page), properties);
     }
 
-    /// Drops a page from every tier.
-    pub(crate) fn remove(&self, key: &PageKey) {
-        if let Some(tiers) = &self.inner.tiers {
-            if tiers.disk.is_some() {
-                tiers.pages.remove(key);
-            } else {
-                tiers.pages.memory().remove(key);
-            }
-        }
+    /// Stores a piece that was read from disk.
+    pub(crate) fn insert_read(&self, key: PageKey, piece: &Arc<Piece>) {
+        self.inner.memory.insert(key, piece.clone());
+    }
+
+    /// Drops a page from every tier. Returns whether any of it was there.
+    pub(crate) fn remove(&self, key: &PageKey) -> bool {
+        let in_memory = self.inner.memory.remove(key);
+        let Some(disk) = &self.inner.disk else { return in_memory };
+        let on_disk = disk.tier.blocks(key) != 0;
+        disk.tier.remove(key);
+        in_memory || on_disk
+    }
+
+    /// Notes that a piece of this many bytes has to be fetched.
+    pub(crate) fn count_miss(&self, bytes: u64) {
+        self.inner.counters.misses.fetch_add(1, Ordering::Relaxed);
+        self.inner.counters.in_flight.fetch_add(bytes, Ordering::Relaxed);
+    }
+
+    /// Notes that the fetch of a piece ended.
+    pub(crate) fn count_landing(&self, bytes: u64) {
+        self.inner.counters.in_flight.fetch_sub(bytes, Ordering::Relaxed);
+    }
+
+    /// Who holds how much of the memory.
+    pub fn budget_stats(&self) -> BudgetStats {
+        self.inner.budget.stats()
     }
 
     /// What it holds and did.
     pub fn stats(&self) -> CacheStats {
         let count = |counter: &AtomicU64| counter.load(Ordering::Relaxed);
-        let counters = &self.inner.counters;
-        let mut stats = CacheStats {
-            in_flight_used: self.inner.in_flight.used(),
-            in_flight_capacity: self.inner.in_flight.capacity(),
+        let Inner { budget, memory, disk, ahead, counters, .. } = &*self.inner;
+        let memory = memory.usage();
+        let stats = CacheStats {
+            memory_used: memory.bytes,
+            memory_capacity: budget.capacity(),
+            memory_pages: memory.pages,
+            in_flight_used: count(&counters.in_flight),
+            ahead_used: ahead.held(),
             memory_hits: count(&counters.memory_hits),
             disk_hits: count(&counters.disk_hits),
             misses: count(&counters.misses),
             inserts: count(&counters.inserts),
-            disk_rejected: count(&counters.disk_rejected),
+            evictions: memory.evictions,
             ..CacheStats::default()
         };
-        if let Some(tiers) = &self.inner.tiers {
-            let memory = tiers.pages.memory();
-            stats.memory_used = memory.usage() as u64;
-            stats.memory_capacity = memory.capacity() as u64;
-            stats.memory_pages = memory.entries() as u64;
-            stats.evictions = count(&tiers.evictions.count);
-            if let Some(disk) = &tiers.disk {
-                stats.disk_capacity = disk.capacity();
-                stats.disk_written = tiers.pages.statistics().disk_write_bytes() as u64;
-                stats.disk_read = tiers.pages.statistics().disk_read_bytes() as u64;
-                stats.dropped_inserts = disk.dropped_inserts();
-            }
+        let Some(disk) = disk.as_ref().map(|disk| disk.tier.stats()) else { return stats };
+        let dropped = disk.dropped;
+        CacheStats {
+            disk_capacity: disk.capacity,
+            disk_used: disk.used,
+            disk_pages: disk.pages,
+            disk_written: disk.written,
+            disk_rewritten: disk.rewritten,
+            disk_read: disk.read,
+            dropped_inserts: dropped.queue_full + dropped.disk_failed + dropped.closed + dropped.too_large,
+            dropped_queue_full: dropped.queue_full,
+            dropped_disk_failed: dropped.disk_failed,
+            disk_rejected: disk.rejected,
+            ..stats
         }
-        stats
     }
 }
 
-fn unexpected(error: foyer::Error) -> Error {
-    Error::Cache { reason: error.to_string() }
+/// The disk tier, and its index as a part of the memory budget.
+#[derive(Debug)]
+struct Disk {
+    tier: DiskTier,
+    budget: Budget,
+    index: Mutex<Reservation>,
+    writes: AtomicU64,
+}
+
+/// The part of the budget that pages on their way to the disk may take: one in this many.
+const QUEUE_DIVISOR: u64 = 4;
+/// The index is measured once in this many writes.
+const MEASURE_INDEX_EVERY: u64 = 64;
+
+impl Disk {
+    async fn open(
+        disk: &options::DiskOptions,
+        options: &CacheOptions,
+        layout: Layout,
+        budget: &Budget,
+    ) -> Result<Self> {
+        let policy = options.policy;
+        let options = DiskOptions {
+            dir: disk.dir.clone(),
+            capacity: disk.capacity.as_u64(),
+            page_size: layout.page,
+            block_size: layout.block,
+            queue: (budget.capacity() / QUEUE_DIVISOR).max(layout.page),
+            policy: Box::new(move |capacity| policy::new(policy, capacity)),
+        };
+        let dir = disk.dir.clone();
+        let opened = tokio::task::spawn_blocking(move || DiskTier::open(options)).await;
+        let opened = opened.map_err(|error| Error::Cache { reason: error.to_string() })?;
+        let tier = opened.map_err(|error| match error {
+            OpenError::Locked { dir } => Error::CacheLocked { dir },
+            OpenError::Folder { source, .. } => Error::CacheFolder { dir, source: Arc::new(source) },
+        })?;
+        let index = budget.hold(Holder::Metadata, tier.stats().index_bytes);
+        Ok(Self { tier, budget: budget.clone(), index: Mutex::new(index), writes: AtomicU64::new(0) })
+    }
+
+    /// Queues a piece to be written; if it cannot be, that is counted.
+    fn write(&self, key: PageKey, first_block: u32, bytes: Bytes) {
+        if let Err(reason) = self.tier.write(key, first_block, bytes) {
+            tracing::trace!(?reason, "piece not written to disk");
+        }
+        if self.writes.fetch_add(1, Ordering::Relaxed).is_multiple_of(MEASURE_INDEX_EVERY) {
+            let held = self.budget.hold(Holder::Metadata, self.tier.stats().index_bytes);
+            *self.index.lock() = held;
+        }
+    }
 }

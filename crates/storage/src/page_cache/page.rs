@@ -1,90 +1,192 @@
-//! The key and the value of a page, and how they are written to disk.
+//! Pages and the blocks that they consist of.
+//!
+//! A page is found and evicted whole, but fetched, read from disk and kept in part: it is a set of pieces, each a run
+//! of consecutive blocks.
 
-use std::io::{Read, Write};
+use std::{fmt, ops::Range, sync::Arc};
 
 use bytes::Bytes;
-use foyer::Code;
 
-use crate::object::ObjectHash;
+use crate::{Reservation, object::ObjectHash};
 
-/// A page: its version's hash and its number, counted from the object's first byte.
-#[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
+/// A page: the hash of its version, and its number, counted from the object's first byte.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Hash)]
 pub(crate) struct PageKey {
     pub(crate) object: ObjectHash,
     pub(crate) page: u32,
 }
 
-impl Code for PageKey {
-    fn encode(&self, writer: &mut impl Write) -> foyer::Result<()> {
-        self.object.0.encode(writer)?;
-        self.page.encode(writer)
+/// The smallest unit that is fetched, checked and read from disk, unless pages are smaller.
+const BLOCK: u64 = 64 << 10;
+/// A set of blocks of a page is 64 bits.
+const MAX_BLOCKS: u64 = u64::BITS as u64;
+
+/// Sizes of pages and blocks in bytes, both powers of two.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(crate) struct Layout {
+    pub(crate) page: u64,
+    pub(crate) block: u64,
+}
+
+impl Layout {
+    /// The layout of pages of this size.
+    pub(crate) fn of(page: u64) -> Self {
+        Self { page, block: BLOCK.min(page).max(page / MAX_BLOCKS) }
     }
 
-    fn decode(reader: &mut impl Read) -> foyer::Result<Self> {
-        Ok(Self { object: ObjectHash(u128::decode(reader)?), page: u32::decode(reader)? })
+    /// The blocks that a range of bytes of a page touches.
+    pub(crate) fn blocks(&self, range: Range<usize>) -> Blocks {
+        let first = range.start as u64 / self.block;
+        let end = (range.end as u64).div_ceil(self.block);
+        Blocks::range(first as u32..end as u32)
     }
 
-    fn estimated_size(&self) -> usize {
-        size_of::<u128>() + size_of::<u32>()
+    /// The block that holds a byte of a page.
+    pub(crate) fn block_of(&self, offset: usize) -> u32 {
+        (offset as u64 / self.block) as u32
     }
 }
 
-/// The bytes of a page. On disk: their number as a little-endian u64, then the bytes.
-#[derive(Clone, Debug)]
-pub(super) struct Page(pub(super) Bytes);
+/// A set of blocks of one page.
+#[derive(Clone, Copy, Default, PartialEq, Eq)]
+pub(crate) struct Blocks(pub(crate) u64);
 
-impl Code for Page {
-    fn encode(&self, writer: &mut impl Write) -> foyer::Result<()> {
-        (self.0.len() as u64).encode(writer)?;
-        writer.write_all(&self.0).map_err(foyer::Error::io_error)
+impl Blocks {
+    pub(crate) const NONE: Self = Self(0);
+
+    /// The blocks of a range; those past the 64th do not exist.
+    pub(crate) fn range(range: Range<u32>) -> Self {
+        let below = |end: u32| if end >= u64::BITS { u64::MAX } else { (1 << end) - 1 };
+        Self(below(range.end) & !below(range.start.min(range.end)))
     }
 
-    fn decode(reader: &mut impl Read) -> foyer::Result<Self> {
-        let len = u64::decode(reader)?;
-        // Reading to the end allocates what is there, not what a damaged length claims.
-        let mut bytes = Vec::with_capacity(len.min(super::options::LARGEST_PAGE.as_u64()) as usize);
-        reader.take(len).read_to_end(&mut bytes).map_err(foyer::Error::io_error)?;
-        if bytes.len() as u64 != len {
-            return Err(foyer::Error::new(foyer::ErrorKind::OutOfRange, "page is shorter than its length"));
+    pub(crate) fn has(self, block: u32) -> bool {
+        block < u64::BITS && self.0 >> block & 1 == 1
+    }
+
+    pub(crate) fn union(self, other: Self) -> Self {
+        Self(self.0 | other.0)
+    }
+
+    pub(crate) fn intersects(self, other: Self) -> bool {
+        self.0 & other.0 != 0
+    }
+
+    pub(crate) fn contains(self, other: Self) -> bool {
+        self.0 & other.0 == other.0
+    }
+
+    /// The first block of the set at or after `from`.
+    pub(crate) fn first_from(self, from: u32) -> Option<u32> {
+        let rest = self.0.checked_shr(from).filter(|rest| *rest != 0)?;
+        Some(from + rest.trailing_zeros())
+    }
+
+    /// One past the last block of the run of blocks in the set that begins at `first`.
+    pub(crate) fn run_end(self, first: u32) -> u32 {
+        let from = self.0.checked_shr(first).unwrap_or(0);
+        first + from.trailing_ones()
+    }
+}
+
+impl fmt::Debug for Blocks {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        write!(f, "Blocks({:#b})", self.0)
+    }
+}
+
+/// Bytes that an entry costs besides its content.
+pub(crate) const ENTRY_OVERHEAD: u64 = 256;
+
+/// A run of blocks of one page in memory, counted in the budget for as long as anything refers to it: the cache, a
+/// reader that is about to reach it, the queue of the disk tier, or an answer on its way to a client.
+#[derive(Debug)]
+pub(crate) struct Piece {
+    start: usize,
+    bytes: Bytes,
+    _charge: Reservation,
+}
+
+impl Piece {
+    /// The bytes of a page from `start` on.
+    pub(crate) fn new(start: usize, bytes: Bytes, charge: Reservation) -> Arc<Self> {
+        Arc::new(Self { start, bytes, _charge: charge })
+    }
+
+    /// Offset within the page of the first byte.
+    pub(crate) fn start(&self) -> usize {
+        self.start
+    }
+
+    /// Offset within the page of the byte after the last.
+    pub(crate) fn end(&self) -> usize {
+        self.start + self.bytes.len()
+    }
+
+    /// The bytes `from..to` of the page, as far as they are in this piece. They hold the piece.
+    pub(crate) fn slice(self: &Arc<Self>, from: usize, to: usize) -> Bytes {
+        let from = from.clamp(self.start, self.end()) - self.start;
+        let to = to.clamp(self.start, self.end()) - self.start;
+        if from >= to {
+            return Bytes::new();
         }
-        Ok(Self(Bytes::from(bytes)))
+        Bytes::from_owner(PieceSlice { piece: self.clone(), range: from..to })
     }
 
-    fn estimated_size(&self) -> usize {
-        size_of::<u64>() + self.0.len()
+    /// All bytes. They hold the piece.
+    pub(crate) fn whole(self: &Arc<Self>) -> Bytes {
+        self.slice(self.start, self.end())
     }
 }
 
-const ENTRY_OVERHEAD: usize = 256;
+struct PieceSlice {
+    piece: Arc<Piece>,
+    range: Range<usize>,
+}
 
-/// What a page costs in memory: its bytes and what the cache needs to find it.
-pub(super) fn weigh(_: &PageKey, page: &Page) -> usize {
-    page.0.len() + ENTRY_OVERHEAD
+impl AsRef<[u8]> for PieceSlice {
+    fn as_ref(&self) -> &[u8] {
+        self.piece.bytes.get(self.range.clone()).unwrap_or_default()
+    }
 }
 
 #[cfg(test)]
 mod tests {
     use super::*;
+    use crate::{Budget, ByteSize, Holder};
 
     #[test]
-    fn a_page_reads_back_as_it_was_written() {
-        let key = PageKey { object: ObjectHash(u128::MAX - 5), page: 77 };
-        let mut bytes = Vec::new();
-        key.encode(&mut bytes).unwrap();
-        assert_eq!(bytes.len(), key.estimated_size());
-        assert_eq!(PageKey::decode(&mut bytes.as_slice()).unwrap(), key);
-
-        let page = Page(Bytes::from_static(b"columns"));
-        let mut bytes = Vec::new();
-        page.encode(&mut bytes).unwrap();
-        assert_eq!(bytes.len(), page.estimated_size());
-        assert_eq!(Page::decode(&mut bytes.as_slice()).unwrap().0, page.0);
+    fn a_page_has_at_most_64_blocks_of_64_kib_or_more() {
+        let blocks = |page: u64| Layout::of(page).block;
+        assert_eq!(blocks(4 << 10), 4 << 10);
+        assert_eq!(blocks(1 << 20), 64 << 10);
+        assert_eq!(blocks(16 << 20), 256 << 10);
+        assert_eq!(Layout::of(1 << 20).blocks(65_535..65_537), Blocks(0b11));
+        assert_eq!(Layout::of(1 << 20).blocks(0..1 << 20), Blocks(0xffff));
+        assert_eq!(Layout::of(16 << 20).blocks(0..16 << 20), Blocks(u64::MAX));
     }
 
     #[test]
-    fn a_page_shorter_than_its_length_is_an_error() {
-        let mut bytes = u64::MAX.to_le_bytes().to_vec();
-        bytes.extend_from_slice(b"few");
-        assert!(Page::decode(&mut bytes.as_slice()).is_err());
+    fn sets_of_blocks_know_their_runs() {
+        let set = Blocks::range(2..5).union(Blocks::range(63..64));
+        assert!(set.has(2) && set.has(63) && !set.has(5) && !set.has(64));
+        assert_eq!((set.run_end(2), set.run_end(4), set.run_end(5), set.run_end(63)), (5, 5, 5, 64));
+        assert_eq!([0, 3, 5, 64].map(|from| set.first_from(from)), [Some(2), Some(3), Some(63), None]);
+        assert_eq!(Blocks::range(5..3), Blocks::NONE);
+        assert!(set.intersects(Blocks::range(4..9)) && !set.contains(Blocks::range(4..9)));
+    }
+
+    #[test]
+    fn a_slice_keeps_its_piece_counted() {
+        let budget = Budget::new(ByteSize::bytes(100));
+        let charge = budget.try_reserve(Holder::Pages, 5).unwrap();
+        let piece = Piece::new(10, Bytes::from_static(b"abcde"), charge);
+        let slice = piece.slice(8, 13);
+        assert_eq!((slice.as_ref(), piece.whole().as_ref()), (b"abc".as_slice(), b"abcde".as_slice()));
+        assert!(piece.slice(15, 20).is_empty());
+        drop(piece);
+        assert_eq!(budget.used(), 5);
+        drop(slice);
+        assert_eq!(budget.used(), 0);
     }
 }

@@ -1,42 +1,50 @@
 //! Hit ratios that a sequence of accesses would have under each eviction policy, without reading a byte.
 //!
-//! The five policies of [`EvictionPolicy`] run in the very implementation that the page cache uses. LRU-2 runs
-//! beside them for comparison: O'Neil, O'Neil and Weikum, "The LRU-K page replacement algorithm for database
-//! disk buffering", SIGMOD 1993.
+//! The policies of [`EvictionPolicy`] run in the very implementation that the page cache uses. Two others run
+//! beside them for comparison: LRU-2 (O'Neil, O'Neil and Weikum, "The LRU-K page replacement algorithm for
+//! database disk buffering", SIGMOD 1993), and the optimum, which knows the future.
 //!
-//! Every policy plays by the same rules: an access to what is cached is a hit, a miss is admitted, and what is
-//! larger than the whole cache passes through without evicting anything.
+//! Every policy plays by the same rules: an access to what is cached is a hit, a miss is admitted, and what
+//! is larger than the whole cache passes through without evicting anything.
+
+pub(crate) mod mixes;
 
 use std::collections::{BTreeMap, HashMap};
 
 use serde::Serialize;
 
-use crate::{ByteSize, EvictionPolicy};
+use crate::{
+    ByteSize, EvictionPolicy,
+    policy::{self, Eviction, Slot},
+};
 
 /// The name under which [`simulate`] reports LRU-2.
 const LRU_2: &str = "lru-2";
 
-/// One read of one cached thing: a whole object, or a page of it.
+/// The name under which [`simulate`] reports the optimum.
+const OPTIMUM: &str = "optimum";
+
+/// One read of one cached object, or of a page of it.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct Access {
-    /// Says which thing is read; equal keys are the same thing.
+    /// Identifies the object or page.
     pub key: u64,
-    /// What the thing weighs in the cache, in bytes. The same at each access.
+    /// Its weight in the cache, in bytes. The same at each access.
     pub bytes: u64,
 }
 
-/// How often a policy would have answered from the cache.
+/// Hits and misses of one policy over a sequence of accesses.
 #[derive(Clone, Debug, Default, PartialEq, Eq, Serialize)]
 pub struct HitRatio {
-    /// The policy's name: that of an [`EvictionPolicy`], or `lru-2`.
+    /// The policy's name: that of an [`EvictionPolicy`], `lru-2` or `optimum`.
     pub policy: String,
-    /// How many accesses there were.
+    /// Number of accesses.
     pub requests: u64,
-    /// How many of them found what they asked for.
+    /// Number of accesses that were hits.
     pub hits: u64,
-    /// The bytes that all accesses asked for.
+    /// Bytes of all accesses.
     pub bytes: u64,
-    /// The bytes that hits asked for.
+    /// Bytes of the hits.
     pub hit_bytes: u64,
 }
 
@@ -46,7 +54,7 @@ impl HitRatio {
         share(self.hits, self.requests)
     }
 
-    /// Bytes of hits per byte asked for, from 0 to 1; 0 if none were asked for.
+    /// Bytes of hits per byte accessed, from 0 to 1; 0 if there were none.
     pub fn by_bytes(&self) -> f64 {
         share(self.hit_bytes, self.bytes)
     }
@@ -54,22 +62,24 @@ impl HitRatio {
 
 /// Runs the accesses, in order, through an empty cache of `capacity` under each policy.
 ///
-/// The result has one entry per policy: those of [`EvictionPolicy::ALL`] in their order, then `lru-2`.
+/// The result has one entry per policy: those of [`EvictionPolicy::ALL`] in their order, then `lru-2` and
+/// `optimum`.
 pub fn simulate(accesses: &[Access], capacity: ByteSize) -> Vec<HitRatio> {
     let mut ratios: Vec<_> = EvictionPolicy::ALL
         .into_iter()
-        .map(|policy| run(policy.name(), accesses, capacity, &mut FoyerCache::new(policy, capacity)))
+        .map(|policy| run(policy.name(), accesses, capacity, &mut PolicyCache::new(policy, capacity)))
         .collect();
     ratios.push(run(LRU_2, accesses, capacity, &mut Lru2::new(capacity)));
+    ratios.push(run(OPTIMUM, accesses, capacity, &mut Optimum::new(accesses, capacity)));
     ratios
 }
 
 /// A cache of nothing but keys and weights.
 trait KeyCache {
-    /// Whether the key is cached; counts as a use of it.
+    /// Returns whether the key is cached; counts as a use of it.
     fn touch(&mut self, key: u64) -> bool;
 
-    /// Takes in a key that was just missed and weighs no more than the cache holds.
+    /// Inserts a key that was just missed and weighs no more than the capacity.
     fn admit(&mut self, access: Access);
 }
 
@@ -92,33 +102,45 @@ fn share(part: u64, whole: u64) -> f64 {
     if whole == 0 { 0.0 } else { part as f64 / whole as f64 }
 }
 
-/// A policy of the page cache; the value of an entry is its weight.
-struct FoyerCache(foyer::Cache<u64, u64>);
+/// A cache of a policy of [`EvictionPolicy`].
+struct PolicyCache {
+    capacity: u64,
+    slots: HashMap<u64, Slot>,
+    policy: Box<dyn Eviction<u64>>,
+}
 
-impl FoyerCache {
+impl PolicyCache {
     fn new(policy: EvictionPolicy, capacity: ByteSize) -> Self {
-        // One shard: with more, a policy would see only its shard's part of the sequence.
-        let cache = foyer::CacheBuilder::new(capacity.as_usize())
-            .with_shards(1)
-            .with_eviction_config(policy.config())
-            .with_weighter(|_, bytes: &u64| usize::try_from(*bytes).unwrap_or(usize::MAX))
-            .build();
-        Self(cache)
+        let capacity = capacity.as_u64();
+        Self { capacity, slots: HashMap::new(), policy: policy::new(policy, capacity) }
     }
 }
 
-impl KeyCache for FoyerCache {
+impl KeyCache for PolicyCache {
     fn touch(&mut self, key: u64) -> bool {
-        self.0.get(&key).is_some()
+        let Some(slot) = self.slots.get(&key) else {
+            return false;
+        };
+
+        self.policy.touch(*slot);
+        true
     }
 
     fn admit(&mut self, access: Access) {
-        self.0.insert(access.key, access.bytes);
+        while self.policy.weight() + access.bytes > self.capacity
+            && let Some(evicted) = self.policy.evict(&mut |_| false)
+        {
+            self.slots.remove(&evicted);
+        }
+
+        let slot = self.policy.insert(access.key, access.bytes);
+        self.slots.insert(access.key, slot);
     }
 }
 
-/// When a key was last used and when before that, in accesses since the start. Ordered so that what LRU-2
-/// evicts first comes first: used once before used twice, then by the older of the times it is judged by.
+/// The times of a key's last use and of the one before, in accesses since the start. Ordered so that what
+/// LRU-2 evicts first comes first: used once before used twice, then by the older of the times it is judged
+/// by.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord)]
 struct Uses {
     before_last: Option<u64>,
@@ -132,7 +154,7 @@ struct Lru2 {
     used: u64,
     clock: u64,
     history: HashMap<u64, Uses>,
-    /// What is cached, in order of eviction. `Uses` are distinct, since every access has its own `last`.
+    /// The cached keys in order of eviction. `Uses` are distinct, since every access has its own `last`.
     cached: BTreeMap<Uses, Access>,
 }
 
@@ -171,6 +193,82 @@ impl KeyCache for Lru2 {
     }
 }
 
+/// The use after which a key is not used again.
+const NEVER: u64 = u64::MAX;
+
+/// Evicts the key whose next use is farthest, the new one among them: it may pass through.
+///
+/// Belady, "A study of replacement algorithms for a virtual-storage computer", IBM Systems Journal 5(2),
+/// 1966. That is the optimum where all weights are equal. Where they differ, the optimum is a hard problem,
+/// and this is a greedy approximation of it.
+struct Optimum {
+    capacity: u64,
+    used: u64,
+    clock: usize,
+    /// For each access, the index of the next one to the same key.
+    next_uses: Vec<u64>,
+    /// The next use of each cached key.
+    cached: HashMap<u64, u64>,
+    /// Weights of the cached keys, by next use and key. The key tells apart those that are not used again.
+    by_next_use: BTreeMap<(u64, u64), u64>,
+}
+
+impl Optimum {
+    fn new(accesses: &[Access], capacity: ByteSize) -> Self {
+        let mut next_uses = vec![NEVER; accesses.len()];
+        let mut later = HashMap::new();
+        for (index, access) in accesses.iter().enumerate().rev() {
+            if let Some(next) = later.insert(access.key, index as u64) {
+                next_uses[index] = next;
+            }
+        }
+
+        Self {
+            capacity: capacity.as_u64(),
+            used: 0,
+            clock: 0,
+            next_uses,
+            cached: HashMap::new(),
+            by_next_use: BTreeMap::new(),
+        }
+    }
+
+    /// Returns the next use after the access that was touched last.
+    fn next_use(&self) -> u64 {
+        self.next_uses[self.clock - 1]
+    }
+}
+
+impl KeyCache for Optimum {
+    fn touch(&mut self, key: u64) -> bool {
+        self.clock += 1;
+        let next = self.next_use();
+
+        let Some(use_of_key) = self.cached.get_mut(&key) else {
+            return false;
+        };
+
+        let bytes = self.by_next_use.remove(&(*use_of_key, key));
+        *use_of_key = next;
+        self.by_next_use.extend(bytes.map(|bytes| ((next, key), bytes)));
+        true
+    }
+
+    fn admit(&mut self, access: Access) {
+        let next = self.next_use();
+        self.cached.insert(access.key, next);
+        self.by_next_use.insert((next, access.key), access.bytes);
+        self.used += access.bytes;
+
+        while self.used > self.capacity
+            && let Some(((_, evicted), bytes)) = self.by_next_use.pop_last()
+        {
+            self.cached.remove(&evicted);
+            self.used -= bytes;
+        }
+    }
+}
+
 #[cfg(test)]
 mod tests {
     use super::*;
@@ -180,7 +278,7 @@ mod tests {
         sequence.bytes().map(|letter| Access { key: letter.into(), bytes: 1 }).collect()
     }
 
-    /// The policy's hits over the sequence in a cache of so many letters: `x` a hit, `.` a miss.
+    /// The cache's hits over the sequence: `x` a hit, `.` a miss.
     fn hits(cache: &mut dyn KeyCache, sequence: &str) -> String {
         let mut marks = String::new();
         for access in letters(sequence) {
@@ -201,7 +299,7 @@ mod tests {
     fn lru_2_keeps_what_was_used_twice_through_a_scan() {
         // b was used once and goes at c; c goes at d; d goes at e; a, used twice, stays. LRU loses it.
         assert_eq!(hits(&mut Lru2::new(ByteSize::bytes(2)), "aabcdea"), ".x....x");
-        let mut lru = FoyerCache::new(EvictionPolicy::Lru, ByteSize::bytes(2));
+        let mut lru = PolicyCache::new(EvictionPolicy::Lru, ByteSize::bytes(2));
         assert_eq!(hits(&mut lru, "aabcdea"), ".x.....");
     }
 
@@ -219,12 +317,41 @@ mod tests {
         assert_eq!(hits(&mut Lru2::new(ByteSize::bytes(2)), "abcadea"), "......x");
     }
 
+    fn optimum(sequence: &str, capacity: u64) -> String {
+        let accesses = letters(sequence);
+        hits(&mut Optimum::new(&accesses, ByteSize::bytes(capacity)), sequence)
+    }
+
+    #[test]
+    fn the_optimum_evicts_what_is_used_last_again() {
+        // At c: of a, b and c, a is used last again.
+        assert_eq!(optimum("abcbca", 2), "...xx.");
+        // d is not used again and passes through; a and b stay.
+        assert_eq!(optimum("abdab", 2), "...xx");
+    }
+
+    #[test]
+    fn no_policy_is_better_than_the_optimum_where_weights_are_equal() {
+        for mix in mixes::Mix::ALL {
+            let accesses: Vec<_> = mix
+                .accesses(1)
+                .into_iter()
+                .map(|access| Access { bytes: 1, ..access })
+                .take(20_000)
+                .collect();
+            let ratios = simulate(&accesses, ByteSize::bytes(200));
+
+            let most = of(&ratios, OPTIMUM).hits;
+            assert!(ratios.iter().all(|ratio| ratio.hits <= most), "{}", mix.name());
+        }
+    }
+
     #[test]
     fn a_use_keeps_a_key_under_lru_and_not_under_fifo() {
         // Twenty letters fill the cache, c is used again, and three more letters evict three.
         let sequence = "abcdefghijklmnopqrst".to_owned() + "c" + "uvw" + "c";
         let last_hit = |policy| {
-            let mut cache = FoyerCache::new(policy, ByteSize::bytes(20));
+            let mut cache = PolicyCache::new(policy, ByteSize::bytes(20));
             hits(&mut cache, &sequence).ends_with('x')
         };
         assert!(last_hit(EvictionPolicy::Lru));
@@ -235,7 +362,7 @@ mod tests {
     fn every_policy_is_reported_once() {
         let ratios = simulate(&letters("ab"), ByteSize::bytes(1));
         let names: Vec<_> = ratios.iter().map(|ratio| ratio.policy.as_str()).collect();
-        assert_eq!(names, ["lru", "lfu", "s3fifo", "sieve", "fifo", "lru-2"]);
+        assert_eq!(names, ["lirs", "lru", "lfu", "s3fifo", "sieve", "fifo", "lru-2", "optimum"]);
     }
 
     #[test]

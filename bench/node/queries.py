@@ -1,0 +1,371 @@
+"""TPC-H's 22 queries by DuckDB, Polars and pyarrow: from local files, from a slow origin, and through a node.
+
+The texts of the queries are those of DuckDB's extension. Polars runs the same texts. pyarrow has no joins worth the
+name, so it reads what each query scans: columns, and the filters that concern one table alone.
+"""
+
+import datetime
+import re
+import shutil
+import statistics
+import subprocess
+import time
+from decimal import Decimal
+from pathlib import Path
+
+import servers
+import tools
+from suite import Bar, is_wanted, progress
+from tools import fail
+
+PROGRAMS = ["nginx"]
+DELAY_MS = 30
+CONNECTION_MB = 100
+TABLES = ["lineitem", "orders", "partsupp", "part", "customer", "supplier", "nation", "region"]
+QUICK_SCALE, QUICK_QUERIES = 0.1, [1, 6, 14]
+# What of going direct a cold node may take, and what of local files a warm one.
+MAX_BYTES, MAX_REQUESTS, MAX_COLD_SECONDS, MAX_WARM_SECONDS = 1.25, 0.7, 1.0, 1.05
+# Sums of floating-point numbers depend on the order in which threads add them.
+DIGITS = 6
+
+
+def run(programs, folder, options):
+    scale = QUICK_SCALE if options.quick else options.scale
+    root = _tables(programs, scale)
+    texts = _texts()
+    numbers = QUICK_QUERIES if options.quick else range(1, 23)
+    cases = [(name, number) for name in ENGINES for number in numbers
+             if is_wanted(options, f"{name} {number}")]
+    measured = []
+    with servers.nginx_files(programs, folder, root) as files, \
+            servers.SlowOrigin(folder, files.port, DELAY_MS, CONNECTION_MB) as origin:
+        for name, number in cases:
+            engine = ENGINES[name](number, texts[number])
+            rounds = [_measure(programs, folder, engine, root, origin) for _ in range(options.query_rounds)]
+            measured.append({"engine": name, "query": number, **_middle(rounds)})
+            progress("  ".join(_row(name, str(number), measured[-1])))
+    return {"scale": scale, "delay_ms": DELAY_MS, "megabytes_per_second": CONNECTION_MB, "memory": servers.MEMORY,
+            "rounds": options.query_rounds, "queries": measured}
+
+
+def _tables(programs, scale):
+    """A folder with the bucket of all tables; kept for the next run below the target folder."""
+    root = tools.target_folder() / "bench-queries" / f"scale-{scale:g}"
+    bucket = root / servers.BUCKET
+    if not all((bucket / f"{table}.parquet").exists() for table in TABLES):
+        shutil.rmtree(root, ignore_errors=True)
+        command = [programs["stylobate"], "generate", "tpch", "--scale", f"{scale:g}", "--output", bucket]
+        shown = subprocess.run([str(part) for part in command], capture_output=True, text=True)
+        if shown.returncode != 0:
+            fail(f"generate: {shown.stderr}")
+    return root
+
+
+def _measure(programs, folder, engine, root, origin):
+    ways = {}
+    local = Local(root / servers.BUCKET)
+    # The first run finds the files in the system's cache or brings them there.
+    truth, _ = _timed(engine, local)
+    _, ways["local"] = _timed(engine, local)
+    ways["direct"] = _counted(engine, origin.port, origin, truth)
+    with servers.s3_node(programs, folder, servers.BUCKET, origin.port) as node:
+        ways["cold"] = _counted(engine, node.port, origin, truth, node)
+        ways["warm"] = _counted(engine, node.port, origin, truth, node)
+    return ways
+
+
+def _timed(engine, source):
+    engine.open(source)
+    begun = time.perf_counter()
+    rows = engine.run(source)
+    seconds = time.perf_counter() - begun
+    engine.close()
+    return _canonical(rows), {"seconds": seconds, "bytes": 0, "requests": 0}
+
+
+def _counted(engine, port, origin, truth, node=None):
+    before = origin.counts()
+    rows, figures = _timed(engine, Remote(port))
+    if rows != truth:
+        fail(f"{type(engine).__name__}, query {engine.number}: other rows than from local files")
+    if node:
+        # What is read ahead counts, also where the query did not wait for it.
+        node.settle()
+    after = origin.counts()
+    requests = sum(after[name] - before[name] for name in ("gets", "heads"))
+    return figures | {"bytes": after["bytes"] - before["bytes"], "requests": requests}
+
+
+def _canonical(rows):
+    """Rows that compare equal whatever their order and the last digits of floating-point numbers."""
+    def plain(value):
+        if isinstance(value, (float, Decimal)):
+            return f"{float(value):.{DIGITS}g}"
+        return str(value)
+
+    return sorted([plain(value) for value in row] for row in rows)
+
+
+def _middle(rounds):
+    """Medians of each figure of each way. Bytes and requests hardly differ from round to round."""
+    return {
+        way: {name: statistics.median(one[way][name] for one in rounds) for name in rounds[0][way]}
+        for way in rounds[0]
+    }
+
+
+class Local:
+    def __init__(self, folder):
+        self.folder = folder
+
+    def url(self, table):
+        return f"{self.folder}/{table}.parquet"
+
+
+class Remote:
+    """The S3 server at `port`."""
+
+    def __init__(self, port):
+        self.host = f"127.0.0.1:{port}"
+
+    def url(self, table):
+        return f"s3://{servers.BUCKET}/{table}.parquet"
+
+
+def _texts():
+    """The text of each query by its number."""
+    connection = _duckdb("tpch")
+    return dict(connection.execute("SELECT query_nr, query FROM tpch_queries()").fetchall())
+
+
+def _duckdb(*extensions):
+    """A new database, with extensions out of their wheels: nothing is downloaded."""
+    import importlib
+
+    import duckdb
+
+    connection = duckdb.connect(config={"autoinstall_known_extensions": "false",
+                                        "autoload_known_extensions": "false"})
+    for name in extensions:
+        try:
+            module = importlib.import_module(f"duckdb_extension_{name}")
+        except ImportError:
+            fail(f"the Python package duckdb-extension-{name} is missing")
+        (file,) = Path(module.__file__).parent.rglob(f"{name}.duckdb_extension")
+        connection.execute(f"LOAD '{file}'")
+    return connection
+
+
+def _tables_of(text):
+    return [table for table in TABLES if re.search(rf"\b{table}\b", text)]
+
+
+class DuckDB:
+    def __init__(self, number, text):
+        self.number, self.text = number, text
+
+    def open(self, source):
+        self.connection = _duckdb("httpfs")
+        if isinstance(source, Remote):
+            self.connection.execute(
+                f"CREATE SECRET (TYPE s3, KEY_ID '{servers.ACCESS_KEY}', SECRET '{servers.SECRET_KEY}', "
+                f"REGION 'us-east-1', URL_STYLE 'path', USE_SSL false, ENDPOINT '{source.host}')")
+
+    def run(self, source):
+        for table in _tables_of(self.text):
+            self.connection.execute(f"CREATE VIEW {table} AS FROM read_parquet('{source.url(table)}')")
+        return self.connection.execute(self.text).fetchall()
+
+    def close(self):
+        self.connection.close()
+
+
+class Polars:
+    def __init__(self, number, text):
+        self.number, self.text = number, text.strip().rstrip(";")
+
+    def open(self, source):
+        self.options = {}
+        if isinstance(source, Remote):
+            self.options = {"storage_options": {
+                "aws_endpoint_url": f"http://{source.host}", "aws_access_key_id": servers.ACCESS_KEY,
+                "aws_secret_access_key": servers.SECRET_KEY, "aws_region": "us-east-1", "aws_allow_http": "true",
+            }}
+
+    def run(self, source):
+        import polars
+
+        def frame(table):
+            scan = polars.scan_parquet(source.url(table), **self.options)
+            # The files' Arrow schema says dictionary, which Polars reads as a type without LIKE and substring.
+            return scan.with_columns(polars.selectors.categorical().cast(polars.String))
+
+        frames = {table: frame(table) for table in _tables_of(self.text)}
+        return polars.SQLContext(frames=frames).execute(self.text).collect().rows()
+
+    def close(self):
+        pass
+
+
+class PyarrowDataset:
+    """Returns how many rows each scan kept."""
+
+    def __init__(self, number, _):
+        self.number = number
+
+    def open(self, source):
+        import pyarrow.fs
+
+        self.options = {}
+        if isinstance(source, Remote):
+            self.options["filesystem"] = pyarrow.fs.S3FileSystem(
+                access_key=servers.ACCESS_KEY, secret_key=servers.SECRET_KEY, endpoint_override=source.host,
+                scheme="http", region="us-east-1")
+
+    def run(self, source):
+        import pyarrow.dataset
+        import pyarrow.parquet
+
+        rows = []
+        for table, columns, filters in SCANS[self.number]:
+            path = source.url(table).removeprefix("s3://")
+            dataset = pyarrow.dataset.dataset(path, format="parquet", **self.options)
+            expression = pyarrow.parquet.filters_to_expression(filters) if filters else None
+            read = dataset.to_table(columns=columns.split(), filter=expression)
+            rows.append((table, read.num_rows))
+        return rows
+
+    def close(self):
+        pass
+
+
+ENGINES = {"DuckDB": DuckDB, "Polars": Polars, "pyarrow.dataset": PyarrowDataset}
+
+
+def _day(year, month=1, day=1):
+    return datetime.date(year, month, day)
+
+
+def _between(column, first, end):
+    return [(column, ">=", first), (column, "<", end)]
+
+
+REVENUE = "l_extendedprice l_discount"
+NATION = ("nation", "n_nationkey n_name", [])
+SUPPLIER_NATION = ("supplier", "s_suppkey s_nationkey", [])
+
+# Per query: table, columns, and the filters on it alone, with the values of the specification's validation runs.
+SCANS = {
+    1: [("lineitem", f"l_returnflag l_linestatus l_quantity l_tax {REVENUE}",
+         [("l_shipdate", "<=", _day(1998, 9, 2))])],
+    2: [("part", "p_partkey p_mfgr p_type", [("p_size", "==", 15)]),
+        ("supplier", "s_suppkey s_nationkey s_name s_acctbal s_address s_phone s_comment", []),
+        ("partsupp", "ps_partkey ps_suppkey ps_supplycost", []),
+        ("nation", "n_nationkey n_name n_regionkey", []), ("region", "r_regionkey", [("r_name", "==", "EUROPE")])],
+    3: [("customer", "c_custkey", [("c_mktsegment", "==", "BUILDING")]),
+        ("orders", "o_orderkey o_custkey o_orderdate o_shippriority", [("o_orderdate", "<", _day(1995, 3, 15))]),
+        ("lineitem", f"l_orderkey {REVENUE}", [("l_shipdate", ">", _day(1995, 3, 15))])],
+    4: [("orders", "o_orderkey o_orderpriority", _between("o_orderdate", _day(1993, 7), _day(1993, 10))),
+        ("lineitem", "l_orderkey l_commitdate l_receiptdate", [])],
+    5: [("customer", "c_custkey c_nationkey", []),
+        ("orders", "o_orderkey o_custkey", _between("o_orderdate", _day(1994), _day(1995))),
+        ("lineitem", f"l_orderkey l_suppkey {REVENUE}", []), SUPPLIER_NATION,
+        ("nation", "n_nationkey n_name n_regionkey", []), ("region", "r_regionkey", [("r_name", "==", "ASIA")])],
+    6: [("lineitem", REVENUE, [*_between("l_shipdate", _day(1994), _day(1995)),
+                               ("l_discount", ">=", Decimal("0.05")), ("l_discount", "<=", Decimal("0.07")),
+                               ("l_quantity", "<", Decimal("24.00"))])],
+    7: [SUPPLIER_NATION,
+        ("lineitem", f"l_orderkey l_suppkey l_shipdate {REVENUE}", _between("l_shipdate", _day(1995), _day(1997))),
+        ("orders", "o_orderkey o_custkey", []), ("customer", "c_custkey c_nationkey", []),
+        ("nation", "n_nationkey n_name", [("n_name", "in", ["FRANCE", "GERMANY"])])],
+    8: [("part", "p_partkey", [("p_type", "==", "ECONOMY ANODIZED STEEL")]), SUPPLIER_NATION,
+        ("lineitem", f"l_orderkey l_partkey l_suppkey {REVENUE}", []),
+        ("orders", "o_orderkey o_custkey o_orderdate", _between("o_orderdate", _day(1995), _day(1997))),
+        ("customer", "c_custkey c_nationkey", []), ("nation", "n_nationkey n_name n_regionkey", []),
+        ("region", "r_regionkey", [("r_name", "==", "AMERICA")])],
+    9: [("part", "p_partkey p_name", []), SUPPLIER_NATION,
+        ("lineitem", f"l_orderkey l_partkey l_suppkey l_quantity {REVENUE}", []),
+        ("partsupp", "ps_partkey ps_suppkey ps_supplycost", []), ("orders", "o_orderkey o_orderdate", []), NATION],
+    10: [("customer", "c_custkey c_name c_acctbal c_phone c_nationkey c_address c_comment", []),
+         ("orders", "o_orderkey o_custkey", _between("o_orderdate", _day(1993, 10), _day(1994))),
+         ("lineitem", f"l_orderkey {REVENUE}", [("l_returnflag", "==", "R")]), NATION],
+    11: [("partsupp", "ps_partkey ps_suppkey ps_availqty ps_supplycost", []), SUPPLIER_NATION,
+         ("nation", "n_nationkey", [("n_name", "==", "GERMANY")])],
+    12: [("orders", "o_orderkey o_orderpriority", []),
+         ("lineitem", "l_orderkey l_shipmode l_commitdate l_receiptdate l_shipdate",
+          [("l_shipmode", "in", ["MAIL", "SHIP"]), *_between("l_receiptdate", _day(1994), _day(1995))])],
+    13: [("customer", "c_custkey", []), ("orders", "o_orderkey o_custkey o_comment", [])],
+    14: [("lineitem", f"l_partkey {REVENUE}", _between("l_shipdate", _day(1995, 9), _day(1995, 10))),
+         ("part", "p_partkey p_type", [])],
+    15: [("lineitem", f"l_suppkey {REVENUE}", _between("l_shipdate", _day(1996), _day(1996, 4))),
+         ("supplier", "s_suppkey s_name s_address s_phone", [])],
+    16: [("partsupp", "ps_partkey ps_suppkey", []),
+         ("part", "p_partkey p_brand p_type p_size",
+          [("p_brand", "!=", "Brand#45"), ("p_size", "in", [49, 14, 23, 45, 19, 3, 36, 9])]),
+         ("supplier", "s_suppkey s_comment", [])],
+    17: [("lineitem", "l_partkey l_quantity l_extendedprice", []),
+         ("part", "p_partkey", [("p_brand", "==", "Brand#23"), ("p_container", "==", "MED BOX")])],
+    18: [("customer", "c_custkey c_name", []), ("orders", "o_orderkey o_custkey o_orderdate o_totalprice", []),
+         ("lineitem", "l_orderkey l_quantity", [])],
+    19: [("lineitem", f"l_partkey l_quantity {REVENUE}",
+          [("l_shipmode", "in", ["AIR", "AIR REG"]), ("l_shipinstruct", "==", "DELIVER IN PERSON")]),
+         ("part", "p_partkey p_brand p_container p_size",
+          [("p_brand", "in", ["Brand#12", "Brand#23", "Brand#34"]), ("p_size", ">=", 1), ("p_size", "<=", 15)])],
+    20: [("supplier", "s_suppkey s_nationkey s_name s_address", []),
+         ("nation", "n_nationkey", [("n_name", "==", "CANADA")]),
+         ("partsupp", "ps_partkey ps_suppkey ps_availqty", []), ("part", "p_partkey p_name", []),
+         ("lineitem", "l_partkey l_suppkey l_quantity", _between("l_shipdate", _day(1994), _day(1995)))],
+    21: [("supplier", "s_suppkey s_nationkey s_name", []),
+         ("lineitem", "l_orderkey l_suppkey l_receiptdate l_commitdate", []),
+         ("orders", "o_orderkey", [("o_orderstatus", "==", "F")]),
+         ("nation", "n_nationkey", [("n_name", "==", "SAUDI ARABIA")])],
+    22: [("customer", "c_custkey c_phone c_acctbal", [("c_acctbal", ">", Decimal("0.00"))]),
+         ("orders", "o_custkey", [])],
+}
+
+
+def _sums(result):
+    """Per engine, the sum of each figure of each way."""
+    sums = {}
+    for one in result["queries"]:
+        ways = sums.setdefault(one["engine"], {})
+        for way in ("local", "direct", "cold", "warm"):
+            for name, value in one[way].items():
+                figures = ways.setdefault(way, {})
+                figures[name] = figures.get(name, 0) + value
+    return sums
+
+
+def bars(result):
+    for engine, ways in _sums(result).items():
+        direct, cold = ways["direct"], ways["cold"]
+        for name, limit in [("bytes", MAX_BYTES), ("requests", MAX_REQUESTS), ("seconds", MAX_COLD_SECONDS)]:
+            yield Bar(f"{engine}, cold, {name} / direct", cold[name] / direct[name], "at most", limit)
+        yield Bar(f"{engine}, warm, seconds / local", ways["warm"]["seconds"] / ways["local"]["seconds"],
+                  "at most", MAX_WARM_SECONDS)
+
+
+def rows(result):
+    """The table: a row per query, and the sums of each engine."""
+    yield ["engine", "query", "MB direct", "cold", "ratio", "requests direct", "cold", "ratio", "s direct", "cold",
+           "ratio", "s local", "warm", "ratio"]
+    for engine, ways in _sums(result).items():
+        for one in result["queries"]:
+            if one["engine"] == engine:
+                yield _row(engine, str(one["query"]), one)
+        yield _row(engine, "all", ways)
+
+
+def _row(engine, query, ways):
+    local, direct, cold, warm = (ways[way] for way in ("local", "direct", "cold", "warm"))
+    return [
+        engine, query,
+        f"{direct['bytes'] / 1e6:.1f}", f"{cold['bytes'] / 1e6:.1f}", _ratio(cold["bytes"], direct["bytes"]),
+        f"{direct['requests']:.0f}", f"{cold['requests']:.0f}", _ratio(cold["requests"], direct["requests"]),
+        f"{direct['seconds']:.2f}", f"{cold['seconds']:.2f}", _ratio(cold["seconds"], direct["seconds"]),
+        f"{local['seconds']:.3f}", f"{warm['seconds']:.3f}", _ratio(warm["seconds"], local["seconds"]),
+    ]
+
+
+def _ratio(figure, reference):
+    return f"{figure / reference:.2f}" if reference else "none"

@@ -1,0 +1,227 @@
+//! A cache whose capacity is a grant of the memory budget: it grows while others can give way, and shrinks when they
+//! need the memory more.
+
+use std::{
+    fmt,
+    hash::{BuildHasher, Hash, RandomState},
+    sync::{
+        Arc,
+        atomic::{AtomicU64, Ordering},
+    },
+};
+
+use parking_lot::Mutex;
+use quick_cache::{
+    DefaultHashBuilder, Lifecycle, OptionsBuilder, Weighter,
+    sync::{Cache, PlaceholderGuard},
+};
+use stylobate_storage::{Budget, ByteSize, HitMeter, Holder, Reclaim, Reservation};
+
+use super::Weigh;
+
+/// Part of the limit that is granted from the beginning, and never given up: one in this many.
+const FLOOR_DIVISOR: u64 = 32;
+/// A grant grows by this part of the limit at least, so that it seldom does.
+const STEP_DIVISOR: u64 = 256;
+
+/// Entries weighed in bytes, which draw on a budget.
+pub(super) struct GrantedCache<K, V, L> {
+    cache: Cache<K, V, Weigh, DefaultHashBuilder, L>,
+    grant: Mutex<Reservation>,
+    floor: u64,
+    limit: u64,
+    shards: u64,
+    /// Entries that were found, or would have been had the cache been larger.
+    hits: HitMeter,
+    absent: AbsentKeys,
+}
+
+/// The promise of a value that a task makes, while others wait for it.
+pub(super) type Guard<'a, K, V, L> = PlaceholderGuard<'a, K, V, Weigh, DefaultHashBuilder, L>;
+
+impl<K, V, L> fmt::Debug for GrantedCache<K, V, L> {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.debug_struct("GrantedCache").field("grant", &self.grant).field("limit", &self.limit).finish()
+    }
+}
+
+impl<K, V, L> GrantedCache<K, V, L>
+where
+    K: Eq + Hash + Send + Sync + 'static,
+    V: Clone + Send + Sync + 'static,
+    Weigh: Weighter<K, V>,
+    L: Lifecycle<K, V> + Clone + Send + Sync + 'static,
+{
+    /// A cache of up to `limit` bytes of the budget. `lifecycle` is given the memory of absent keys, for those that it sees leave.
+    pub(super) fn new(
+        budget: &Budget,
+        holder: Holder,
+        limit: u64,
+        usual_item: u64,
+        lifecycle: impl FnOnce(AbsentKeys) -> L,
+    ) -> Arc<Self> {
+        // A shard must have room for entries of tens of megabytes.
+        let shards = (limit / (512 << 20)).next_power_of_two().clamp(1, 8);
+        let items = (limit / usual_item).clamp(64, 1 << 20) as usize;
+        let absent = AbsentKeys::default();
+        let (hasher, lifecycle) = (DefaultHashBuilder::default(), lifecycle(absent.clone()));
+        let options = OptionsBuilder::new()
+            .shards(shards as usize)
+            .estimated_items_capacity(items)
+            .weight_capacity(limit)
+            .build();
+        let cache = match options {
+            Ok(options) => Cache::with_options(options, Weigh, hasher, lifecycle),
+            Err(_) => Cache::with(items, limit, Weigh, hasher, lifecycle),
+        };
+
+        let floor = limit / FLOOR_DIVISOR;
+        let none = || Budget::new(ByteSize::ZERO).hold(holder, 0);
+        let grant = budget.try_reserve(holder, floor).unwrap_or_else(none);
+        cache.set_capacity(grant.bytes());
+        let floor = grant.bytes();
+        let granted =
+            Self { cache, grant: Mutex::new(grant), floor, limit, shards, hits: HitMeter::default(), absent };
+        let granted = Arc::new(granted);
+        let weak = Arc::downgrade(&granted);
+        budget.register(holder, weak);
+        granted
+    }
+
+    /// The value, if it is there. It counts as a hit.
+    pub(super) fn get(&self, key: &K) -> Option<V> {
+        let value = self.cache.get(key)?;
+        self.hits.add(1);
+        Some(value)
+    }
+
+    /// The value, if it is there; it does not count as a hit.
+    pub(super) fn peek(&self, key: &K) -> Option<V> {
+        self.cache.get(key)
+    }
+
+    /// The value, once the task that makes it has it, or the duty to make it.
+    pub(super) async fn get_or_guard(&self, key: &K) -> Result<V, Guard<'_, K, V, L>>
+    where
+        K: Clone,
+    {
+        let found = match self.cache.get(key) {
+            Some(value) => Ok(value),
+            None => self.cache.get_value_or_guard_async(key).await,
+        };
+        // A key that is missed again counts too: this cache would have had it, had it been larger.
+        if found.is_ok() || self.absent.is_remembered(key) {
+            self.hits.add(1);
+        }
+        found
+    }
+
+    /// Asks for memory for an entry that is about to be added. What is refused is taken from entries of this cache.
+    pub(super) fn make_room(&self, key: &K, value: &V) {
+        let weight = Weigh.weight(key, value);
+        let needed = (self.cache.weight() + weight).max(weight.saturating_mul(self.shards)).min(self.limit);
+        let mut grant = self.grant.lock();
+        let missing = needed.saturating_sub(grant.bytes());
+        if missing == 0 {
+            return;
+        }
+        let step = (self.limit / STEP_DIVISOR).min(self.limit - grant.bytes());
+        if grant.try_grow(missing.max(step)) || grant.try_grow(missing) {
+            self.cache.set_capacity(grant.bytes());
+        }
+    }
+
+    /// Adds an entry.
+    pub(super) fn insert(&self, key: K, value: V) {
+        self.make_room(&key, &value);
+        self.cache.insert(key, value);
+    }
+
+    pub(super) fn contains(&self, key: &K) -> bool {
+        self.cache.contains_key(key)
+    }
+
+    /// Counts entries that were found without asking here.
+    pub(super) fn count_hits(&self, hits: u64) {
+        self.hits.add(hits);
+    }
+
+    pub(super) fn clear(&self) {
+        self.cache.clear();
+    }
+
+    pub(super) fn len(&self) -> u64 {
+        self.cache.len() as u64
+    }
+
+    pub(super) fn weight(&self) -> u64 {
+        self.cache.weight()
+    }
+}
+
+impl<K, V, L> Reclaim for GrantedCache<K, V, L>
+where
+    K: Eq + Hash + Send + Sync + 'static,
+    V: Clone + Send + Sync + 'static,
+    Weigh: Weighter<K, V>,
+    L: Lifecycle<K, V> + Clone + Send + Sync + 'static,
+{
+    fn value(&self) -> f64 {
+        // Bytes hit per byte held is entries hit per entry held.
+        self.hits.rate() / (self.cache.len().max(1) as f64)
+    }
+
+    fn reclaim(&self, bytes: u64) -> u64 {
+        // A cache that grows at this moment may be reclaiming from the one that asks.
+        let Some(mut grant) = self.grant.try_lock() else { return 0 };
+        let target = grant.bytes().saturating_sub(bytes).max(self.floor);
+        if target >= grant.bytes() {
+            return 0;
+        }
+        self.cache.set_capacity(target);
+        let kept = target.max(self.cache.weight());
+        let given = grant.bytes().saturating_sub(kept);
+        grant.split(given).bytes()
+    }
+}
+
+/// Hashes of keys that were evicted or missed lately.
+#[derive(Clone, Debug)]
+pub(super) struct AbsentKeys {
+    hasher: RandomState,
+    hashes: Arc<[AtomicU64]>,
+}
+
+const ABSENT_KEYS: usize = 8192;
+
+impl Default for AbsentKeys {
+    fn default() -> Self {
+        Self { hasher: RandomState::new(), hashes: (0..ABSENT_KEYS).map(|_| AtomicU64::new(0)).collect() }
+    }
+}
+
+impl AbsentKeys {
+    pub(super) fn remember(&self, key: &impl Hash) {
+        self.is_remembered(key);
+    }
+
+    /// Returns whether the key is remembered, and remembers it.
+    fn is_remembered(&self, key: &impl Hash) -> bool {
+        let hash = self.hasher.hash_one(key);
+        let slot = self.hashes.get(hash as usize % ABSENT_KEYS);
+        slot.is_some_and(|slot| slot.swap(hash, Ordering::Relaxed) == hash)
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn absent_keys_are_remembered() {
+        let absent = AbsentKeys::default();
+        absent.remember(&5);
+        assert!(absent.is_remembered(&5) && !absent.is_remembered(&6));
+        assert!(absent.is_remembered(&6));
+    }
+}

@@ -1,0 +1,440 @@
+//! Verifies Signature Version 4 of plain GETs, with signing keys that are derived once.
+//!
+//! The verifier only ever says yes. A request whose signature is absent, wrong or written in an unusual way is left
+//! to the protocol layer, which verifies it from the beginning and names the fault. So each rule here must be at
+//! least as strict as the protocol layer's, and a rule that is stricter costs time but changes no answer.
+//!
+//! Source: "Authenticating Requests (AWS Signature Version 4)" in the Amazon S3 API Reference.
+
+use std::collections::HashMap;
+
+use chrono::{DateTime, NaiveDate, TimeDelta, Utc};
+use hmac::{Hmac, KeyInit, Mac};
+use http::{
+    HeaderMap, HeaderName, Version,
+    header::{AUTHORIZATION, AsHeaderName, HOST},
+    request::Parts,
+};
+use parking_lot::RwLock;
+use sha2::{Digest, Sha256};
+
+use crate::access::AccessKeys;
+
+type HmacSha256 = Hmac<Sha256>;
+
+/// The longest that a presigned URL may be valid, as in S3: a week.
+pub(super) const MAX_EXPIRES_SECONDS: u64 = 7 * 24 * 60 * 60;
+
+/// The largest difference between a client's clock and ours: that of the protocol layer's configuration.
+const MAX_SKEW_SECONDS: u32 = 15 * 60;
+
+const MAX_SIGNING_KEYS: usize = 1024;
+
+const ALGORITHM: &str = "AWS4-HMAC-SHA256";
+const SERVICE: &str = "s3";
+const TERMINATOR: &str = "aws4_request";
+const UNSIGNED_PAYLOAD: &str = "UNSIGNED-PAYLOAD";
+
+const CONTENT_SHA256: HeaderName = HeaderName::from_static("x-amz-content-sha256");
+const DATE: HeaderName = HeaderName::from_static("x-amz-date");
+
+/// The query parameters that a presigned URL signs, in canonical order.
+const SIGNED_PARAMETERS: [&str; 5] =
+    ["X-Amz-Algorithm", "X-Amz-Credential", "X-Amz-Date", "X-Amz-Expires", "X-Amz-SignedHeaders"];
+const SIGNATURE_PARAMETER: &str = "X-Amz-Signature";
+
+/// Verifies signatures and caches the signing keys of valid ones.
+///
+/// A key is cached under its credential, `id/day/region/s3/aws4_request`: it depends on nothing else, because the
+/// secret of an access key never changes while the node runs. Only a valid signature caches a key, so a client
+/// without a secret cannot fill the cache. There is no `Debug`, which would have to hide everything.
+pub(super) struct SigningKeys {
+    by_credential: RwLock<HashMap<String, HmacSha256>>,
+}
+
+impl SigningKeys {
+    pub(super) fn new() -> Self {
+        Self { by_credential: RwLock::new(HashMap::new()) }
+    }
+
+    /// Returns the access key id that signed the request, or `None` if the protocol layer must decide.
+    pub(super) fn verify<'a>(
+        &self,
+        parts: &'a Parts,
+        keys: &AccessKeys,
+        now: DateTime<Utc>,
+    ) -> Option<&'a str> {
+        // HTTP/1 ends a request without a length at its head. HTTP/2 does not, and moves the host into the URI.
+        if !matches!(parts.version, Version::HTTP_10 | Version::HTTP_11) {
+            return None;
+        }
+
+        let is_in_header = parts.headers.contains_key(AUTHORIZATION);
+        let signature = match parts.uri.query() {
+            None => Signature::from_headers(&parts.headers, now)?,
+            Some(query) if !is_in_header => Signature::from_query(query, &parts.headers, now)?,
+            Some(_) => return None,
+        };
+
+        let credential = &signature.credential;
+        let secret = keys.secret(credential.access_key)?.expose();
+        let canonical_request = signature.canonical_request(parts)?;
+
+        let name = credential.joined();
+        let cached = self.by_credential.read().get(&name).cloned();
+        let is_cached = cached.is_some();
+        let key = cached.or_else(|| signing_key(secret, credential))?;
+
+        // The comparison takes as long for any wrong signature.
+        let mac = with_string_to_sign(key.clone(), &signature, &canonical_request);
+        mac.verify_slice(&signature.value).ok()?;
+
+        if !is_cached {
+            self.insert(name, key);
+        }
+        Some(signature.credential.access_key)
+    }
+
+    /// Starts over when full: deriving a key again takes microseconds, and the keys of past days leave too.
+    fn insert(&self, credential: String, key: HmacSha256) {
+        let mut keys = self.by_credential.write();
+
+        if keys.len() >= MAX_SIGNING_KEYS {
+            keys.clear();
+        }
+        keys.insert(credential, key);
+    }
+}
+
+/// An access key id and the scope that its signature is limited to.
+struct Credential<'a> {
+    access_key: &'a str,
+    day: &'a str,
+    region: &'a str,
+}
+
+impl<'a> Credential<'a> {
+    fn parse(text: &'a str, separator: &str, time: &str) -> Option<Self> {
+        let mut fields = text.split(separator);
+        let access_key = fields.next()?;
+        let day = fields.next()?;
+        let region = fields.next()?;
+
+        let is_region = |b: u8| b.is_ascii_lowercase() || b.is_ascii_digit() || b == b'-';
+        let is_plain = !access_key.is_empty()
+            && access_key.bytes().all(is_unreserved)
+            && !region.is_empty()
+            && region.bytes().all(is_region)
+            && time.get(..8) == Some(day)
+            && fields.eq([SERVICE, TERMINATOR]);
+        is_plain.then_some(Self { access_key, day, region })
+    }
+
+    /// Returns `id/day/region/s3/aws4_request`.
+    fn joined(&self) -> String {
+        [self.access_key, self.day, self.region, SERVICE, TERMINATOR].join("/")
+    }
+}
+
+/// A signature that is neither expired nor from the future, not verified yet.
+struct Signature<'a> {
+    credential: Credential<'a>,
+    /// When it was signed, as `YYYYMMDDTHHMMSSZ`.
+    time: &'a str,
+    signed_headers: SignedHeaders<'a>,
+    /// What the canonical request says about the body.
+    payload: &'a str,
+    /// The values of `SIGNED_PARAMETERS` if the URL is presigned, each in its canonical encoding.
+    query: Option<[&'a str; 5]>,
+    value: [u8; 32],
+}
+
+/// The names of the signed headers. An iterator over them is cheap, so they are never collected.
+#[derive(Clone, Copy)]
+struct SignedHeaders<'a> {
+    text: &'a str,
+    separator: &'static str,
+}
+
+impl<'a> SignedHeaders<'a> {
+    fn iter(self) -> impl Iterator<Item = &'a str> {
+        self.text.split(self.separator)
+    }
+
+    /// Whether the names are lower-case, each above the one before it.
+    fn are_ordered(self) -> bool {
+        let is_name = |b: u8| b.is_ascii_lowercase() || b.is_ascii_digit() || b == b'-';
+        let mut previous = "";
+        self.iter().all(|name| name.bytes().all(is_name) && std::mem::replace(&mut previous, name) < name)
+    }
+
+    /// Whether they cover the host and each header of S3's own that the request has.
+    fn cover(self, headers: &HeaderMap) -> bool {
+        let is_signed = |name: &str| self.iter().any(|signed| signed == name);
+        let mut of_s3 = headers.keys().map(HeaderName::as_str).filter(|name| name.starts_with("x-amz-"));
+        is_signed(HOST.as_str()) && of_s3.all(is_signed)
+    }
+}
+
+impl<'a> Signature<'a> {
+    /// Reads `AWS4-HMAC-SHA256 Credential=…, SignedHeaders=…, Signature=…` and the headers that belong to it.
+    fn from_headers(headers: &'a HeaderMap, now: DateTime<Utc>) -> Option<Self> {
+        let authorization = single(headers, AUTHORIZATION)?;
+        let rest = authorization.strip_prefix(ALGORITHM)?.strip_prefix(" Credential=")?;
+        let (credential, rest) = rest.split_once(',')?;
+        let (names, rest) = rest.trim_start_matches(' ').strip_prefix("SignedHeaders=")?.split_once(',')?;
+        let value = rest.trim_start_matches(' ').strip_prefix("Signature=")?;
+
+        let time = single(headers, DATE)?;
+        let age = now - parse_time(time)?;
+        if age.abs() > seconds(MAX_SKEW_SECONDS) {
+            return None;
+        }
+
+        // No body comes with the request, and a hash of none is not compared with it: the protocol layer does not.
+        let payload = single(headers, CONTENT_SHA256).filter(|text| is_payload_hash(text))?;
+        Some(Self {
+            credential: Credential::parse(credential, "/", time)?,
+            time,
+            signed_headers: SignedHeaders { text: names, separator: ";" },
+            payload,
+            query: None,
+            value: parse_hex(value)?,
+        })
+    }
+
+    /// Reads a presigned URL's query, which may hold nothing else.
+    fn from_query(query: &'a str, headers: &HeaderMap, now: DateTime<Utc>) -> Option<Self> {
+        let mut values = [None; 5];
+        let mut signature = None;
+        for pair in query.split('&') {
+            let (name, value) = pair.split_once('=')?;
+            let slot = match SIGNED_PARAMETERS.iter().position(|known| *known == name) {
+                Some(index) => values.get_mut(index)?,
+                None if name == SIGNATURE_PARAMETER => &mut signature,
+                None => return None,
+            };
+            if slot.replace(value).is_some() {
+                return None;
+            }
+        }
+        let [Some(algorithm), Some(credential), Some(time), Some(expires), Some(names)] = values else {
+            return None;
+        };
+        if algorithm != ALGORITHM {
+            return None;
+        }
+
+        let age = now - parse_time(time)?;
+        let expires = parse_expires(expires)?;
+        if age < -seconds(MAX_SKEW_SECONDS) || age > seconds(expires) {
+            return None;
+        }
+
+        let has_payload_hash = headers.contains_key(CONTENT_SHA256);
+        if has_payload_hash && !single(headers, CONTENT_SHA256).is_some_and(is_payload_hash) {
+            return None;
+        }
+        Some(Self {
+            credential: Credential::parse(credential, "%2F", time)?,
+            time,
+            signed_headers: SignedHeaders { text: names, separator: "%3B" },
+            payload: UNSIGNED_PAYLOAD,
+            query: Some(values.map(Option::unwrap_or_default)),
+            value: parse_hex(signature?)?,
+        })
+    }
+
+    /// The canonical form of the request, or `None` if the request is not in a form that makes it unambiguous.
+    fn canonical_request(&self, parts: &Parts) -> Option<String> {
+        let path = parts.uri.path();
+        let signed = self.signed_headers;
+        if !is_canonical_path(path) || !signed.are_ordered() || !signed.cover(&parts.headers) {
+            return None;
+        }
+
+        let mut text = String::with_capacity(1024);
+        text.push_str(parts.method.as_str());
+        text.push('\n');
+        text.push_str(path);
+        text.push('\n');
+
+        let parameters = self.query.iter().flat_map(|values| SIGNED_PARAMETERS.iter().zip(values));
+        for (index, (name, value)) in parameters.enumerate() {
+            if index > 0 {
+                text.push('&');
+            }
+            text.push_str(name);
+            text.push('=');
+            text.push_str(value);
+        }
+        text.push('\n');
+
+        for name in signed.iter() {
+            let value = single(&parts.headers, name).filter(|value| is_canonical_value(value))?;
+            text.push_str(name);
+            text.push(':');
+            text.push_str(value);
+            text.push('\n');
+        }
+        text.push('\n');
+
+        for (index, name) in signed.iter().enumerate() {
+            if index > 0 {
+                text.push(';');
+            }
+            text.push_str(name);
+        }
+        text.push('\n');
+        text.push_str(self.payload);
+        Some(text)
+    }
+}
+
+/// Whether a path equals its own canonical form: what must be escaped is escaped, once, in upper case, and nothing
+/// else is. Its escapes may still decode to bytes that are not UTF-8.
+pub(super) fn is_canonical_path(path: &str) -> bool {
+    let mut rest = path.as_bytes();
+    while let [first, tail @ ..] = rest {
+        rest = match (first, tail) {
+            (b'%', [high, low, tail @ ..]) => match (upper_hex(*high), upper_hex(*low)) {
+                (Some(high), Some(low)) if !is_path_byte(high << 4 | low) => tail,
+                _ => return false,
+            },
+            (byte, _) if is_path_byte(*byte) => tail,
+            _ => return false,
+        };
+    }
+    true
+}
+
+fn is_path_byte(byte: u8) -> bool {
+    is_unreserved(byte) || byte == b'/'
+}
+
+fn is_unreserved(byte: u8) -> bool {
+    byte.is_ascii_alphanumeric() || matches!(byte, b'-' | b'_' | b'.' | b'~')
+}
+
+/// Whether a header's value has no whitespace that its canonical form would trim or fold.
+fn is_canonical_value(value: &str) -> bool {
+    let bytes = value.as_bytes();
+    let is_trimmed = bytes.first() != Some(&b' ') && bytes.last() != Some(&b' ');
+    is_trimmed && !bytes.contains(&b'\t') && !bytes.windows(2).any(|pair| pair == b"  ")
+}
+
+fn is_payload_hash(text: &str) -> bool {
+    text == UNSIGNED_PAYLOAD || parse_hex(text).is_some()
+}
+
+/// The value of a header that occurs once.
+fn single(headers: &HeaderMap, name: impl AsHeaderName) -> Option<&str> {
+    let mut values = headers.get_all(name).iter();
+    let value = values.next()?;
+    match values.next() {
+        None => value.to_str().ok(),
+        Some(_) => None,
+    }
+}
+
+fn seconds(count: u32) -> TimeDelta {
+    TimeDelta::seconds(i64::from(count))
+}
+
+fn parse_expires(text: &str) -> Option<u32> {
+    let expires = parse_digits(text)?;
+    (u64::from(expires) <= MAX_EXPIRES_SECONDS).then_some(expires)
+}
+
+/// Parses `YYYYMMDDTHHMMSSZ`.
+fn parse_time(text: &str) -> Option<DateTime<Utc>> {
+    let (date, time) = text.strip_suffix('Z')?.split_once('T')?;
+    if date.len() != 8 || time.len() != 6 {
+        return None;
+    }
+
+    let date = parse_digits(date)?;
+    let time = parse_digits(time)?;
+    let day = NaiveDate::from_ymd_opt((date / 10_000) as i32, date / 100 % 100, date % 100)?;
+    Some(day.and_hms_opt(time / 10_000, time / 100 % 100, time % 100)?.and_utc())
+}
+
+/// Parses a number without a sign, which the standard library would take.
+fn parse_digits(text: &str) -> Option<u32> {
+    text.bytes().all(|b| b.is_ascii_digit()).then(|| text.parse().ok())?
+}
+
+/// Parses 32 bytes in lower-case hexadecimal.
+fn parse_hex(text: &str) -> Option<[u8; 32]> {
+    let mut bytes = [0; 32];
+    let (pairs, rest) = text.as_bytes().as_chunks::<2>();
+    if pairs.len() != bytes.len() || !rest.is_empty() {
+        return None;
+    }
+
+    for (byte, [high, low]) in bytes.iter_mut().zip(pairs) {
+        *byte = lower_hex(*high)? << 4 | lower_hex(*low)?;
+    }
+    Some(bytes)
+}
+
+fn lower_hex(digit: u8) -> Option<u8> {
+    match digit {
+        b'0'..=b'9' => Some(digit - b'0'),
+        b'a'..=b'f' => Some(digit - b'a' + 10),
+        _ => None,
+    }
+}
+
+fn upper_hex(digit: u8) -> Option<u8> {
+    match digit {
+        b'0'..=b'9' => Some(digit - b'0'),
+        b'A'..=b'F' => Some(digit - b'A' + 10),
+        _ => None,
+    }
+}
+
+/// Writes bytes in lower-case hexadecimal.
+fn to_hex(bytes: [u8; 32]) -> [u8; 64] {
+    const DIGITS: &[u8; 16] = b"0123456789abcdef";
+    let mut text = [0; 64];
+    let (pairs, _) = text.as_chunks_mut::<2>();
+    for (pair, byte) in pairs.iter_mut().zip(bytes) {
+        *pair = [DIGITS[usize::from(byte >> 4)], DIGITS[usize::from(byte & 15)]];
+    }
+    text
+}
+
+/// Derives the key that signs all requests of a credential.
+fn signing_key(secret: &str, credential: &Credential<'_>) -> Option<HmacSha256> {
+    let mut key = HmacSha256::new_from_slice(format!("AWS4{secret}").as_bytes()).ok()?;
+    for text in [credential.day, credential.region, SERVICE, TERMINATOR] {
+        key.update(text.as_bytes());
+        key = HmacSha256::new_from_slice(&key.finalize().into_bytes()).ok()?;
+    }
+    Some(key)
+}
+
+/// Feeds the string to sign to the MAC that makes it a signature.
+fn with_string_to_sign(mac: HmacSha256, signature: &Signature<'_>, canonical_request: &str) -> HmacSha256 {
+    let credential = &signature.credential;
+    let digest = Sha256::digest(canonical_request.as_bytes());
+
+    let mut text = String::with_capacity(256);
+    for line in [ALGORITHM, signature.time] {
+        text.push_str(line);
+        text.push('\n');
+    }
+    for field in [credential.day, credential.region, SERVICE] {
+        text.push_str(field);
+        text.push('/');
+    }
+    text.push_str(TERMINATOR);
+    text.push('\n');
+    mac.chain_update(text.as_bytes()).chain_update(to_hex(digest.into()))
+}
+
+#[cfg(test)]
+pub(super) mod signer;
+#[cfg(test)]
+mod tests;

@@ -1,0 +1,85 @@
+//! The cost of a request to an origin against that of a byte, learned from the answers.
+
+use std::time::Duration;
+
+use parking_lot::Mutex;
+
+/// What one more request costs, expressed in bytes that could be transferred meanwhile.
+#[derive(Debug, Default)]
+pub(crate) struct OriginCost {
+    averages: Mutex<Averages>,
+}
+
+#[derive(Debug, Default)]
+struct Averages {
+    latency: Option<f64>,
+    bytes_per_second: Option<f64>,
+}
+
+/// Weight of a new sample.
+const WEIGHT: f64 = 0.2;
+/// Answers shorter than this say little about the throughput.
+const MIN_SAMPLE: u64 = 256 << 10;
+
+/// Bounds of the gap between two ranges that one request bridges.
+const MIN_GAP: u64 = 64 << 10;
+const MAX_GAP: u64 = 1 << 20;
+/// The gap for an origin that nothing is known of.
+const DEFAULT_GAP: u64 = 256 << 10;
+
+impl OriginCost {
+    /// Notes the time from a request to the first byte of its answer.
+    pub(crate) fn note_latency(&self, latency: Duration) {
+        average(&mut self.averages.lock().latency, latency.as_secs_f64());
+    }
+
+    /// Notes how long the bytes of an answer took from the first one on.
+    pub(crate) fn note_transfer(&self, bytes: u64, took: Duration) {
+        if bytes >= MIN_SAMPLE {
+            let rate = bytes as f64 / took.as_secs_f64().max(1e-6);
+            average(&mut self.averages.lock().bytes_per_second, rate);
+        }
+    }
+
+    /// The most bytes that nobody asked for, between two ranges, that are cheaper to fetch than a request of its own.
+    /// Half of the bytes that arrive during the latency of a request: several requests are usually under way at once.
+    pub(crate) fn max_gap(&self) -> u64 {
+        let averages = self.averages.lock();
+        match (averages.latency, averages.bytes_per_second) {
+            (Some(latency), Some(rate)) => ((latency * rate / 2.0) as u64).clamp(MIN_GAP, MAX_GAP),
+            _ => DEFAULT_GAP,
+        }
+    }
+}
+
+fn average(average: &mut Option<f64>, sample: f64) {
+    let before = average.unwrap_or(sample);
+    *average = Some(before + (sample - before) * WEIGHT);
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn far_origins_bridge_larger_gaps_than_near_ones() {
+        let gap = |latency_ms, megabytes_per_second: u64| {
+            let cost = OriginCost::default();
+            cost.note_latency(Duration::from_millis(latency_ms));
+            cost.note_transfer(megabytes_per_second << 20, Duration::from_secs(1));
+            cost.max_gap()
+        };
+        assert_eq!(OriginCost::default().max_gap(), DEFAULT_GAP);
+        assert_eq!(gap(0, 1000), MIN_GAP);
+        assert_eq!(gap(100, 1000), MAX_GAP);
+        assert!(gap(10, 50) > MIN_GAP && gap(10, 50) < MAX_GAP);
+    }
+
+    #[test]
+    fn small_answers_do_not_count_as_transfers() {
+        let cost = OriginCost::default();
+        cost.note_latency(Duration::from_millis(1));
+        cost.note_transfer(100, Duration::from_secs(1));
+        assert_eq!(cost.max_gap(), DEFAULT_GAP);
+    }
+}

@@ -1,0 +1,153 @@
+//! The pieces of one request, assembled in order as its bytes arrive.
+
+use std::{collections::VecDeque, sync::Arc};
+
+use bytes::Bytes;
+
+use crate::{
+    Error, PageCache, Reservation,
+    flight::{Flight, Flights},
+    page_cache::{PageKey, Piece},
+    paged::Paged,
+    stats::Counters,
+};
+
+/// A piece that a request is to bring, and the memory for it.
+#[derive(Debug)]
+pub(crate) struct Expected {
+    pub(crate) page: u32,
+    pub(crate) flight: Arc<Flight>,
+    pub(crate) charge: Reservation,
+}
+
+/// The pieces of one request, which are adjacent. Those that are whole are in the cache; when this is dropped, the
+/// others fail.
+pub(crate) struct PageAssembler<'a> {
+    cache: &'a PageCache,
+    flights: &'a Flights,
+    counters: &'a Counters,
+    object: &'a Paged,
+    expected: VecDeque<Expected>,
+    end: u64,
+    /// The bytes that complete the last piece, until it is known that no more follow.
+    held: Bytes,
+}
+
+impl<'a> PageAssembler<'a> {
+    pub(crate) fn new(
+        cache: &'a PageCache,
+        flights: &'a Flights,
+        counters: &'a Counters,
+        object: &'a Paged,
+        expected: Vec<Expected>,
+    ) -> Self {
+        let end = expected.last().map_or(0, |last| object.offset(last.page) + last.flight.end() as u64);
+        for piece in &expected {
+            cache.count_miss(piece.flight.len() as u64);
+        }
+        Self { cache, flights, counters, object, expected: expected.into(), end, held: Bytes::new() }
+    }
+
+    /// The object that is read.
+    pub(crate) fn object(&self) -> &'a Paged {
+        self.object
+    }
+
+    /// Offset in the object, and length, of the next piece that is not whole.
+    pub(crate) fn next_piece(&self) -> Option<(u64, usize)> {
+        let Expected { page, flight, .. } = self.expected.front()?;
+        Some((self.object.offset(*page) + flight.start() as u64, flight.len()))
+    }
+
+    /// Offset in the object of the next byte.
+    pub(crate) fn position(&self) -> u64 {
+        match self.expected.front() {
+            Some(Expected { page, flight, .. }) => {
+                let received = flight.start() + flight.received() + self.held.len();
+                self.object.offset(*page) + received as u64
+            }
+            None => self.end,
+        }
+    }
+
+    /// Offset in the object of the byte after the last one that is expected.
+    pub(crate) fn end(&self) -> u64 {
+        self.end
+    }
+
+    /// Takes the next bytes. The last piece is whole only once [`complete`](Self::complete) says that no more came.
+    pub(crate) fn push(&mut self, mut chunk: Bytes) {
+        while let Some(Expected { flight, .. }) = self.expected.front()
+            && !chunk.is_empty()
+        {
+            let missing = flight.len() - flight.received();
+            if chunk.len() < missing {
+                flight.push(chunk);
+                return;
+            }
+            let last = chunk.split_to(missing);
+            if self.expected.len() == 1 {
+                self.held = last;
+                return;
+            }
+            let bytes = flight.assemble(&last);
+            self.land(bytes);
+        }
+    }
+
+    /// Forgets the bytes that were held back: the request did not end well after them.
+    pub(crate) fn take_back(&mut self) {
+        self.held = Bytes::new();
+    }
+
+    /// Ends the request: all its bytes came, and no others.
+    pub(crate) fn complete(&mut self) {
+        if let Some(Expected { flight, .. }) = self.expected.front() {
+            let bytes = flight.assemble(&std::mem::take(&mut self.held));
+            self.land(bytes);
+        }
+    }
+
+    /// Takes the next piece whole.
+    pub(crate) fn push_piece(&mut self, bytes: Bytes) {
+        self.land(bytes);
+    }
+
+    /// First in the cache, then out of the table, and only then with those who wait: whoever has read a piece finds it
+    /// in the cache.
+    fn land(&mut self, bytes: Bytes) {
+        let Some(Expected { page, flight, charge }) = self.expected.pop_front() else { return };
+        let key = self.object.key(page);
+        let piece = Piece::new(flight.start(), bytes, charge);
+        self.cache.insert(key, &piece);
+        self.depart(&key, &flight);
+        self.counters.pages_fetched.add(1);
+        flight.finish(piece);
+    }
+
+    fn depart(&self, key: &PageKey, flight: &Arc<Flight>) {
+        self.flights.land(key, flight);
+        self.cache.count_landing(flight.len() as u64);
+    }
+
+    /// Ends the flights of the pieces that did not become whole.
+    pub(crate) fn fail(&mut self, error: &Error) {
+        while let Some(Expected { page, flight, .. }) = self.expected.pop_front() {
+            // First from the table, so that whoever asks again after this error starts a new fetch.
+            self.depart(&self.object.key(page), &flight);
+            flight.fail(error.clone());
+        }
+    }
+}
+
+impl Drop for PageAssembler<'_> {
+    fn drop(&mut self) {
+        if !self.expected.is_empty() {
+            let source = object_store::Error::Generic {
+                store: "Stylobate",
+                source: "the fetch of this page ended unexpectedly".into(),
+            };
+            self.fail(&Error::from_origin(self.object.known.path.as_ref(), source));
+        }
+    }
+}

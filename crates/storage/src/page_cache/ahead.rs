@@ -1,0 +1,96 @@
+//! Bounds what is held ahead of readers, so that read-ahead shrinks with the budget and the number of readers.
+//!
+//! What is ahead of readers takes at most an eighth of the budget. The rest is left to the bytes that readers wait for
+//! now, and to what is read again.
+
+use std::sync::{
+    Arc,
+    atomic::{AtomicU64, Ordering},
+};
+
+/// Counts bytes ahead of readers, and the readers that have any.
+#[derive(Debug)]
+pub(crate) struct AheadQuota {
+    limit: u64,
+    held: AtomicU64,
+    readers: AtomicU64,
+}
+
+/// Bytes that are held ahead of a reader until this is dropped.
+#[derive(Debug)]
+pub(crate) struct AheadBytes {
+    quota: Arc<AheadQuota>,
+    bytes: u64,
+}
+
+/// A reader that fetches ahead of itself until this is dropped.
+#[derive(Debug)]
+pub(crate) struct AheadReader {
+    quota: Arc<AheadQuota>,
+}
+
+impl AheadQuota {
+    /// At most an eighth of a budget of this many bytes.
+    pub(crate) fn new(budget: u64) -> Arc<Self> {
+        Arc::new(Self { limit: budget / 8, held: AtomicU64::new(0), readers: AtomicU64::new(0) })
+    }
+
+    /// Counts one more reader.
+    pub(crate) fn enter(self: &Arc<Self>) -> AheadReader {
+        self.readers.fetch_add(1, Ordering::Relaxed);
+        AheadReader { quota: self.clone() }
+    }
+
+    /// Bytes that each reader may have ahead of itself.
+    pub(crate) fn share(&self) -> u64 {
+        self.limit / self.readers.load(Ordering::Relaxed).max(1)
+    }
+
+    /// Bytes that may still be held ahead of readers.
+    pub(crate) fn free(&self) -> u64 {
+        self.limit.saturating_sub(self.held.load(Ordering::Relaxed))
+    }
+
+    /// Bytes held ahead of readers.
+    pub(crate) fn held(&self) -> u64 {
+        self.held.load(Ordering::Relaxed)
+    }
+
+    /// Counts bytes held ahead of a reader. Callers look at [`free`](Self::free) first; two that look at the same time
+    /// may both go on, which the budget bounds.
+    pub(crate) fn hold(self: &Arc<Self>, bytes: u64) -> AheadBytes {
+        self.held.fetch_add(bytes, Ordering::Relaxed);
+        AheadBytes { quota: self.clone(), bytes }
+    }
+}
+
+impl Drop for AheadBytes {
+    fn drop(&mut self) {
+        self.quota.held.fetch_sub(self.bytes, Ordering::Relaxed);
+    }
+}
+
+impl Drop for AheadReader {
+    fn drop(&mut self) {
+        self.quota.readers.fetch_sub(1, Ordering::Relaxed);
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn readers_share_an_eighth_of_the_budget_and_give_back_what_they_held() {
+        let quota = AheadQuota::new(800);
+        assert_eq!((quota.share(), quota.free()), (100, 100));
+        let readers = [quota.enter(), quota.enter(), quota.enter(), quota.enter()];
+        assert_eq!(quota.share(), 25);
+        let (some, more) = (quota.hold(70), quota.hold(50));
+        assert_eq!((quota.free(), quota.held()), (0, 120));
+        drop((some, readers));
+        assert_eq!((quota.free(), quota.share()), (50, 100));
+        drop(more);
+        assert_eq!(quota.held(), 0);
+    }
+}

@@ -1,0 +1,289 @@
+//! The header of a batch: which pieces were appended to a segment together.
+//!
+//! ```text
+//! segment: batch │ batch │ … │ unused, or batches of an earlier generation
+//! batch:   header, padded to 4 KiB │ piece, padded to 4 KiB │ piece …
+//!
+//! header (little-endian)
+//!  0 magic            8    40 segment        4
+//!  8 checksum         8    44 offset / 4 KiB 4   of the batch in its segment
+//! 16 version          4    48 data length    8   pieces with their padding
+//! 20 header length    4    56 entries        4
+//! 24 generation       8    60 zero           4
+//! 32 sequence         8    64 entries …
+//!
+//! entry
+//!  0 object 16 │ 16 page 4 │ 20 first block 1 │ 21 blocks 1 │ 22 zero 2 │ 24 length 4 │ 28 checksums 8 each
+//! ```
+//!
+//! The checksum covers the header after itself, padding included. The sequence numbers all batches of a folder in the
+//! order in which they were written. The generation of a segment is the sequence of its first batch: batches after
+//! the last one that was written to it belong to another generation or have a smaller sequence, so they are not taken
+//! for its continuation.
+
+use super::{aligned::SECTOR, checksum, segment::Geometry};
+use crate::{object::ObjectHash, page_cache::PageKey};
+
+const MAGIC: [u8; 8] = *b"page-log";
+const VERSION: u32 = 2;
+const FIXED_LEN: usize = 64;
+const ENTRY_LEN: usize = 28;
+
+/// Longest header, about 18,000 entries of one block: a damaged length does not make recovery allocate more.
+pub(super) const MAX_HEADER_LEN: usize = 640 << 10;
+
+/// One piece of a batch.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub(super) struct BatchEntry {
+    pub(super) key: PageKey,
+    pub(super) first_block: u32,
+    /// Bytes without padding.
+    pub(super) len: u32,
+    /// One for each block.
+    pub(super) checksums: Box<[u64]>,
+}
+
+impl BatchEntry {
+    /// Bytes on disk.
+    pub(super) fn padded_len(&self) -> u64 {
+        u64::from(self.len).next_multiple_of(SECTOR as u64)
+    }
+
+    fn encoded_len(&self) -> usize {
+        encoded_len(self.checksums.len())
+    }
+}
+
+/// Bytes of an entry of `blocks` blocks in a header.
+pub(super) fn encoded_len(blocks: usize) -> usize {
+    ENTRY_LEN + 8 * blocks
+}
+
+/// Bytes of a header whose entries take `entries` bytes.
+pub(super) fn header_len(entries: usize) -> usize {
+    (FIXED_LEN + entries).next_multiple_of(SECTOR)
+}
+
+/// Bytes of a batch that consists of one piece of `len` bytes.
+pub(super) fn lone_batch_len(len: u64, block_size: u64) -> u64 {
+    let blocks = len.div_ceil(block_size.max(1)) as usize;
+    header_len(encoded_len(blocks)) as u64 + len.next_multiple_of(SECTOR as u64)
+}
+
+/// Position of a batch in the log.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(super) struct BatchPosition {
+    pub(super) segment: u32,
+    pub(super) generation: u64,
+    pub(super) sequence: u64,
+    /// In bytes from the start of the segment.
+    pub(super) offset: u64,
+}
+
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub(super) struct BatchHeader {
+    pub(super) position: BatchPosition,
+    pub(super) entries: Vec<BatchEntry>,
+}
+
+impl BatchHeader {
+    /// Bytes of the encoded header.
+    pub(super) fn len(&self) -> usize {
+        header_len(self.entries.iter().map(BatchEntry::encoded_len).sum())
+    }
+
+    /// Offset of the first byte after the batch.
+    pub(super) fn end(&self) -> u64 {
+        self.position.offset + self.len() as u64 + self.data_len()
+    }
+
+    /// Each entry with the offset of its data in the segment.
+    pub(super) fn pieces(&self) -> impl Iterator<Item = (u64, &BatchEntry)> {
+        let start = self.position.offset + self.len() as u64;
+
+        self.entries.iter().scan(start, |next, entry| {
+            let offset = *next;
+            *next += entry.padded_len();
+            Some((offset, entry))
+        })
+    }
+
+    fn data_len(&self) -> u64 {
+        self.entries.iter().map(BatchEntry::padded_len).sum()
+    }
+
+    pub(super) fn encode(&self) -> Vec<u8> {
+        let len = self.len();
+        let mut bytes = Vec::with_capacity(len);
+        bytes.extend_from_slice(&MAGIC);
+        bytes.extend_from_slice(&[0; 8]);
+        bytes.extend_from_slice(&VERSION.to_le_bytes());
+        bytes.extend_from_slice(&(len as u32).to_le_bytes());
+        bytes.extend_from_slice(&self.position.generation.to_le_bytes());
+        bytes.extend_from_slice(&self.position.sequence.to_le_bytes());
+        bytes.extend_from_slice(&self.position.segment.to_le_bytes());
+        bytes.extend_from_slice(&((self.position.offset / SECTOR as u64) as u32).to_le_bytes());
+        bytes.extend_from_slice(&self.data_len().to_le_bytes());
+        bytes.extend_from_slice(&(self.entries.len() as u32).to_le_bytes());
+        bytes.extend_from_slice(&[0; 4]);
+
+        for entry in &self.entries {
+            bytes.extend_from_slice(&entry.key.object.0.to_le_bytes());
+            bytes.extend_from_slice(&entry.key.page.to_le_bytes());
+            bytes.extend_from_slice(&[entry.first_block as u8, entry.checksums.len() as u8, 0, 0]);
+            bytes.extend_from_slice(&entry.len.to_le_bytes());
+            entry.checksums.iter().for_each(|sum| bytes.extend_from_slice(&sum.to_le_bytes()));
+        }
+
+        bytes.resize(len, 0);
+        let checksum = checksum::of_header(&bytes[16..]);
+        bytes[8..16].copy_from_slice(&checksum.to_le_bytes());
+        bytes
+    }
+
+    /// Decodes a header that was read whole; `None` if it is damaged or describes what cannot be in a segment.
+    pub(super) fn decode(bytes: &[u8], geometry: &Geometry) -> Option<Self> {
+        if encoded_header_len(bytes)? != bytes.len() {
+            return None;
+        }
+
+        let mut input = Input(bytes);
+        input.array::<8>()?;
+        let checksum = input.u64()?;
+        if checksum::of_header(input.0) != checksum {
+            return None;
+        }
+
+        input.array::<8>()?;
+        let generation = input.u64()?;
+        let sequence = input.u64()?;
+        let segment = input.u32()?;
+        let offset = u64::from(input.u32()?) * SECTOR as u64;
+        let data_len = input.u64()?;
+        let count = input.u32()?;
+        input.array::<4>()?;
+
+        // Each entry takes input, so a damaged count ends the loop early.
+        let mut entries = Vec::new();
+        for _ in 0..count {
+            entries.push(decode_entry(&mut input, geometry)?);
+        }
+
+        let position = BatchPosition { segment, generation, sequence, offset };
+        let header = Self { position, entries };
+        let is_consistent = !header.entries.is_empty()
+            && header.len() == bytes.len()
+            && header.data_len() == data_len
+            && header.end() <= geometry.segment_size;
+        is_consistent.then_some(header)
+    }
+}
+
+/// Length of a header, read from its first sector; `None` if there is no header.
+pub(super) fn encoded_header_len(bytes: &[u8]) -> Option<usize> {
+    let mut input = Input(bytes);
+    if input.array()? != MAGIC {
+        return None;
+    }
+
+    input.u64()?;
+    let version = input.u32()?;
+    let len = input.u32()? as usize;
+    let is_plausible =
+        version == VERSION && len.is_multiple_of(SECTOR) && (SECTOR..=MAX_HEADER_LEN).contains(&len);
+    is_plausible.then_some(len)
+}
+
+fn decode_entry(input: &mut Input<'_>, geometry: &Geometry) -> Option<BatchEntry> {
+    let object = ObjectHash(u128::from_le_bytes(input.array()?));
+    let page = input.u32()?;
+    let [first_block, blocks, _, _] = input.array()?;
+    let len = input.u32()?;
+
+    let first_block = u32::from(first_block);
+    let blocks = u32::from(blocks);
+    let fits = first_block + blocks <= geometry.blocks_per_page();
+    if !fits || len == 0 || u64::from(len).div_ceil(geometry.block_size) != u64::from(blocks) {
+        return None;
+    }
+
+    let checksums = (0..blocks).map(|_| input.u64()).collect::<Option<_>>()?;
+    Some(BatchEntry { key: PageKey { object, page }, first_block, len, checksums })
+}
+
+/// Bytes that are yet to be decoded.
+struct Input<'b>(&'b [u8]);
+
+impl Input<'_> {
+    fn array<const N: usize>(&mut self) -> Option<[u8; N]> {
+        let (head, rest) = self.0.split_first_chunk()?;
+        self.0 = rest;
+        Some(*head)
+    }
+
+    fn u32(&mut self) -> Option<u32> {
+        self.array().map(u32::from_le_bytes)
+    }
+
+    fn u64(&mut self) -> Option<u64> {
+        self.array().map(u64::from_le_bytes)
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use proptest::prelude::*;
+
+    use super::*;
+
+    fn geometry() -> Geometry {
+        Geometry::new(1 << 30, 1 << 20, 64 << 10)
+    }
+
+    fn header(entries: u32) -> BatchHeader {
+        let entry = |page| BatchEntry {
+            key: PageKey { object: ObjectHash(u128::MAX - 3), page },
+            first_block: page % 14,
+            len: (64 << 10) + 77,
+            checksums: Box::new([1, u64::MAX]),
+        };
+        let position = BatchPosition { segment: 2, generation: 5, sequence: 9, offset: 8192 };
+        BatchHeader { position, entries: (0..entries).map(entry).collect() }
+    }
+
+    #[test]
+    fn a_header_reads_back_as_it_was_written() {
+        for entries in [1, 100, 200] {
+            let header = header(entries);
+            let bytes = header.encode();
+            assert_eq!(encoded_header_len(&bytes[..SECTOR]), Some(bytes.len()));
+            assert_eq!(BatchHeader::decode(&bytes, &geometry()), Some(header.clone()));
+            let (last, entry) = header.pieces().last().unwrap();
+            assert_eq!(last + entry.padded_len(), header.end());
+        }
+    }
+
+    proptest! {
+        #[test]
+        fn a_damaged_header_is_none(at in 0usize..12_288, bit in 0u8..8) {
+            let mut bytes = header(100).encode();
+            let at = at % bytes.len();
+            bytes[at] ^= 1 << bit;
+            prop_assert_eq!(BatchHeader::decode(&bytes, &geometry()), None);
+        }
+
+        #[test]
+        fn any_bytes_with_a_valid_checksum_decode_without_a_panic(
+            mut bytes in proptest::collection::vec(any::<u8>(), SECTOR),
+            count in 0u32..5,
+        ) {
+            bytes[..8].copy_from_slice(&MAGIC);
+            bytes[16..20].copy_from_slice(&VERSION.to_le_bytes());
+            bytes[20..24].copy_from_slice(&(SECTOR as u32).to_le_bytes());
+            bytes[56..60].copy_from_slice(&count.to_le_bytes());
+            let checksum = checksum::of_header(&bytes[16..]);
+            bytes[8..16].copy_from_slice(&checksum.to_le_bytes());
+            BatchHeader::decode(&bytes, &geometry());
+        }
+    }
+}

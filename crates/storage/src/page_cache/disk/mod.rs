@@ -1,0 +1,452 @@
+//! The disk tier: blocks of pages in a log of segments, found again after a restart.
+//!
+//! Whatever is read was written under that page and block number and passed its checksum: anything else is a miss.
+//! A disk that is full, broken or damaged costs its own hits and nothing else.
+//!
+//! ```text
+//! <dir>/lock                     held by the one process that uses the folder
+//! <dir>/pages-v2-<page>-<block>/ segments; folders of other page or block sizes are removed
+//!       seg-0, seg-1, …          batches of pieces, appended; see `batch` for the bytes
+//!
+//!   write ─▶ queue ─▶ writer ─▶ head of the log          sealed segments
+//!                        ▲                                     │ the one with the fewest live bytes
+//!                        └────────── live pieces ◀─────────────┘ is emptied when few are free
+//! ```
+//!
+//! There is no journal of removals: pages are versions' bytes, so one that comes back after a restart is not stale.
+
+mod aligned;
+mod batch;
+mod checksum;
+mod index;
+mod io;
+mod queue;
+mod read;
+mod recover;
+mod segment;
+mod sync;
+mod writer;
+
+#[cfg(test)]
+mod tests;
+
+use std::{
+    fmt,
+    fs::{self, File, TryLockError},
+    ops::Range,
+    path::{Path, PathBuf},
+    sync::{
+        Arc,
+        atomic::{AtomicU64, Ordering},
+    },
+    thread::JoinHandle,
+    time::Instant,
+};
+
+pub(crate) use aligned::AlignedBuffer;
+use bytes::Bytes;
+use parking_lot::{Condvar, Mutex};
+use tokio::sync::watch;
+
+use self::{
+    index::{Index, Piece, mask_of},
+    io::{DiskIo, SystemIo},
+    queue::WriteQueue,
+    read::BlockRead,
+    segment::{Geometry, Segment},
+    writer::{RetryPause, Writer},
+};
+use super::PageKey;
+use crate::policy::Eviction;
+
+/// Makes the eviction policy of pages on disk, given its capacity in bytes.
+pub(crate) type PolicyFactory = Box<dyn FnOnce(u64) -> Box<dyn Eviction<PageKey>> + Send>;
+
+pub(crate) struct DiskOptions {
+    pub(crate) dir: PathBuf,
+    /// Most bytes on disk.
+    pub(crate) capacity: u64,
+    pub(crate) page_size: u64,
+    /// A power of two, from 4 KiB on, at least a 64th of a page.
+    pub(crate) block_size: u64,
+    /// Most bytes that wait to be written.
+    pub(crate) queue: u64,
+    pub(crate) policy: PolicyFactory,
+}
+
+impl fmt::Debug for DiskOptions {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        let Self { dir, capacity, page_size, block_size, queue, policy: _ } = self;
+        f.debug_struct("DiskOptions")
+            .field("dir", dir)
+            .field("capacity", capacity)
+            .field("page_size", page_size)
+            .field("block_size", block_size)
+            .field("queue", queue)
+            .finish_non_exhaustive()
+    }
+}
+
+#[derive(Debug, thiserror::Error)]
+pub(crate) enum OpenError {
+    /// Another process, or another tier of this one, uses the folder.
+    #[error("cache folder {} is in use", dir.display())]
+    Locked { dir: PathBuf },
+
+    /// The folder cannot be created, read or written.
+    #[error("cache folder {}: {source}", dir.display())]
+    Folder { dir: PathBuf, source: std::io::Error },
+}
+
+/// Reason for which a write was not taken, or was given up later.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(crate) enum Dropped {
+    /// The disk is slower than writes arrive.
+    QueueFull,
+    /// A write failed a short time ago, because the disk is full or broken.
+    DiskFailed,
+    Closed,
+    /// The blocks exceed their page or a segment.
+    TooLarge,
+}
+
+/// Writes that were dropped, by reason.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+pub(crate) struct DroppedWrites {
+    pub(crate) queue_full: u64,
+    pub(crate) disk_failed: u64,
+    pub(crate) closed: u64,
+    pub(crate) too_large: u64,
+}
+
+/// Sizes are in bytes.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+pub(crate) struct DiskStats {
+    /// Most bytes on disk.
+    pub(crate) capacity: u64,
+    /// Bytes of pages that are on disk.
+    pub(crate) used: u64,
+    /// Pages of which at least one block is on disk.
+    pub(crate) pages: u64,
+    /// Written for callers, without headers and copies.
+    pub(crate) written: u64,
+    /// Returned to callers.
+    pub(crate) read: u64,
+    pub(crate) dropped: DroppedWrites,
+    /// Pieces that could not be read or did not pass their checksum.
+    pub(crate) rejected: u64,
+    /// Copied to reclaim segments.
+    pub(crate) rewritten: u64,
+    /// Memory of the index.
+    pub(crate) index_bytes: u64,
+    /// Whether there were pages of an earlier process.
+    pub(crate) is_recovered: bool,
+}
+
+#[derive(Debug, Default)]
+struct Counters {
+    written: AtomicU64,
+    read: AtomicU64,
+    rejected: AtomicU64,
+    rewritten: AtomicU64,
+    queue_full: AtomicU64,
+    disk_failed: AtomicU64,
+    closed: AtomicU64,
+    too_large: AtomicU64,
+}
+
+impl Counters {
+    fn count_dropped(&self, reason: Dropped) {
+        let counter = match reason {
+            Dropped::QueueFull => &self.queue_full,
+            Dropped::DiskFailed => &self.disk_failed,
+            Dropped::Closed => &self.closed,
+            Dropped::TooLarge => &self.too_large,
+        };
+        counter.fetch_add(1, Ordering::Relaxed);
+    }
+}
+
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+enum Phase {
+    Open,
+    /// Nothing is read or taken any more; what is queued is still written.
+    Closed,
+    /// What is queued is given up.
+    Abandoned,
+}
+
+#[derive(Debug)]
+struct State {
+    index: Index,
+    queue: WriteQueue,
+    phase: Phase,
+    /// Writes are refused until then, after a failure.
+    paused_until: Option<Instant>,
+}
+
+impl State {
+    fn is_open(&self) -> bool {
+        self.phase == Phase::Open
+    }
+
+    fn is_paused(&self) -> bool {
+        self.paused_until.is_some_and(|until| Instant::now() < until)
+    }
+}
+
+/// Shared by callers, reads under way and the writer.
+#[derive(Debug)]
+struct Shared {
+    geometry: Geometry,
+    io: Arc<dyn DiskIo>,
+    segments: Vec<Arc<Segment>>,
+    state: Mutex<State>,
+    /// Notified when the writer has something to do.
+    wake: Condvar,
+    counters: Counters,
+    /// The lock on the folder, released when the writer ends.
+    lock: Mutex<Option<File>>,
+    is_done: watch::Sender<bool>,
+}
+
+/// Blocks of pages on disk. Dropping it gives up what is queued; `close` writes it.
+#[derive(Debug)]
+pub(crate) struct DiskTier {
+    shared: Arc<Shared>,
+    is_recovered: bool,
+    writer: Option<JoinHandle<()>>,
+}
+
+impl DiskTier {
+    /// Opens the tier, blocking: locks the folder, removes folders of other layouts and recovers what an earlier
+    /// process left. Damaged content is left out and never an error.
+    pub(crate) fn open(options: DiskOptions) -> Result<Self, OpenError> {
+        Self::open_with(options, Arc::new(SystemIo), RetryPause::default())
+    }
+
+    fn open_with(options: DiskOptions, io: Arc<dyn DiskIo>, retry: RetryPause) -> Result<Self, OpenError> {
+        let DiskOptions { dir, capacity, page_size, block_size, queue, policy } = options;
+        let folder_error = |source| OpenError::Folder { dir: dir.clone(), source };
+        let geometry = Geometry::new(capacity, page_size, block_size);
+
+        fs::create_dir_all(&dir).map_err(folder_error)?;
+        let lock = lock(&dir)?;
+        let pages_dir = prepare(&dir, &geometry).map_err(folder_error)?;
+        let log = recover::recover(&pages_dir, &geometry, &*io).map_err(folder_error)?;
+
+        let mut index = Index::new(geometry, policy(geometry.live_capacity()));
+        let mut used = vec![false; geometry.segments as usize];
+        for batch in log.batches {
+            let segment = batch.position.segment;
+            if let Some(used) = used.get_mut(segment as usize) {
+                *used = true;
+            }
+            let offsets: Vec<u64> = batch.pieces().map(|(offset, _)| offset).collect();
+            for (offset, entry) in offsets.into_iter().zip(batch.entries) {
+                index.insert(entry.key, Piece::new(segment, offset, entry));
+            }
+        }
+
+        let is_recovered = index.pages() > 0;
+        let state = State { index, queue: WriteQueue::new(queue), phase: Phase::Open, paused_until: None };
+        let shared = Arc::new(Shared {
+            geometry,
+            io,
+            segments: (0..geometry.segments).map(|index| Arc::new(Segment::new(&pages_dir, index))).collect(),
+            state: Mutex::new(state),
+            wake: Condvar::new(),
+            counters: Counters::default(),
+            lock: Mutex::new(Some(lock)),
+            is_done: watch::Sender::new(false),
+        });
+
+        let writer = Writer::new(shared.clone(), log.tail, &used, retry).map_err(folder_error)?;
+        let thread = std::thread::Builder::new().name("disk-cache".to_owned());
+        let writer = thread.spawn(move || writer.run()).map_err(folder_error)?;
+        Ok(Self { shared, is_recovered, writer: Some(writer) })
+    }
+
+    /// The blocks of a page that are on disk, a bit for each. No I/O.
+    pub(crate) fn blocks(&self, key: &PageKey) -> u64 {
+        let state = self.shared.state.lock();
+        if state.is_open() { state.index.mask(key) } else { 0 }
+    }
+
+    /// Reads exactly these blocks; the last one is short if the object ends in it. `None` if a block is absent, was
+    /// evicted meanwhile or is damaged. Needs a tokio runtime.
+    pub(crate) async fn read(&self, key: &PageKey, blocks: Range<u32>) -> Option<AlignedBuffer> {
+        let read = BlockRead::plan(&self.shared, key, blocks)?;
+        if let Some(buffer) = read.run_cached(&self.shared) {
+            return Some(buffer);
+        }
+
+        let shared = self.shared.clone();
+        // Allocated here: memory of the many blocking threads, freed by others, would stay with their heaps.
+        let buffer = read.buffer();
+        tokio::task::spawn_blocking(move || read.run(&shared, buffer)).await.ok().flatten()
+    }
+
+    /// Notes a hit of a page, for the eviction policy.
+    pub(crate) fn touch(&self, key: &PageKey) {
+        self.shared.state.lock().index.touch(key);
+    }
+
+    /// Queues the blocks from `first_block` on to be written, except those that are on disk or queued. Only the last
+    /// block of an object may be short. Never blocks on I/O.
+    pub(crate) fn write(&self, key: PageKey, first_block: u32, bytes: Bytes) -> Result<(), Dropped> {
+        self.enqueue(key, first_block, &bytes)
+            .inspect_err(|reason| self.shared.counters.count_dropped(*reason))
+    }
+
+    fn enqueue(&self, key: PageKey, first_block: u32, bytes: &Bytes) -> Result<(), Dropped> {
+        let geometry = &self.shared.geometry;
+        let count = (bytes.len() as u64).div_ceil(geometry.block_size);
+        let end = u64::from(first_block) + count;
+        let batch = batch::lone_batch_len(bytes.len() as u64, geometry.block_size);
+        if end > u64::from(geometry.blocks_per_page()) || !geometry.fits(batch) {
+            return Err(Dropped::TooLarge);
+        }
+
+        let mut state = self.shared.state.lock();
+        if !state.is_open() {
+            return Err(Dropped::Closed);
+        }
+        if state.is_paused() {
+            return Err(Dropped::DiskFailed);
+        }
+
+        let present = state.index.mask(&key) | state.queue.mask(&key);
+        let missing = runs(mask_of(&(first_block..end as u32)) & !present);
+        let slices: Vec<(Range<u32>, Bytes)> = missing
+            .map(|blocks| {
+                let offset = |block: u32| (block - first_block) as usize * geometry.block_size as usize;
+                let slice = offset(blocks.start)..offset(blocks.end).min(bytes.len());
+                (blocks, bytes.slice(slice))
+            })
+            .collect();
+        if slices.is_empty() {
+            return Ok(());
+        }
+
+        let len = slices.iter().map(|(_, slice)| slice.len() as u64).sum();
+        if !state.queue.has_room_for(len) {
+            return Err(Dropped::QueueFull);
+        }
+        for (blocks, slice) in slices {
+            state.queue.push(key, blocks.start, mask_of(&blocks), slice);
+        }
+        drop(state);
+
+        self.shared.wake.notify_one();
+        Ok(())
+    }
+
+    /// Whether there is room for writes that can as well be made later, such as those of prefetched pages: the queue
+    /// is at most half full, and the disk takes writes.
+    pub(crate) fn has_room(&self) -> bool {
+        let state = self.shared.state.lock();
+        state.is_open() && !state.is_paused() && state.queue.is_below_half()
+    }
+
+    /// Removes a page, which is absent at once and until it is written again, also if it is queued or being written.
+    pub(crate) fn remove(&self, key: &PageKey) {
+        let mut state = self.shared.state.lock();
+        state.queue.cancel(key);
+        state.index.remove(key);
+    }
+
+    /// Writes what is queued, syncs and releases the folder. Reads miss and writes are dropped from the call on.
+    pub(crate) async fn close(&self) {
+        self.end(Phase::Closed);
+        // The sender is in `shared`, so the wait ends only when the writer does.
+        self.shared.is_done.subscribe().wait_for(|is_done| *is_done).await.ok();
+    }
+
+    pub(crate) fn stats(&self) -> DiskStats {
+        let counters = &self.shared.counters;
+        let get = |counter: &AtomicU64| counter.load(Ordering::Relaxed);
+        let dropped = DroppedWrites {
+            queue_full: get(&counters.queue_full),
+            disk_failed: get(&counters.disk_failed),
+            closed: get(&counters.closed),
+            too_large: get(&counters.too_large),
+        };
+
+        let state = self.shared.state.lock();
+        DiskStats {
+            capacity: self.shared.geometry.capacity(),
+            used: state.index.live(),
+            pages: state.index.pages() as u64,
+            written: get(&counters.written),
+            read: get(&counters.read),
+            dropped,
+            rejected: get(&counters.rejected),
+            rewritten: get(&counters.rewritten),
+            index_bytes: state.index.memory_bytes() as u64,
+            is_recovered: self.is_recovered,
+        }
+    }
+
+    fn end(&self, phase: Phase) {
+        let mut state = self.shared.state.lock();
+        if state.is_open() {
+            state.phase = phase;
+        }
+        drop(state);
+        self.shared.wake.notify_one();
+    }
+}
+
+impl Drop for DiskTier {
+    fn drop(&mut self) {
+        // A close that was begun goes on: its caller may have been cancelled, its pages are not.
+        self.end(Phase::Abandoned);
+        if let Some(writer) = self.writer.take() {
+            writer.join().ok();
+        }
+    }
+}
+
+fn lock(dir: &Path) -> Result<File, OpenError> {
+    let error = |source| OpenError::Folder { dir: dir.to_owned(), source };
+    let lock =
+        File::options().create(true).write(true).truncate(false).open(dir.join("lock")).map_err(error)?;
+    match lock.try_lock() {
+        Ok(()) => Ok(lock),
+        Err(TryLockError::WouldBlock) => Err(OpenError::Locked { dir: dir.to_owned() }),
+        Err(TryLockError::Error(source)) => Err(error(source)),
+    }
+}
+
+/// The folder of the segments, created if absent; those of other layouts are removed.
+fn prepare(dir: &Path, geometry: &Geometry) -> std::io::Result<PathBuf> {
+    let name = format!("pages-v2-{}-{}", geometry.page_size, geometry.block_size);
+    for entry in fs::read_dir(dir)? {
+        let entry = entry?;
+        let file_name = entry.file_name();
+        if file_name.to_string_lossy().starts_with("pages-v") && file_name.to_string_lossy() != name {
+            recover::remove(&entry.path())?;
+        }
+    }
+
+    let pages_dir = dir.join(name);
+    if fs::symlink_metadata(&pages_dir).is_ok_and(|metadata| metadata.is_file()) {
+        fs::remove_file(&pages_dir)?;
+    }
+    fs::create_dir_all(&pages_dir)?;
+    Ok(pages_dir)
+}
+
+/// The runs of consecutive bits of a mask.
+fn runs(mut mask: u64) -> impl Iterator<Item = Range<u32>> {
+    std::iter::from_fn(move || {
+        if mask == 0 {
+            return None;
+        }
+        let start = mask.trailing_zeros();
+        let end = start + (mask >> start).trailing_ones();
+        mask &= !mask_of(&(start..end));
+        Some(start..end)
+    })
+}

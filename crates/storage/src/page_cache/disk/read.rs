@@ -1,0 +1,149 @@
+//! Reads of blocks: from the page cache of the system where they are in it, otherwise direct and on another thread.
+
+use std::{
+    io,
+    ops::Range,
+    sync::{Arc, atomic::Ordering},
+};
+
+use rustix::io::Errno;
+use smallvec::SmallVec;
+
+use super::{
+    Shared,
+    aligned::AlignedBuffer,
+    checksum,
+    index::Piece,
+    io::read_exact,
+    segment::{Segment, SegmentReader},
+};
+use crate::page_cache::PageKey;
+
+/// Part of one piece that is read.
+#[derive(Debug)]
+struct PieceRead {
+    slice: Piece,
+    reader: SegmentReader,
+}
+
+/// The read of consecutive blocks of a page. Keeps their segments from being overwritten.
+#[derive(Debug)]
+pub(super) struct BlockRead {
+    key: PageKey,
+    parts: SmallVec<[PieceRead; 1]>,
+}
+
+#[derive(Debug)]
+enum ReadError {
+    Io(io::Error),
+    Damaged,
+}
+
+impl ReadError {
+    /// Whether the process or the system had no descriptor or memory left, which says nothing about the piece.
+    fn is_exhaustion(&self) -> bool {
+        match self {
+            Self::Io(error) => {
+                let exhausted = [Errno::MFILE, Errno::NFILE, Errno::NOMEM].map(Errno::raw_os_error);
+                error.raw_os_error().is_some_and(|code| exhausted.contains(&code))
+            }
+            Self::Damaged => false,
+        }
+    }
+}
+
+impl BlockRead {
+    /// Looks the blocks up; `None` if one is absent.
+    pub(super) fn plan(shared: &Shared, key: &PageKey, blocks: Range<u32>) -> Option<Self> {
+        let state = shared.state.lock();
+        if !state.is_open() {
+            return None;
+        }
+
+        let slices = state.index.slices(key, blocks)?;
+        let part = |slice: Piece| {
+            let segment: &Arc<Segment> = shared.segments.get(slice.segment as usize)?;
+            Some(PieceRead { reader: SegmentReader::new(segment), slice })
+        };
+        let parts = slices.into_iter().map(part).collect::<Option<_>>()?;
+        Some(Self { key: *key, parts })
+    }
+
+    /// Reads from the page cache; `None` if that needs I/O, or if the bytes do not pass.
+    pub(super) fn run_cached(&self, shared: &Shared) -> Option<AlignedBuffer> {
+        let files: SmallVec<[_; 1]> =
+            self.parts.iter().map(|part| part.reader.segment().cached()).collect::<Option<_>>()?;
+
+        let len = self.parts.iter().map(|part| part.slice.len as usize).sum();
+        let mut buffer = AlignedBuffer::zeroed(len);
+        let mut rest = buffer.as_mut_slice();
+        for (part, file) in self.parts.iter().zip(files) {
+            let (target, after) = rest.split_at_mut_checked(part.slice.len as usize)?;
+            if shared.io.read_cached(&file, target, part.slice.offset()).ok()? != target.len() {
+                return None;
+            }
+            if !self.verify(shared, part, target) {
+                return None;
+            }
+            rest = after;
+        }
+
+        shared.counters.read.fetch_add(len as u64, Ordering::Relaxed);
+        Some(buffer)
+    }
+
+    /// An empty buffer with room for the blocks.
+    pub(super) fn buffer(&self) -> AlignedBuffer {
+        AlignedBuffer::with_capacity(self.parts.iter().map(|part| part.slice.padded_len() as usize).sum())
+    }
+
+    /// Reads from the disk into an empty buffer, blocking; a piece that cannot be read or does not pass its checksum is
+    /// forgotten.
+    pub(super) fn run(&self, shared: &Shared, mut buffer: AlignedBuffer) -> Option<AlignedBuffer> {
+        for part in &self.parts {
+            if let Err(error) = self.read_part(shared, part, &mut buffer) {
+                self.reject(shared, part, &error);
+                return None;
+            }
+        }
+
+        shared.counters.read.fetch_add(buffer.len() as u64, Ordering::Relaxed);
+        Some(buffer)
+    }
+
+    fn read_part(
+        &self,
+        shared: &Shared,
+        part: &PieceRead,
+        buffer: &mut AlignedBuffer,
+    ) -> Result<(), ReadError> {
+        let io = &*shared.io;
+        let start = buffer.len();
+        let file = part.reader.segment().direct(io).map_err(ReadError::Io)?;
+
+        read_exact(io, &file, buffer, part.slice.offset(), part.slice.padded_len() as usize)
+            .map_err(ReadError::Io)?;
+        buffer.truncate(start + part.slice.len as usize);
+
+        let bytes = buffer.get(start..).unwrap_or_default();
+        if self.verify(shared, part, bytes) { Ok(()) } else { Err(ReadError::Damaged) }
+    }
+
+    fn verify(&self, shared: &Shared, part: &PieceRead, bytes: &[u8]) -> bool {
+        let first = part.slice.blocks().start;
+        let block_size = shared.geometry.block_size as usize;
+
+        checksum::verify(&self.key, first, bytes, block_size, &part.slice.checksums)
+    }
+
+    fn reject(&self, shared: &Shared, part: &PieceRead, error: &ReadError) {
+        if error.is_exhaustion() {
+            return;
+        }
+        let location = part.slice.location();
+        if shared.state.lock().index.forget(&self.key, location) {
+            shared.counters.rejected.fetch_add(1, Ordering::Relaxed);
+            tracing::debug!(?error, ?location, "piece in the disk cache cannot be used");
+        }
+    }
+}

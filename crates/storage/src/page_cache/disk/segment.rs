@@ -1,0 +1,192 @@
+//! Segments: how the capacity is divided into files of equal size, and the open descriptors of each.
+
+use std::{
+    fs::File,
+    io,
+    path::{Path, PathBuf},
+    sync::{
+        Arc,
+        atomic::{AtomicU32, Ordering},
+    },
+};
+
+use parking_lot::Mutex;
+
+use super::{aligned::SECTOR, io::DiskIo};
+
+const MIB: u64 = 1 << 20;
+const MIN_SEGMENT: u64 = 16 * MIB;
+const MAX_SEGMENT: u64 = 64 * MIB;
+/// Segments grow beyond [`MAX_SEGMENT`] so that their number, and that of open files, stays below this …
+const MAX_SEGMENTS: u64 = 256;
+/// … up to this size, since writing pauses while one is reclaimed.
+const MAX_LARGE_SEGMENT: u64 = 256 * MIB;
+const MIN_SEGMENTS: u64 = 4;
+
+/// Sizes of a folder's pages, blocks and segments.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(super) struct Geometry {
+    pub(super) page_size: u64,
+    pub(super) block_size: u64,
+    pub(super) segment_size: u64,
+    pub(super) segments: u32,
+}
+
+impl Geometry {
+    /// Divides `capacity` into segments: an eighth of it each, within 16 and 64 MiB and no less than two pages, but at
+    /// least four. Large capacities have larger segments, at most 256 MiB.
+    pub(super) fn new(capacity: u64, page_size: u64, block_size: u64) -> Self {
+        let min = MIN_SEGMENT.max(2 * page_size + SECTOR as u64);
+        let max = MAX_SEGMENT.max(capacity / MAX_SEGMENTS).min(MAX_LARGE_SEGMENT).max(min);
+        let size = (capacity / 8).clamp(min, max).min(capacity / MIN_SEGMENTS);
+        let segment_size = size / SECTOR as u64 * SECTOR as u64;
+        let segments = capacity.checked_div(segment_size).unwrap_or(0).min(u64::from(u32::MAX));
+
+        Self { page_size, block_size, segment_size, segments: segments as u32 }
+    }
+
+    pub(super) fn blocks_per_page(&self) -> u32 {
+        (self.page_size / self.block_size.max(1)).clamp(1, 64) as u32
+    }
+
+    /// Segments that are kept free: one is room for the live pieces of the segment that is reclaimed next.
+    pub(super) fn reserve(&self) -> usize {
+        if self.segments < 16 { 1 } else { 2 }
+    }
+
+    /// Bytes that pages may take, as the eviction policy counts them. The rest is what reclaiming needs to find
+    /// segments with little in them.
+    pub(super) fn live_capacity(&self) -> u64 {
+        let usable = u64::from(self.segments).saturating_sub(self.reserve() as u64 + 1);
+
+        (usable * self.segment_size + self.segment_size / 2).min(self.capacity() / 10 * 9)
+    }
+
+    /// Most bytes on disk.
+    pub(super) fn capacity(&self) -> u64 {
+        u64::from(self.segments) * self.segment_size
+    }
+
+    /// Whether a batch of `len` bytes fits into a segment.
+    pub(super) fn fits(&self, len: u64) -> bool {
+        self.segments >= MIN_SEGMENTS as u32 && len <= self.segment_size
+    }
+}
+
+/// One segment's file.
+#[derive(Debug)]
+pub(super) struct Segment {
+    path: PathBuf,
+    /// For reads that bypass the page cache. Stays open.
+    direct: Mutex<Option<Arc<File>>>,
+    /// Set until the segment is synced: so long its data is likely in the page cache.
+    buffered: Mutex<Option<Arc<File>>>,
+    readers: AtomicU32,
+}
+
+impl Segment {
+    pub(super) fn new(dir: &Path, index: u32) -> Self {
+        let path = dir.join(format!("seg-{index}"));
+        Self { path, direct: Mutex::default(), buffered: Mutex::default(), readers: AtomicU32::new(0) }
+    }
+
+    /// The number in the name of a segment's file.
+    pub(super) fn index_of(path: &Path) -> Option<u32> {
+        let digits = path.file_name()?.to_str()?.strip_prefix("seg-")?;
+        let index: u32 = digits.parse().ok()?;
+        (index.to_string() == digits).then_some(index)
+    }
+
+    /// The descriptor for direct reads, opened at its first use.
+    pub(super) fn direct(&self, io: &dyn DiskIo) -> io::Result<Arc<File>> {
+        let mut direct = self.direct.lock();
+        if let Some(file) = &*direct {
+            return Ok(file.clone());
+        }
+
+        let file = Arc::new(io.open_direct(&self.path)?);
+        *direct = Some(file.clone());
+        Ok(file)
+    }
+
+    /// The descriptor for reads from the page cache, while those are worth a try.
+    pub(super) fn cached(&self) -> Option<Arc<File>> {
+        self.buffered.lock().clone()
+    }
+
+    /// Opens the file for writing.
+    pub(super) fn begin_writes(&self, io: &dyn DiskIo) -> io::Result<Arc<File>> {
+        let file = Arc::new(io.open_buffered(&self.path)?);
+        *self.buffered.lock() = Some(file.clone());
+        // The file may be a new one, if the old one was removed.
+        self.direct.lock().take();
+        Ok(file)
+    }
+
+    /// Ends the writes by a descriptor, unless the segment is written by another one already.
+    pub(super) fn end_writes(&self, file: &Arc<File>) {
+        let mut buffered = self.buffered.lock();
+        if buffered.as_ref().is_some_and(|current| Arc::ptr_eq(current, file)) {
+            *buffered = None;
+        }
+    }
+
+    /// Whether reads of it are under way: it must not be written from its start again.
+    pub(super) fn is_read(&self) -> bool {
+        self.readers.load(Ordering::Acquire) > 0
+    }
+}
+
+/// Keeps a segment from being overwritten. Taken under the lock of the index, where the pieces to read are looked up.
+#[derive(Debug)]
+pub(super) struct SegmentReader {
+    segment: Arc<Segment>,
+}
+
+impl SegmentReader {
+    pub(super) fn new(segment: &Arc<Segment>) -> Self {
+        segment.readers.fetch_add(1, Ordering::AcqRel);
+        Self { segment: segment.clone() }
+    }
+
+    pub(super) fn segment(&self) -> &Segment {
+        &self.segment
+    }
+}
+
+impl Drop for SegmentReader {
+    fn drop(&mut self) {
+        self.segment.readers.fetch_sub(1, Ordering::AcqRel);
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn segments_never_exceed_the_capacity_and_are_at_least_four() {
+        let sizes = [(24 * MIB, 6 * MIB, 4), (256 * MIB, 32 * MIB, 8), (4 << 30, 64 * MIB, 64)];
+        for (capacity, size, segments) in sizes {
+            let geometry = Geometry::new(capacity, MIB, 64 << 10);
+            assert_eq!((geometry.segment_size, geometry.segments), (size, segments));
+        }
+        for shift in 12..45 {
+            for page_size in [4 << 10, MIB, 16 * MIB] {
+                let capacity = (1 << shift) + 12_345;
+                let geometry = Geometry::new(capacity, page_size, page_size / 16);
+                assert!(geometry.capacity() <= capacity && geometry.live_capacity() <= geometry.capacity());
+                assert!(geometry.segments >= 4 || geometry.segment_size == 0, "{geometry:?}");
+            }
+        }
+        assert!(Geometry::new(100 << 30, MIB, 64 << 10).segments <= 400);
+    }
+
+    #[test]
+    fn a_batch_that_no_segment_can_hold_does_not_fit() {
+        let geometry = Geometry::new(4 * MIB, MIB, 64 << 10);
+        assert!(!geometry.fits(MIB + 4096));
+        assert!(geometry.fits(MIB));
+        assert!(!Geometry::new(0, MIB, 64 << 10).fits(1));
+    }
+}

@@ -1,0 +1,60 @@
+//! Syncs full segments in a thread of its own, so that the writer absorbs bursts at the speed of the page cache of the
+//! system.
+
+use std::{
+    fs::File,
+    io,
+    sync::{
+        Arc,
+        mpsc::{Receiver, SyncSender, sync_channel},
+    },
+    thread::JoinHandle,
+};
+
+use super::{Phase, Shared, segment::Segment};
+
+/// Segments that wait to be synced before the writer waits too.
+const MAX_WAITING: usize = 16;
+
+/// A segment that is full, and the descriptor that it was written by.
+type Full = (Arc<Segment>, Arc<File>);
+
+/// The thread, and the segments on their way to it.
+#[derive(Debug)]
+pub(super) struct Syncer {
+    full: SyncSender<Full>,
+    thread: JoinHandle<()>,
+}
+
+impl Syncer {
+    pub(super) fn start(shared: Arc<Shared>) -> io::Result<Self> {
+        let (full, waiting) = sync_channel(MAX_WAITING);
+        let thread = std::thread::Builder::new().name("disk-cache-sync".to_owned());
+        let thread = thread.spawn(move || run(&shared, &waiting))?;
+        Ok(Self { full, thread })
+    }
+
+    /// Has a segment synced. Waits if many are before it.
+    pub(super) fn sync(&self, segment: Arc<Segment>, file: Arc<File>) {
+        // It fails only if the thread is gone: then the system writes the segment when it likes to.
+        self.full.send((segment, file)).ok();
+    }
+
+    /// Waits until all segments are synced.
+    pub(super) fn finish(self) {
+        drop(self.full);
+        self.thread.join().ok();
+    }
+}
+
+fn run(shared: &Shared, waiting: &Receiver<Full>) {
+    for (segment, file) in waiting {
+        if shared.state.lock().phase != Phase::Abandoned {
+            if let Err(error) = shared.io.sync(&file) {
+                tracing::warn!(%error, "disk cache not synced: its newest pages may be lost");
+            }
+            shared.io.drop_cached(&file);
+        }
+        segment.end_writes(&file);
+    }
+}

@@ -1,0 +1,307 @@
+//! The memory tier: pieces of pages, evicted by policy when the budget needs room.
+//!
+//! Invariant: a page of which anything outside of the tier holds a piece is not evicted. Evicting it would free nothing,
+//! and the next reader would fetch it a second time.
+
+use std::{collections::HashMap, sync::Arc};
+
+use bytes::Bytes;
+use parking_lot::Mutex;
+use smallvec::SmallVec;
+
+use super::{
+    long_reads::LongReads,
+    page::{Blocks, ENTRY_OVERHEAD, Layout, PageKey, Piece},
+};
+use crate::{
+    Budget, EvictionPolicy, Holder,
+    budget::{HitMeter, Reclaim},
+    policy::{self, Eviction, Slot},
+};
+
+type Pieces = SmallVec<[Arc<Piece>; 1]>;
+
+/// Pages in memory.
+#[derive(Debug)]
+pub(super) struct MemoryTier {
+    layout: Layout,
+    budget: Budget,
+    reads: Arc<LongReads>,
+    hits: HitMeter,
+    pages: Mutex<Pages>,
+}
+
+#[derive(Debug)]
+struct Pages {
+    entries: HashMap<PageKey, Entry>,
+    order: Box<dyn Eviction<PageKey>>,
+    /// What the policy sizes its queues by.
+    capacity: u64,
+    bytes: u64,
+    evictions: u64,
+}
+
+#[derive(Debug)]
+struct Entry {
+    slot: Slot,
+    pieces: Pieces,
+    blocks: Blocks,
+    bytes: u64,
+    /// Blocks that were read since the policy last heard of the page.
+    seen: Blocks,
+    /// Where the last read ended.
+    next: usize,
+}
+
+/// What the memory tier holds.
+#[derive(Clone, Copy, Debug, Default)]
+pub(super) struct MemoryUse {
+    pub(super) bytes: u64,
+    pub(super) pages: u64,
+    pub(super) evictions: u64,
+}
+
+impl MemoryTier {
+    /// An empty tier that takes part in the budget.
+    pub(super) fn new(
+        layout: Layout,
+        policy: EvictionPolicy,
+        budget: Budget,
+        reads: Arc<LongReads>,
+    ) -> Arc<Self> {
+        let capacity = budget.capacity();
+        let order = policy::new(policy, capacity);
+        let pages = Pages { entries: HashMap::new(), order, capacity, bytes: 0, evictions: 0 };
+        let tier =
+            Arc::new(Self { layout, budget, reads, hits: HitMeter::default(), pages: Mutex::new(pages) });
+        let weak = Arc::downgrade(&tier);
+        tier.budget.register(Holder::Pages, weak);
+        tier
+    }
+
+    /// Bytes of the page from `from` on, up to `to` at most: as many as one piece has. The read counts as a hit.
+    pub(super) fn read(&self, key: &PageKey, from: usize, to: usize) -> Option<Bytes> {
+        let piece = self.pin(key, from, to)?;
+        Some(piece.slice(from, to))
+    }
+
+    /// The piece that holds the byte at `from`, for a reader that will read up to `to`. The read counts as a hit.
+    pub(super) fn pin(&self, key: &PageKey, from: usize, to: usize) -> Option<Arc<Piece>> {
+        let mut pages = self.pages.lock();
+        let Pages { entries, order, .. } = &mut *pages;
+        let entry = entries.get_mut(key)?;
+        let covers = |piece: &&Arc<Piece>| (piece.start()..piece.end()).contains(&from);
+        let piece = entry.pieces.iter().find(covers)?.clone();
+
+        let end = to.min(piece.end());
+        self.hits.add((end - from) as u64);
+        if entry.note_read(self.layout, from, end) {
+            order.touch(entry.slot);
+        }
+        Some(piece)
+    }
+
+    /// The blocks of the page that are in memory.
+    pub(super) fn blocks(&self, key: &PageKey) -> Blocks {
+        self.pages.lock().entries.get(key).map_or(Blocks::NONE, |entry| entry.blocks)
+    }
+
+    /// Adds a piece, whose memory was reserved before.
+    pub(super) fn insert(&self, key: PageKey, piece: Arc<Piece>) {
+        let blocks = self.layout.blocks(piece.start()..piece.end());
+        let bytes = (piece.end() - piece.start()) as u64 + ENTRY_OVERHEAD;
+        let mut pages = self.pages.lock();
+        let Pages { entries, order, .. } = &mut *pages;
+        if let Some(entry) = entries.get_mut(&key) {
+            if entry.blocks.contains(blocks) {
+                return;
+            }
+            entry.blocks = entry.blocks.union(blocks);
+            entry.seen = entry.seen.union(blocks);
+            entry.next = piece.end();
+            entry.pieces.push(piece);
+            entry.bytes += bytes;
+            order.resize(entry.slot, entry.bytes);
+        } else {
+            if order.remembers(&key) {
+                // A larger cache would have had it.
+                self.hits.add(bytes);
+            }
+            let (slot, next) = (order.insert(key, bytes), piece.end());
+            let pieces = SmallVec::from_elem(piece, 1);
+            entries.insert(key, Entry { slot, pieces, blocks, bytes, seen: blocks, next });
+        }
+        pages.bytes += bytes;
+    }
+
+    /// Drops a page. Returns whether it was there.
+    pub(super) fn remove(&self, key: &PageKey) -> bool {
+        let removed = {
+            let mut pages = self.pages.lock();
+            let removed = pages.entries.remove(key);
+            if let Some(entry) = &removed {
+                pages.order.remove(entry.slot);
+                pages.bytes -= entry.bytes;
+            }
+            removed
+        };
+        removed.is_some()
+    }
+
+    pub(super) fn usage(&self) -> MemoryUse {
+        let pages = self.pages.lock();
+        MemoryUse { bytes: pages.bytes, pages: pages.entries.len() as u64, evictions: pages.evictions }
+    }
+}
+
+impl Reclaim for MemoryTier {
+    fn value(&self) -> f64 {
+        self.hits.rate() / self.pages.lock().bytes.max(1) as f64
+    }
+
+    fn reclaim(&self, bytes: u64) -> u64 {
+        let capacity = self.budget.capacity_for(Holder::Pages);
+        let mut freed = 0;
+        let mut evicted = Vec::new();
+        {
+            let mut pages = self.pages.lock();
+            pages.set_capacity(capacity);
+            while freed < bytes
+                && let Some(entry) = pages.evict(&self.reads)
+            {
+                freed += entry.bytes;
+                evicted.push(entry.pieces);
+            }
+        }
+        // Returning memory to the system takes long: not under the lock.
+        drop(evicted);
+        freed
+    }
+}
+
+impl Pages {
+    /// Sizes the queues of the policy, unless the change is too small to matter.
+    fn set_capacity(&mut self, capacity: u64) {
+        if capacity.abs_diff(self.capacity) > self.capacity / 64 {
+            self.capacity = capacity;
+            self.order.set_capacity(capacity);
+        }
+    }
+
+    fn evict(&mut self, reads: &LongReads) -> Option<Entry> {
+        let entries = &self.entries;
+        let mut is_held = |key: &PageKey| entries.get(key).is_some_and(Entry::is_held);
+        let mut is_kept = |key: &PageKey| is_held(key) || reads.will_reach(key);
+        let key = self.order.evict(&mut is_kept).or_else(|| self.order.evict(&mut is_held))?;
+        let entry = self.entries.remove(&key)?;
+        self.bytes -= entry.bytes;
+        self.evictions += 1;
+        Some(entry)
+    }
+}
+
+impl Entry {
+    fn is_held(&self) -> bool {
+        self.pieces.iter().any(|piece| Arc::strong_count(piece) > 1)
+    }
+
+    /// Notes a read and returns whether it is a re-reference. A reader that goes on where the last read ended, or
+    /// reads other blocks than those before, has not come back: only in small steps.
+    fn note_read(&mut self, layout: Layout, from: usize, to: usize) -> bool {
+        let blocks = layout.blocks(from..to);
+        let goes_on = from == self.next;
+        let is_again = !goes_on && self.seen.intersects(blocks);
+        self.seen = if is_again { blocks } else { self.seen.union(blocks) };
+        self.next = to;
+        is_again
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::{ByteSize, object::ObjectHash};
+
+    const PAGE: usize = 1 << 20;
+
+    fn tier(pages: u64) -> (Arc<MemoryTier>, Budget) {
+        let budget = Budget::new(ByteSize::bytes(pages * (PAGE as u64 + ENTRY_OVERHEAD)));
+        let reads = LongReads::new(PAGE as u64, budget.capacity());
+        (MemoryTier::new(Layout::of(PAGE as u64), EvictionPolicy::Lru, budget.clone(), reads), budget)
+    }
+
+    fn key(page: u32) -> PageKey {
+        PageKey { object: ObjectHash(1), page }
+    }
+
+    fn piece(budget: &Budget, start: usize, len: usize) -> Option<Arc<Piece>> {
+        let charge = budget.try_reserve(Holder::Pages, len as u64 + ENTRY_OVERHEAD)?;
+        Some(Piece::new(start, Bytes::from(vec![7; len]), charge))
+    }
+
+    #[test]
+    fn a_full_tier_evicts_for_new_pages_and_never_passes_its_budget() {
+        let (tier, budget) = tier(4);
+        for page in 0..100 {
+            let piece = piece(&budget, 0, PAGE).unwrap();
+            tier.insert(key(page), piece);
+            assert!(budget.used() <= budget.capacity());
+        }
+        let MemoryUse { bytes, pages, evictions } = tier.usage();
+        assert_eq!((bytes, pages, evictions), (budget.used(), 4, 96));
+    }
+
+    #[test]
+    fn a_page_that_anything_holds_is_not_evicted() {
+        let (tier, budget) = tier(3);
+        let held = piece(&budget, 0, PAGE).unwrap();
+        tier.insert(key(0), held.clone());
+        let answer = {
+            let piece = piece(&budget, 0, PAGE).unwrap();
+            tier.insert(key(1), piece.clone());
+            piece.slice(5, 10)
+        };
+        for page in 2..20 {
+            let piece = piece(&budget, 0, PAGE).unwrap();
+            tier.insert(key(page), piece);
+        }
+        assert!(tier.read(&key(0), 0, 1).is_some() && tier.read(&key(1), 0, 1).is_some());
+
+        let third = piece(&budget, 0, PAGE).unwrap();
+        assert!(piece(&budget, 0, PAGE).is_none(), "all three are held");
+        drop((held, answer, third));
+        assert!(piece(&budget, 0, PAGE).is_some());
+    }
+
+    #[test]
+    fn pieces_of_a_page_add_up() {
+        let (tier, budget) = tier(2);
+        tier.insert(key(0), piece(&budget, 0, 65_536).unwrap());
+        tier.insert(key(0), piece(&budget, 131_072, 65_536).unwrap());
+        assert_eq!(tier.blocks(&key(0)), Blocks(0b101));
+        assert_eq!(tier.read(&key(0), 100, 200_000).unwrap().len(), 65_436);
+        assert!(tier.read(&key(0), 65_536, 65_537).is_none());
+        tier.insert(key(0), piece(&budget, 65_536, 65_536).unwrap());
+        assert_eq!(tier.blocks(&key(0)), Blocks(0b111));
+        assert_eq!(tier.usage().pages, 1);
+        assert!(tier.remove(&key(0)) && !tier.remove(&key(0)));
+        assert_eq!((budget.used(), tier.usage().bytes), (0, 0));
+    }
+
+    #[test]
+    fn small_steps_through_a_page_are_one_read_and_coming_back_is_another() {
+        let layout = Layout::of(PAGE as u64);
+        let (tier, budget) = tier(2);
+        tier.insert(key(0), piece(&budget, 0, PAGE).unwrap());
+        let mut pages = tier.pages.lock();
+        let entry = pages.entries.get_mut(&key(0)).unwrap();
+        entry.seen = Blocks::NONE;
+        entry.next = 0;
+        for start in (0..PAGE).step_by(4096) {
+            assert!(!entry.note_read(layout, start, start + 4096), "{start}");
+        }
+        assert!(entry.note_read(layout, 0, 10), "again from the start");
+        assert!(!entry.note_read(layout, 500_000, 500_001), "other blocks");
+        assert!(entry.note_read(layout, 3, 4));
+    }
+}

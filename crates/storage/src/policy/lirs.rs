@@ -1,0 +1,527 @@
+//! LIRS over weighed keys, with use counts for its hot keys and a cold queue that adapts.
+//!
+//! Jiang and Zhang, "LIRS: an efficient low inter-reference recency set replacement policy to improve buffer
+//! cache performance", SIGMETRICS 2002. Most of the capacity belongs to hot keys (LIR in the paper). The
+//! others (HIR) pass through a short cold queue, and become hot if they are used again sooner than the hot
+//! key whose last use is oldest. The keys of a loop larger than the cache never are, so a part of the loop
+//! stays hot and hits in every round, and a scan passes through the cold queue only.
+//!
+//! ```text
+//!            oldest use                                             newest use
+//! stack      hot │ ghost │ hot │ cold │ hot │ ghost │ ghost │ hot │ cold │ hot      decides what becomes hot
+//! cold       front: next victim │ cold │ cold │ demoted │ cold                      about 5% of the capacity
+//! ghosts     front: next to forget │ ghost │ ghost │ ghost                          three capacities
+//! ```
+//!
+//! The oldest key of the stack is always hot; what is older than the oldest hot key leaves the stack. It may
+//! stay in its other queue: a key that is not in the stack was last used too long ago to become hot.
+//!
+//! Four things differ from the paper:
+//!
+//! 1. Hot keys count their uses. The oldest hot key with uses left gets a second chance and spends one:
+//!    recency alone loses to frequency where accesses are drawn by Zipf's law. When the hot keys are not used
+//!    for a quarter of the capacity of insertions, all counts are void: a new working set need not wait for
+//!    those of the old one.
+//! 2. The cold queue adapts, after Li, "DLIRS: improving low inter-reference recency set cache replacement
+//!    policy with dynamics", SYSTOR 2018. A miss that a longer cold queue would have avoided makes it longer;
+//!    a use of a demoted key makes it shorter. So does, by less, each eviction: a loop after a change of
+//!    working sets finds the queue short again.
+//! 3. Uses right after the insertion are taken as part of it, as in LRU-K's correlated reference period: a
+//!    scan that reads each page in pieces stays a scan.
+//! 4. Ghosts are bounded in bytes and in number.
+
+use std::{fmt::Debug, hash::Hash};
+
+use hashbrown::HashMap;
+
+use super::{
+    Eviction, Slot,
+    history::max_ghosts,
+    queue::{Queue, Slab},
+};
+
+/// The cold queue gets at least one part in this many of the capacity.
+const MIN_COLD_DIVISOR: u64 = 20;
+
+/// The cold queue gets at most one part in this many of the capacity.
+const MAX_COLD_DIVISOR: u64 = 2;
+
+/// The cold queue has room for this many keys of mean weight, however small the capacity.
+const MIN_COLD_KEYS: u64 = 2;
+
+/// The part of each eviction's bytes by which the cold queue gets shorter.
+const COLD_DECAY: f64 = 0.2;
+
+/// Uses that are counted per hot key.
+const MAX_USES: u8 = 3;
+
+/// Hot keys that are passed over for each one that is demoted, because they have uses left.
+///
+/// More would favour the hot keys of an earlier working set over those of the next one, and make a single
+/// call visit every hot key.
+const MAX_SECOND_CHANCES: u32 = 8;
+
+/// All counts of uses are void after the hot keys were not used for one part in this many of the capacity.
+const IDLE_DIVISOR: u64 = 4;
+
+/// Insertions that this takes at least, in keys of mean weight: fewer without a hit may be chance.
+const MIN_IDLE_KEYS: u64 = 64;
+
+/// Bytes of insertions that a byte of a hit on a hot key makes up for in [`Lirs::idle_bytes`].
+const HOT_HIT_CREDIT: u64 = 8;
+
+/// Uses within one part in this many of the capacity after the insertion, in bytes inserted, count as one
+/// with it.
+const CORRELATED_DIVISOR: u64 = 256;
+
+/// The ghosts' evicted bytes, in capacities.
+const GHOST_CAPACITIES: u64 = 3;
+
+/// The pair of links for the stack.
+const STACK: usize = 0;
+
+/// The pair of links for the cold queue and the ghosts: no key is in both.
+const QUEUE: usize = 1;
+
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+enum Heat {
+    /// Resident and in the stack.
+    Hot,
+    /// Resident and in the cold queue.
+    Cold,
+    /// Evicted and among the ghosts.
+    Ghost,
+}
+
+#[derive(Clone, Copy, Debug)]
+struct Entry<K> {
+    key: K,
+    heat: Heat,
+    in_stack: bool,
+    /// The cold key was hot, and has not been used since.
+    was_demoted: bool,
+    /// Uses since the key became hot, less those spent. Void unless `epoch` is the current one.
+    uses: u8,
+    epoch: u32,
+    /// [`Lirs::inserted_bytes`] at the insertion of a resident key, [`Lirs::evicted_bytes`] at the eviction
+    /// of a ghost.
+    since: u64,
+}
+
+/// Keeps hot what is used again soonest; evicts from the front of the cold queue.
+#[derive(Debug)]
+pub(super) struct Lirs<K> {
+    entries: Slab<Entry<K>, 2>,
+    stack: Queue<STACK>,
+    cold: Queue<QUEUE>,
+    ghosts: Queue<QUEUE>,
+    ghost_slots: HashMap<K, Slot>,
+    hot_len: usize,
+    hot_weight: u64,
+    capacity: u64,
+    /// The length of the cold queue that misses ask for, in bytes.
+    adaptive_cold_bytes: f64,
+    inserted_bytes: u64,
+    evicted_bytes: u64,
+    /// Bytes inserted while the hot keys had no hits.
+    idle_bytes: u64,
+    /// Counts of uses from earlier epochs are void.
+    epoch: u32,
+}
+
+impl<K: Copy + Eq + Hash> Lirs<K> {
+    pub(super) fn new(capacity: u64) -> Self {
+        Self {
+            entries: Slab::new(),
+            stack: Queue::new(),
+            cold: Queue::new(),
+            ghosts: Queue::new(),
+            ghost_slots: HashMap::new(),
+            hot_len: 0,
+            hot_weight: 0,
+            capacity,
+            adaptive_cold_bytes: 0.0,
+            inserted_bytes: 0,
+            evicted_bytes: 0,
+            idle_bytes: 0,
+            epoch: 0,
+        }
+    }
+
+    fn residents(&self) -> usize {
+        self.hot_len + self.cold.len()
+    }
+
+    fn resident_weight(&self) -> u64 {
+        self.hot_weight + self.cold.weight()
+    }
+
+    fn mean_weight(&self) -> u64 {
+        self.resident_weight() / self.residents().max(1) as u64
+    }
+
+    fn hot_capacity(&self) -> u64 {
+        let cold_capacity = (self.adaptive_cold_bytes as u64)
+            .max(self.capacity / MIN_COLD_DIVISOR)
+            .max(self.mean_weight().saturating_mul(MIN_COLD_KEYS))
+            .min(self.capacity / MAX_COLD_DIVISOR);
+
+        self.capacity - cold_capacity
+    }
+
+    /// Makes the cold queue longer, or shorter, by this many bytes.
+    fn adapt_cold_capacity(&mut self, bytes: f64) {
+        let min = (self.capacity / MIN_COLD_DIVISOR) as f64;
+        let max = (self.capacity / MAX_COLD_DIVISOR) as f64;
+
+        self.adaptive_cold_bytes = (self.adaptive_cold_bytes + bytes).clamp(min, max);
+    }
+
+    /// Counts an insertion, and voids all counts of uses if the hot keys are no longer used.
+    fn note_insertion(&mut self, weight: u64) {
+        self.inserted_bytes += weight;
+        self.idle_bytes += weight;
+
+        let min_idle_bytes = self.mean_weight().saturating_mul(MIN_IDLE_KEYS);
+        if self.idle_bytes > (self.capacity / IDLE_DIVISOR).max(min_idle_bytes) {
+            self.idle_bytes = 0;
+            self.epoch = self.epoch.wrapping_add(1);
+        }
+    }
+
+    fn note_hot_hit(&mut self, slot: Slot) {
+        let credit = self.entries.weight(slot).saturating_mul(HOT_HIT_CREDIT);
+        self.idle_bytes = self.idle_bytes.saturating_sub(credit);
+
+        let entry = &mut self.entries[slot];
+        let uses = if entry.epoch == self.epoch { entry.uses } else { 0 };
+        entry.uses = (uses + 1).min(MAX_USES);
+        entry.epoch = self.epoch;
+    }
+
+    fn remove_from_stack(&mut self, slot: Slot) {
+        if std::mem::take(&mut self.entries[slot].in_stack) {
+            self.stack.remove(&mut self.entries, slot);
+        }
+    }
+
+    /// Puts a key at the newest end of the stack.
+    fn move_to_top(&mut self, slot: Slot) {
+        self.remove_from_stack(slot);
+        self.entries[slot].in_stack = true;
+        self.stack.push_back(&mut self.entries, slot);
+    }
+
+    /// Removes from the stack what is older than the oldest hot key. To be called when that may have changed.
+    fn prune(&mut self) {
+        while let Some(slot) = self.stack.front()
+            && self.entries[slot].heat != Heat::Hot
+        {
+            self.remove_from_stack(slot);
+        }
+    }
+
+    /// Makes a key hot that is in neither the cold queue nor the ghosts, and others cold if it needs their
+    /// room.
+    fn promote(&mut self, slot: Slot) {
+        let entry = &mut self.entries[slot];
+        entry.heat = Heat::Hot;
+        entry.was_demoted = false;
+        entry.uses = 0;
+
+        self.hot_len += 1;
+        self.hot_weight += self.entries.weight(slot);
+        self.move_to_top(slot);
+        self.prune();
+        self.demote_excess();
+    }
+
+    /// Makes a key that is in neither the cold queue nor the ghosts the oldest hot key: the first to be demoted.
+    fn promote_as_oldest(&mut self, slot: Slot) {
+        self.remove_from_stack(slot);
+
+        let entry = &mut self.entries[slot];
+        entry.heat = Heat::Hot;
+        entry.in_stack = true;
+        entry.was_demoted = false;
+        entry.uses = 0;
+
+        self.hot_len += 1;
+        self.hot_weight += self.entries.weight(slot);
+        self.stack.push_front(&mut self.entries, slot);
+    }
+
+    /// Moves the oldest hot keys to the cold queue, until the others are within their capacity. Keys with
+    /// uses left get a second chance, but for each key demoted only a few do.
+    fn demote_excess(&mut self) {
+        let mut second_chances = MAX_SECOND_CHANCES;
+
+        while self.hot_weight > self.hot_capacity()
+            && let Some(slot) = self.stack.front()
+        {
+            let epoch = self.epoch;
+            let entry = &mut self.entries[slot];
+
+            if second_chances > 0 && entry.epoch == epoch && entry.uses > 0 {
+                second_chances -= 1;
+                entry.uses -= 1;
+                self.move_to_top(slot);
+            } else {
+                second_chances = MAX_SECOND_CHANCES;
+                entry.heat = Heat::Cold;
+                entry.was_demoted = true;
+                self.unlink_hot(slot);
+                self.cold.push_back(&mut self.entries, slot);
+            }
+
+            self.prune();
+        }
+    }
+
+    fn unlink_hot(&mut self, slot: Slot) {
+        self.hot_len -= 1;
+        self.hot_weight -= self.entries.weight(slot);
+        self.remove_from_stack(slot);
+    }
+
+    /// Evicts a key that has left the hot keys or the cold queue. It keeps its place in the stack.
+    fn make_ghost(&mut self, slot: Slot) -> K {
+        self.evicted_bytes += self.entries.weight(slot);
+
+        let entry = &mut self.entries[slot];
+        entry.heat = Heat::Ghost;
+        entry.since = self.evicted_bytes;
+        let key = entry.key;
+
+        self.ghosts.push_back(&mut self.entries, slot);
+        self.ghost_slots.insert(key, slot);
+        self.trim_ghosts();
+        key
+    }
+
+    fn trim_ghosts(&mut self) {
+        let max_weight = self.capacity.saturating_mul(GHOST_CAPACITIES);
+        let max_len = max_ghosts(self.residents());
+
+        while (self.ghosts.weight() > max_weight || self.ghosts.len() > max_len)
+            && let Some(slot) = self.ghosts.front()
+        {
+            self.forget_ghost(slot);
+        }
+    }
+
+    fn forget_ghost(&mut self, slot: Slot) {
+        self.ghost_slots.remove(&self.entries[slot].key);
+        self.ghosts.remove(&mut self.entries, slot);
+        self.remove_from_stack(slot);
+        self.entries.remove(slot);
+    }
+
+    /// Returns whether an evicted key was evicted within the last capacity of evicted bytes.
+    fn is_recent(&self, ghost: &Entry<K>) -> bool {
+        self.evicted_bytes - ghost.since < self.capacity
+    }
+
+    /// Forgets the key's eviction. Returns whether it is used again soon enough to become hot.
+    fn recall(&mut self, key: &K, weight: u64) -> bool {
+        let Some(slot) = self.ghost_slots.get(key).copied() else {
+            return false;
+        };
+
+        let ghost = self.entries[slot];
+        self.forget_ghost(slot);
+
+        if ghost.in_stack && self.is_recent(&ghost) {
+            self.adapt_cold_capacity(weight as f64);
+        }
+        ghost.in_stack
+    }
+
+    fn evict_cold(&mut self, is_held: &mut dyn FnMut(&K) -> bool) -> Option<Slot> {
+        for _ in 0..self.cold.len() {
+            let slot = self.cold.front()?;
+            let weight = self.entries.weight(slot);
+
+            if is_held(&self.entries[slot].key) {
+                self.cold.move_to_back(&mut self.entries, slot);
+                continue;
+            }
+
+            self.cold.remove(&mut self.entries, slot);
+
+            // Hot keys may have been removed, or evicted while all cold ones were held. In a loop no key
+            // would be used soon enough to take their place.
+            if self.hot_weight + weight <= self.hot_capacity() {
+                self.promote_as_oldest(slot);
+                continue;
+            }
+
+            if !self.entries[slot].was_demoted {
+                self.adapt_cold_capacity(-COLD_DECAY * weight as f64);
+            }
+            return Some(slot);
+        }
+
+        None
+    }
+
+    fn evict_hot(&mut self, is_held: &mut dyn FnMut(&K) -> bool) -> Option<Slot> {
+        // A held key is passed over where it is: it was not used, and must not push others out.
+        let mut candidate = self.stack.front();
+        while let Some(slot) = candidate {
+            let entry = &self.entries[slot];
+            if entry.heat == Heat::Hot && !is_held(&entry.key) {
+                self.unlink_hot(slot);
+                self.prune();
+                return Some(slot);
+            }
+            candidate = self.stack.next(&self.entries, slot);
+        }
+
+        None
+    }
+}
+
+impl<K: Copy + Eq + Hash + Debug + Send> Eviction<K> for Lirs<K> {
+    fn insert(&mut self, key: K, weight: u64) -> Slot {
+        self.note_insertion(weight);
+        let is_used_soon = self.recall(&key, weight);
+
+        let slot = self.entries.insert(
+            Entry {
+                key,
+                heat: Heat::Cold,
+                in_stack: false,
+                was_demoted: false,
+                uses: 0,
+                epoch: self.epoch,
+                since: self.inserted_bytes,
+            },
+            weight,
+        );
+
+        if is_used_soon {
+            self.promote(slot);
+        } else if self.resident_weight() + weight <= self.hot_capacity() {
+            // While the cache fills, every key is hot. One that was not used again yet gives way to those that were.
+            self.promote_as_oldest(slot);
+        } else {
+            self.move_to_top(slot);
+            self.prune();
+            self.cold.push_back(&mut self.entries, slot);
+        }
+        slot
+    }
+
+    fn touch(&mut self, slot: Slot) {
+        let entry = self.entries[slot];
+        debug_assert_ne!(entry.heat, Heat::Ghost, "touched after its eviction");
+
+        if entry.heat == Heat::Hot {
+            self.note_hot_hit(slot);
+            self.move_to_top(slot);
+            self.prune();
+            return;
+        }
+
+        if self.inserted_bytes - entry.since < self.capacity / CORRELATED_DIVISOR {
+            return;
+        }
+
+        let weight = self.entries.weight(slot);
+        if entry.was_demoted {
+            self.entries[slot].was_demoted = false;
+            self.adapt_cold_capacity(-(weight as f64));
+        }
+
+        if entry.in_stack || self.hot_weight + weight <= self.hot_capacity() {
+            self.cold.remove(&mut self.entries, slot);
+            self.promote(slot);
+        } else {
+            self.move_to_top(slot);
+            self.prune();
+            self.cold.move_to_back(&mut self.entries, slot);
+        }
+    }
+
+    fn resize(&mut self, slot: Slot, weight: u64) {
+        let Entry { heat, in_stack, .. } = self.entries[slot];
+        let old_weight = self.entries.weight(slot);
+
+        if in_stack {
+            self.stack.reweigh(old_weight, weight);
+        }
+        if heat == Heat::Hot {
+            self.hot_weight = self.hot_weight - old_weight + weight;
+        } else {
+            self.cold.reweigh(old_weight, weight);
+        }
+
+        self.entries.set_weight(slot, weight);
+    }
+
+    fn remove(&mut self, slot: Slot) {
+        if self.entries[slot].heat == Heat::Hot {
+            self.unlink_hot(slot);
+        } else {
+            self.cold.remove(&mut self.entries, slot);
+            self.remove_from_stack(slot);
+        }
+
+        self.entries.remove(slot);
+        self.prune();
+    }
+
+    fn evict(&mut self, is_held: &mut dyn FnMut(&K) -> bool) -> Option<K> {
+        self.demote_excess();
+
+        let slot = self.evict_cold(is_held).or_else(|| self.evict_hot(is_held))?;
+        Some(self.make_ghost(slot))
+    }
+
+    fn set_capacity(&mut self, bytes: u64) {
+        self.capacity = bytes;
+        self.adapt_cold_capacity(0.0);
+        self.trim_ghosts();
+    }
+
+    fn remembers(&self, key: &K) -> bool {
+        let ghost = self.ghost_slots.get(key);
+        ghost.is_some_and(|slot| self.is_recent(&self.entries[*slot]))
+    }
+
+    fn weight(&self) -> u64 {
+        self.resident_weight()
+    }
+
+    fn len(&self) -> usize {
+        self.residents()
+    }
+}
+
+#[cfg(test)]
+impl<K: Copy + Eq + Hash + Debug> Lirs<K> {
+    /// Asserts what holds after each operation.
+    pub(super) fn assert_invariants(&self) {
+        let stack: Vec<_> =
+            std::iter::successors(self.stack.front(), |slot| self.stack.next(&self.entries, *slot)).collect();
+        let hot: Vec<_> =
+            stack.iter().copied().filter(|slot| self.entries[*slot].heat == Heat::Hot).collect();
+
+        assert_eq!(hot.len(), self.hot_len);
+        assert_eq!(hot.iter().map(|slot| self.entries.weight(*slot)).sum::<u64>(), self.hot_weight);
+        assert_eq!(stack.first(), hot.first(), "the oldest key of the stack is hot");
+        assert!(stack.iter().all(|slot| self.entries[*slot].in_stack));
+        assert_eq!(stack.len(), self.stack.len());
+
+        assert_eq!(self.ghost_slots.len(), self.ghosts.len());
+        for (key, slot) in &self.ghost_slots {
+            assert_eq!(self.entries[*slot].key, *key);
+            assert_eq!(self.entries[*slot].heat, Heat::Ghost);
+        }
+    }
+
+    pub(super) fn ghosts(&self) -> usize {
+        self.ghosts.len()
+    }
+}

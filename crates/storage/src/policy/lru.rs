@@ -1,0 +1,81 @@
+//! Least recently used.
+
+use std::{fmt::Debug, hash::Hash};
+
+use super::{
+    Eviction, Slot,
+    history::EvictionHistory,
+    queue::{Queue, Slab},
+};
+
+/// Evicts the key whose last use is oldest. A held key counts as used.
+#[derive(Debug)]
+pub(super) struct Lru<K> {
+    keys: Slab<K>,
+    queue: Queue,
+    history: EvictionHistory<K>,
+}
+
+impl<K: Copy + Eq + Hash> Lru<K> {
+    pub(super) fn new(capacity: u64) -> Self {
+        Self { keys: Slab::new(), queue: Queue::new(), history: EvictionHistory::new(capacity) }
+    }
+}
+
+impl<K: Copy + Eq + Hash + Debug + Send> Eviction<K> for Lru<K> {
+    fn insert(&mut self, key: K, weight: u64) -> Slot {
+        self.history.forget(&key);
+
+        let slot = self.keys.insert(key, weight);
+        self.queue.push_back(&mut self.keys, slot);
+        slot
+    }
+
+    fn touch(&mut self, slot: Slot) {
+        self.queue.move_to_back(&mut self.keys, slot);
+    }
+
+    fn resize(&mut self, slot: Slot, weight: u64) {
+        self.queue.resize(&mut self.keys, slot, weight);
+    }
+
+    fn remove(&mut self, slot: Slot) {
+        self.queue.remove(&mut self.keys, slot);
+        self.keys.remove(slot);
+    }
+
+    fn evict(&mut self, is_held: &mut dyn FnMut(&K) -> bool) -> Option<K> {
+        for _ in 0..self.queue.len() {
+            let slot = self.queue.front()?;
+            let key = self.keys[slot];
+
+            if is_held(&key) {
+                self.queue.move_to_back(&mut self.keys, slot);
+                continue;
+            }
+
+            let weight = self.keys.weight(slot);
+            self.remove(slot);
+            self.history.record(key, weight, self.queue.len());
+            return Some(key);
+        }
+
+        None
+    }
+
+    fn set_capacity(&mut self, bytes: u64) {
+        self.history.set_capacity(bytes);
+    }
+
+    fn remembers(&self, key: &K) -> bool {
+        self.history.contains(key)
+    }
+
+    fn weight(&self) -> u64 {
+        self.queue.weight()
+    }
+
+    fn len(&self) -> usize {
+        self.queue.len()
+    }
+}

@@ -1,0 +1,139 @@
+//! Eviction policies of the memory tier: their names, the trait that they implement, one file for each.
+
+mod fifo;
+mod history;
+mod lfu;
+mod lirs;
+mod lru;
+mod queue;
+mod s3fifo;
+mod sieve;
+
+#[cfg(test)]
+mod tests;
+
+use std::{
+    fmt::{self, Debug},
+    hash::Hash,
+    str::FromStr,
+};
+
+use serde::{Deserialize, Serialize};
+
+/// An eviction policy of the tiers of the page cache.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Hash, Serialize, Deserialize)]
+#[serde(rename_all = "lowercase")]
+pub enum EvictionPolicy {
+    /// Low inter-reference recency, with use counts and a queue of new pages that adapts. The default: it keeps what
+    /// is read again soonest, so that neither a scan nor a loop larger than the cache flushes it.
+    #[default]
+    Lirs,
+    /// Least recently used.
+    Lru,
+    /// Least frequently used (W-TinyLFU: a window, and a count-min sketch that ages).
+    Lfu,
+    /// Three queues: small, main and ghost. A scan does not flush what is read again and again.
+    S3Fifo,
+    /// One queue with a moving hand.
+    Sieve,
+    /// First in, first out.
+    Fifo,
+}
+
+impl EvictionPolicy {
+    /// Every policy, in the order of the documentation.
+    pub const ALL: [Self; 6] = [Self::Lirs, Self::Lru, Self::Lfu, Self::S3Fifo, Self::Sieve, Self::Fifo];
+
+    /// The name that settings use.
+    pub const fn name(self) -> &'static str {
+        match self {
+            Self::Lru => "lru",
+            Self::Lfu => "lfu",
+            Self::S3Fifo => "s3fifo",
+            Self::Sieve => "sieve",
+            Self::Fifo => "fifo",
+            Self::Lirs => "lirs",
+        }
+    }
+}
+
+impl fmt::Display for EvictionPolicy {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.write_str(self.name())
+    }
+}
+
+/// The name is not that of a policy.
+#[derive(Clone, Debug, PartialEq, Eq, thiserror::Error)]
+#[error("{name:?} is not an eviction policy: use lirs, lru, lfu, s3fifo, sieve or fifo")]
+pub struct UnknownPolicyError {
+    name: String,
+}
+
+impl FromStr for EvictionPolicy {
+    type Err = UnknownPolicyError;
+
+    fn from_str(name: &str) -> Result<Self, Self::Err> {
+        let known = Self::ALL.into_iter().find(|policy| policy.name() == name);
+        known.ok_or_else(|| UnknownPolicyError { name: name.to_owned() })
+    }
+}
+
+/// Handle of a resident key. Valid until the key is evicted or removed, and then reused for another.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(crate) struct Slot(u32);
+
+/// Order of eviction over weighed keys. Not thread-safe: callers hold a lock.
+///
+/// The caller owns the map from keys to slots and inserts a key only while it is not resident. It decides
+/// when to evict: the policy never refuses an insertion, whatever its weight.
+///
+/// All operations take amortised constant time, except that `evict` also pays for each held key it passes.
+pub(crate) trait Eviction<K>: Send + Debug {
+    /// Adds a key that has become resident after a miss. The caller has made room before, by [`Self::evict`],
+    /// or does it after.
+    fn insert(&mut self, key: K, weight: u64) -> Slot;
+
+    /// Notes a re-reference of a resident key.
+    fn touch(&mut self, slot: Slot);
+
+    /// Changes the weight of a resident key: an entry grew.
+    fn resize(&mut self, slot: Slot, weight: u64);
+
+    /// Forgets a resident key that left for another reason than eviction, without remembering it.
+    fn remove(&mut self, slot: Slot);
+
+    /// Removes the next victim among the keys for which `is_held` is false, and remembers it. Returns `None`
+    /// if all keys are held.
+    ///
+    /// Held candidates get a second chance, so that the next call does not meet them first.
+    fn evict(&mut self, is_held: &mut dyn FnMut(&K) -> bool) -> Option<K>;
+
+    /// Sets the bytes that the policy sizes its queues and its history by. The caller evicts afterwards.
+    fn set_capacity(&mut self, bytes: u64);
+
+    /// Returns whether the key was evicted within about the last capacity of evicted bytes: an access to it
+    /// would have been a hit, had the cache been larger.
+    fn remembers(&self, key: &K) -> bool;
+
+    /// Returns the sum of the weights of the resident keys.
+    fn weight(&self) -> u64;
+
+    /// Returns the number of resident keys.
+    fn len(&self) -> usize;
+}
+
+/// Returns the policy, without keys, for a cache of `capacity` bytes.
+pub(crate) fn new<K>(policy: EvictionPolicy, capacity: u64) -> Box<dyn Eviction<K>>
+where
+    K: Copy + Eq + Hash + Debug + Send + 'static,
+{
+    match policy {
+        EvictionPolicy::Lru => Box::new(lru::Lru::new(capacity)),
+        EvictionPolicy::Lfu => Box::new(lfu::TinyLfu::new(capacity)),
+        EvictionPolicy::S3Fifo => Box::new(s3fifo::S3Fifo::new(capacity)),
+        EvictionPolicy::Sieve => Box::new(sieve::Sieve::new(capacity)),
+        EvictionPolicy::Fifo => Box::new(fifo::Fifo::new(capacity)),
+        EvictionPolicy::Lirs => Box::new(lirs::Lirs::new(capacity)),
+    }
+}

@@ -1,0 +1,249 @@
+//! Slab of weighed nodes, and the doubly linked queues that run through it by index.
+//!
+//! A node has `LINKS` pairs of links, so that it can be in that many queues at once: a [`Queue`] names by its
+//! parameter which pair it uses. A node is in at most one queue per pair; the policy knows which.
+
+use std::ops::{Index, IndexMut};
+
+use super::Slot;
+
+const NIL: u32 = u32::MAX;
+
+#[derive(Clone, Copy, Debug)]
+struct Link {
+    previous: u32,
+    next: u32,
+}
+
+const UNLINKED: Link = Link { previous: NIL, next: NIL };
+
+#[derive(Debug)]
+struct Node<T, const LINKS: usize> {
+    links: [Link; LINKS],
+    weight: u64,
+    /// Stale in a free node: `T` is `Copy`, so there is nothing to drop.
+    value: T,
+}
+
+/// Nodes by slot. Slots of removed nodes are reused, the others stay valid.
+#[derive(Debug)]
+pub(super) struct Slab<T, const LINKS: usize = 1> {
+    nodes: Vec<Node<T, LINKS>>,
+    free: Vec<u32>,
+}
+
+impl<T: Copy, const LINKS: usize> Slab<T, LINKS> {
+    pub(super) fn new() -> Self {
+        Self { nodes: Vec::new(), free: Vec::new() }
+    }
+
+    /// Adds a node that is in no queue.
+    pub(super) fn insert(&mut self, value: T, weight: u64) -> Slot {
+        let node = Node { links: [UNLINKED; LINKS], weight, value };
+
+        if let Some(index) = self.free.pop() {
+            self.nodes[index as usize] = node;
+            return Slot(index);
+        }
+
+        // Four billion nodes would take over 100 GiB: the index cannot reach `NIL`.
+        debug_assert!(self.nodes.len() < NIL as usize, "more nodes than slots");
+        self.nodes.push(node);
+        Slot((self.nodes.len() - 1) as u32)
+    }
+
+    /// Frees a node that has been removed from its queues.
+    pub(super) fn remove(&mut self, slot: Slot) {
+        self.free.push(slot.0);
+    }
+
+    pub(super) fn weight(&self, slot: Slot) -> u64 {
+        self.nodes[slot.0 as usize].weight
+    }
+
+    /// Sets the weight of a node. Its queues need [`Queue::reweigh`] as well.
+    pub(super) fn set_weight(&mut self, slot: Slot, weight: u64) {
+        self.nodes[slot.0 as usize].weight = weight;
+    }
+
+    fn link(&mut self, index: u32, link: usize) -> &mut Link {
+        &mut self.nodes[index as usize].links[link]
+    }
+}
+
+impl<T, const LINKS: usize> Index<Slot> for Slab<T, LINKS> {
+    type Output = T;
+
+    fn index(&self, slot: Slot) -> &T {
+        &self.nodes[slot.0 as usize].value
+    }
+}
+
+impl<T, const LINKS: usize> IndexMut<Slot> for Slab<T, LINKS> {
+    fn index_mut(&mut self, slot: Slot) -> &mut T {
+        &mut self.nodes[slot.0 as usize].value
+    }
+}
+
+/// Queue through the nodes of one [`Slab`], over their pair of links number `LINK`.
+#[derive(Debug)]
+pub(super) struct Queue<const LINK: usize = 0> {
+    front: u32,
+    back: u32,
+    len: usize,
+    weight: u64,
+}
+
+impl<const LINK: usize> Queue<LINK> {
+    pub(super) const fn new() -> Self {
+        Self { front: NIL, back: NIL, len: 0, weight: 0 }
+    }
+
+    pub(super) const fn len(&self) -> usize {
+        self.len
+    }
+
+    /// Returns the sum of the weights of the nodes in the queue.
+    pub(super) const fn weight(&self) -> u64 {
+        self.weight
+    }
+
+    pub(super) const fn front(&self) -> Option<Slot> {
+        to_slot(self.front)
+    }
+
+    /// Returns the node that is one nearer to the back.
+    pub(super) fn next<T, const LINKS: usize>(&self, slab: &Slab<T, LINKS>, slot: Slot) -> Option<Slot> {
+        to_slot(slab.nodes[slot.0 as usize].links[LINK].next)
+    }
+
+    pub(super) fn push_back<T: Copy, const LINKS: usize>(&mut self, slab: &mut Slab<T, LINKS>, slot: Slot) {
+        *slab.link(slot.0, LINK) = Link { previous: self.back, next: NIL };
+
+        match self.back {
+            NIL => self.front = slot.0,
+            back => slab.link(back, LINK).next = slot.0,
+        }
+
+        self.back = slot.0;
+        self.len += 1;
+        self.weight += slab.weight(slot);
+    }
+
+    pub(super) fn push_front<T: Copy, const LINKS: usize>(&mut self, slab: &mut Slab<T, LINKS>, slot: Slot) {
+        *slab.link(slot.0, LINK) = Link { previous: NIL, next: self.front };
+
+        match self.front {
+            NIL => self.back = slot.0,
+            front => slab.link(front, LINK).previous = slot.0,
+        }
+
+        self.front = slot.0;
+        self.len += 1;
+        self.weight += slab.weight(slot);
+    }
+
+    /// Takes a node, which must be in this queue, out of it. The node stays in the slab.
+    pub(super) fn remove<T: Copy, const LINKS: usize>(&mut self, slab: &mut Slab<T, LINKS>, slot: Slot) {
+        let Link { previous, next } = std::mem::replace(slab.link(slot.0, LINK), UNLINKED);
+
+        match previous {
+            NIL => self.front = next,
+            previous => slab.link(previous, LINK).next = next,
+        }
+        match next {
+            NIL => self.back = previous,
+            next => slab.link(next, LINK).previous = previous,
+        }
+
+        self.len -= 1;
+        self.weight -= slab.weight(slot);
+    }
+
+    pub(super) fn move_to_back<T: Copy, const LINKS: usize>(
+        &mut self,
+        slab: &mut Slab<T, LINKS>,
+        slot: Slot,
+    ) {
+        if self.back != slot.0 {
+            self.remove(slab, slot);
+            self.push_back(slab, slot);
+        }
+    }
+
+    /// Changes the weight of a node that is in this queue and in no other.
+    pub(super) fn resize<T: Copy, const LINKS: usize>(
+        &mut self,
+        slab: &mut Slab<T, LINKS>,
+        slot: Slot,
+        weight: u64,
+    ) {
+        self.reweigh(slab.weight(slot), weight);
+        slab.set_weight(slot, weight);
+    }
+
+    /// Accounts for a node of this queue that is about to change its weight by [`Slab::set_weight`].
+    pub(super) const fn reweigh(&mut self, old_weight: u64, new_weight: u64) {
+        self.weight = self.weight - old_weight + new_weight;
+    }
+}
+
+const fn to_slot(index: u32) -> Option<Slot> {
+    if index == NIL { None } else { Some(Slot(index)) }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn order(slab: &Slab<char>, queue: &Queue) -> String {
+        std::iter::successors(queue.front(), |slot| queue.next(slab, *slot)).map(|slot| slab[slot]).collect()
+    }
+
+    #[test]
+    fn nodes_leave_and_move_without_disturbing_the_order_of_others() {
+        let mut slab: Slab<char> = Slab::new();
+        let mut queue = Queue::new();
+        let slots: Vec<_> = "abcd".chars().map(|letter| slab.insert(letter, 10)).collect();
+        for slot in &slots {
+            queue.push_back(&mut slab, *slot);
+        }
+
+        queue.move_to_back(&mut slab, slots[0]);
+        assert_eq!(order(&slab, &queue), "bcda");
+
+        queue.remove(&mut slab, slots[2]);
+        assert_eq!(order(&slab, &queue), "bda");
+
+        queue.push_front(&mut slab, slots[2]);
+        assert_eq!(order(&slab, &queue), "cbda");
+        assert_eq!((queue.len(), queue.weight()), (4, 40));
+    }
+
+    #[test]
+    fn a_freed_slot_is_reused_and_the_others_keep_their_values() {
+        let mut slab: Slab<char> = Slab::new();
+        let a = slab.insert('a', 1);
+        let b = slab.insert('b', 1);
+
+        slab.remove(a);
+        let c = slab.insert('c', 1);
+
+        assert_eq!(c, a);
+        assert_eq!((slab[b], slab[c]), ('b', 'c'));
+    }
+
+    #[test]
+    fn a_resized_node_changes_the_weight_of_its_queue() {
+        let mut slab: Slab<char> = Slab::new();
+        let mut queue: Queue = Queue::new();
+        let slot = slab.insert('a', 5);
+        queue.push_back(&mut slab, slot);
+
+        queue.resize(&mut slab, slot, 7);
+        assert_eq!(queue.weight(), 7);
+
+        queue.remove(&mut slab, slot);
+        assert_eq!((queue.weight(), queue.front()), (0, None));
+    }
+}
