@@ -121,12 +121,14 @@ impl Lifecycle<ChunkKey, Chunk> for Leaving {
     }
 }
 
+type MetadataCache<K, V> = GrantedCache<K, V, DefaultLifecycle<K, V>>;
+
 /// The cache of chunks and metadata.
 #[derive(Debug)]
 pub(crate) struct ChunkCache {
     chunks: Arc<GrantedCache<ChunkKey, Chunk, Leaving>>,
-    files: Arc<GrantedCache<ObjectHash, Arc<FileMetadata>, DefaultLifecycle<ObjectHash, Arc<FileMetadata>>>>,
-    indexes: Arc<GrantedCache<IndexKey, Index, DefaultLifecycle<IndexKey, Index>>>,
+    files: Arc<MetadataCache<ObjectHash, Arc<FileMetadata>>>,
+    indexes: Arc<MetadataCache<IndexKey, Index>>,
     /// Bytes of everything together.
     limit: u64,
     /// The names and types under which whole columns were asked for.

@@ -49,7 +49,7 @@ fn a_flag_overrides_a_variable_which_overrides_the_file() {
     assert_eq!(line(&resolved, "memory"), "memory = \"3GiB\" # flag --memory");
     assert_eq!(line(&resolved, "policy"), "policy = \"lfu\" # env STYLOBATE_POLICY");
     assert_eq!(line(&resolved, "page_size"), "page_size = \"2MiB\" # node.toml:4");
-    assert_eq!(line(&resolved, "small_object"), "small_object = \"10MiB\" # default");
+    assert_eq!(line(&resolved, "attempts"), "attempts = 4 # default");
 }
 
 #[test]
@@ -191,15 +191,6 @@ fn an_access_key_may_have_a_token_of_its_own() {
     assert_eq!(same, "node.toml:10: access keys a and b show the same token");
     assert!(error_of(&file(&[key("a", ""), key("b", "token = 'secret-a'")])).contains("same token"));
     assert!(error_of(&file(&[key("a", "token = 'b'\ntoken_file = 'c'")])).contains("give one of `token`"));
-}
-
-#[test]
-fn columns_have_three_eighths_of_the_memory_where_there_is_a_flight_door() {
-    let flags = || Layer::default().with_flag(Setting::Memory, "1GiB");
-    let with = resolve("", &[], flags()).unwrap().config;
-    assert_eq!(with.decoded_memory(), ByteSize::mib(384));
-    let without = resolve("", &[], flags().with_flag(Setting::Flight, "off")).unwrap().config;
-    assert_eq!(without.decoded_memory(), ByteSize::ZERO);
 }
 
 #[test]

@@ -11,7 +11,7 @@ use object_store::{
 };
 use parking_lot::Mutex;
 
-use crate::{Error, ReadThrough, paged::Paged};
+use crate::{Error, ReadThrough};
 
 impl fmt::Display for ReadThrough {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
@@ -51,27 +51,21 @@ impl ObjectStore for ReadThrough {
         if ranges.is_empty() {
             return Ok(Vec::new());
         }
-        let (known, _) = self.resolve(location, false, None).await?;
-        let Some(hash) = known.hash else {
+        let object = self.open_object(location).await?;
+        if object.version().is_none() {
             let parts = self.origin().store().get_ranges(location, ranges).await?;
             let bytes = parts.iter().map(|part| part.len() as u64).sum();
             self.inner.fetcher.counters.bytes_passed_through.add(bytes);
             return Ok(parts);
-        };
-        let object = Paged { known: known.clone(), hash, layout: self.cache().layout() };
-        // All bytes of all ranges are asked for together, so that near ones share a request.
-        let _held_until_read = self.inner.fetcher.obtain_ranges(&object, ranges);
-        let read = ranges.iter().map(|range| async {
-            let options = GetOptions { if_match: known.meta.e_tag.clone(), ..GetOptions::default() };
-            let options = options.with_range(Some(range.clone()));
-            let result = self.open(location, options).await.map_err(|error| match error {
-                // The version that the first range was read of is gone.
-                Error::Precondition { path } => Error::Changed { path },
-                other => other,
-            })?;
-            result.bytes().await
-        });
-        futures::future::try_join_all(read).await
+        }
+        let size = object.meta().size;
+        let within = |range: &Range<u64>| range.start.min(range.end)..range.end.min(size);
+        let outside = ranges.iter().find(|range| range.start >= size || range.is_empty());
+        if let Some(Range { start, end }) = outside.cloned() {
+            let path = location.to_string();
+            return Err(Error::Range { path, start, end, size }.into());
+        }
+        Ok(object.read(&ranges.iter().map(within).collect::<Vec<_>>()).await?)
     }
 
     fn delete_stream(

@@ -205,7 +205,8 @@ impl Reader {
         let until = self.unpinned_end().min(self.position.saturating_add(self.bypass_len));
         let range = self.fetcher.only_at_origin(&self.object, self.position..until);
         if range.is_empty() {
-            // It came meanwhile.
+            // It came meanwhile, or is coming.
+            tokio::task::yield_now().await;
             return Ok(());
         }
         let Range { start, end } = range;
