@@ -13,7 +13,7 @@ use crate::{
     ByteSize, Error, PageCache, Reservation, Result, coalesce,
     flight::{Flight, Flights, Table},
     page_assembler::{Expected, PageAssembler},
-    page_cache::Piece,
+    page_cache::{Backlog, Piece},
     paged::Paged,
     pin::Pin,
     request::{Patience, Requests},
@@ -112,7 +112,7 @@ impl Fetcher {
                 let ahead = ahead(&flight);
                 Pin::of_flight(object, page, range.start, flight, ahead)
             }));
-        } else if !is_ahead || self.cache.disk_keeps_up() {
+        } else if !is_ahead || self.cache.backlog() == Backlog::Short {
             self.start_fetch(object, flights, range, is_ahead, pins);
         }
     }
@@ -183,13 +183,15 @@ impl Fetcher {
         let block = object.layout.block;
         // The block that a reader waits for is not ahead of it.
         let waited_for = if is_ahead { 0 } else { block };
-        let ahead = match self.cache.disk_keeps_up() {
-            true => self.cache.ahead().free(),
-            false => object.layout.page - block,
+        let limit = match self.cache.backlog() {
+            // A reader that waits gets a page if there is memory, however much others hold ahead.
+            Backlog::Short => {
+                let least = if is_ahead { block } else { object.layout.page };
+                self.max_fetch.min(waited_for + self.cache.ahead().free()).max(least)
+            }
+            Backlog::Long => object.layout.page,
+            Backlog::Full => block,
         };
-        // A reader that waits gets a page if there is memory, however much others hold ahead.
-        let least = if is_ahead { block } else { object.layout.page };
-        let limit = self.max_fetch.min(waited_for + ahead).max(least);
         let end = range.end.min(range.start.saturating_add(limit));
         let wanted = object.align(range.start..end);
         let run = wanted.start..self.missing_end(object, flights, wanted);

@@ -31,6 +31,7 @@ use parking_lot::Mutex;
 use serde::Serialize;
 
 pub(crate) use ahead::{AheadBytes, AheadQuota, AheadReader};
+pub(crate) use disk::Backlog;
 pub(crate) use long_reads::{LongRead, LongReads};
 pub use options::CacheOptions;
 pub(crate) use page::{Blocks, ENTRY_OVERHEAD, Layout, PageKey, Piece};
@@ -237,9 +238,9 @@ impl PageCache {
         Some(bytes)
     }
 
-    /// Whether the disk keeps up with what is fetched: if not, nothing should be fetched that no reader waits for.
-    pub(crate) fn disk_keeps_up(&self) -> bool {
-        self.inner.disk.as_ref().is_none_or(|disk| disk.tier.has_room())
+    /// How far the disk is behind what is fetched. Where it is, less should be fetched that no reader waits for.
+    pub(crate) fn backlog(&self) -> Backlog {
+        self.inner.disk.as_ref().map_or(Backlog::Short, |disk| disk.tier.backlog())
     }
 
     /// Stores a piece that was fetched.

@@ -110,6 +110,17 @@ pub(crate) enum Dropped {
     TooLarge,
 }
 
+/// How much waits to be written.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(crate) enum Backlog {
+    /// At most a quarter of the queue.
+    Short,
+    /// At most three quarters.
+    Long,
+    /// Nearly all of the queue: what arrives next may be dropped.
+    Full,
+}
+
 /// Writes that were dropped, by reason.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub(crate) struct DroppedWrites {
@@ -342,11 +353,13 @@ impl DiskTier {
         Ok(())
     }
 
-    /// Whether there is room for writes that can as well be made later, such as those of prefetched pages: the queue
-    /// is at most half full, and the disk takes writes.
-    pub(crate) fn has_room(&self) -> bool {
+    /// How far writes are behind. A disk that takes no writes is not behind: nothing waits for it.
+    pub(crate) fn backlog(&self) -> Backlog {
         let state = self.shared.state.lock();
-        state.is_open() && !state.is_paused() && state.queue.is_below_half()
+        if !state.is_open() || state.is_paused() {
+            return Backlog::Short;
+        }
+        state.queue.backlog()
     }
 
     /// Removes a page, which is absent at once and until it is written again, also if it is queued or being written.

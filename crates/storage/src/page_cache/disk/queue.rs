@@ -6,7 +6,7 @@ use bytes::Bytes;
 use hashbrown::HashMap;
 use smallvec::SmallVec;
 
-use super::aligned::SECTOR;
+use super::{Backlog, aligned::SECTOR};
 use crate::page_cache::PageKey;
 
 /// Blocks of one page, written as one piece.
@@ -49,8 +49,12 @@ impl WriteQueue {
         self.bytes + len <= self.limit
     }
 
-    pub(super) fn is_below_half(&self) -> bool {
-        self.bytes <= self.limit / 2
+    pub(super) fn backlog(&self) -> Backlog {
+        match self.bytes {
+            bytes if bytes <= self.limit / 4 => Backlog::Short,
+            bytes if bytes <= self.limit / 4 * 3 => Backlog::Long,
+            _ => Backlog::Full,
+        }
     }
 
     /// Whether nothing waits or is being written.
