@@ -3,15 +3,17 @@
 //! Invariant: a block is either in the cache, or in `flights`, or no task is fetching it. A piece is put into the cache
 //! before it leaves `flights`; whoever finds a block in neither while holding the lock of `flights` starts the fetch.
 
-use std::{ops::Range, os::unix::fs::FileExt, sync::Arc, time::Instant};
+use std::{collections::HashMap, ops::Range, os::unix::fs::FileExt, sync::Arc, time::Instant};
 
 use bytes::Bytes;
 use futures::{StreamExt, stream::BoxStream};
 use object_store::{GetOptions, GetResult, GetResultPayload, path::Path};
+use parking_lot::Mutex;
 
 use crate::{
     ByteSize, Error, PageCache, Reservation, Result, coalesce,
     flight::{Flight, Flights, Table},
+    object::ObjectHash,
     page_assembler::{Expected, PageAssembler},
     page_cache::{Backlog, Piece},
     paged::Paged,
@@ -45,13 +47,20 @@ pub(crate) struct Fetcher {
     pub(crate) counters: Arc<Counters>,
     flights: Flights,
     max_fetch: u64,
+    batches: Mutex<Batches>,
 }
+
+/// Requests that wait a moment for near ones, by object; each is a run of adjacent pieces.
+type Batches = HashMap<ObjectHash, Vec<Vec<Expected>>>;
+
+/// Most bytes of a request that several were merged into.
+const MAX_MERGED: u64 = 16 << 20;
 
 impl Fetcher {
     pub(crate) fn new(requests: Requests, cache: PageCache, max_fetch: ByteSize) -> Self {
         let counters = requests.counters.clone();
         let max_fetch = max_fetch.as_u64().max(cache.layout().block);
-        Self { requests, cache, counters, flights: Flights::default(), max_fetch }
+        Self { requests, cache, counters, flights: Flights::default(), max_fetch, batches: Mutex::default() }
     }
 
     /// Pages on their way.
@@ -222,8 +231,76 @@ impl Fetcher {
         if is_ahead {
             self.counters.prefetched_pages.add(expected.len() as u64);
         }
+        self.send(object, expected);
+    }
+
+    /// Sends a request, or has it wait for near ones if that costs little of the time that the origin takes anyway.
+    fn send(self: &Arc<Self>, object: &Paged, expected: Vec<Expected>) {
         let (this, object) = (self.clone(), object.clone());
-        tokio::spawn(async move { this.fetch(object, expected, None).await });
+        let Some(wait) = self.requests.cost.merge_wait() else {
+            tokio::spawn(async move { this.fetch(object, expected, None).await });
+            return;
+        };
+        let mut batches = self.batches.lock();
+        let batch = batches.entry(object.hash).or_default();
+        batch.push(expected);
+        if batch.len() == 1 {
+            tokio::spawn(async move {
+                tokio::time::sleep(wait).await;
+                this.send_batch(&object);
+            });
+        }
+    }
+
+    /// Sends the requests of an object that waited for one another, near ones as one.
+    fn send_batch(self: &Arc<Self>, object: &Paged) {
+        let mut batch = self.batches.lock().remove(&object.hash).unwrap_or_default();
+        batch.sort_by_key(|run| run.first().map(|first| first.range(object).start));
+        let mut merged: Vec<Vec<Expected>> = Vec::new();
+        for run in batch {
+            let is_bridged = merged.last_mut().is_some_and(|last| self.bridge(object, last, &run));
+            match merged.last_mut().filter(|_| is_bridged) {
+                Some(last) => last.extend(run),
+                None => merged.push(run),
+            }
+        }
+        for expected in merged {
+            let (this, object) = (self.clone(), object.clone());
+            tokio::spawn(async move { this.fetch(object, expected, None).await });
+        }
+    }
+
+    /// Adds to a run what lies between it and the next one, if it is little, missing, and there is memory for it. Returns
+    /// whether the two are adjacent then.
+    fn bridge(self: &Arc<Self>, object: &Paged, run: &mut Vec<Expected>, next: &[Expected]) -> bool {
+        let (Some(first), Some(last), Some(after), Some(end)) =
+            (run.first(), run.last(), next.first(), next.last())
+        else {
+            return false;
+        };
+        let gap = last.range(object).end..after.range(object).start;
+        let is_small = end.range(object).end - first.range(object).start <= MAX_MERGED;
+        if !is_small || gap.end < gap.start || gap.end - gap.start > self.requests.cost.max_gap() {
+            return false;
+        }
+        if gap.is_empty() {
+            return true;
+        }
+
+        let mut flights = self.flights.lock();
+        if self.missing_end(object, &flights, gap.clone()) < gap.end {
+            return false;
+        }
+        let parts: Vec<_> = object.parts(gap).collect();
+        let charges: Option<Vec<_>> =
+            parts.iter().map(|(_, part)| self.cache.reserve(part.len() as u64)).collect();
+        let Some(charges) = charges else { return false };
+        for ((page, part), charge) in parts.into_iter().zip(charges) {
+            let flight = Flight::new(part.start, part.end);
+            flights.insert(object.key(page), flight.clone());
+            run.push(Expected { page, flight, charge });
+        }
+        true
     }
 
     /// The end of the run of bytes that are neither cached nor on their way.
@@ -290,6 +367,7 @@ impl Fetcher {
         };
 
         let options = GetOptions::new().with_range(Some(start..end));
+        let asked = Instant::now();
         let get = self.requests.get(&path, &options);
         let answer = match self.requests.in_time(&path, &self.requests.patience(), get).await {
             Ok(answer) => answer,
@@ -297,6 +375,7 @@ impl Fetcher {
             // An object that ends before `start`, or a failure that may pass: a HEAD tells.
             Err(_) => return head().await,
         };
+        self.requests.cost.note_latency(asked.elapsed());
         let known = self.requests.known(&path, answer.meta.clone(), answer.attributes.clone());
         let Some(hash) = known.hash else { return Ok((known, Vec::new())) };
         let as_asked = answer.range.start == start && answer.range.end == end.min(known.meta.size);

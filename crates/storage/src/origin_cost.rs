@@ -21,6 +21,12 @@ const WEIGHT: f64 = 0.2;
 /// Answers shorter than this say little about the throughput.
 const MIN_SAMPLE: u64 = 256 << 10;
 
+/// Requests wait for near ones for this part of the latency of the origin, at most `MAX_WAIT`; not at all if that is
+/// less than `MIN_WAIT`.
+const WAIT_DIVISOR: u32 = 12;
+const MIN_WAIT: Duration = Duration::from_millis(1);
+const MAX_WAIT: Duration = Duration::from_millis(5);
+
 /// Bounds of the gap between two ranges that one request bridges.
 const MIN_GAP: u64 = 64 << 10;
 const MAX_GAP: u64 = 1 << 20;
@@ -39,6 +45,13 @@ impl OriginCost {
             let rate = bytes as f64 / took.as_secs_f64().max(1e-6);
             average(&mut self.averages.lock().bytes_per_second, rate);
         }
+    }
+
+    /// The time that a request may wait for near ones; `None` for origins that answer quickly.
+    pub(crate) fn merge_wait(&self) -> Option<Duration> {
+        let latency = Duration::try_from_secs_f64(self.averages.lock().latency?).ok()?;
+        let wait = (latency / WAIT_DIVISOR).min(MAX_WAIT);
+        (wait >= MIN_WAIT).then_some(wait)
     }
 
     /// The most bytes that nobody asked for, between two ranges, that are cheaper to fetch than a request of its own.
@@ -73,6 +86,19 @@ mod tests {
         assert_eq!(gap(0, 1000), MIN_GAP);
         assert_eq!(gap(100, 1000), MAX_GAP);
         assert!(gap(10, 50) > MIN_GAP && gap(10, 50) < MAX_GAP);
+    }
+
+    #[test]
+    fn requests_to_far_origins_wait_a_moment_for_near_ones() {
+        let wait = |latency_ms| {
+            let cost = OriginCost::default();
+            cost.note_latency(Duration::from_millis(latency_ms));
+            cost.merge_wait()
+        };
+        assert_eq!(OriginCost::default().merge_wait(), None);
+        assert_eq!(wait(5), None);
+        assert!(wait(30).is_some_and(|wait| wait >= MIN_WAIT && wait < MAX_WAIT));
+        assert_eq!(wait(1000), Some(MAX_WAIT));
     }
 
     #[test]

@@ -1,6 +1,6 @@
 //! The pieces of one request, assembled in order as its bytes arrive.
 
-use std::{collections::VecDeque, sync::Arc};
+use std::{collections::VecDeque, ops::Range, sync::Arc};
 
 use bytes::Bytes;
 
@@ -18,6 +18,14 @@ pub(crate) struct Expected {
     pub(crate) page: u32,
     pub(crate) flight: Arc<Flight>,
     pub(crate) charge: Reservation,
+}
+
+impl Expected {
+    /// The bytes of the object.
+    pub(crate) fn range(&self, object: &Paged) -> Range<u64> {
+        let page = object.offset(self.page);
+        page + self.flight.start() as u64..page + self.flight.end() as u64
+    }
 }
 
 /// The pieces of one request, which are adjacent. Those that are whole are in the cache; when this is dropped, the

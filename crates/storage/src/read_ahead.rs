@@ -64,6 +64,8 @@ pub(crate) struct Continuation {
     pub(crate) pins: Vec<Pin>,
     /// Bytes after the read that should be fetched now.
     pub(crate) ahead: Option<ByteRange>,
+    /// Where the reader is.
+    pub(crate) next: u64,
 }
 
 impl ReadAhead {
@@ -83,11 +85,7 @@ impl ReadAhead {
             objects.clear();
         }
         let streams = objects.entry(object).or_default();
-        // A reader that skips less than a block (padding, alignment) still goes on.
-        let goes_on = |stream: &&mut Stream| {
-            range.start() >= stream.next && range.start() - stream.next < self.block_size
-        };
-        if let Some(stream) = streams.iter_mut().find(goes_on) {
+        if let Some(stream) = streams.iter_mut().find(|stream| stream.includes(range, self.block_size)) {
             let limit = self.max_window.min(self.quota.share()) / self.block_size * self.block_size;
             return stream.go_on(range, self.block_size, limit);
         }
@@ -108,11 +106,11 @@ impl ReadAhead {
         Continuation::default()
     }
 
-    /// Keeps what was fetched after a read that ended at `end`, up to `fetched`, until its reader comes back.
-    pub(crate) fn park(self: &Arc<Self>, object: ObjectHash, end: u64, fetched: u64, pins: Vec<Pin>) {
+    /// Keeps what was fetched ahead of a reader that is at `next`, up to `fetched`, until it comes back.
+    pub(crate) fn park(self: &Arc<Self>, object: ObjectHash, next: u64, fetched: u64, pins: Vec<Pin>) {
         let mut state = self.state.lock();
         let streams = state.objects.get_mut(&object);
-        let Some(stream) = streams.and_then(|streams| streams.iter_mut().find(|stream| stream.next == end))
+        let Some(stream) = streams.and_then(|streams| streams.iter_mut().find(|stream| stream.next == next))
         else {
             return;
         };
@@ -156,38 +154,54 @@ async fn sweep(readers: Weak<ReadAhead>) {
 }
 
 impl Stream {
+    /// Whether a read belongs to this reader: it begins where the last one ended, or among what was fetched ahead. Readers
+    /// that have several requests under way send them in any order. One that skips less than a block (padding,
+    /// alignment) still goes on.
+    fn includes(&self, range: ByteRange, block_size: u64) -> bool {
+        let limit = self.fetched.max(self.next.saturating_add(block_size));
+        let goes_on = range.start() >= self.next && range.start() < limit;
+        goes_on || self.pins.iter().any(|pin| overlaps(pin, range))
+    }
+
     fn go_on(&mut self, range: ByteRange, block_size: u64, limit: u64) -> Continuation {
-        let end = range.end();
         let pins = self.take_pins(range);
-        self.next = end;
+        let is_ahead_of_others = range.end() > self.next;
+        self.next = self.next.max(range.end());
         self.last_read = Instant::now();
-        self.fetched = self.fetched.max(end);
+        self.fetched = self.fetched.max(self.next);
         if self.pins.is_empty() {
             self.counted = None;
         }
-        if self.fetched - end > self.window / 2 {
-            return Continuation { pins, ahead: None };
+        if !is_ahead_of_others || self.fetched - self.next > self.window / 2 {
+            return Continuation { pins, ahead: None, next: self.next };
         }
         self.window = (self.window * 2).max(range.len().next_multiple_of(block_size)).min(limit);
-        let ahead = ByteRange::new(self.fetched, end.saturating_add(self.window));
-        Continuation { pins, ahead: ahead.filter(|ahead| !ahead.is_empty()) }
+        let ahead = ByteRange::new(self.fetched, self.next.saturating_add(self.window));
+        Continuation { pins, ahead: ahead.filter(|ahead| !ahead.is_empty()), next: self.next }
     }
 
-    /// Takes the pins that a read needs, and drops those that it has passed. A pin that reaches beyond the read stays as
-    /// well.
+    /// Takes the pins that a read needs. One that reaches beyond the read stays as well, and so do those that were skipped:
+    /// a request of the same reader may be on its way.
     fn take_pins(&mut self, range: ByteRange) -> Vec<Pin> {
         let mut taken = Vec::new();
-        while let Some(pin) = self.pins.front()
-            && pin.start() < range.end()
-        {
-            if pin.end() > range.end() {
+        let mut kept = VecDeque::new();
+        for pin in self.pins.drain(..) {
+            if !overlaps(&pin, range) {
+                kept.push_back(pin);
+            } else if pin.end() > range.end() {
                 taken.push(pin.share());
-                break;
+                kept.push_back(pin);
+            } else {
+                taken.push(pin);
             }
-            taken.extend(self.pins.pop_front());
         }
+        self.pins = kept;
         taken
     }
+}
+
+fn overlaps(pin: &Pin, range: ByteRange) -> bool {
+    pin.start() < range.end() && pin.end() > range.start()
 }
 
 #[cfg(test)]
@@ -205,8 +219,9 @@ mod tests {
     }
 
     fn note(readers: &Arc<ReadAhead>, object: ObjectHash, start: u64, end: u64) -> Option<(u64, u64)> {
-        let ahead = readers.note(object, range(start, end)).ahead?;
-        readers.park(object, end, ahead.end(), Vec::new());
+        let Continuation { ahead, next, .. } = readers.note(object, range(start, end));
+        let ahead = ahead?;
+        readers.park(object, next, ahead.end(), Vec::new());
         Some((ahead.start(), ahead.end()))
     }
 
@@ -215,6 +230,17 @@ mod tests {
         let readers = read_ahead(60);
         let asked: Vec<_> = (0..14).filter_map(|i| note(&readers, OBJECT, i * 10, i * 10 + 10)).collect();
         assert_eq!(asked, [(20, 30), (30, 50), (50, 80), (80, 120), (120, 150), (150, 180)]);
+    }
+
+    #[test]
+    fn reads_that_overtake_one_another_are_of_one_reader() {
+        let readers = read_ahead(60);
+        note(&readers, OBJECT, 0, 10);
+        assert_eq!(note(&readers, OBJECT, 10, 20), Some((20, 30)));
+        assert_eq!(note(&readers, OBJECT, 20, 30), Some((30, 50)));
+        assert_eq!(note(&readers, OBJECT, 40, 50), Some((50, 90)), "after 30..40, which comes late");
+        assert_eq!(note(&readers, OBJECT, 50, 60), None);
+        assert_eq!(readers.state.lock().objects[&OBJECT].len(), 1);
     }
 
     #[test]
@@ -239,7 +265,7 @@ mod tests {
 
     #[test]
     fn the_window_shrinks_with_the_share_of_a_reader() {
-        let quota = AheadQuota::new(320);
+        let quota = AheadQuota::new(160);
         let readers = ReadAhead::new(10, 1000, quota.clone());
         let others: Vec<_> = (0..2).map(|_| quota.enter()).collect();
         for i in 0..10 {

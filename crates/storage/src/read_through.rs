@@ -288,7 +288,7 @@ impl ReadThrough {
         reader.adopt(continuation.pins.into_iter().chain(pins));
         reader.start();
         if let Some(ahead) = continuation.ahead {
-            self.fetch_ahead(&object, range, ahead);
+            self.fetch_ahead(&object, continuation.next, ahead);
         }
 
         let first = reader.next().await?;
@@ -296,8 +296,8 @@ impl ReadThrough {
         Ok(answer(known, range.into(), stream))
     }
 
-    /// Fetches what follows a read, for the next one. Of a run that is in memory already, nothing is held.
-    fn fetch_ahead(&self, object: &Paged, read: ByteRange, ahead: ByteRange) {
+    /// Fetches what comes after a reader that is at `next`. Of a run that is in memory already, nothing is held.
+    fn fetch_ahead(&self, object: &Paged, next: u64, ahead: ByteRange) {
         let Inner { fetcher, read_ahead, .. } = &*self.inner;
         let until = ahead.end().min(object.size());
         let missing = fetcher.first_not_in_memory(object, ahead.start().min(until)..until);
@@ -308,7 +308,7 @@ impl ReadThrough {
             }
             None => (ahead.end(), Vec::new()),
         };
-        read_ahead.park(object.hash, read.end(), fetched, pins);
+        read_ahead.park(object.hash, next, fetched, pins);
     }
 
     /// One request, answered as it comes: for objects that cannot be cached.

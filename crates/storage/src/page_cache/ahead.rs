@@ -1,7 +1,7 @@
 //! Bounds what is held ahead of readers, so that read-ahead shrinks with the budget and the number of readers.
 //!
-//! What is ahead of readers takes at most an eighth of the budget. The rest is left to the bytes that readers wait for
-//! now, and to what is read again.
+//! What is ahead of readers takes at most a quarter of the budget, and what is ahead of one reader an eighth. The rest is
+//! left to the bytes that readers wait for now, and to what is read again.
 
 use std::sync::{
     Arc,
@@ -30,9 +30,9 @@ pub(crate) struct AheadReader {
 }
 
 impl AheadQuota {
-    /// At most an eighth of a budget of this many bytes.
+    /// At most a quarter of a budget of this many bytes.
     pub(crate) fn new(budget: u64) -> Arc<Self> {
-        Arc::new(Self { limit: budget / 8, held: AtomicU64::new(0), readers: AtomicU64::new(0) })
+        Arc::new(Self { limit: budget / 4, held: AtomicU64::new(0), readers: AtomicU64::new(0) })
     }
 
     /// Counts one more reader.
@@ -41,9 +41,9 @@ impl AheadQuota {
         AheadReader { quota: self.clone() }
     }
 
-    /// Bytes that each reader may have ahead of itself.
+    /// Bytes that each reader may have ahead of itself: half of the limit at most.
     pub(crate) fn share(&self) -> u64 {
-        self.limit / self.readers.load(Ordering::Relaxed).max(1)
+        self.limit / self.readers.load(Ordering::Relaxed).max(2)
     }
 
     /// Bytes that may still be held ahead of readers.
@@ -81,15 +81,15 @@ mod tests {
     use super::*;
 
     #[test]
-    fn readers_share_an_eighth_of_the_budget_and_give_back_what_they_held() {
-        let quota = AheadQuota::new(800);
-        assert_eq!((quota.share(), quota.free()), (100, 100));
+    fn readers_share_a_quarter_of_the_budget_and_give_back_what_they_held() {
+        let quota = AheadQuota::new(400);
+        assert_eq!((quota.share(), quota.free()), (50, 100));
         let readers = [quota.enter(), quota.enter(), quota.enter(), quota.enter()];
         assert_eq!(quota.share(), 25);
         let (some, more) = (quota.hold(70), quota.hold(50));
         assert_eq!((quota.free(), quota.held()), (0, 120));
         drop((some, readers));
-        assert_eq!((quota.free(), quota.share()), (50, 100));
+        assert_eq!((quota.free(), quota.share()), (50, 50));
         drop(more);
         assert_eq!(quota.held(), 0);
     }
