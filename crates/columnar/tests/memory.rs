@@ -81,7 +81,8 @@ async fn scans_of_ten_times_the_budget_stay_within_it() {
         assert!(peak <= most, "{} MiB above the start, with {} MiB", peak / MIB, budget / MIB);
         let stats = cache.stats();
         assert!(stats.bytes <= stats.capacity && stats.capacity <= budget, "{stats:?}");
-        assert!(stats.streamed_units >= GROUPS as u64, "{stats:?}");
+        // A few row groups have all of their columns in the cache.
+        assert!(stats.streamed_units >= GROUPS as u64 / 4 * 3, "{stats:?}");
         assert_eq!(stats.decoded_chunks > 0, budget > 0, "{stats:?}");
     }
 }

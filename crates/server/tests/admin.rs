@@ -235,7 +235,7 @@ async fn metrics_are_in_the_format_of_prometheus() {
         "stylobate_read_bytes_total{bucket=\"lake\",source=\"disk\"} 0",
         "stylobate_origin_retries_total{bucket=\"lake\"} 0",
         "stylobate_cache_evictions_total 0",
-        "stylobate_cache_dropped_inserts_total 0",
+        "stylobate_cache_dropped_inserts_total{reason=\"queue_full\"} 0",
         "stylobate_requests_in_flight 0.0",
         "# EOF",
     ] {

@@ -202,8 +202,9 @@ mod tests {
     fn the_json_has_counts_and_ratios_per_policy() {
         let simulation = run(&args(&[ByteSize::kib(1)], None), &trace(&[100], &[0, 0]), "o").unwrap();
         let json = serde_json::to_value(simulation).unwrap();
-        let policy = &json["capacities"][0]["policies"][5];
-        assert_eq!((&policy["policy"], &policy["hits"]), (&"lru-2".into(), &1.into()));
+        let policies = json["capacities"][0]["policies"].as_array().unwrap();
+        let policy = policies.iter().find(|policy| policy["policy"] == "lru-2").unwrap();
+        assert_eq!(policy["hits"], 1);
         assert_eq!(policy["byte_hit_ratio"], 0.5);
     }
 }

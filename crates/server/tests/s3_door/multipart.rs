@@ -205,14 +205,14 @@ async fn where_there_is_memory_for_parts_of_usual_sizes_a_clouds_uploads_are_its
     assert_eq!((gap.code(), gap.body.contains("without gaps")), ("InvalidPart", true));
     assert_eq!(complete(&node, "/lake/a", &id, &sent[..2]).await.status, 200);
     assert_eq!(store.head(&Path::from("at/a")).await.unwrap().size, (5 << 20) + 3);
-    // 64 MiB of uploads and a quarter of the other 448 MiB.
+    // The 64 MiB of uploads and a quarter of the memory.
     let head = format!(
         "PUT /lake/a?partNumber=1&uploadId={id} HTTP/1.1\r\nhost: {}\r\nconnection: close\r\ncontent-length: {}\r\n\r\n",
         node.address,
-        177 << 20
+        193 << 20
     );
     let large = node.send_bytes(head.as_bytes()).await;
-    assert_eq!((large.code(), large.body.contains("176MiB")), ("EntityTooLarge", true), "{}", large.body);
+    assert_eq!((large.code(), large.body.contains("192MiB")), ("EntityTooLarge", true), "{}", large.body);
 }
 
 #[tokio::test]
