@@ -28,7 +28,9 @@ const OBJECT: usize = 64 << 20;
 fn table() -> RecordBatch {
     let rows = 1 << 18;
     let column = |seed: i64| -> ArrayRef {
-        Arc::new(Int64Array::from_iter_values((0..rows).map(|row| row.wrapping_mul(0x9E37_79B9_7F4A_7C15_u64 as i64) ^ seed)))
+        Arc::new(Int64Array::from_iter_values(
+            (0..rows).map(|row| row.wrapping_mul(0x9E37_79B9_7F4A_7C15_u64 as i64) ^ seed),
+        ))
     };
     let names = (0..16).map(|i| Field::new(format!("c{i}"), DataType::Int64, false));
     RecordBatch::try_new(Arc::new(Schema::new(names.collect::<Vec<_>>())), (0..16).map(column).collect())
