@@ -18,8 +18,8 @@
 //! let origin = Origin::new("lake", bucket);
 //! let store = ReadThrough::new(origin, cache, ConsistencyRules::default(), ReadOptions::default());
 //!
-//! assert_eq!(store.get_range(&path, 10..20).await?.as_ref(), [7; 10]);
 //! assert_eq!(store.get(&path).await?.bytes().await?.len(), 100_000);
+//! assert_eq!(store.get_range(&path, 10..20).await?.as_ref(), [7; 10]);
 //! assert_eq!(store.stats().origin_gets, 1, "the second read came from memory");
 //! # Ok::<_, Box<dyn std::error::Error>>(())
 //! # }).unwrap();
