@@ -24,9 +24,9 @@ use support::{Folder, collect};
 const MEMORY: u64 = 48 << 20;
 const OBJECT: usize = 64 << 20;
 
-/// Columns of 8 bytes a value that are no dictionaries: 16 chunks of 2 MiB.
+/// Columns of 8 bytes a value that are no dictionaries: 32 MiB in 32 row groups.
 fn table() -> RecordBatch {
-    let rows = 1 << 18;
+    let rows: i64 = 1 << 18;
     let column = |seed: i64| -> ArrayRef {
         Arc::new(Int64Array::from_iter_values(
             (0..rows).map(|row| row.wrapping_mul(0x9E37_79B9_7F4A_7C15_u64 as i64) ^ seed),
@@ -50,7 +50,10 @@ impl Setup {
         let bench = bench(options, Consistency::Immutable, quick()).await;
         bench.put("large", noise(OBJECT, 1)).await;
         let folder = Folder::new();
-        let properties = WriterProperties::builder().set_dictionary_enabled(false).build();
+        let properties = WriterProperties::builder()
+            .set_dictionary_enabled(false)
+            .set_max_row_group_row_count(Some(1 << 13))
+            .build();
         let file = folder.parquet("t.parquet", &table(), properties);
         let cache = Cache::over(bench.cache.clone());
         Self { bench, cache, file, _folder: folder }
@@ -96,7 +99,8 @@ async fn memory_goes_to_pages_or_chunks_as_the_load_changes() {
     while setup.part(Holder::Chunks) < 0.66 && moved(begun) {
         setup.scan().await;
     }
-    assert!(setup.part(Holder::Chunks) >= 0.66, "{:?}", setup.cache.budget_stats());
+    let stats = (setup.cache.stats(), setup.cache.budget_stats());
+    assert!(setup.part(Holder::Chunks) >= 0.66, "{stats:?}");
     let decoded = setup.cache.stats().decoded_chunks;
     setup.scan().await;
     assert_eq!(setup.cache.stats().decoded_chunks, decoded, "all of them are kept");
