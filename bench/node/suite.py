@@ -54,7 +54,7 @@ def main(description, parts, needed_bytes, add_options=lambda parser: None):
     if sys.platform != "linux":
         tools.fail("Linux is needed")
 
-    # So that whoever ends the benchmark ends its servers too.
+    # Terminating the benchmark terminates its servers.
     signal.signal(signal.SIGTERM, lambda *_: tools.fail("told to stop"))
     wanted = options.only or list(parts)
     programs = tools.find(options.binary, {name for part in wanted for name in _programs(parts[part][0], options)})

@@ -1,4 +1,4 @@
-//! One memory budget for pages and decoded chunks: whoever is worth more has it, and the sum never passes it.
+//! One memory budget for pages and decoded chunks: memory moves to the more valuable cache, and is never exceeded.
 #![allow(missing_docs, clippy::unwrap_used, clippy::panic, reason = "a test")]
 
 #[path = "../../storage/tests/support/mod.rs"]

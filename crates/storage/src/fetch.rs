@@ -1,7 +1,7 @@
 //! Brings missing bytes: one fetch per block however many ask, in a task of its own.
 //!
 //! Invariant: a block is either in the cache, or in `flights`, or no task is fetching it. A piece is put into the cache
-//! before it leaves `flights`; whoever finds a block in neither while holding the lock of `flights` starts the fetch.
+//! before it leaves `flights`; a caller that finds a block in neither, while holding the lock of `flights`, fetches it.
 
 use std::{collections::HashMap, ops::Range, os::unix::fs::FileExt, sync::Arc, time::Instant};
 

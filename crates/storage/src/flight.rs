@@ -80,7 +80,7 @@ struct Progress {
 
 #[derive(Clone, Debug)]
 enum Outcome {
-    /// The flight holds its piece, and so does whoever holds the flight.
+    /// A reference to the flight keeps its piece alive.
     Landed(Arc<Piece>),
     Failed(Error),
 }

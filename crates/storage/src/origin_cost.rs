@@ -54,7 +54,7 @@ impl OriginCost {
         (wait >= MIN_WAIT).then_some(wait)
     }
 
-    /// The most bytes that nobody asked for, between two ranges, that are cheaper to fetch than a request of its own.
+    /// Returns the largest gap between two ranges that is cheaper to fetch than a second request.
     /// Half of the bytes that arrive during the latency of a request: several requests are usually under way at once.
     pub(crate) fn max_gap(&self) -> u64 {
         let averages = self.averages.lock();

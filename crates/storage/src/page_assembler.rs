@@ -121,8 +121,8 @@ impl<'a> PageAssembler<'a> {
         self.land(bytes);
     }
 
-    /// First in the cache, then out of the table, and only then with those who wait: whoever has read a piece finds it
-    /// in the cache.
+    /// Inserts the piece into the cache, removes its flight from the table, and then wakes the waiters, so that a reader
+    /// that has received a piece finds it in the cache.
     fn land(&mut self, bytes: Bytes) {
         let Some(Expected { page, flight, charge }) = self.expected.pop_front() else { return };
         let key = self.object.key(page);
@@ -141,7 +141,7 @@ impl<'a> PageAssembler<'a> {
     /// Ends the flights of the pieces that did not become whole.
     pub(crate) fn fail(&mut self, error: &Error) {
         while let Some(Expected { page, flight, .. }) = self.expected.pop_front() {
-            // First from the table, so that whoever asks again after this error starts a new fetch.
+            // Leaves the table first, so that a caller that asks again after this error starts a new fetch.
             self.depart(&self.object.key(page), &flight);
             flight.fail(error.clone());
         }

@@ -143,7 +143,7 @@ impl PageEntry {
     }
 }
 
-/// The bits of a range of blocks, of which there are at most 64.
+/// Returns the mask of a range of blocks; a page has at most 64.
 pub(super) fn mask_of(blocks: &Range<u32>) -> u64 {
     let below = |block: u32| if block >= 64 { u64::MAX } else { (1 << block) - 1 };
 
