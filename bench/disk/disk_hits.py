@@ -89,7 +89,9 @@ class Bench:
 
     def node(self):
         with self._start_node() as node:
-            return self._measure(hot.Peer("stylobate", node, lambda _: (PATH, {})))
+            figures = self._measure(hot.Peer("stylobate", node, lambda _: (PATH, {})))
+        shutil.rmtree(self.tier)
+        return figures
 
     def cachey(self):
         self.tier.mkdir()
