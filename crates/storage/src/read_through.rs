@@ -287,7 +287,8 @@ impl ReadThrough {
         let mut reader = Reader::new(inner.fetcher.clone(), object.clone(), range, inner.options.read_ahead);
         reader.adopt(continuation.pins.into_iter().chain(pins));
         reader.start();
-        if let Some(ahead) = continuation.ahead {
+        // A reader that finds all of its bytes in memory may never leave what is cached.
+        if let Some(ahead) = continuation.ahead.filter(|_| reader.is_fetching()) {
             self.fetch_ahead(&object, continuation.next, ahead);
         }
 

@@ -93,6 +93,11 @@ impl Reader {
         }
     }
 
+    /// Whether bytes of the range were not in memory when the reader came to them, or were fetched ahead for it.
+    pub(crate) fn is_fetching(&self) -> bool {
+        self.ahead.counted.is_some() || !self.pins.is_empty()
+    }
+
     /// The next bytes, or `None` at the end of the range.
     pub(crate) async fn next(&mut self) -> Result<Option<Bytes>> {
         loop {

@@ -335,6 +335,21 @@ async fn read_ahead_grows_while_a_reader_goes_on_and_stops_when_it_does_not() {
 }
 
 #[tokio::test]
+async fn a_reader_of_what_is_cached_fetches_nothing_ahead() {
+    let bench = plenty().await;
+    let path = bench.put("a", noise(16 * MIB, 31)).await;
+    bench.store.get_range(&path, 0..MIB as u64).await.unwrap();
+    let bytes = bench.origin.bytes();
+
+    let step = 256 << 10;
+    for start in (0..MIB).step_by(step) {
+        bench.store.get_range(&path, start as u64..(start + step) as u64).await.unwrap();
+    }
+    tokio::time::sleep(Duration::from_millis(20)).await;
+    assert_eq!(bench.origin.bytes(), bytes, "{:?}", bench.origin.ranges.lock());
+}
+
+#[tokio::test]
 async fn random_reads_are_not_read_ahead() {
     let bench = plenty().await;
     let path = bench.put("a", noise(64 * MIB, 27)).await;
