@@ -110,16 +110,16 @@ impl Fetcher {
         if let Some(flight) = flights.covering(&key, part.start) {
             self.counters.waits_merged.add(1);
             let ahead = ahead(flight.end() - part.start);
-            pins.push(Pin::of_flight(object, page, range.start, flight.clone(), ahead));
+            pins.push(Pin::of_flight(object.offset(page), range.start, flight.clone(), ahead));
         } else if let Some(piece) = self.cache.pin_memory(&key, part.start, part.end) {
             let ahead = ahead(piece.end() - part.start);
-            pins.push(Pin::of_piece(object, page, range.start, piece, ahead));
+            pins.push(Pin::of_piece(object.offset(page), range.start, piece, ahead));
         } else if self.cache.disk_blocks(&key).has(object.layout.block_of(part.start)) {
             let flight = self.start_load(object, flights, page, part.clone());
             let ahead = |flight: &Flight| ahead(flight.end() - part.start);
             pins.extend(flight.map(|flight| {
                 let ahead = ahead(&flight);
-                Pin::of_flight(object, page, range.start, flight, ahead)
+                Pin::of_flight(object.offset(page), range.start, flight, ahead)
             }));
         } else if !is_ahead || self.cache.backlog() == Backlog::Short {
             self.start_fetch(object, flights, range, is_ahead, pins);
@@ -219,7 +219,7 @@ impl Fetcher {
             let start = range.start.max(object.offset(page) + part.start as u64);
             let is_ahead = is_ahead || !is_first;
             let ahead = is_ahead.then(|| self.cache.ahead().hold(len as u64));
-            pins.push(Pin::of_flight(object, page, start, flight.clone(), ahead));
+            pins.push(Pin::of_flight(object.offset(page), start, flight.clone(), ahead));
             expected.push(Expected { page, flight, charge });
             if len < part.len() {
                 break;
@@ -404,7 +404,7 @@ impl Fetcher {
             let flight = Flight::new(part.start, part.start + len);
             flights.insert(object.key(page), flight.clone());
             let start = object.offset(page) + part.start as u64;
-            pins.push(Pin::of_flight(object, page, start, flight.clone(), None));
+            pins.push(Pin::of_flight(object.offset(page), start, flight.clone(), None));
             expected.push(Expected { page, flight, charge });
             if len < part.len() {
                 break;

@@ -8,7 +8,6 @@ use crate::{
     Result,
     flight::Flight,
     page_cache::{AheadBytes, Piece},
-    paged::Paged,
 };
 
 /// Consecutive bytes of one page of an object, in memory or on their way. They stay in the cache as long as this lives.
@@ -31,28 +30,24 @@ enum Source {
 }
 
 impl Pin {
-    /// Holds a piece in memory, for a read from `start` on.
+    /// Holds a piece of the page at `page_start`, in memory, for a read from `start` on.
     pub(crate) fn of_piece(
-        object: &Paged,
-        page: u32,
+        page_start: u64,
         start: u64,
         piece: Arc<Piece>,
         ahead: Option<AheadBytes>,
     ) -> Self {
-        let page_start = object.offset(page);
         let range = start..page_start + piece.end() as u64;
         Self { range, page_start, source: Source::Piece(piece), is_ahead: ahead.is_some(), _counted: ahead }
     }
 
-    /// Holds a piece that is on its way, for a read from `start` on.
+    /// Holds a piece of the page at `page_start`, on its way, for a read from `start` on.
     pub(crate) fn of_flight(
-        object: &Paged,
-        page: u32,
+        page_start: u64,
         start: u64,
         flight: Arc<Flight>,
         ahead: Option<AheadBytes>,
     ) -> Self {
-        let page_start = object.offset(page);
         let range = start..page_start + flight.end() as u64;
         Self { range, page_start, source: Source::Flight(flight), is_ahead: ahead.is_some(), _counted: ahead }
     }

@@ -3,11 +3,15 @@
 //!
 //! A read that begins where an earlier one of the same object ended goes on; each such read doubles the window, up
 //! to a limit. A read that begins elsewhere starts a stream of its own with no window at all, so random access
-//! costs nothing. What was fetched ahead is pinned until a read of the stream takes it over, the stream is forgotten, or
-//! no read came for a while.
+//! costs nothing. What was fetched ahead is pinned until reads of the stream took it over, the stream is forgotten, no
+//! read came for a while, or the stream is far past it.
+//!
+//! Readers of one object that drift apart come back for what was fetched ahead and released. Such bytes are fetched
+//! twice: nothing is fetched ahead of readers of that object again until much more was read without.
 
 use std::{
     collections::{HashMap, VecDeque},
+    ops::Range,
     sync::{Arc, Weak},
     time::Duration,
 };
@@ -23,6 +27,11 @@ use crate::{
 
 const MAX_OBJECTS: usize = 1024;
 const STREAMS_PER_OBJECT: usize = 16;
+/// Ranges per object that were released before they were read.
+const MAX_RELEASED: usize = 128;
+
+/// Bytes that are read without read-ahead for each byte that was fetched twice because of it.
+const READS_PER_REFETCH: u64 = 256;
 
 /// A reader that has not come back for this long is gone: its pins end.
 const IDLE: Duration = Duration::from_secs(5);
@@ -40,8 +49,18 @@ pub(crate) struct ReadAhead {
 
 #[derive(Debug, Default)]
 struct State {
-    objects: HashMap<ObjectHash, Vec<Stream>>,
+    objects: HashMap<ObjectHash, ObjectReaders>,
     is_sweeping: bool,
+}
+
+/// The readers of one object.
+#[derive(Debug, Default)]
+struct ObjectReaders {
+    streams: Vec<Stream>,
+    /// What was fetched ahead and released before it was read; the newest at the back.
+    released: VecDeque<Range<u64>>,
+    /// Bytes to be read before anything is fetched ahead again.
+    debt: u64,
 }
 
 /// A reader, between two of its reads.
@@ -52,9 +71,16 @@ struct Stream {
     window: u64,
     /// The end of what was fetched ahead, or found in memory.
     fetched: u64,
-    pins: VecDeque<Pin>,
+    pins: VecDeque<ParkedPin>,
     counted: Option<AheadReader>,
     last_read: Instant,
+}
+
+#[derive(Debug)]
+struct ParkedPin {
+    pin: Pin,
+    /// Bytes that no read of the stream took over yet.
+    unread: u64,
 }
 
 /// What is known of the reader behind a read.
@@ -66,6 +92,8 @@ pub(crate) struct Continuation {
     pub(crate) ahead: Option<ByteRange>,
     /// Where the reader is.
     pub(crate) next: u64,
+    /// Bytes of the read that were fetched ahead of a reader before, and released.
+    pub(crate) released: u64,
 }
 
 impl ReadAhead {
@@ -84,41 +112,28 @@ impl ReadAhead {
         if objects.len() >= MAX_OBJECTS && !objects.contains_key(&object) {
             objects.clear();
         }
-        let streams = objects.entry(object).or_default();
-        if let Some(stream) = streams.iter_mut().find(|stream| stream.includes(range, self.block_size)) {
-            let limit = self.max_window.min(self.quota.share()) / self.block_size * self.block_size;
-            return stream.go_on(range, self.block_size, limit);
-        }
+        let limit = self.max_window.min(self.quota.share()) / self.block_size * self.block_size;
+        objects.entry(object).or_default().note(range, self.block_size, limit)
+    }
 
-        let stream = Stream {
-            next: range.end(),
-            window: 0,
-            fetched: range.end(),
-            pins: VecDeque::new(),
-            counted: None,
-            last_read: Instant::now(),
-        };
-        if streams.len() < STREAMS_PER_OBJECT {
-            streams.push(stream);
-        } else if let Some(idlest) = streams.iter_mut().min_by_key(|stream| stream.last_read) {
-            *idlest = stream;
+    /// Notes that bytes of a read were fetched for the second time because they had been released.
+    pub(crate) fn note_refetch(&self, object: ObjectHash, bytes: u64) {
+        if let Some(readers) = self.state.lock().objects.get_mut(&object) {
+            readers.debt = readers.debt.saturating_add(bytes.saturating_mul(READS_PER_REFETCH));
         }
-        Continuation::default()
     }
 
     /// Keeps what was fetched ahead of a reader that is at `next`, up to `fetched`, until it comes back.
     pub(crate) fn park(self: &Arc<Self>, object: ObjectHash, next: u64, fetched: u64, pins: Vec<Pin>) {
         let mut state = self.state.lock();
-        let streams = state.objects.get_mut(&object);
-        let Some(stream) = streams.and_then(|streams| streams.iter_mut().find(|stream| stream.next == next))
-        else {
-            return;
-        };
+        let Some(readers) = state.objects.get_mut(&object) else { return };
+        let Some(stream) = readers.streams.iter_mut().find(|stream| stream.next == next) else { return };
+
         stream.fetched = stream.fetched.max(fetched);
         if pins.is_empty() {
             return;
         }
-        stream.pins.extend(pins);
+        stream.pins.extend(pins.into_iter().map(ParkedPin::new));
         stream.counted.get_or_insert_with(|| self.quota.enter());
         if !std::mem::replace(&mut state.is_sweeping, true) {
             tokio::spawn(sweep(Arc::downgrade(self)));
@@ -127,16 +142,18 @@ impl ReadAhead {
 
     /// Ends the pins of readers that have not come back. Returns whether any pins are left.
     fn release_idle(&self) -> bool {
-        let mut released = Vec::new();
+        let mut released = VecDeque::new();
         let mut state = self.state.lock();
         let mut is_left = false;
-        for stream in state.objects.values_mut().flatten() {
-            if stream.last_read.elapsed() >= IDLE {
-                released.extend(stream.pins.drain(..));
-                stream.counted = None;
-                stream.window = 0;
+        for readers in state.objects.values_mut() {
+            for stream in &mut readers.streams {
+                if stream.last_read.elapsed() >= IDLE {
+                    released.append(&mut stream.pins);
+                    stream.counted = None;
+                    stream.window = 0;
+                }
+                is_left |= !stream.pins.is_empty();
             }
-            is_left |= !stream.pins.is_empty();
         }
         state.is_sweeping = is_left;
         is_left
@@ -153,6 +170,55 @@ async fn sweep(readers: Weak<ReadAhead>) {
     }
 }
 
+impl ObjectReaders {
+    fn note(&mut self, range: ByteRange, block_size: u64, limit: u64) -> Continuation {
+        let released = self.take_released(range);
+        self.debt = self.debt.saturating_sub(range.len());
+
+        if let Some(stream) = self.streams.iter_mut().find(|stream| stream.includes(range, block_size)) {
+            let (continuation, passed) = stream.go_on(range, block_size, limit);
+            self.released.extend(passed);
+            let surplus = self.released.len().saturating_sub(MAX_RELEASED);
+            self.released.drain(..surplus);
+            let ahead = continuation.ahead.filter(|_| self.debt == 0);
+            return Continuation { released, ahead, ..continuation };
+        }
+
+        let stream = Stream {
+            next: range.end(),
+            window: 0,
+            fetched: range.end(),
+            pins: VecDeque::new(),
+            counted: None,
+            last_read: Instant::now(),
+        };
+        if self.streams.len() < STREAMS_PER_OBJECT {
+            self.streams.push(stream);
+        } else if let Some(idlest) = self.streams.iter_mut().min_by_key(|stream| stream.last_read) {
+            *idlest = stream;
+        }
+        Continuation { released, ..Continuation::default() }
+    }
+
+    /// Takes the bytes of a range out of those that were released. Returns how many that were.
+    fn take_released(&mut self, range: ByteRange) -> u64 {
+        let mut taken = 0;
+        let mut rest = VecDeque::new();
+        for released in self.released.drain(..) {
+            let overlap = released.start.max(range.start())..released.end.min(range.end());
+            if overlap.is_empty() {
+                rest.push_back(released);
+                continue;
+            }
+            taken += overlap.end - overlap.start;
+            let around = [released.start..overlap.start, overlap.end..released.end];
+            rest.extend(around.into_iter().filter(|part| !part.is_empty()));
+        }
+        self.released = rest;
+        taken
+    }
+}
+
 impl Stream {
     /// Whether a read belongs to this reader: it begins where the last one ended, or among what was fetched ahead. Readers
     /// that have several requests under way send them in any order. One that skips less than a block (padding,
@@ -160,53 +226,92 @@ impl Stream {
     fn includes(&self, range: ByteRange, block_size: u64) -> bool {
         let limit = self.fetched.max(self.next.saturating_add(block_size));
         let goes_on = range.start() >= self.next && range.start() < limit;
-        goes_on || self.pins.iter().any(|pin| overlaps(pin, range))
+        goes_on || self.pins.iter().any(|parked| parked.overlap(range) > 0)
     }
 
-    fn go_on(&mut self, range: ByteRange, block_size: u64, limit: u64) -> Continuation {
-        let pins = self.take_pins(range);
+    /// Goes on to the end of `range`. Returns as well the ranges whose pins were released before all of it was read.
+    fn go_on(&mut self, range: ByteRange, block_size: u64, limit: u64) -> (Continuation, Vec<Range<u64>>) {
+        let mut pins = self.take_pins(range, block_size);
         let is_ahead_of_others = range.end() > self.next;
         self.next = self.next.max(range.end());
         self.last_read = Instant::now();
         self.fetched = self.fetched.max(self.next);
+        let (behind, passed) = self.release_passed(limit / 2, &mut pins);
         if self.pins.is_empty() {
             self.counted = None;
         }
         if !is_ahead_of_others || self.fetched - self.next > self.window / 2 {
-            return Continuation { pins, ahead: None, next: self.next };
+            return (Continuation { pins, next: self.next, ..Continuation::default() }, passed);
         }
+
+        let limit = limit.saturating_sub(behind);
         self.window = (self.window * 2).max(range.len().next_multiple_of(block_size)).min(limit);
         let ahead = ByteRange::new(self.fetched, self.next.saturating_add(self.window));
-        Continuation { pins, ahead: ahead.filter(|ahead| !ahead.is_empty()), next: self.next }
+        let ahead = ahead.filter(|ahead| !ahead.is_empty());
+        (Continuation { pins, ahead, next: self.next, released: 0 }, passed)
     }
 
-    /// Takes the pins that a read needs. One that reaches beyond the read stays as well, and so do those that were skipped:
-    /// a request of the same reader may be on its way.
-    fn take_pins(&mut self, range: ByteRange) -> Vec<Pin> {
+    /// Takes the pins that a read needs. One of which a block or more was not read yet stays as well, and so do those
+    /// that were skipped: other requests of the same reader may be on their way.
+    fn take_pins(&mut self, range: ByteRange, block_size: u64) -> Vec<Pin> {
         let mut taken = Vec::new();
         let mut kept = VecDeque::new();
-        for pin in self.pins.drain(..) {
-            if !overlaps(&pin, range) {
-                kept.push_back(pin);
-            } else if pin.end() > range.end() {
-                taken.push(pin.share());
-                kept.push_back(pin);
+        for mut parked in self.pins.drain(..) {
+            let overlap = parked.overlap(range);
+            parked.unread = parked.unread.saturating_sub(overlap);
+            if overlap == 0 {
+                kept.push_back(parked);
+            } else if parked.unread >= block_size {
+                taken.push(parked.pin.share());
+                kept.push_back(parked);
             } else {
-                taken.push(pin);
+                taken.push(parked.pin);
             }
         }
         self.pins = kept;
         taken
     }
+
+    /// Moves pins that the stream has passed to `released`, the oldest first, until they hold at most `limit` bytes.
+    /// Returns how many bytes they still hold, and the ranges that were released.
+    fn release_passed(&mut self, limit: u64, released: &mut Vec<Pin>) -> (u64, Vec<Range<u64>>) {
+        let is_passed = |parked: &ParkedPin| parked.pin.end() <= self.next;
+        let mut behind = self.pins.iter().filter(|parked| is_passed(parked)).map(ParkedPin::len).sum::<u64>();
+        let mut ranges = Vec::new();
+        while behind > limit {
+            let Some(parked) = self.pins.pop_front_if(|parked| is_passed(parked)) else { break };
+            behind -= parked.len();
+            ranges.push(parked.pin.start()..parked.pin.end());
+            released.push(parked.pin);
+        }
+        (behind, ranges)
+    }
 }
 
-fn overlaps(pin: &Pin, range: ByteRange) -> bool {
-    pin.start() < range.end() && pin.end() > range.start()
+impl ParkedPin {
+    fn new(pin: Pin) -> Self {
+        let unread = pin.end() - pin.start();
+        Self { pin, unread }
+    }
+
+    fn len(&self) -> u64 {
+        self.pin.end() - self.pin.start()
+    }
+
+    /// Bytes of a range that the pin holds.
+    fn overlap(&self, range: ByteRange) -> u64 {
+        self.pin.end().min(range.end()).saturating_sub(self.pin.start().max(range.start()))
+    }
 }
 
 #[cfg(test)]
 mod tests {
     use super::*;
+    use crate::{
+        budget::{Budget, Holder},
+        page_cache::Piece,
+        size::ByteSize,
+    };
 
     const OBJECT: ObjectHash = ObjectHash(1);
 
@@ -240,7 +345,7 @@ mod tests {
         assert_eq!(note(&readers, OBJECT, 20, 30), Some((30, 50)));
         assert_eq!(note(&readers, OBJECT, 40, 50), Some((50, 90)), "after 30..40, which comes late");
         assert_eq!(note(&readers, OBJECT, 50, 60), None);
-        assert_eq!(readers.state.lock().objects[&OBJECT].len(), 1);
+        assert_eq!(readers.state.lock().objects[&OBJECT].streams.len(), 1);
     }
 
     #[test]
@@ -261,6 +366,63 @@ mod tests {
         assert_eq!(asked, Some(range(20, 30)));
         let asked = readers.note(OBJECT, range(20, 30)).ahead;
         assert_eq!(asked, Some(range(30, 50)));
+    }
+
+    fn pin(budget: &Budget, start: u64, end: u64) -> Pin {
+        let charge = budget.try_reserve(Holder::Pages, end - start).unwrap();
+        Pin::of_piece(start, start, Piece::new(0, vec![0; (end - start) as usize].into(), charge), None)
+    }
+
+    fn parked(readers: &Arc<ReadAhead>) -> Vec<(u64, u64)> {
+        let state = readers.state.lock();
+        let pins = state.objects[&OBJECT].streams.iter().flat_map(|stream| &stream.pins);
+        pins.map(|parked| (parked.pin.start(), parked.pin.end())).collect()
+    }
+
+    #[tokio::test]
+    async fn what_is_pinned_stays_until_reads_took_it_over() {
+        let budget = Budget::new(ByteSize::bytes(1000));
+        let readers = read_ahead(600);
+        note(&readers, OBJECT, 0, 10);
+        readers.park(OBJECT, 10, 100, vec![pin(&budget, 10, 60), pin(&budget, 60, 100)]);
+
+        assert_eq!(
+            readers.note(OBJECT, range(60, 70)).pins.len(),
+            1,
+            "two requests of one reader: the later one first"
+        );
+        assert_eq!(parked(&readers), [(10, 60), (60, 100)]);
+        assert_eq!(readers.note(OBJECT, range(10, 55)).pins.len(), 1);
+        assert_eq!(parked(&readers), [(60, 100)], "less than a block is left of the first");
+        readers.note(OBJECT, range(70, 100));
+        assert_eq!((parked(&readers), budget.used()), (vec![], 0));
+    }
+
+    #[tokio::test]
+    async fn pins_behind_a_reader_are_released_and_known_if_they_are_fetched_again() {
+        let budget = Budget::new(ByteSize::bytes(1000));
+        let readers = read_ahead(100);
+        note(&readers, OBJECT, 0, 10);
+        readers.park(OBJECT, 10, 200, (1..20).map(|i| pin(&budget, i * 10, i * 10 + 10)).collect());
+
+        assert_eq!(
+            readers.note(OBJECT, range(190, 200)).pins.len(),
+            14,
+            "its own, and 130 bytes beyond 50 behind it"
+        );
+        assert_eq!((parked(&readers).len(), budget.used()), (5, 50));
+        assert_eq!(readers.note(OBJECT, range(30, 60)).released, 30);
+        assert_eq!(readers.note(OBJECT, range(30, 60)).released, 0, "they are fetched again only once");
+    }
+
+    #[test]
+    fn a_refetch_stops_reading_ahead_until_much_more_was_read() {
+        let readers = read_ahead(60);
+        note(&readers, OBJECT, 0, 10);
+        assert!(note(&readers, OBJECT, 10, 20).is_some());
+        readers.note_refetch(OBJECT, 1);
+        let last = (2..).find(|i| note(&readers, OBJECT, i * 10, i * 10 + 10).is_some()).unwrap();
+        assert_eq!((last - 1) * 10, READS_PER_REFETCH.next_multiple_of(10), "bytes read");
     }
 
     #[test]
@@ -293,6 +455,6 @@ mod tests {
         }
         let state = readers.state.lock();
         assert!(state.objects.len() <= MAX_OBJECTS);
-        assert!(state.objects.values().all(|streams| streams.len() <= STREAMS_PER_OBJECT));
+        assert!(state.objects.values().all(|readers| readers.streams.len() <= STREAMS_PER_OBJECT));
     }
 }

@@ -287,6 +287,9 @@ impl ReadThrough {
         let mut reader = Reader::new(inner.fetcher.clone(), object.clone(), range, inner.options.read_ahead);
         reader.adopt(continuation.pins.into_iter().chain(pins));
         reader.start();
+        if continuation.released > 0 && reader.has_missed() {
+            inner.read_ahead.note_refetch(hash, continuation.released);
+        }
         // A reader that finds all of its bytes in memory may never leave what is cached.
         if let Some(ahead) = continuation.ahead.filter(|_| reader.is_fetching()) {
             self.fetch_ahead(&object, continuation.next, ahead);

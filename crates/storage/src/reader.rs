@@ -93,9 +93,14 @@ impl Reader {
         }
     }
 
+    /// Whether bytes were not in memory when the reader came to them.
+    pub(crate) fn has_missed(&self) -> bool {
+        self.ahead.counted.is_some()
+    }
+
     /// Whether bytes of the range were not in memory when the reader came to them, or were fetched ahead for it.
     pub(crate) fn is_fetching(&self) -> bool {
-        self.ahead.counted.is_some() || !self.pins.is_empty()
+        self.has_missed() || !self.pins.is_empty()
     }
 
     /// The next bytes, or `None` at the end of the range.

@@ -328,7 +328,7 @@ struct Disk {
 }
 
 /// The part of the budget that pages on their way to the disk may take: one in this many.
-const QUEUE_DIVISOR: u64 = 4;
+const QUEUE_DIVISOR: u64 = 2;
 /// The index is measured once in this many writes.
 const MEASURE_INDEX_EVERY: u64 = 64;
 

@@ -115,9 +115,9 @@ pub(crate) enum Dropped {
 pub(crate) enum Backlog {
     /// At most a quarter of the queue.
     Short,
-    /// At most three quarters.
+    /// At most half.
     Long,
-    /// Nearly all of the queue: what arrives next may be dropped.
+    /// More than half: much of what arrives in a burst may be dropped.
     Full,
 }
 

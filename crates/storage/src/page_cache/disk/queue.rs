@@ -52,7 +52,7 @@ impl WriteQueue {
     pub(super) fn backlog(&self) -> Backlog {
         match self.bytes {
             bytes if bytes <= self.limit / 4 => Backlog::Short,
-            bytes if bytes <= self.limit / 4 * 3 => Backlog::Long,
+            bytes if bytes <= self.limit / 2 => Backlog::Long,
             _ => Backlog::Full,
         }
     }

@@ -206,6 +206,12 @@ async fn a_folder_belongs_to_one_tier_until_it_is_closed() {
     assert!(first.read(&key(1), 0..1).await.is_none());
     drop(first);
     assert!(matches!(DiskTier::open(options(dir.path(), LAYOUT)), Err(OpenError::Locked { .. })));
+
+    // A process that is being started has copies of all descriptors until it is another program.
+    let inherited = second.shared.lock.lock().as_ref().unwrap().try_clone().unwrap();
+    second.close().await;
+    assert_eq!(open(dir.path()).blocks(&key(1)), 1);
+    drop(inherited);
 }
 
 #[test]

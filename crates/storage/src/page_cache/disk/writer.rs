@@ -442,7 +442,10 @@ impl Drop for WriterGuard {
         }
         drop(state);
 
-        self.0.lock.lock().take();
+        // Not by dropping it alone: a process that is being started has a copy of every descriptor for a moment.
+        if let Some(lock) = self.0.lock.lock().take() {
+            lock.unlock().ok();
+        }
         self.0.is_done.send_replace(true);
     }
 }
