@@ -22,14 +22,14 @@ from suite import Bar, is_wanted, progress
 from tools import fail
 
 # What each server of the table needs, beside stylobate and wrk. cachey's origin is nginx.
-NEEDED = {"fio": ["fio"], "stylobate": [], "cachey": ["cachey", "nginx"], "nginx": ["nginx"],
+NEEDED = {"stylobate": ["fio"], "cachey": ["cachey", "nginx"], "nginx": ["nginx"],
           "nginx-direct": ["nginx"]}
 SEED = 29
 KIB, MIB = 1 << 10, 1 << 20
 MEMORY = "64MiB"
 KEY = "hot.bin"
 PATH = f"/{servers.BUCKET}/{KEY}"
-LOADS = [("1 MiB", MIB), ("64 KiB", 64 * KIB)]
+LOADS = [MIB, 64 * KIB]
 CONNECTIONS = [8, 64]
 # The tier's own headers and the block that it is about to reclaim take some of its capacity.
 SLACK = 1 / 8
@@ -53,9 +53,9 @@ def run(programs, folder, options):
     rounds, seconds = (1, 1) if options.quick else (options.rounds, options.seconds)
     size = int(capacity * (1 - SLACK)) // (8 * MIB) * 8 * MIB
     bench = Bench(programs, folder, size, capacity, rounds, seconds)
-    results = {name: measure() for name, measure in {
-        "fio": bench.fio, "stylobate": bench.node, "cachey": bench.cachey, "nginx": bench.nginx,
-        "nginx-direct": bench.nginx_direct,
+    results = bench.node_beside_fio() if is_wanted(options, "stylobate") else {}
+    results |= {name: measure() for name, measure in {
+        "cachey": bench.cachey, "nginx": bench.nginx, "nginx-direct": bench.nginx_direct,
     }.items() if is_wanted(options, name)}
     filling = bench.filling() if is_wanted(options, "filling") else None
     shutil.rmtree(bench.lake)
@@ -87,11 +87,19 @@ class Bench:
         # Another object with the same bytes, to fill the tier with.
         os.link(self.object, bucket / "fill.bin")
 
-    def node(self):
+    def node_beside_fio(self):
+        """Both in turns, round by round: what the device of a virtual machine gives changes by the minute."""
+        fio = {}
+
+        def run_fio(length, depth):
+            engines = fio.setdefault(_load_name(length, depth), {})
+            for engine, run in self._fio(length, depth).items():
+                engines.setdefault(engine, []).append(run)
+
         with self._start_node() as node:
-            figures = self._measure(hot.Peer("stylobate", node, lambda _: (PATH, {})))
+            figures = self._measure(hot.Peer("stylobate", node, lambda _: (PATH, {})), run_fio)
         shutil.rmtree(self.tier)
-        return figures
+        return {"fio": {load: _best(engines) for load, engines in fio.items()}, "stylobate": figures}
 
     def cachey(self):
         self.tier.mkdir()
@@ -109,9 +117,6 @@ class Bench:
 
     def nginx_direct(self):
         return self.nginx(direct=True)
-
-    def fio(self):
-        return {_load_name(name, depth): self._fio(length, depth) for name, length in LOADS for depth in CONNECTIONS}
 
     def filling(self):
         """p99 of hot reads without and with another reader that brings new data into the tier."""
@@ -168,16 +173,18 @@ class Bench:
                         break
         reader.close()
 
-    def _measure(self, peer):
+    def _measure(self, peer, beside=None):
         self._warm(peer, self.size)
-        return {_load_name(name, depth): self._load(peer, length, depth)
-                for name, length in LOADS for depth in CONNECTIONS}
+        return {_load_name(length, depth): self._load(peer, length, depth, beside)
+                for length in LOADS for depth in CONNECTIONS}
 
-    def _load(self, peer, length, connections):
+    def _load(self, peer, length, connections, beside):
         node = peer.server if isinstance(peer.server, servers.Node) else None
         requests = hot.write_requests(self.folder, peer, _starts(self.size, length), length)
         runs = []
         for _ in range(self.rounds):
+            if beside:
+                beside(length, connections)
             _drop_page_cache()
             device, origin = peer.server.device_bytes(), node.origin_bytes() if node else 0
             run = hot.load(self.programs, peer, requests, length, self.seconds, connections)
@@ -185,14 +192,14 @@ class Bench:
             run["from_origin"] = (node.origin_bytes() - origin) / run["bytes"] if node else None
             run["requests_per_second"] = run["requests"] / run["duration_us"] * 1e6
             runs.append(run)
-        names = ["requests_per_second", "p50_us", "p99_us", "from_device", "cpu_us_per_request"]
         rates = " ".join(f"{run['requests_per_second']:,.0f}" for run in runs)
         progress(f"{peer.name}, {length >> 10} KiB, {connections} connections: {rates} requests/s")
+        names = ["requests_per_second", "p50_us", "p99_us", "from_device", "cpu_us_per_request"]
         return {name: _middle(runs, name) for name in names} | {
             "from_origin": _middle(runs, "from_origin") if node else None}
 
     def _fio(self, length, depth):
-        """The better of two engines. One that the system does not allow is left out."""
+        """A run of each engine. One that the system does not allow is left out."""
         engines = {"io_uring": ["--iodepth", depth, "--numjobs", 1],
                    "psync": ["--thread", "--iodepth", 1, "--numjobs", depth, "--group_reporting"]}
         found = {}
@@ -202,23 +209,18 @@ class Bench:
                 f"--bs={length}", "--direct=1", f"--ioengine={engine}", *how, "--time_based",
                 f"--runtime={self.seconds}", "--output-format=json",
             ]
-            runs = []
-            for _ in range(self.rounds):
-                shown = subprocess.run([str(part) for part in command], capture_output=True, text=True,
-                                       cwd=self.folder)
-                if shown.returncode == 0:
-                    read = json.loads(shown.stdout[shown.stdout.index("{"):])["jobs"][0]["read"]
-                    runs.append({
-                        "requests_per_second": read["iops"],
-                        "p50_us": read["clat_ns"]["percentile"]["50.000000"] / 1e3,
-                        "p99_us": read["clat_ns"]["percentile"]["99.000000"] / 1e3,
-                    })
-            if runs:
-                found[engine] = {name: _middle(runs, name) for name in runs[0]} | {
-                    "engine": engine, "from_device": 1.0, "from_origin": None, "cpu_us_per_request": None}
+            shown = subprocess.run([str(part) for part in command], capture_output=True, text=True,
+                                   cwd=self.folder)
+            if shown.returncode == 0:
+                read = json.loads(shown.stdout[shown.stdout.index("{"):])["jobs"][0]["read"]
+                found[engine] = {
+                    "requests_per_second": read["iops"],
+                    "p50_us": read["clat_ns"]["percentile"]["50.000000"] / 1e3,
+                    "p99_us": read["clat_ns"]["percentile"]["99.000000"] / 1e3,
+                }
         if not found:
             fail(f"fio: {shown.stderr or shown.stdout}")
-        return max(found.values(), key=lambda figures: figures["requests_per_second"])
+        return found
 
 
 class Filler:
@@ -249,8 +251,17 @@ class Filler:
         self.reader.close()
 
 
-def _load_name(name, connections):
-    return f"{name}, {connections}"
+def _load_name(length, connections):
+    size = f"{length // MIB} MiB" if length >= MIB else f"{length // KIB} KiB"
+    return f"{size}, {connections}"
+
+
+def _best(engines):
+    """The medians of the engine of fio that reads most."""
+    found = [{name: _middle(runs, name) for name in runs[0]} | {
+        "engine": engine, "from_device": 1.0, "from_origin": None, "cpu_us_per_request": None}
+        for engine, runs in engines.items()]
+    return max(found, key=lambda figures: figures["requests_per_second"])
 
 
 def _starts(size, length):
@@ -283,7 +294,7 @@ def rows(result):
     """The table: a row per load and server."""
     yield ["range, connections", "server", "req/s", "MB/s", "p50 µs", "p99 µs", "CPU µs", "from device",
            "from origin"]
-    lengths = {_load_name(name, depth): length for name, length in LOADS for depth in CONNECTIONS}
+    lengths = {_load_name(length, depth): length for length in LOADS for depth in CONNECTIONS}
     for load, length in lengths.items():
         for peer, loads in result["peers"].items():
             figures = loads[load]

@@ -21,7 +21,7 @@ PARTS = {
     "hot": (disk_hits, "Random reads of what the disk tier holds", lambda r: (
         f"wrk, 1 thread; an object of {r['object_bytes'] >> 20} MiB, memory {r['memory']}, {r['capacity']} of disk "
         f"each; {r['rounds']} rounds of {r['seconds_per_run']} s; medians.\nfio: O_DIRECT, the same sizes and depths, "
-        f"the better of io_uring and psync. The system's page cache {r['page_cache']} before each run.\nfrom device: "
+        f"in turns with stylobate, the better of io_uring and psync. The system's page cache {r['page_cache']} before each run.\nfrom device: "
         "part of the bytes sent that the server read from the device, and not from a cache in memory.\nnginx: "
         "proxy_cache, slice 1m, with the system's page cache; nginx-direct: directio and threads.")),
 }

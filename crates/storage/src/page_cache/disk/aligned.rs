@@ -5,7 +5,7 @@ use std::{
     collections::VecDeque,
     fmt, io,
     mem::{MaybeUninit, take},
-    ops::Deref,
+    ops::{Deref, Range},
     slice,
 };
 
@@ -92,9 +92,7 @@ impl AlignedBuffer {
         len: usize,
         read: impl for<'b> FnOnce(&'b mut [MaybeUninit<u8>]) -> io::Result<&'b mut [u8]>,
     ) -> io::Result<usize> {
-        let start = self.len;
-        let end = start.saturating_add(len).min(self.memory().len());
-        let target = self.memory().get_mut(start..end).unwrap_or_default();
+        let target = self.spare(0..len);
         let address = target.as_ptr().addr();
         let capacity = target.len();
 
@@ -106,6 +104,23 @@ impl AlignedBuffer {
         let added = initialized.len();
         self.len += added;
         Ok(added)
+    }
+
+    /// Memory after what is there, as far as there is any.
+    pub(super) fn spare(&mut self, range: Range<usize>) -> &mut [MaybeUninit<u8>] {
+        let len = self.memory().len();
+        let at = |offset: usize| self.len.saturating_add(offset).min(len);
+        let range = at(range.start)..at(range.end);
+        self.memory().get_mut(range).unwrap_or_default()
+    }
+
+    /// Adds the first `len` bytes of the spare memory to what is there.
+    ///
+    /// # Safety
+    ///
+    /// They were initialized.
+    pub(super) unsafe fn assume_filled(&mut self, len: usize) {
+        self.len += self.spare(0..len).len();
     }
 
     /// Shortens to `len` bytes; no effect if it is shorter already.

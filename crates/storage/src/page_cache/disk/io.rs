@@ -43,6 +43,11 @@ pub(super) trait DiskIo: Send + Sync + Debug {
     /// Reads what is in the page cache; an error if that needs I/O.
     fn read_cached(&self, file: &File, memory: &mut [u8], offset: u64) -> io::Result<usize>;
 
+    /// Whether reads may bypass this trait and go to the kernel by a ring.
+    fn takes_rings(&self) -> bool {
+        false
+    }
+
     /// Waits until all written data is on the disk.
     fn sync(&self, file: &File) -> io::Result<()>;
 
@@ -89,6 +94,10 @@ impl DiskIo for SystemIo {
 
     fn read_cached(&self, file: &File, memory: &mut [u8], offset: u64) -> io::Result<usize> {
         Ok(preadv2(file, &mut [IoSliceMut::new(memory)], offset, ReadWriteFlags::NOWAIT)?)
+    }
+
+    fn takes_rings(&self) -> bool {
+        true
     }
 
     fn sync(&self, file: &File) -> io::Result<()> {

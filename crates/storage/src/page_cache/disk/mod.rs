@@ -25,6 +25,7 @@ mod read;
 mod recover;
 mod segment;
 mod sync;
+mod uring;
 mod writer;
 
 #[cfg(test)]
@@ -54,6 +55,7 @@ use self::{
     queue::WriteQueue,
     read::BlockRead,
     segment::{Geometry, Segment},
+    uring::Ring,
     writer::{RetryPause, Writer},
 };
 use super::PageKey;
@@ -285,10 +287,16 @@ impl DiskTier {
     }
 
     /// Reads exactly these blocks; the last one is short if the object ends in it. `None` if a block is absent, was
-    /// evicted meanwhile or is damaged. Needs a tokio runtime.
+    /// evicted meanwhile or is damaged. Needs a tokio runtime with I/O enabled.
     pub(crate) async fn read(&self, key: &PageKey, blocks: Range<u32>) -> Option<AlignedBuffer> {
         let read = BlockRead::plan(&self.shared, key, blocks)?;
         if let Some(buffer) = read.run_cached(&self.shared) {
+            return Some(buffer);
+        }
+        if self.shared.io.takes_rings()
+            && let Some(ring) = Ring::current()
+            && let Some(buffer) = read.run_ring(&self.shared, &ring).await
+        {
             return Some(buffer);
         }
 

@@ -1,4 +1,5 @@
-//! Reads of blocks: from the page cache of the system where they are in it, otherwise direct and on another thread.
+//! Reads of blocks: from the page cache of the system where they are in it, otherwise direct, by io_uring or on another
+//! thread.
 
 use std::{
     io,
@@ -16,6 +17,7 @@ use super::{
     index::Piece,
     io::read_exact,
     segment::{Segment, SegmentReader},
+    uring::{Ring, Source},
 };
 use crate::page_cache::PageKey;
 
@@ -89,6 +91,28 @@ impl BlockRead {
         }
 
         shared.counters.read.fetch_add(len as u64, Ordering::Relaxed);
+        Some(buffer)
+    }
+
+    /// Reads from the disk by a ring; `None` if that fails for any reason: [`run`](Self::run) finds out which.
+    pub(super) async fn run_ring(&self, shared: &Shared, ring: &Ring) -> Option<AlignedBuffer> {
+        let source = |part: &PieceRead| {
+            Source::new(&part.reader, part.slice.offset(), part.slice.padded_len() as usize)
+        };
+        let sources: SmallVec<[Source; 1]> = self.parts.iter().map(source).collect::<Option<_>>()?;
+        let mut buffer = ring.read(sources, self.buffer()).await?;
+
+        let mut start = 0;
+        for part in &self.parts {
+            // Only the last part of an object is not a multiple of a sector.
+            let end = start + part.slice.len as usize;
+            if !self.verify(shared, part, buffer.get(start..end)?) {
+                return None;
+            }
+            start = end;
+        }
+        buffer.truncate(start);
+        shared.counters.read.fetch_add(buffer.len() as u64, Ordering::Relaxed);
         Some(buffer)
     }
 

@@ -109,6 +109,11 @@ impl Segment {
         Ok(file)
     }
 
+    /// The descriptor for direct reads, if it is open.
+    pub(super) fn opened(&self) -> Option<Arc<File>> {
+        self.direct.lock().clone()
+    }
+
     /// The descriptor for reads from the page cache, while those are worth a try.
     pub(super) fn cached(&self) -> Option<Arc<File>> {
         self.buffered.lock().clone()
@@ -151,6 +156,12 @@ impl SegmentReader {
 
     pub(super) fn segment(&self) -> &Segment {
         &self.segment
+    }
+}
+
+impl Clone for SegmentReader {
+    fn clone(&self) -> Self {
+        Self::new(&self.segment)
     }
 }
 

@@ -119,7 +119,7 @@ proptest! {
     fn the_tier_agrees_with_a_map_but_for_misses(
         operations in proptest::collection::vec(operation(), 100..600),
     ) {
-        let runtime = tokio::runtime::Builder::new_multi_thread().worker_threads(2).enable_time().build().unwrap();
+        let runtime = tokio::runtime::Builder::new_multi_thread().worker_threads(2).enable_all().build().unwrap();
         runtime.block_on(run(operations));
     }
 }

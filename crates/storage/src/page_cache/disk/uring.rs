@@ -1,0 +1,412 @@
+//! Direct reads by io_uring: the thread that asks submits, and a task of its runtime completes, so that a read needs no
+//! thread of its own.
+//!
+//! A ring belongs to a runtime, as a socket does. Where the system gives none (an old kernel, a container that forbids
+//! it), or one fails, reads take a blocking thread instead.
+
+#![expect(unsafe_code, reason = "the kernel writes to buffers that it is told the addresses of")]
+
+use std::{
+    cell::Cell,
+    collections::{HashMap, VecDeque},
+    fs::File,
+    io,
+    os::fd::{AsRawFd, RawFd},
+    sync::{
+        Arc, LazyLock, Weak,
+        atomic::{AtomicBool, AtomicUsize, Ordering},
+    },
+};
+
+use io_uring::{IoUring, opcode, types};
+use parking_lot::{Mutex, RwLock};
+use slab::Slab;
+use tokio::{
+    io::{Interest, unix::AsyncFd},
+    runtime::{self, Handle},
+    sync::oneshot,
+};
+
+use super::{aligned::AlignedBuffer, segment::SegmentReader};
+
+/// Reads under way in one ring at most; more wait.
+const MAX_UNDER_WAY: usize = 256;
+/// Rings of one runtime: threads that share one wait for each other.
+const MAX_RINGS: usize = 8;
+
+/// The rings of all runtimes. A runtime has up to [`MAX_RINGS`], numbered.
+type Rings = HashMap<(runtime::Id, usize), Weak<Ring>>;
+static RINGS: LazyLock<RwLock<Rings>> = LazyLock::new(RwLock::default);
+static IS_REFUSED: AtomicBool = AtomicBool::new(false);
+
+/// A ring of the kernel, and the reads that it was given.
+pub(super) struct Ring {
+    ring: IoUring,
+    /// Both queues of the ring are used under this lock only.
+    state: Mutex<State>,
+}
+
+#[derive(Default)]
+struct State {
+    batches: Slab<Batch>,
+    /// What the kernel was given, under the numbers that it gives back.
+    under_way: Slab<Read>,
+    waiting: VecDeque<Read>,
+    /// Nothing completes reads any more, or the kernel takes none.
+    is_closed: bool,
+}
+
+/// Reads that fill one buffer, side by side.
+struct Batch {
+    buffer: AlignedBuffer,
+    len: usize,
+    /// Reads that have not ended.
+    left: usize,
+    is_failed: bool,
+    done: oneshot::Sender<AlignedBuffer>,
+}
+
+/// One read of a batch. What it needs, beside the buffer, lives here until it has ended.
+struct Read {
+    source: Source,
+    batch: usize,
+    /// Offset in the buffer.
+    start: usize,
+}
+
+/// A part of a segment that is to be read. Its offset and length are multiples of a sector.
+pub(super) struct Source {
+    file: Arc<File>,
+    offset: u64,
+    len: usize,
+    /// Keeps the segment from being overwritten.
+    _segment: SegmentReader,
+}
+
+impl Source {
+    /// `None` if the segment's file is not open yet.
+    pub(super) fn new(segment: &SegmentReader, offset: u64, len: usize) -> Option<Self> {
+        let file = segment.segment().opened()?;
+        Some(Self { file, offset, len, _segment: segment.clone() })
+    }
+}
+
+impl Ring {
+    /// A ring of the current runtime; `None` if the system gives none.
+    pub(super) fn current() -> Option<Arc<Self>> {
+        if IS_REFUSED.load(Ordering::Relaxed) {
+            return None;
+        }
+        let runtime = Handle::current();
+        let key = (runtime.id(), thread_number() % MAX_RINGS);
+        if let Some(ring) = RINGS.read().get(&key).and_then(Weak::upgrade) {
+            return Some(ring);
+        }
+
+        let mut rings = RINGS.write();
+        if let Some(ring) = rings.get(&key).and_then(Weak::upgrade) {
+            return Some(ring);
+        }
+        let ring = Self::start(&runtime)
+            .inspect_err(|error| {
+                tracing::debug!(%error, "no io_uring: the disk cache is read by threads");
+                let is_for_ever =
+                    matches!(error.raw_os_error(), Some(libc::ENOSYS | libc::EPERM | libc::EACCES));
+                IS_REFUSED.fetch_or(is_for_ever, Ordering::Relaxed);
+            })
+            .ok()?;
+        rings.retain(|_, ring| ring.strong_count() > 0);
+        rings.insert(key, Arc::downgrade(&ring));
+        Some(ring)
+    }
+
+    fn start(runtime: &Handle) -> io::Result<Arc<Self>> {
+        let ring = IoUring::builder().dontfork().build(MAX_UNDER_WAY as u32)?;
+        let ring = Arc::new(Self { ring, state: Mutex::default() });
+        let completer = Completer(ring.clone());
+        let _guard = runtime.enter();
+        // SAFETY: the descriptor is the ring's, which the completer keeps open.
+        let events = unsafe { AsyncFd::register_with_interest(completer, Interest::READABLE) }?;
+
+        runtime.spawn(async move {
+            while let Ok(mut guard) = events.readable().await {
+                // Before the completions are taken: one that arrives later wakes this task again.
+                guard.clear_ready();
+                events.get_ref().0.complete();
+            }
+        });
+        Ok(ring)
+    }
+
+    /// Fills an empty buffer with the sources, one after the other. They are read at the same time. `None` if a read
+    /// fails or is short.
+    pub(super) async fn read(
+        &self,
+        sources: impl IntoIterator<Item = Source>,
+        buffer: AlignedBuffer,
+    ) -> Option<AlignedBuffer> {
+        self.submit(sources, buffer).await.ok()
+    }
+
+    fn submit(
+        &self,
+        sources: impl IntoIterator<Item = Source>,
+        buffer: AlignedBuffer,
+    ) -> oneshot::Receiver<AlignedBuffer> {
+        let (done, is_done) = oneshot::channel();
+        let mut state = self.state.lock();
+        if state.is_closed {
+            return is_done;
+        }
+
+        let batch = state.batches.insert(Batch { buffer, len: 0, left: 0, is_failed: false, done });
+        let mut len = 0;
+        for source in sources {
+            let start = len;
+            len += source.len;
+            state.waiting.push_back(Read { source, batch, start });
+            if let Some(batch) = state.batches.get_mut(batch) {
+                (batch.len, batch.left) = (len, batch.left + 1);
+            }
+        }
+        if len == 0 {
+            state.batches.try_remove(batch);
+        } else {
+            self.begin(&mut state);
+        }
+        is_done
+    }
+
+    /// Gives the kernel what waits, as far as there is room.
+    fn begin(&self, state: &mut State) {
+        let State { batches, under_way, waiting, .. } = state;
+        while under_way.len() < MAX_UNDER_WAY
+            && let Some(read) = waiting.pop_front()
+        {
+            let Some(batch) = batches.get_mut(read.batch) else { continue };
+            let target = batch.buffer.spare(read.start..read.start + read.source.len);
+            let fd = types::Fd(read.source.file.as_raw_fd());
+            let entry = opcode::Read::new(fd, target.as_mut_ptr().cast(), target.len() as u32);
+            let entry = entry.offset(read.source.offset).build();
+            let entry = entry.user_data(under_way.insert(read) as u64);
+            // SAFETY: the queue is used under the lock only, and `target` is memory of the batch. Batch and file stay
+            // until the kernel says that the read has ended. The queue is as long as `MAX_UNDER_WAY`.
+            unsafe { self.ring.submission_shared().push(&entry) }.ok();
+        }
+
+        let submitted = loop {
+            match self.ring.submit() {
+                Err(error) if error.kind() == io::ErrorKind::Interrupted => {}
+                submitted => break submitted,
+            }
+        };
+        if submitted.is_err() {
+            state.close();
+        }
+    }
+
+    /// Takes what the kernel has completed, and begins what waits.
+    fn complete(&self) {
+        let mut ended = Vec::new();
+        let mut state = self.state.lock();
+        // SAFETY: the queue is used under the lock only.
+        for completion in unsafe { self.ring.completion_shared() } {
+            let Some(read) = state.under_way.try_remove(completion.user_data() as usize) else { continue };
+            let is_whole = usize::try_from(completion.result()) == Ok(read.source.len);
+            ended.extend(state.end(&read, is_whole));
+        }
+        if !state.waiting.is_empty() {
+            self.begin(&mut state);
+        }
+        drop(state);
+
+        for mut batch in ended {
+            if !batch.is_failed {
+                // SAFETY: the kernel has written all of it.
+                unsafe { batch.buffer.assume_filled(batch.len) };
+                // Whoever asked may have turned away.
+                batch.done.send(batch.buffer).ok();
+            }
+        }
+    }
+
+    /// Waits for the kernel to leave all buffers, and takes no further reads.
+    fn close(&self) {
+        self.state.lock().close();
+        while !self.state.lock().under_way.is_empty() {
+            match self.ring.submit_and_wait(1) {
+                Err(error) if error.kind() != io::ErrorKind::Interrupted => {
+                    // The kernel may still write to them.
+                    let mut state = self.state.lock();
+                    std::mem::forget(std::mem::take(&mut state.batches));
+                    std::mem::forget(std::mem::take(&mut state.under_way));
+                }
+                _ => self.complete(),
+            }
+        }
+    }
+}
+
+impl State {
+    /// Ends a read. Returns its batch if it was the last of it.
+    fn end(&mut self, read: &Read, is_whole: bool) -> Option<Batch> {
+        let batch = self.batches.get_mut(read.batch)?;
+        batch.is_failed |= !is_whole;
+        batch.left -= 1;
+        if batch.left == 0 { self.batches.try_remove(read.batch) } else { None }
+    }
+
+    /// Takes no further reads. Nobody waits any longer for those under way: the kernel may not have taken them yet.
+    fn close(&mut self) {
+        self.is_closed = true;
+        for read in std::mem::take(&mut self.waiting) {
+            self.end(&read, false);
+        }
+        for (_, batch) in &mut self.batches {
+            batch.is_failed = true;
+            (batch.done, _) = oneshot::channel();
+        }
+    }
+}
+
+/// The task that completes the reads of a ring. The ring ends with it, that is, with its runtime.
+struct Completer(Arc<Ring>);
+
+impl AsRawFd for Completer {
+    fn as_raw_fd(&self) -> RawFd {
+        self.0.ring.as_raw_fd()
+    }
+}
+
+impl Drop for Completer {
+    fn drop(&mut self) {
+        self.0.close();
+    }
+}
+
+/// A small number that stays with the thread.
+fn thread_number() -> usize {
+    static NEXT: AtomicUsize = AtomicUsize::new(0);
+    thread_local! {
+        static NUMBER: Cell<Option<usize>> = const { Cell::new(None) };
+    }
+
+    NUMBER.with(|number| match number.get() {
+        Some(number) => number,
+        None => {
+            let next = NEXT.fetch_add(1, Ordering::Relaxed);
+            number.set(Some(next));
+            next
+        }
+    })
+}
+
+#[cfg(test)]
+mod tests {
+    use std::{path::Path, time::Duration};
+
+    use super::*;
+    use crate::page_cache::disk::{aligned::SECTOR, io::SystemIo, segment::Segment};
+
+    const SECTORS: usize = 600;
+
+    /// A segment in which every sector has bytes of its own.
+    fn segment(dir: &Path) -> SegmentReader {
+        let bytes: Vec<u8> =
+            (0..SECTORS).flat_map(|sector| [sector as u8 ^ (sector >> 8) as u8; SECTOR]).collect();
+        std::fs::write(dir.join("seg-0"), bytes).unwrap();
+        let segment = Arc::new(Segment::new(dir, 0));
+        segment.direct(&SystemIo).unwrap();
+        SegmentReader::new(&segment)
+    }
+
+    fn ring() -> Option<Arc<Ring>> {
+        let ring = Ring::current();
+        if ring.is_none() {
+            eprintln!("not tested: the system gives no io_uring");
+        }
+        ring
+    }
+
+    async fn read(ring: &Ring, segment: &SegmentReader, sectors: &[usize]) -> Option<AlignedBuffer> {
+        let source = |sector: &usize| Source::new(segment, (sector * SECTOR) as u64, SECTOR);
+        let sources: Vec<Source> = sectors.iter().map(source).collect::<Option<_>>()?;
+        ring.read(sources, AlignedBuffer::with_capacity(sectors.len() * SECTOR)).await
+    }
+
+    fn are(buffer: &AlignedBuffer, sectors: &[usize]) -> bool {
+        let (read, rest) = buffer.as_chunks::<SECTOR>();
+        let is = |(bytes, sector): (&[u8; SECTOR], &usize)| {
+            *bytes == [*sector as u8 ^ (sector >> 8) as u8; SECTOR]
+        };
+        rest.is_empty() && read.len() == sectors.len() && read.iter().zip(sectors).all(is)
+    }
+
+    #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
+    async fn more_reads_than_a_ring_takes_at_once_fill_their_buffers_in_order() {
+        let dir = tempfile::tempdir().unwrap();
+        let segment = segment(dir.path());
+        let Some(ring) = ring() else { return };
+        let batches: Vec<Vec<usize>> =
+            (0..40).map(|batch| (0..50).map(|i| (batch * 37 + i * 11) % SECTORS).collect()).collect();
+        let reads = batches.iter().map(|batch| read(&ring, &segment, batch));
+        for (buffer, batch) in futures::future::join_all(reads).await.into_iter().zip(&batches) {
+            assert!(are(&buffer.unwrap(), batch));
+        }
+        let state = ring.state.lock();
+        assert!(state.batches.is_empty() && state.under_way.is_empty() && state.waiting.is_empty());
+    }
+
+    #[tokio::test]
+    async fn a_read_beyond_the_end_fails_its_batch_alone() {
+        let dir = tempfile::tempdir().unwrap();
+        let segment = segment(dir.path());
+        let Some(ring) = ring() else { return };
+        let (short, whole) =
+            tokio::join!(read(&ring, &segment, &[1, SECTORS, 2]), read(&ring, &segment, &[3, 4]));
+        assert!(short.is_none());
+        assert!(are(&whole.unwrap(), &[3, 4]));
+        assert!(ring.read([], AlignedBuffer::with_capacity(0)).await.is_none());
+    }
+
+    #[tokio::test]
+    async fn reads_that_are_cancelled_end_and_let_go_of_the_segment() {
+        let dir = tempfile::tempdir().unwrap();
+        let segment = segment(dir.path());
+        let Some(ring) = ring() else { return };
+        for first in 0..100 {
+            let sectors: Vec<usize> = (first..first + 5).collect();
+            futures::future::poll_immediate(Box::pin(read(&ring, &segment, &sectors))).await;
+        }
+        assert!(are(&read(&ring, &segment, &[7]).await.unwrap(), &[7]));
+        let held = segment.segment();
+        let deadline = std::time::Instant::now() + Duration::from_secs(30);
+        while !ring.state.lock().under_way.is_empty() {
+            assert!(std::time::Instant::now() < deadline);
+            tokio::time::sleep(Duration::from_millis(1)).await;
+        }
+        assert!(held.is_read(), "by this test");
+    }
+
+    #[test]
+    fn a_ring_ends_with_its_runtime_and_another_runtime_has_its_own() {
+        let dir = tempfile::tempdir().unwrap();
+        let segment = segment(dir.path());
+        let runtime = || tokio::runtime::Builder::new_current_thread().enable_all().build().unwrap();
+        let (first, second) = (runtime(), runtime());
+        let Some(ring) = first.block_on(async { ring() }) else { return };
+        assert!(are(&first.block_on(read(&ring, &segment, &[5])).unwrap(), &[5]));
+
+        // Under way when the runtime ends, and asked for after that.
+        let pending = ring.submit(Source::new(&segment, 0, SECTOR), AlignedBuffer::with_capacity(SECTOR));
+        drop(first);
+        second.block_on(async {
+            pending.await.ok();
+            assert!(ring.state.lock().under_way.is_empty());
+            assert!(read(&ring, &segment, &[5]).await.is_none());
+            let own = Ring::current().unwrap();
+            assert!(!Arc::ptr_eq(&ring, &own));
+            assert!(are(&read(&own, &segment, &[6, 9]).await.unwrap(), &[6, 9]));
+        });
+    }
+}
