@@ -229,7 +229,7 @@ impl Stream {
         goes_on || self.pins.iter().any(|parked| parked.overlap(range) > 0)
     }
 
-    /// Goes on to the end of `range`. Returns as well the ranges whose pins were released before all of it was read.
+    /// Goes on to the end of `range`. Also returns the ranges whose pins were released before they were read in full.
     fn go_on(&mut self, range: ByteRange, block_size: u64, limit: u64) -> (Continuation, Vec<Range<u64>>) {
         let mut pins = self.take_pins(range, block_size);
         let is_ahead_of_others = range.end() > self.next;
@@ -251,8 +251,8 @@ impl Stream {
         (Continuation { pins, ahead, next: self.next, released: 0 }, passed)
     }
 
-    /// Takes the pins that a read needs. One of which a block or more was not read yet stays as well, and so do those
-    /// that were skipped: other requests of the same reader may be on their way.
+    /// Takes the pins that a read needs. A pin with a block or more left to read also stays parked, and so do the pins
+    /// that the read skips: other requests of the same reader may be in flight.
     fn take_pins(&mut self, range: ByteRange, block_size: u64) -> Vec<Pin> {
         let mut taken = Vec::new();
         let mut kept = VecDeque::new();

@@ -7,7 +7,6 @@
 #![expect(unsafe_code, reason = "the kernel writes to buffers that it is told the addresses of")]
 
 use std::{
-    cell::Cell,
     collections::{HashMap, VecDeque},
     fs::File,
     io,
@@ -288,17 +287,10 @@ impl Drop for Completer {
 fn thread_number() -> usize {
     static NEXT: AtomicUsize = AtomicUsize::new(0);
     thread_local! {
-        static NUMBER: Cell<Option<usize>> = const { Cell::new(None) };
+        static NUMBER: usize = NEXT.fetch_add(1, Ordering::Relaxed);
     }
 
-    NUMBER.with(|number| match number.get() {
-        Some(number) => number,
-        None => {
-            let next = NEXT.fetch_add(1, Ordering::Relaxed);
-            number.set(Some(next));
-            next
-        }
-    })
+    NUMBER.with(|number| *number)
 }
 
 #[cfg(test)]
