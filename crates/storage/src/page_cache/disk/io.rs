@@ -8,6 +8,7 @@ use std::{
     fs::File,
     io::{self, IoSlice, IoSliceMut},
     mem::MaybeUninit,
+    num::NonZeroU64,
     os::unix::fs::OpenOptionsExt,
     path::Path,
 };
@@ -50,6 +51,9 @@ pub(super) trait DiskIo: Send + Sync + Debug {
 
     /// Waits until all written data is on the disk.
     fn sync(&self, file: &File) -> io::Result<()>;
+
+    /// Has the system begin to write what was written to a part of a file, without waiting for it.
+    fn start_writeback(&self, file: &File, offset: u64, len: u64);
 
     /// Drops clean pages of a file from the page cache.
     fn drop_cached(&self, file: &File);
@@ -102,6 +106,11 @@ impl DiskIo for SystemIo {
 
     fn sync(&self, file: &File) -> io::Result<()> {
         file.sync_data()
+    }
+
+    fn start_writeback(&self, file: &File, offset: u64, len: u64) {
+        // Linux begins to write dirty pages that it is asked to drop, and keeps them until they are written.
+        fadvise(file, offset, NonZeroU64::new(len), Advice::DontNeed).ok();
     }
 
     fn drop_cached(&self, file: &File) {

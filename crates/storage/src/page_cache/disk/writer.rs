@@ -190,6 +190,8 @@ impl Writer {
             }
         }
         write_all(&*self.shared.io, &active.file, &mut slices, active.end)?;
+        // In small steps: the sync of a whole segment at once would keep reads waiting.
+        self.shared.io.start_writeback(&active.file, active.end, header.end() - active.end);
 
         active.generation = Some(generation);
         active.end = header.end();

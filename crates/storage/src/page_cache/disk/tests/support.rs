@@ -244,6 +244,10 @@ impl DiskIo for FaultyDisk {
         SystemIo.sync(file)
     }
 
+    fn start_writeback(&self, file: &File, offset: u64, len: u64) {
+        SystemIo.start_writeback(file, offset, len);
+    }
+
     fn drop_cached(&self, file: &File) {
         SystemIo.drop_cached(file);
     }
