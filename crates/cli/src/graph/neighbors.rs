@@ -108,6 +108,7 @@ async fn neighbors(args: &NeighborsArgs) -> Result<()> {
     let graph = args.place.open().await?;
     let walk = args.walk(&graph, &asked).await?;
     let total = walk.degrees.iter().sum::<u64>();
+
     let mut bound = Bound::default();
     let mut limit = args.limit.unwrap_or(u64::MAX);
     if format == Format::Table {
@@ -118,6 +119,7 @@ async fn neighbors(args: &NeighborsArgs) -> Result<()> {
         // One more, so that whether there are more is told.
         limit = limit.saturating_add(u64::from(args.limit.is_none()));
     }
+
     let slices = walk.slices(limit);
     let batches = stream::iter(slices).then(|(vertices, rows)| walk.rows(vertices, rows));
     let progress = Progress::new(Some(total.min(limit)), destination.is_terminal())?;
@@ -132,6 +134,7 @@ impl NeighborsArgs {
         if let Some(properties) = &self.properties {
             edges = edges.select(properties)?;
         }
+
         let (direction, here, there) = match self.direction {
             Way::Out => (Direction::Out, &self.source, &self.destination),
             Way::In => (Direction::In, &self.destination, &self.source),
@@ -144,6 +147,7 @@ impl NeighborsArgs {
             Some(key) => keys::find(graph, here, key, asked).await?,
             None => by_index(&graph.vertices(here)?, asked).await?,
         };
+
         let degrees = edges.degrees(&found.indexes, direction).await?;
         let degrees = degrees.values().iter().map(|degree| u64::try_from(*degree).unwrap_or_default());
         let degrees = degrees.collect();
@@ -182,6 +186,7 @@ impl Walk {
                 None => slices.push((at..at + 1, rows)),
             }
         }
+
         slices
     }
 
@@ -206,6 +211,7 @@ fn schema(asked: &ArrayRef, edges: &Edges, with: Option<&Vertices>) -> SchemaRef
     let mut free = |field: FieldRef, name: &str| -> FieldRef {
         Arc::new(Field::clone(&field).with_name(free_name(name, &mut taken)))
     };
+
     let of: FieldRef = Arc::new(Field::new("of", asked.data_type().clone(), true));
     let of_edges = edges.neighbor_schema();
     let ends = of_edges.fields().iter().skip(1).cloned();
@@ -235,6 +241,7 @@ async fn by_index(vertices: &Vertices, texts: &[String]) -> Result<Found> {
             }
         }
     };
+
     let indexes = texts.iter().map(index).collect::<Result<Vec<_>>>()?;
     let asked: ArrayRef = Arc::new(Int64Array::from(indexes.clone()));
     Ok(Found { indexes, asked })

@@ -36,6 +36,7 @@ pub(super) async fn inspect(object: &OpenObject, tail: Bytes) -> Result<Inspecti
     let Some(footer_size) = footer_size.filter(|footer| *footer <= object.meta().size) else {
         return Err(corrupt(&name, "the footer is longer than the file"));
     };
+
     let metadata = read(object, tail).await?;
     // A footer may say what no writer would have written; the crate that parsed it may not expect it.
     guarded(|| describe(&name, object.meta().size, footer_size, &metadata))
@@ -51,6 +52,7 @@ async fn read(object: &OpenObject, tail: Bytes) -> Result<ParquetMetaData> {
     let decoder = decoder.with_page_index_policy(PageIndexPolicy::Skip);
     let mut decoder = decoder.with_metadata_options(Some(options.into()));
     decoder.push_range(size - tail.len() as u64..size, tail).map_err(wrong)?;
+
     loop {
         let decoded = guarded(|| decoder.try_decode()).map_err(|reason| corrupt(&name, reason))?;
         match decoded.map_err(wrong)? {
@@ -72,10 +74,12 @@ fn describe(object: &str, size: u64, footer_size: u64, metadata: &ParquetMetaDat
     let mut columns: Vec<_> = names.collect();
     let mut bounds = vec![Bounds::default(); leaves.len()];
     let mut parts = Vec::with_capacity(metadata.num_row_groups());
+
     for (number, group) in metadata.row_groups().iter().enumerate() {
         if group.num_columns() != leaves.len() {
             return Err(corrupt(object, format!("row group {number} does not fit the schema")));
         }
+
         let mut chunks = Vec::with_capacity(leaves.len());
         for (index, (chunk, leaf)) in group.columns().iter().zip(&leaves).enumerate() {
             let (inspected, known) = describe_chunk(chunk, leaf);
@@ -91,9 +95,11 @@ fn describe(object: &str, size: u64, footer_size: u64, metadata: &ParquetMetaDat
         }
         parts.push(describe_part(group, &leaves, chunks));
     }
+
     for ((column, bounds), leaf) in columns.iter_mut().zip(&bounds).zip(&leaves) {
         (column.min, column.max) = bounds.shown(leaf.meaning);
     }
+
     let pairs = file.key_value_metadata().map_or(&[][..], Vec::as_slice);
     let pairs = pairs.iter().map(|pair| MetadataEntry { key: pair.key.clone(), value: pair.value.clone() });
     Ok(Inspection {
@@ -124,6 +130,7 @@ fn describe_part(group: &RowGroupMetaData, leaves: &[Leaf], columns: Vec<ChunkIn
         }
         text
     });
+
     PartInspection {
         rows: unsigned(group.num_rows()),
         offset: group.columns().iter().filter(|chunk| chunk.file_path().is_none()).map(offset).min(),
@@ -196,6 +203,7 @@ fn dictionary_use(chunk: &ColumnChunkMetaData) -> DictionaryUse {
             (false, _) => DictionaryUse::None,
         };
     }
+
     let encodings: Vec<_> = chunk.encodings().collect();
     #[expect(deprecated, reason = "old files have it")]
     let levels = [Encoding::RLE, Encoding::BIT_PACKED];

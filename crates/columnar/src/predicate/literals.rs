@@ -23,6 +23,7 @@ pub(super) fn number(text: &str, negative: bool) -> Result<Literal> {
         let value: f64 = text.parse().map_err(|_| wrong())?;
         return Ok(Literal::Float(if negative { -value } else { value }));
     }
+
     let (whole, fraction) = text.split_once('.').unwrap_or((text, ""));
     let mut value: i128 = 0;
     for byte in whole.bytes().chain(fraction.bytes()) {
@@ -30,6 +31,7 @@ pub(super) fn number(text: &str, negative: bool) -> Result<Literal> {
         let digit = if negative { -digit } else { digit };
         value = value.checked_mul(10).and_then(|value| value.checked_add(digit)).ok_or_else(wrong)?;
     }
+
     if !text.contains('.') {
         return Ok(Literal::Integer(value));
     }
@@ -73,6 +75,7 @@ pub(super) fn fold(left: &Literal, op: CompareOp, right: &Literal) -> Result<boo
             _ => None,
         },
     };
+
     match order {
         Some(order) => Ok(op.holds(order)),
         None => {
@@ -106,6 +109,7 @@ pub(super) fn sum(left: Operand, negative: bool, right: Operand) -> Result<Opera
         let sign = if negative { '-' } else { '+' };
         refuse(format!("{} {sign} {}: cannot be computed", left.describe(), right.describe()))
     };
+
     let result = match (&left, &right) {
         (Operand::Literal(left), Operand::Literal(right)) => numeric_sum(left, negative, right),
         (Operand::Literal(moment), Operand::Interval(interval)) => interval.add_to(moment, negative),
@@ -126,6 +130,7 @@ fn numeric_sum(left: &Literal, negative: bool, right: &Literal) -> Option<Litera
         };
         return Some(Literal::Float(if negative { left - right } else { left + right }));
     }
+
     let (left_value, right_value, scale) = aligned(decimal(left)?, decimal(right)?)?;
     let value = match negative {
         true => left_value.checked_sub(right_value)?,
@@ -150,15 +155,18 @@ impl Interval {
             let unit = unit.map(|unit| format!(" {unit}")).unwrap_or_default();
             refuse(format!("{} is not an interval", quoted(format!("INTERVAL '{amount}'{unit}"))))
         };
+
         let (amount, unit) = match unit {
             Some(unit) => (amount.trim(), unit),
             None => amount.trim().split_once(' ').ok_or_else(wrong)?,
         };
         let amount: i64 = amount.parse().map_err(|_| wrong())?;
+
         let zero = Self { months: 0, days: 0, nanos: 0 };
         let seconds = |of_unit: i128| Self { nanos: i128::from(amount) * of_unit * NANOS_PER_SECOND, ..zero };
         let months = |of_unit: i64| amount.checked_mul(of_unit).map(|months| Self { months, ..zero });
         let days = |of_unit: i64| amount.checked_mul(of_unit).map(|days| Self { days, ..zero });
+
         let unit = unit.trim().to_ascii_uppercase();
         match unit.strip_suffix('S').unwrap_or(&unit) {
             "YEAR" => months(12),
@@ -182,6 +190,7 @@ impl Interval {
             let day = Civil::from_days(days).plus_months(months).to_days();
             day.checked_add(i128::from(self.days.checked_mul(sign)?))
         };
+
         match moment {
             Literal::Date(days) => {
                 let days = moved(i128::from(*days))?;
@@ -210,6 +219,7 @@ pub(super) fn cast(literal: Literal, type_name: &str) -> Result<Literal> {
     if literal == Literal::Null {
         return Ok(Literal::Null);
     }
+
     let cast = match base {
         "BOOLEAN" | "BOOL" => to_boolean(&literal),
         "TINYINT" | "SMALLINT" | "INT" | "INTEGER" | "BIGINT" | "INT2" | "INT4" | "INT8" => {
@@ -241,6 +251,7 @@ pub(super) fn cast(literal: Literal, type_name: &str) -> Result<Literal> {
         },
         _ => return Err(refuse(format!("{} is not a type", quoted(type_name)))),
     };
+
     cast.ok_or_else(|| refuse(format!("{} is not a {type_name}", quoted(&literal))))
 }
 

@@ -59,6 +59,7 @@ async fn read(
 ) -> Result<()> {
     let Some(file) = planned.files.get(unit.file) else { return Ok(()) };
     let filter = planned.filter.as_ref().filter(|_| !unit.all_pass);
+
     let mut keep = None;
     if let Some(filter) = filter {
         let wanted = wanted_by_filter(&planned, file, unit.unit);
@@ -77,6 +78,7 @@ async fn read(
                 }
             }
         }
+
         let Some(loaded) = load_in_turn(&planned, &workers, unit, wanted, &mut turn).await? else {
             return stream(planned, unit, None, batches).await;
         };
@@ -89,6 +91,7 @@ async fn read(
         }
         keep = Some(Arc::new(passing));
     }
+
     let wanted = planned
         .outputs
         .iter()
@@ -97,18 +100,21 @@ async fn read(
     let Some(loaded) = load_in_turn(&planned, &workers, unit, wanted.collect(), &mut turn).await? else {
         return stream(planned, unit, None, batches).await;
     };
+
     let (loaded, rows) = (Arc::new(loaded), unit.rows as usize);
     let build = |range: Range<usize>| {
         let (planned, loaded, keep) = (planned.clone(), loaded.clone(), keep.clone());
         workers.run(move || build(&planned, unit, &loaded, keep.as_deref(), range))
     };
     let (mut built, mut reached) = build(0..rows).await??;
+
     // As many rows as these are about as large: some ranges of as many are built at the same time.
     let step = reached.max(1);
     let ranges = (reached..rows).step_by(step).map(|start| start..rows.min(start + step));
     let ahead = ranges.map(|range| build(range.clone()).map(|done| (range, done)));
     let mut ahead = futures::stream::iter(ahead).buffered(planned.threads);
     let mut end = reached;
+
     loop {
         if !built.is_empty() && batches.send(Ok(built)).await.is_err() {
             return Ok(());
@@ -181,6 +187,7 @@ fn passing(
         .iter()
         .map(|column| if matches!(column, FileColumn::Read(_)) { wanted.next() } else { None })
         .collect();
+
     let rows = unit.rows as usize;
     let segments = (0..rows).step_by(SEGMENT_ROWS).map(|start| {
         let count = SEGMENT_ROWS.min(rows - start);
@@ -223,6 +230,7 @@ fn build(
     rows: Range<usize>,
 ) -> Result<(Vec<RecordBatch>, usize)> {
     let Some(file) = planned.files.get(unit.file) else { return Ok((Vec::new(), rows.end)) };
+
     let mut built = Vec::new();
     let mut bytes = 0;
     let mut start = rows.start;
@@ -235,6 +243,7 @@ fn build(
             keep.is_some_and(|keep| keep.slice(in_segment, most).count_set_bits() <= planned.batch_rows);
         let count = if fit { most } else { most.min(planned.batch_rows) };
         let keep = keep.map(|keep| keep.slice(in_segment, count));
+
         if keep.as_ref().is_none_or(|keep| keep.count_set_bits() > 0) {
             let columns = planned.outputs.iter().zip(&file.outputs).map(|(output, column)| match column {
                 FileColumn::Value(value) => batches::repeated(value, count, output.field.data_type()),
@@ -258,6 +267,7 @@ fn build(
         }
         start += count;
     }
+
     Ok((built, start))
 }
 
@@ -285,6 +295,7 @@ async fn stream(
     if selected.is_none() {
         planned.cache.chunks().count_streamed();
     }
+
     let runtime = tokio::runtime::Handle::current();
     let batches = batches.clone();
     // It takes none of the scan's turns: it waits for its reader, who may first want what others do in theirs.
@@ -299,6 +310,7 @@ async fn stream(
             Some(selected) => file.metadata.selected_rows(selected, rows)?,
             None => file.metadata.stream(&file.object, unit.unit, &columns, rows, &runtime)?,
         };
+
         // For as long as somebody reads, also where the filter leaves nothing to send.
         let mut read = read.into_iter().take_while(|_| !batches.is_closed());
         // Nothing is read that has no room yet: batches may be large, and one behind the other is enough.
@@ -335,6 +347,7 @@ fn streamed(
             at.and_then(|at| read.get(at)).cloned().ok_or_else(lost)
         }
     };
+
     let keep = match evaluator {
         Some(evaluator) => {
             let arrays = file.filtered.iter().zip(&planned.filtered);
@@ -347,6 +360,7 @@ fn streamed(
     if keep.as_ref().is_some_and(|keep| keep.count_set_bits() == 0) {
         return Ok(None);
     }
+
     let arrays =
         planned.outputs.iter().zip(&file.outputs).map(|(output, column)| find(column, &output.field));
     let arrays: Vec<ArrayRef> = arrays.collect::<Result<_>>()?;

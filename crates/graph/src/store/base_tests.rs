@@ -95,12 +95,14 @@ async fn vertices_are_found_by_index_and_by_key_whatever_is_in_the_cache() {
         assert_eq!((info.first, info.count, info.keys.as_ref().unwrap().count), (1_000, 7_000, 7_000));
         let again: VertexBaseInfo = serde_json::from_slice(&serde_json::to_vec(&info).unwrap()).unwrap();
         assert_eq!(again, info);
+
         let fields = person_fields(if is_text { DataType::Utf8 } else { DataType::Int64 });
         let base = Arc::new(Budgeted::new(&lake.place.cache, VertexBase::open(&lake.place, &info, &fields)));
         let wanted =
             [fields[1].clone(), field("later", DataType::Float64), fields[3].clone(), fields[2].clone()];
         let selection = base.select(&wanted);
         let mut random = StdRng::seed_from_u64(5);
+
         for count in [0, 1, 3, 1_000] {
             let indexes: Vec<i64> = (0..count).map(|_| random.random_range(1_000..8_000)).collect();
             let rows: Vec<i64> = indexes.iter().map(|index| index - 1_000).collect();
@@ -115,6 +117,7 @@ async fn vertices_are_found_by_index_and_by_key_whatever_is_in_the_cache() {
             let found = base.indexes_of(&keys).await.unwrap();
             assert_eq!(found, indexes.iter().map(|index| Some(*index)).collect::<Vec<_>>());
         }
+
         assert!(matches!(base.take(&[8_000], &selection).await, Err(Error::OutOfRange { .. })));
         assert!(matches!(base.take(&[999], &selection).await, Err(Error::OutOfRange { .. })));
         let unknown: ArrayRef = match is_text {
@@ -122,9 +125,11 @@ async fn vertices_are_found_by_index_and_by_key_whatever_is_in_the_cache() {
             false => Arc::new(Int64Array::from(vec![Some(-1), None, Some(i64::MAX), Some(100_002)])),
         };
         assert_eq!(base.indexes_of(&unknown).await.unwrap(), [None; 4]);
+
         let rows: Vec<_> = base.stream(&selection).try_collect().await.unwrap();
         assert_eq!(rows.iter().map(|rows| rows.rows).sum::<usize>(), 7_000);
         assert_eq!((rows[1].first, rows[1].columns[0].len()), (1_097, 97));
+
         // Of files in a folder nothing is cached before they are two seconds old.
         tokio::time::sleep(std::time::Duration::from_millis(2_100)).await;
         base.take(&[1_000, 7_999], &selection).await.unwrap();
@@ -152,6 +157,7 @@ async fn a_key_that_is_null_or_there_twice_is_an_error_with_its_row_and_nothing_
             assert!(error.contains("Person") && error.contains(said), "{error}");
         }
     }
+
     let left: Vec<_> = walk(lake._folder.path());
     assert_eq!(left, Vec::<String>::new());
 }
@@ -214,6 +220,7 @@ async fn edges_are_found_by_either_end_and_by_both_whatever_is_in_the_cache() {
             field("none", DataType::Date32),
             edge_fields()[0].clone(),
         ]);
+
         for direction in [Direction::Out, Direction::In] {
             let mut model: BTreeMap<i64, Vec<(i64, i64)>> = BTreeMap::new();
             for (source, destination, at) in &edges {
@@ -224,6 +231,7 @@ async fn edges_are_found_by_either_end_and_by_both_whatever_is_in_the_cache() {
                 model.entry(vertex).or_default().push((neighbor, *at));
             }
             model.values_mut().for_each(|edges| edges.sort());
+
             let most = if direction == Direction::Out { sources } else { destinations };
             let vertices: Vec<i64> = (0..most + 5).rev().collect();
             let slices = base.slices(direction, &vertices).await.unwrap();
@@ -241,6 +249,7 @@ async fn edges_are_found_by_either_end_and_by_both_whatever_is_in_the_cache() {
                 assert!(found.iter().enumerate().all(|(row, (_, at))| texts.value(row) == format!("t{at}")));
                 all.extend(wanted);
             }
+
             let (neighbors, columns) = base.read(direction, &slices, &selection).await.unwrap();
             assert_eq!(neighbors.values().iter().copied().zip(ints(&columns[2])).collect::<Vec<_>>(), all);
             for (vertex, neighbor) in
@@ -256,6 +265,7 @@ async fn edges_are_found_by_either_end_and_by_both_whatever_is_in_the_cache() {
                 let (neighbors, _) = base.read(direction, &[found.ordinals], &selection).await.unwrap();
                 assert_eq!(neighbors, found.neighbors);
             }
+
             let rows: Vec<_> = base.stream(direction, &selection).try_collect().await.unwrap();
             let mut next = 0;
             for rows in &rows {
@@ -282,11 +292,13 @@ async fn each_base_is_a_graph_that_a_strict_reader_of_graphar_opens() {
         let options = GraphOptions::default().with_strictness(Strictness::Strict);
         async move { Graph::open(&cache, path, options).await.unwrap() }
     };
+
     let graph = open(format!("{}/Person.graph.yml", vertices.path)).await;
     let persons = graph.vertices("Person").unwrap();
     assert_eq!(persons.count().await.unwrap(), 300);
     let read: Vec<RecordBatch> = persons.stream().try_collect().await.unwrap();
     assert_eq!(read.iter().map(RecordBatch::num_rows).sum::<usize>(), 300);
+
     let graph = open(format!("{}/Person_KNOWS_Person.graph.yml", written.path)).await;
     assert_eq!(graph.vertices("Person").unwrap().count().await.unwrap(), 300);
     for order in [AdjacencyOrder::OrderedBySource, AdjacencyOrder::OrderedByDest] {
@@ -316,9 +328,11 @@ async fn bases_without_rows_have_nothing_and_ends_that_are_not_there_are_errors(
     let (neighbors, columns) =
         base.read(Direction::Out, std::slice::from_ref(&(0..0)), &selection).await.unwrap();
     assert_eq!((neighbors.len(), columns[1].data_type()), (0, &DataType::Utf8));
+
     let wrong = stream::iter([Ok(edge_batch(&[(1, 70, 0)]))]);
     let failed = lake.writer.edges(("A", "e", "B"), (10, 70), &edge_fields(), wrong).await;
     assert!(matches!(failed, Err(Error::OutOfRange { .. })));
+
     let fields = person_fields(DataType::Int64);
     let none = lake.writer.vertices("Person", Some("id"), &fields, 0, stream::iter([]), false).await.unwrap();
     let base = VertexBase::open(&lake.place, &none.info, &fields);

@@ -57,6 +57,7 @@ impl GraphStore {
         let written =
             writer.vertices_without(name, Some(&schema.key), &fields, 0, batches, false, deleted).await?.info;
         let (path, rows, bytes) = (written.path.clone(), written.count, written.bytes);
+
         let before = &parts.state;
         let replace = |head: Snapshot| {
             let written = written.clone();
@@ -70,6 +71,7 @@ impl GraphStore {
                 else {
                     return Ok(None);
                 };
+
                 // As one set of its own, for which no record of an earlier version is needed.
                 if !state.deleted.is_empty() {
                     state.deleted = vec![self.core().write_deleted(&deleted).await?];
@@ -80,6 +82,7 @@ impl GraphStore {
                 Ok(Some(record))
             }
         };
+
         match self.publish(lease, replace).await? {
             Some(done) => {
                 let version = done.version();
@@ -102,6 +105,7 @@ fn counted(parts: &VertexParts) -> Parts {
         let known = base.keys.as_ref().map_or(0, |keys| base.count.saturating_sub(keys.count));
         changed += gone.saturating_sub(known);
     }
+
     Parts {
         bases: state.bases.len(),
         base_rows: state.bases.iter().map(|base| base.count).sum(),
@@ -153,6 +157,7 @@ pub(super) fn all_vertices(
     let selection = Arc::new(parts.select(fields.clone()));
     let numbers = futures::stream::iter(0..parts.parts.len());
     let (of, with) = (parts.clone(), fields.clone());
+
     let raw = numbers.map(Ok::<_, Error>).and_then(move |at| {
         let (parts, fields) = (of.clone(), with.clone());
         async move {
@@ -175,6 +180,7 @@ pub(super) fn all_vertices(
             })
         }
     });
+
     raw.try_flatten().and_then(move |(first, columns): Rows| {
         let (parts, selection) = (parts.clone(), selection.clone());
         async move { patched(&parts, &selection, first, columns).await }
@@ -202,6 +208,7 @@ fn rewritten(
 ) -> impl Stream<Item = Result<RecordBatch>> + Send {
     let deleted = parts.deleted.clone();
     let key = fields.iter().position(|field| *field.name() == parts.state.schema.key);
+
     all_vertices(parts, fields.clone()).and_then(move |(first, columns)| {
         let rows = columns.first().map_or(0, |column| column.len());
         let range = first as u64..first as u64 + rows as u64;

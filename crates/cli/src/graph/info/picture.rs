@@ -28,6 +28,7 @@ pub(super) fn text(facts: &Facts) -> String {
         lines.iter().map(|line| width(line)).chain([head])
     });
     let room = widths.chain(of_arrows).max().unwrap_or(0).clamp(NARROWEST, WIDEST);
+
     let mut blocks = vec![head(facts)];
     blocks.extend(boxes.iter().map(|sections| sections.boxed(room)));
     for ((name, count, lines), facts) in arrows.iter().zip(&facts.edges) {
@@ -41,6 +42,7 @@ pub(super) fn text(facts: &Facts) -> String {
         }
         blocks.push(block);
     }
+
     if facts.edges.iter().any(|edges| edges.degrees.is_none()) {
         blocks.push("degrees were not counted: --degrees does\n".to_owned());
     }
@@ -62,6 +64,7 @@ fn head(facts: &Facts) -> String {
     for (key, value) in &facts.extra_info {
         lines.push(vec![printable(key), printable(value)]);
     }
+
     let lines = table::align_by(&lines, &[Side::Left, Side::Left]);
     let lines: String = lines.lines().map(|line| format!("  {line}\n")).collect();
     format!("{}\n{lines}", printable(&facts.name))
@@ -88,6 +91,7 @@ fn sections(facts: &VertexFacts) -> Sections {
     if !info.labels.is_empty() {
         about.push(format!("labels {}", printable(&info.labels.join(", "))));
     }
+
     let mut lines = vec![(None, about)];
     let all = info.groups.iter().flat_map(|group| &group.properties);
     let described = table::align_by(&all.map(describe).collect::<Vec<_>>(), &[Side::Left; 3]);
@@ -116,6 +120,7 @@ impl Sections {
             let rule = "─".repeat(room.saturating_sub(2 + width(&title) + width(&end)));
             format!("{left}{title}{rule}{end}{right}\n")
         };
+
         let mut text = edge("╭", &self.name, &self.count, "╮");
         for (title, lines) in &self.lines {
             if let Some(title) = title {
@@ -141,6 +146,7 @@ fn arrow(facts: &EdgeFacts) -> (String, String, Vec<String>) {
             format!("{} of {}", table::count(*parts as usize, "part"), grouped(info.part_size(list.order)));
         lines.push(vec![title.to_owned(), list.order.to_string(), list.file_type.to_string(), part]);
     }
+
     let lists = lines.len();
     for group in &info.groups {
         for property in &group.properties {
@@ -151,6 +157,7 @@ fn arrow(facts: &EdgeFacts) -> (String, String, Vec<String>) {
             lines.push(described);
         }
     }
+
     let aligned = table::align_by(&lines, &[Side::Left; 5]);
     let mut aligned: Vec<String> = aligned.lines().map(|line| format!("  {line}")).collect();
     aligned.insert(0, format!("  chunks of {} edges", grouped(info.chunk_size)));
@@ -197,6 +204,7 @@ fn spread(degrees: &[Degrees]) -> String {
             format!("{} ({none})", grouped(of.without_edges)),
         ]);
     }
+
     let numbers = table::align_by(&rows, &[[Side::Left; 1].as_slice(), &[Side::Right; 6]].concat());
     let lines = numbers.lines().map(str::to_owned).chain([String::new()]).chain(bars(degrees));
     lines.map(|line| format!("  {line}").trim_end().to_owned() + "\n").collect()
@@ -207,6 +215,7 @@ fn bars(degrees: &[Degrees]) -> Vec<String> {
         degrees.iter().flat_map(|of| &of.histogram).map(|bucket| (bucket.from, bucket.to)).collect();
     buckets.sort_unstable();
     buckets.dedup();
+
     let mut rows = vec![vec!["degree".to_owned()]];
     if let Some(head) = rows.first_mut() {
         head.extend(degrees.iter().flat_map(|of| [of.direction.to_owned(), String::new()]));
@@ -222,6 +231,7 @@ fn bars(degrees: &[Degrees]) -> Vec<String> {
         }
         rows.push(row);
     }
+
     let sides = [Side::Right, Side::Right, Side::Left, Side::Right, Side::Left];
     table::align_by(&rows, &sides).lines().map(str::to_owned).collect()
 }

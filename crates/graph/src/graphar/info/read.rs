@@ -33,6 +33,7 @@ pub(super) fn vertex(yaml: VertexYaml, strictness: Strictness) -> Result<VertexI
 pub(super) fn edge(yaml: EdgeYaml, strictness: Strictness) -> Result<EdgeInfo, Flaw> {
     check_unknown(&yaml.unknown, strictness)?;
     check_version(yaml.version.as_deref(), strictness)?;
+
     let src_type = renamed("src_type", yaml.src_type, "src_label", yaml.src_label, strictness)?;
     let edge_type = renamed("edge_type", yaml.edge_type, "edge_label", yaml.edge_label, strictness)?;
     let dst_type = renamed("dst_type", yaml.dst_type, "dst_label", yaml.dst_label, strictness)?;
@@ -41,6 +42,7 @@ pub(super) fn edge(yaml: EdgeYaml, strictness: Strictness) -> Result<EdgeInfo, F
         Some(of_type) => groups(of_type, strictness)?,
         None => groups_of_lists(&mut lists, strictness)?,
     };
+
     Ok(EdgeInfo {
         chunk_size: size("chunk_size", yaml.chunk_size)?,
         src_chunk_size: size("src_chunk_size", yaml.src_chunk_size)?,
@@ -60,11 +62,13 @@ pub(super) fn check_version(version: Option<&str>, strictness: Strictness) -> Re
     let Some(version) = version else {
         return if strictness.is_strict() { Err(missing("version")) } else { Ok(()) };
     };
+
     let rest =
         version.trim().strip_prefix("gar/v1").filter(|rest| !rest.starts_with(|c: char| c.is_ascii_digit()));
     let Some(rest) = rest.map(str::trim) else {
         return Err(Flaw::new("version", format!("{version:?} is not gar/v1, the version that is read")));
     };
+
     if strictness.is_strict() && !rest.is_empty() && !(rest.starts_with('(') && rest.ends_with(')')) {
         return Err(Flaw::new(
             "version",
@@ -105,6 +109,7 @@ pub(super) fn slashed(prefix: &str, strictness: Strictness) -> Result<String, Fl
     if strictness.is_strict() && !prefix.ends_with('/') {
         return Err(Flaw::new("prefix", format!("{prefix:?} has no slash at its end")));
     }
+
     let normal = prefix::normal(prefix);
     // Nothing else says that it is the folder itself: an empty prefix is the usual one.
     let is_own = prefix == "./";
@@ -122,12 +127,14 @@ fn adjacency(yaml: AdjacencyYaml, strictness: Strictness) -> Result<Adjacency, F
             "is no key of a list: the groups are those of the edge type",
         ));
     }
+
     let ordered = flag("ordered", &required("ordered", yaml.ordered)?, strictness)?;
     let aligned_by = match required("aligned_by", yaml.aligned_by)?.as_str() {
         "src" => Side::Source,
         "dst" => Side::Dest,
         other => return Err(Flaw::new("aligned_by", format!("{other:?} is neither src nor dst"))),
     };
+
     let order = AdjacencyOrder::new(ordered, aligned_by);
     Ok(Adjacency {
         order,
@@ -142,6 +149,7 @@ fn groups_of_lists(lists: &mut [AdjacencyYaml], strictness: Strictness) -> Resul
     if strictness.is_strict() {
         return Ok(Vec::new());
     }
+
     let mut common: Option<Vec<PropertyGroup>> = None;
     for (i, list) in lists.iter_mut().enumerate() {
         let of_list = groups(list.property_groups.take().unwrap_or_default(), strictness)
@@ -163,6 +171,7 @@ fn groups(yaml: Vec<GroupYaml>, strictness: Strictness) -> Result<Vec<PropertyGr
         if properties.is_empty() {
             return Err(Flaw::new("properties", "is empty"));
         }
+
         let properties = each("properties", properties, |yaml| property(yaml, strictness))?;
         let names: Vec<&str> = properties.iter().map(|property| property.name.as_str()).collect();
         Ok(PropertyGroup {
