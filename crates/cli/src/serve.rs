@@ -198,6 +198,8 @@ impl ServeArgs {
             Some(path) => Layer::file(path)?,
             None => Layer::default(),
         };
+        let names = std::env::vars_os().filter_map(|(name, _)| name.into_string().ok());
+        Layer::check_variables(names, &|name| file.reads_secret_from(name))?;
         let layers = Layers { file, environment: Layer::environment(&environment)?, flags: self.layer()? };
         Ok(layers.resolve(&environment)?)
     }

@@ -26,6 +26,8 @@ struct AccessKey {
     secret: Secret,
     bearer: Secret,
     buckets: Buckets,
+    /// What the keys of objects must begin with; any will do if there are none.
+    prefixes: Vec<String>,
     write: bool,
 }
 
@@ -45,7 +47,8 @@ impl AccessKeys {
                 false => Buckets::Named(key.buckets.iter().cloned().collect()),
             };
             let (secret, bearer) = (key.secret.clone(), key.bearer().clone());
-            (key.id.clone(), AccessKey { secret, bearer, buckets, write: key.write })
+            let prefixes = key.prefixes.clone();
+            (key.id.clone(), AccessKey { secret, bearer, buckets, prefixes, write: key.write })
         });
         Self { keys: keys.collect() }
     }
@@ -73,7 +76,7 @@ impl AccessKeys {
     /// Whether the key `id` sees all buckets, or a caller without one on a node without keys.
     pub fn sees_all(&self, id: Option<&str>) -> bool {
         let key = id.and_then(|id| self.keys.get(id));
-        self.is_empty() || key.is_some_and(|key| matches!(key.buckets, Buckets::All))
+        self.is_empty() || key.is_some_and(|key| matches!(key.buckets, Buckets::All) && key.prefixes.is_empty())
     }
 
     /// Whether the key `id`, or a caller without one, may do this to the bucket.
@@ -87,6 +90,19 @@ impl AccessKeys {
             Buckets::Named(names) => names.contains(bucket),
         };
         sees && (action == Action::Read || key.write)
+    }
+
+    /// Whether the key `id`, or a caller without one, may do this to an object, or to all objects whose keys begin so.
+    pub fn allows_key(&self, id: Option<&str>, bucket: &str, object: &str, action: Action) -> bool {
+        let key = id.and_then(|id| self.keys.get(id));
+        let begins = |prefix: &String| object.starts_with(prefix.as_str());
+        let is_within = key.is_none_or(|key| key.prefixes.is_empty() || key.prefixes.iter().any(begins));
+        is_within && self.allows(id, bucket, action)
+    }
+
+    /// Whether the key `id` is for objects of certain prefixes only.
+    pub fn is_limited_to_prefixes(&self, id: Option<&str>) -> bool {
+        id.and_then(|id| self.keys.get(id)).is_some_and(|key| !key.prefixes.is_empty())
     }
 }
 
@@ -106,6 +122,7 @@ mod tests {
             secret: Secret::new("hunter2"),
             token: Some(Secret::new(format!("token of {id}"))),
             buckets: buckets.iter().map(|&name| name.into()).collect(),
+            prefixes: Vec::new(),
             write,
         }
     }
@@ -119,6 +136,21 @@ mod tests {
         assert!(keys.allows(Some("admin"), "other", Action::Write));
         assert!(!keys.allows(Some("stranger"), "lake", Action::Read));
         assert!(!keys.allows(None, "lake", Action::Read));
+    }
+
+    #[test]
+    fn a_key_may_be_limited_to_prefixes() {
+        let limited = AccessKeyConfig {
+            prefixes: vec!["team/a/".into(), "shared/".into()],
+            ..key("limited", &["lake"], true)
+        };
+        let keys = AccessKeys::new(&[limited, key("reader", &["lake"], false)]);
+        let allows = |object| keys.allows_key(Some("limited"), "lake", object, Action::Write);
+        assert!(allows("team/a/x") && allows("shared/"));
+        assert!(!allows("team/b") && !allows("team/a") && !allows(""));
+        assert!(!keys.allows_key(Some("limited"), "pond", "shared/x", Action::Read));
+        assert!(keys.allows_key(Some("reader"), "lake", "any", Action::Read));
+        assert!(keys.is_limited_to_prefixes(Some("limited")) && !keys.is_limited_to_prefixes(Some("reader")));
     }
 
     #[test]

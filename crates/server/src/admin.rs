@@ -38,6 +38,7 @@ pub(crate) use self::{stats::collect as statistics_of, warm::warm};
 use crate::{
     Bucket, Node,
     config::{AccessKeyConfig, scrubbed},
+    local_names::{REFUSED, is_foreign},
 };
 
 const STATUS_PAGE: &str = include_str!("admin/status.html");
@@ -70,6 +71,7 @@ pub(crate) fn router(node: Arc<Node>, keys: &[AccessKeyConfig]) -> Router {
         .route("/api/evict", post(evict_prefix))
         .merge(seeing)
         .fallback(|| async { refusal(StatusCode::NOT_FOUND, "no such page") })
+        .layer(middleware::from_fn_with_state(admin.clone(), require_local_name))
         .with_state(admin)
 }
 
@@ -87,6 +89,14 @@ async fn require_sight(State(admin): Shared, request: Request, next: Next) -> Re
     match admin.keys.may_see(request.headers()) {
         Ok(()) => next.run(request).await,
         Err(refused) => refusal(refused.status(), refused.reason()),
+    }
+}
+
+async fn require_local_name(State(admin): Shared, request: Request, next: Next) -> Response {
+    let node = &admin.node;
+    match node.keys().is_empty() && is_foreign(request.uri(), request.headers(), node.domains()) {
+        true => refusal(StatusCode::FORBIDDEN, REFUSED),
+        false => next.run(request).await,
     }
 }
 

@@ -28,6 +28,7 @@ mod admin;
 pub mod config;
 mod error;
 mod flight;
+mod local_names;
 mod metrics;
 mod node;
 mod provenance;

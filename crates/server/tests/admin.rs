@@ -61,7 +61,7 @@ impl Running {
     async fn post(&self, path: &str, body: &str, headers: &str) -> Answer {
         let length = body.len();
         let head = format!("POST {path} HTTP/1.1\r\ncontent-length: {length}\r\n{headers}");
-        exchange(self.admin, &format!("{head}host: x\r\nconnection: close\r\n\r\n{body}")).await
+        exchange(self.admin, &format!("{head}host: localhost\r\nconnection: close\r\n\r\n{body}")).await
     }
 
     async fn post_json(&self, path: &str, body: Value) -> Answer {
@@ -100,7 +100,7 @@ impl Answer {
 }
 
 async fn request(address: SocketAddr, head: &str) -> Answer {
-    exchange(address, &format!("{head}host: x\r\nconnection: close\r\n\r\n")).await
+    exchange(address, &format!("{head}host: localhost\r\nconnection: close\r\n\r\n")).await
 }
 
 async fn exchange(address: SocketAddr, request: &str) -> Answer {
@@ -263,6 +263,7 @@ async fn with_keys_only_health_is_open_to_everybody() {
         secret: Secret::new(format!("{id}-secret")),
         token: None,
         buckets: vec![buckets.to_owned()],
+        prefixes: Vec::new(),
         write,
     };
     let node = Running::start(vec![key("viewer", "*", false), key("writer", "lake", true)]).await;
@@ -314,7 +315,7 @@ async fn a_drain_finishes_what_is_under_way_and_accepts_nothing_new() {
     let mut under_way = TcpStream::connect(running.admin).await.unwrap();
     let length = body.len();
     let head = format!(
-        "POST /api/evict HTTP/1.1\r\nhost: x\r\ncontent-type: application/json\r\ncontent-length: {length}\r\n\r\n"
+        "POST /api/evict HTTP/1.1\r\nhost: localhost\r\ncontent-type: application/json\r\ncontent-length: {length}\r\n\r\n"
     );
     under_way.write_all(head.as_bytes()).await.unwrap();
     // An idle one, which need not be waited for.
@@ -349,7 +350,7 @@ async fn a_drain_cuts_off_what_takes_too_long() {
 
     let mut endless = TcpStream::connect(admin).await.unwrap();
     let head =
-        "POST /api/evict HTTP/1.1\r\nhost: x\r\ncontent-type: application/json\r\ncontent-length: 9\r\n\r\n";
+        "POST /api/evict HTTP/1.1\r\nhost: localhost\r\ncontent-type: application/json\r\ncontent-length: 9\r\n\r\n";
     endless.write_all(head.as_bytes()).await.unwrap();
     tokio::time::sleep(Duration::from_millis(100)).await;
     stop.send(()).unwrap();

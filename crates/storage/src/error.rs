@@ -171,7 +171,9 @@ impl Error {
     pub fn from_origin(path: &str, error: object_store::Error) -> Self {
         let path = path.to_owned();
         match error {
-            object_store::Error::NotFound { .. } => Self::NotFound { path },
+            object_store::Error::NotFound { source, .. } if !names_missing_bucket(&*source) => {
+                Self::NotFound { path }
+            }
             object_store::Error::Precondition { .. } | object_store::Error::AlreadyExists { .. } => {
                 Self::Precondition { path }
             }
@@ -226,6 +228,12 @@ impl Error {
 
 /// Whether a folder cannot have such a file at all: a name that is too long for it or that its client keeps to itself,
 /// a path below a file, a folder's own path.
+/// Whether it is the bucket that is missing: nobody may take that for a missing object.
+fn names_missing_bucket(error: &(dyn std::error::Error + 'static)) -> bool {
+    std::iter::successors(Some(error), |error| error.source())
+        .any(|error| error.to_string().contains("<Code>NoSuchBucket</Code>"))
+}
+
 fn is_impossible_file(error: &object_store::Error) -> bool {
     let mut cause: Option<&(dyn std::error::Error + 'static)> = Some(error);
     while let Some(error) = cause {

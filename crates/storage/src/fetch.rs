@@ -14,6 +14,7 @@ use crate::{
     ByteSize, Error, PageCache, Reservation, Result, coalesce,
     flight::{Flight, Flights, Table},
     object::ObjectHash,
+    object_headers::SeenHeaders,
     page_assembler::{Expected, PageAssembler},
     page_cache::{Backlog, Piece},
     paged::Paged,
@@ -366,7 +367,8 @@ impl Fetcher {
             return head().await;
         };
 
-        let options = GetOptions::new().with_range(Some(start..end));
+        let seen = SeenHeaders::default();
+        let options = GetOptions::new().with_range(Some(start..end)).with_extensions(seen.to_extensions());
         let asked = Instant::now();
         let get = self.requests.get(&path, &options);
         let answer = match self.requests.in_time(&path, &self.requests.patience(), get).await {
@@ -376,7 +378,7 @@ impl Fetcher {
             Err(_) => return head().await,
         };
         self.requests.cost.note_latency(asked.elapsed());
-        let known = self.requests.known(&path, answer.meta.clone(), answer.attributes.clone());
+        let known = self.requests.known(&path, &answer, &seen);
         let Some(hash) = known.hash else { return Ok((known, Vec::new())) };
         let as_asked = answer.range.start == start && answer.range.end == end.min(known.meta.size);
         if !as_asked || answer.range.is_empty() {

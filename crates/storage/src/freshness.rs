@@ -13,6 +13,54 @@ pub enum Consistency {
     Ttl(Duration),
     /// Never ask again: for files that are written once, such as those of Iceberg, Delta and Hive tables.
     Immutable,
+    /// As the files of a table format allow, by their names.
+    Table(TableFormat),
+}
+
+/// A format of tables, by which a file's name tells whether it is ever written again.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
+pub enum TableFormat {
+    /// Apache Iceberg: data files, manifests and `*.metadata.json` are written once, `version-hint.text` again and again.
+    Iceberg,
+    /// Delta Lake: data files and `_delta_log/*.json` are written once, `_last_checkpoint` again and again.
+    Delta,
+    /// Folders of files, as Spark and Hive write them: those with a UUID in their names are written once.
+    Hive,
+}
+
+impl TableFormat {
+    /// How fresh the file at `path` must be.
+    pub fn for_path(self, path: &str) -> Consistency {
+        let (folder, name) = path.rsplit_once('/').unwrap_or(("", path));
+        let ends = |endings: &[&str]| endings.iter().any(|ending| name.ends_with(ending));
+        let is_data = ends(&[".parquet", ".orc", ".avro"]);
+        let (is_final, is_pointer) = match self {
+            Self::Iceberg => {
+                (is_data || ends(&[".metadata.json", ".puffin", ".stats"]), name == "version-hint.text")
+            }
+            Self::Delta => {
+                let in_log = folder == "_delta_log" || folder.ends_with("/_delta_log");
+                let is_log = in_log && ends(&[".json", ".crc"]);
+                (is_data || is_log || ends(&[".bin"]), in_log && name == "_last_checkpoint")
+            }
+            Self::Hive => (is_data && has_uuid(name), name == "_SUCCESS"),
+        };
+        match (is_final, is_pointer) {
+            (_, true) => Consistency::Strict,
+            (true, _) => Consistency::Immutable,
+            (false, false) => Consistency::DEFAULT,
+        }
+    }
+}
+
+/// Whether a name holds a UUID: 32 hexadecimal digits in groups of 8, 4, 4, 4 and 12.
+fn has_uuid(name: &str) -> bool {
+    name.as_bytes().windows(36).any(|window| {
+        window.iter().enumerate().all(|(at, byte)| match at {
+            8 | 13 | 18 | 23 => *byte == b'-',
+            _ => byte.is_ascii_hexdigit(),
+        })
+    })
 }
 
 impl Consistency {
@@ -25,6 +73,8 @@ impl Consistency {
             Self::Strict => false,
             Self::Ttl(ttl) => age < ttl,
             Self::Immutable => true,
+            // Without a name, as fresh as any of its files must be.
+            Self::Table(_) => false,
         }
     }
 }
@@ -42,13 +92,16 @@ impl fmt::Display for Consistency {
             Self::Ttl(ttl) if ttl.subsec_millis() == 0 => write!(f, "{}s", ttl.as_secs()),
             Self::Ttl(ttl) => write!(f, "{}ms", ttl.as_millis()),
             Self::Immutable => f.write_str("immutable"),
+            Self::Table(TableFormat::Iceberg) => f.write_str("iceberg"),
+            Self::Table(TableFormat::Delta) => f.write_str("delta"),
+            Self::Table(TableFormat::Hive) => f.write_str("hive"),
         }
     }
 }
 
 /// The text names no consistency rule.
 #[derive(Clone, Debug, PartialEq, Eq, thiserror::Error)]
-#[error("{text:?} is not a consistency rule: use strict, immutable or a time such as 10s, 500ms or 5m")]
+#[error("{text:?} is not a consistency rule: use strict, immutable, iceberg, delta, hive, or a time such as 10s, 500ms or 5m")]
 pub struct ParseConsistencyError {
     text: String,
 }
@@ -60,6 +113,9 @@ impl FromStr for Consistency {
         match text {
             "strict" => return Ok(Self::Strict),
             "immutable" => return Ok(Self::Immutable),
+            "iceberg" => return Ok(Self::Table(TableFormat::Iceberg)),
+            "delta" => return Ok(Self::Table(TableFormat::Delta)),
+            "hive" => return Ok(Self::Table(TableFormat::Hive)),
             _ => {}
         }
         parse_duration(text).map(Self::Ttl).ok_or_else(|| ParseConsistencyError { text: text.to_owned() })
@@ -117,7 +173,10 @@ impl ConsistencyRules {
     /// How fresh the object at `path` must be.
     pub fn for_path(&self, path: &str) -> Consistency {
         let rule = self.by_prefix.iter().find(|(prefix, _)| path.starts_with(prefix.as_str()));
-        rule.map_or(self.default, |(_, consistency)| *consistency)
+        match rule.map_or(self.default, |(_, consistency)| *consistency) {
+            Consistency::Table(format) => format.for_path(path),
+            consistency => consistency,
+        }
     }
 }
 
@@ -136,8 +195,32 @@ mod tests {
     }
 
     #[test]
+    fn the_name_of_a_file_of_a_table_decides() {
+        use Consistency::{Immutable, Strict};
+        const DEFAULT: Consistency = Consistency::DEFAULT;
+        let uuid = "part-00000-6f1ed002-ab5b-4c5c-9fa1-2c5f3a1a5b6d-c000.snappy.parquet";
+        for (format, path, expected) in [
+            ("iceberg", "w/t/data/a=1/f.parquet", Immutable),
+            ("iceberg", "w/t/metadata/00001-x.metadata.json", Immutable),
+            ("iceberg", "w/t/metadata/snap-1.avro", Immutable),
+            ("iceberg", "w/t/metadata/version-hint.text", Strict),
+            ("iceberg", "w/t/other.txt", DEFAULT),
+            ("delta", "t/_delta_log/00000000000000000001.json", Immutable),
+            ("delta", "_delta_log/_last_checkpoint", Strict),
+            ("delta", "t/part.parquet", Immutable),
+            ("delta", "t/config.json", DEFAULT),
+            ("hive", uuid, Immutable),
+            ("hive", "t/000000_0.orc", DEFAULT),
+            ("hive", "t/_SUCCESS", Strict),
+        ] {
+            let rules = ConsistencyRules::new(format.parse().unwrap());
+            assert_eq!(rules.for_path(path), expected, "{format} {path}");
+        }
+    }
+
+    #[test]
     fn a_rule_prints_as_it_is_written() {
-        for text in ["strict", "immutable", "10s", "500ms"] {
+        for text in ["strict", "immutable", "10s", "500ms", "iceberg", "delta", "hive"] {
             assert_eq!(text.parse::<Consistency>().unwrap().to_string(), text);
         }
         assert_eq!("2m".parse(), Ok(Consistency::Ttl(Duration::from_secs(120))));

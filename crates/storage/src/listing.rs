@@ -1,12 +1,12 @@
 //! Listings as S3 pages them: any prefix, keys in order, a page at a time.
 
-use std::collections::BTreeMap;
+use std::{collections::BTreeMap, time::Instant};
 
 use async_recursion::async_recursion as boxed;
 use futures::TryStreamExt;
 use object_store::{ObjectMeta, list::PaginatedListOptions, path::Path};
 
-use crate::{Error, Origin, ReadThrough, Result, upload::is_reserved_key};
+use crate::{Error, ListedObject, Origin, ReadThrough, Result, upload::is_reserved_key};
 
 /// What to list.
 #[derive(Clone, Debug, Default)]
@@ -38,11 +38,19 @@ impl ReadThrough {
     /// One page of a listing, asked of the origin each time.
     #[boxed]
     pub async fn list_page(&self, request: ListRequest) -> Result<ListPage> {
+        let asked = Instant::now();
         let page = match self.origin().native() {
             Some(_) => native_page(self.origin(), &request).await,
             None => walked_page(self.origin(), &request).await,
         };
-        page.map_err(|error| Error::from_origin(&request.prefix, error))
+        let page = page.map_err(|error| Error::from_origin(&request.prefix, error))?;
+        let listed = |meta: &ObjectMeta| ListedObject {
+            path: meta.location.to_string(),
+            size: meta.size,
+            e_tag: meta.e_tag.clone(),
+        };
+        self.note_listing(asked, page.objects.iter().map(listed));
+        Ok(page)
     }
 }
 

@@ -12,7 +12,7 @@ use std::{
     fs::{File, Metadata},
     ops::Range,
     sync::Arc,
-    time::Duration,
+    time::{Duration, Instant},
 };
 
 use async_recursion::async_recursion as boxed;
@@ -25,6 +25,7 @@ use crate::{
     ByteRange, ByteSize, Consistency, ConsistencyRules, Error, Origin, PageCache, RequestOptions, Result,
     fetch::{Fetcher, Need},
     object::ObjectVersion,
+    object_headers::{ObjectHeaders, SeenHeaders},
     page_cache::PageKey,
     paged::Paged,
     pin::Pin,
@@ -33,7 +34,7 @@ use crate::{
     request::{Requests, whole},
     seldom::Seldom,
     stats::ReadStats,
-    versions::{Known, Versions},
+    versions::{Known, ListedObject, Versions},
 };
 
 /// How often an object that keeps changing under a read is opened anew before the read fails.
@@ -140,6 +141,23 @@ impl ReadThrough {
         InvalidateOnDrop { store: self.clone(), path: path.clone() }
     }
 
+    /// Forgets what is known of all objects, after their bucket was deleted at the origin.
+    pub fn invalidate_all(&self) {
+        for known in self.versions().forget_prefix("") {
+            self.drop_pages(&known);
+        }
+    }
+
+    /// Takes note of a listing that the origin was asked for at `asked`: what is known of an object is renewed where the
+    /// listing agrees with it, and forgotten where it does not. No request is sent.
+    pub fn note_listing(&self, asked: Instant, listed: impl IntoIterator<Item = ListedObject>) {
+        for object in listed {
+            if let Some(replaced) = self.versions().compare(asked, &object) {
+                self.drop_pages(&replaced);
+            }
+        }
+    }
+
     fn drop_pages(&self, known: &Known) {
         if let Some(hash) = known.hash {
             drop_pages(self.cache(), hash, known.meta.size);
@@ -243,7 +261,26 @@ impl ReadThrough {
         Ok((answer?, pins))
     }
 
+    /// Reads as [`get_opts`](object_store::ObjectStore::get_opts) does, and says how an origin that speaks the S3
+    /// protocol described the version in its own headers.
+    #[boxed]
+    pub async fn get_with_headers(
+        &self,
+        path: &Path,
+        options: GetOptions,
+    ) -> Result<(GetResult, Option<ObjectHeaders>)> {
+        self.open_described(path, options).await
+    }
+
     pub(crate) async fn open(&self, path: &Path, options: GetOptions) -> Result<GetResult> {
+        Ok(self.open_described(path, options).await?.0)
+    }
+
+    async fn open_described(
+        &self,
+        path: &Path,
+        options: GetOptions,
+    ) -> Result<(GetResult, Option<ObjectHeaders>)> {
         if options.version.is_some() {
             return self.past_cache(path, options).await;
         }
@@ -260,12 +297,17 @@ impl ReadThrough {
                 continue;
             }
             if options.head {
-                return Ok(answer(&known, 0..known.meta.size, futures::stream::empty().boxed()));
+                let answer = answer(&known, 0..known.meta.size, futures::stream::empty().boxed());
+                return Ok((answer, known.headers.clone()));
             }
-            let Some(hash) = known.hash else { return self.past_cache(path, options).await };
+            let Some(hash) = known.hash else {
+                resolve_range(&known, options.range.as_ref())?;
+                return self.past_cache(path, options).await;
+            };
             match self.read(&known, hash, options.range.as_ref(), pins).await {
+                Ok(answer) => return Ok((answer, known.headers.clone())),
                 Err(Error::Changed { .. }) => at_once = true,
-                outcome => return outcome,
+                Err(error) => return Err(error),
             }
         }
         Err(Error::Changed { path: path.to_string() })
@@ -316,8 +358,14 @@ impl ReadThrough {
     }
 
     /// One request, answered as it comes: for objects that cannot be cached.
-    async fn past_cache(&self, path: &Path, options: GetOptions) -> Result<GetResult> {
+    async fn past_cache(
+        &self,
+        path: &Path,
+        options: GetOptions,
+    ) -> Result<(GetResult, Option<ObjectHeaders>)> {
         let requests = &self.inner.fetcher.requests;
+        let seen = SeenHeaders::default();
+        let options = options.with_extensions(seen.to_extensions());
         let mut patience = requests.patience();
         let result = loop {
             match requests.in_time(path, &patience, requests.get(path, &options)).await {
@@ -327,13 +375,14 @@ impl ReadThrough {
         };
         let GetResult { meta, range, attributes, .. } = &result;
         let (meta, range, attributes) = (meta.clone(), range.clone(), attributes.clone());
+        let headers = seen.take(meta.e_tag.as_deref());
         let counters = self.inner.fetcher.counters.clone();
         let announced = if options.head { 0..0 } else { range.clone() };
         let opened = opened(&result.payload);
         let whole = whole(result.into_stream(), path, announced);
         let counted = whole.inspect_ok(move |bytes| counters.bytes_passed_through.add(bytes.len() as u64));
         let stream = counted.chain(unchanged(opened, path)).map_err(object_store::Error::from).boxed();
-        Ok(GetResult { payload: GetResultPayload::Stream(stream), meta, range, attributes })
+        Ok((GetResult { payload: GetResultPayload::Stream(stream), meta, range, attributes }, headers))
     }
 
     /// What the origin keeps of `attributes`: a folder keeps none, and drops the content type as file systems do,

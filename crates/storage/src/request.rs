@@ -4,13 +4,14 @@ use std::{future::Future, ops::Range, sync::Arc, time::Duration};
 
 use bytes::Bytes;
 use futures::{StreamExt, TryStreamExt, stream::BoxStream};
-use object_store::{Attributes, GetOptions, GetResult, ObjectStore, path::Path};
+use object_store::{GetOptions, GetResult, ObjectStore, path::Path};
 use rand::Rng;
 use tokio::time::Instant;
 
 use crate::{
     Error, Origin, RequestOptions, Result,
     hedge::Hedge,
+    object_headers::SeenHeaders,
     origin_cost::OriginCost,
     stats::Counters,
     versions::{Known, Versions},
@@ -101,21 +102,26 @@ impl Requests {
         let mut patience = self.patience();
         loop {
             self.counters.origin_heads.add(1);
-            let options = GetOptions::new().with_head(true);
+            let seen = SeenHeaders::default();
+            let options = GetOptions::new().with_head(true).with_extensions(seen.to_extensions());
             let asked = async {
                 let answer = self.origin.store().get_opts(path, options).await;
                 answer.map_err(|error| Error::from_origin(path.as_ref(), error))
             };
             match self.in_time(path, &patience, asked).await {
-                Ok(GetResult { meta, attributes, .. }) => return Ok(self.known(path, meta, attributes)),
+                Ok(answer) => return Ok(self.known(path, &answer, &seen)),
                 Err(error) => self.before_retry(&mut patience, error).await?,
             }
         }
     }
 
     /// What an answer says of the object.
-    pub(crate) fn known(&self, path: &Path, meta: object_store::ObjectMeta, attributes: Attributes) -> Known {
-        Known::new(&self.origin, path.clone(), meta, attributes)
+    pub(crate) fn known(&self, path: &Path, answer: &GetResult, seen: &SeenHeaders) -> Known {
+        let headers = seen.take(answer.meta.e_tag.as_deref());
+        let (meta, attributes) = (answer.meta.clone(), answer.attributes.clone());
+        let mut known = Known::new(&self.origin, path.clone(), meta, attributes);
+        known.headers = headers;
+        known
     }
 
     /// Sends a GET, without retries. Whatever the options ask for is the caller's to check.

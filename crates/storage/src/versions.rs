@@ -19,7 +19,7 @@ use object_store::{Attributes, ObjectMeta, path::Path};
 use parking_lot::{Mutex, RwLock};
 
 use crate::{
-    Consistency, Origin, Result,
+    Consistency, ObjectHeaders, Origin, Result,
     object::{ObjectHash, ObjectVersion},
 };
 
@@ -33,6 +33,8 @@ pub(crate) struct Known {
     pub(crate) path: Path,
     pub(crate) meta: ObjectMeta,
     pub(crate) attributes: Attributes,
+    /// How an origin that speaks the S3 protocol put it.
+    pub(crate) headers: Option<ObjectHeaders>,
     /// `None` where the origin gives no strong ETag, or may still be writing: nothing of the object may be cached.
     pub(crate) hash: Option<ObjectHash>,
     unsettled: bool,
@@ -50,12 +52,23 @@ impl Known {
         let unsettled = origin.may_be_writing() && Utc::now() - meta.last_modified < SETTLED_AFTER;
         let version = ObjectVersion::of(origin.identity(), &meta).filter(|_| !unsettled);
         let hash = version.map(|version| version.hash());
-        Self { path, meta, attributes, hash, unsettled, checked: Instant::now() }
+        Self { path, meta, attributes, headers: None, hash, unsettled, checked: Instant::now() }
     }
 
     fn is_fresh(&self, consistency: Consistency) -> bool {
         !self.unsettled && consistency.allows(self.checked.elapsed())
     }
+}
+
+/// What a listing says of an object.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct ListedObject {
+    /// Path within the origin.
+    pub path: String,
+    /// Size in bytes.
+    pub size: u64,
+    /// The ETag, quoted or not.
+    pub e_tag: Option<String>,
 }
 
 type Asking = Shared<BoxFuture<'static, Result<Arc<Known>>>>;
@@ -209,6 +222,31 @@ impl Versions {
         if all.get(version.path.as_ref()).is_some_and(|known| known.hash == version.hash) {
             self.replaced.lock().extend(all.remove(version.path.as_ref()));
         }
+    }
+
+    /// Renews what is known of an object where a listing agrees with it, and forgets it where it does not. Returns what
+    /// was forgotten.
+    pub(crate) fn compare(&self, asked: Instant, listed: &ListedObject) -> Option<Arc<Known>> {
+        let known = self.known.read().get(&listed.path).cloned()?;
+        let unquoted = |tag: &str| tag.trim_matches('"').to_owned();
+        let etags = known.meta.e_tag.as_deref().zip(listed.e_tag.as_deref());
+        let is_renewed = etags.is_some_and(|(ours, theirs)| unquoted(ours) == unquoted(theirs));
+        let is_replaced = known.meta.size != listed.size || etags.is_some() && !is_renewed;
+
+        let mut all = self.known.write();
+        let current = all.get_mut(&listed.path)?;
+        // An answer that came after the listing was asked for knows better.
+        if !Arc::ptr_eq(current, &known) || known.checked >= asked {
+            return None;
+        }
+        if !is_replaced {
+            if is_renewed {
+                *current = Arc::new(Known { checked: asked, ..Known::clone(&known) });
+            }
+            return None;
+        }
+        self.epochs.of(&listed.path).fetch_add(1, Ordering::AcqRel);
+        all.remove(&listed.path)
     }
 
     /// Forgets all paths that begin with `prefix`. Returns what was known of them.

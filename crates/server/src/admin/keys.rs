@@ -57,7 +57,7 @@ impl AdminKeys {
 
     /// What is cached of a bucket is changed with a key that writes to it.
     pub(super) fn may_change(&self, headers: &HeaderMap, bucket: &str) -> Result<(), Refused> {
-        self.check(headers, |key| key.write && key.opens(bucket))
+        self.check(headers, |key| key.write && key.prefixes.is_empty() && key.opens(bucket))
     }
 
     fn check(&self, headers: &HeaderMap, allows: impl Fn(&AccessKeyConfig) -> bool) -> Result<(), Refused> {
@@ -90,6 +90,7 @@ mod tests {
             secret: Secret::new(secret),
             token: None,
             buckets: buckets.iter().map(|name| (*name).to_owned()).collect(),
+            prefixes: Vec::new(),
             write,
         };
         AdminKeys::new(&[

@@ -17,6 +17,7 @@ impl KeyEntry {
             secret: SecretEntry::Text(Given::new(secret, from.clone())),
             token: None,
             buckets: None,
+            prefixes: None,
             write: Sourced::new(true, from.clone()),
             from,
         })
@@ -52,7 +53,8 @@ pub(super) fn resolve(entry: &KeyEntry, env: &dyn Fn(&str) -> Option<String>) ->
         Some(buckets) => buckets.iter().map(|bucket| bucket.value.clone()).collect(),
         None => vec!["*".to_owned()],
     };
-    Ok(AccessKeyConfig { id: id.clone(), secret, token, buckets, write: entry.write.value })
+    let prefixes = entry.prefixes.iter().flatten().map(|prefix| prefix.value.clone()).collect();
+    Ok(AccessKeyConfig { id: id.clone(), secret, token, buckets, prefixes, write: entry.write.value })
 }
 
 #[cfg(test)]

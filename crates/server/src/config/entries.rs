@@ -48,6 +48,8 @@ pub(crate) struct KeyEntry {
     pub(crate) token: Option<SecretEntry>,
     /// The buckets, or `None` for all.
     pub(crate) buckets: Option<Vec<Given>>,
+    /// The prefixes, or `None` for all keys.
+    pub(crate) prefixes: Option<Vec<Given>>,
     pub(crate) write: Sourced<bool>,
 }
 

@@ -21,8 +21,18 @@ use crate::Result;
 const TOP: [&str; 5] = ["bucket", "access_key", "cache", "flight", "server"];
 const BUCKET: [&str; 6] = ["name", "url", "options", "consistency", "rules", "read_only"];
 const RULE: [&str; 2] = ["prefix", "consistency"];
-const ACCESS_KEY: [&str; 9] =
-    ["id", "secret", "secret_env", "secret_file", "token", "token_env", "token_file", "buckets", "write"];
+const ACCESS_KEY: [&str; 10] = [
+    "id",
+    "secret",
+    "secret_env",
+    "secret_file",
+    "token",
+    "token_env",
+    "token_file",
+    "buckets",
+    "prefixes",
+    "write",
+];
 const TICKET_SECRET: [&str; 3] = ["ticket_secret", "ticket_secret_env", "ticket_secret_file"];
 
 impl Layer {
@@ -164,12 +174,10 @@ impl File<'_> {
             return from.error("an [[access_key]] needs one of `secret`, `secret_env` and `secret_file`");
         };
         let token = self.secret(table, ["token", "token_env", "token_file"])?;
-        let buckets = match table.get("buckets") {
-            Some(value) => Some(self.texts(value, "buckets")?),
-            None => None,
-        };
+        let texts = |key: &str| table.get(key).map(|value| self.texts(value, key)).transpose();
+        let (buckets, prefixes) = (texts("buckets")?, texts("prefixes")?);
         let write = self.boolean(table, "write")?.unwrap_or(Sourced::new(false, Provenance::Default));
-        Ok(KeyEntry { from, id, secret, token, buckets, write })
+        Ok(KeyEntry { from, id, secret, token, buckets, prefixes, write })
     }
 
     /// A secret, under the keys that give its text, its variable and its file; none if there is none of them.

@@ -43,6 +43,32 @@ impl Layer {
         Ok(layer)
     }
 
+    /// Fails with [`ServerError::Config`](crate::ServerError::Config) where a variable of the environment is named like one of ours and is none:
+    /// whoever misspelt it would find the default instead of what was meant. Variables that Kubernetes sets for a
+    /// service named "stylobate" are not ours, and `also_known` names others that the configuration refers to.
+    pub fn check_variables(
+        names: impl IntoIterator<Item = String>,
+        also_known: &dyn Fn(&str) -> bool,
+    ) -> Result<()> {
+        const OTHERS: [&str; 5] = ["ACCESS_KEY", "CONFIG", "LOG", "ORIGIN", "TICKET_SECRET"];
+        for name in names {
+            let Some(own) = name.strip_prefix("STYLOBATE_") else { continue };
+            let is_setting = Setting::ALL.iter().any(|setting| setting.env() == name);
+            if !is_setting && !OTHERS.contains(&own) && !is_of_kubernetes(own) && !also_known(&name) {
+                return Provenance::Env(name.clone())
+                    .error("there is no such variable: stylobate serve --help names those that are read");
+            }
+        }
+        Ok(())
+    }
+
+    /// Whether a secret is to be read from this variable.
+    pub fn reads_secret_from(&self, variable: &str) -> bool {
+        let keys = self.access_keys.iter().flat_map(|key| [Some(&key.secret), key.token.as_ref()]);
+        let mut secrets = keys.chain([self.ticket_secret.as_ref()]).flatten();
+        secrets.any(|secret| matches!(secret, SecretEntry::Env(name) if name.value == variable))
+    }
+
     /// Adds a flag's text for a setting.
     pub fn with_flag(mut self, setting: Setting, text: impl Into<String>) -> Self {
         self.settings.insert(setting, Given::new(text, Provenance::Flag(setting.flag())));
@@ -81,7 +107,53 @@ impl Layer {
     }
 }
 
+/// Whether Kubernetes sets such a variable for a service: `SERVICE_HOST`, `SERVICE_PORT_HTTP`, `PORT`,
+/// `PORT_9000_TCP_ADDR`.
+fn is_of_kubernetes(name: &str) -> bool {
+    let is_port = name.strip_prefix("PORT").is_some_and(|rest| {
+        rest.is_empty() || rest.strip_prefix('_').is_some_and(|rest| rest.starts_with(|c: char| c.is_ascii_digit()))
+    });
+    // A service may be named "stylobate-s3" too.
+    is_port || name.ends_with("_PORT") || name.contains("SERVICE_HOST") || name.contains("SERVICE_PORT") || name.contains("_PORT_")
+}
+
 fn split(given: &Given) -> Vec<Given> {
     let parts = given.value.split(',').map(str::trim).filter(|part| !part.is_empty());
     parts.map(|part| Given::new(part, given.from.clone())).collect()
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn check(name: &str) -> Result<()> {
+        Layer::check_variables([name.to_owned()], &|name| name == "STYLOBATE_MY_SECRET")
+    }
+
+    #[test]
+    fn a_variable_that_is_misspelt_is_an_error() {
+        for name in ["STYLOBATE_MEMROY", "STYLOBATE_", "STYLOBATE_PORTS"] {
+            let error = check(name).unwrap_err().to_string();
+            assert!(error.contains(name) && error.contains("no such variable"), "{error}");
+        }
+    }
+
+    #[test]
+    fn variables_that_are_read_and_those_of_others_are_none() {
+        for name in [
+            "STYLOBATE_MEMORY",
+            "STYLOBATE_ORIGIN",
+            "STYLOBATE_LOG",
+            "STYLOBATE_MY_SECRET",
+            "STYLOBATE_SERVICE_HOST",
+            "STYLOBATE_SERVICE_PORT_S3",
+            "STYLOBATE_PORT",
+            "STYLOBATE_PORT_9000_TCP_ADDR",
+            "STYLOBATE_S3_SERVICE_HOST",
+            "STYLOBATE_S3_PORT",
+            "PATH",
+        ] {
+            assert!(check(name).is_ok(), "{name}");
+        }
+    }
 }

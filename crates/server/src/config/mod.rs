@@ -133,6 +133,8 @@ pub struct AccessKeyConfig {
     pub token: Option<Secret>,
     /// The buckets it opens, by name; `*` is all.
     pub buckets: Vec<String>,
+    /// What the keys of objects must begin with for it to open them; any will do if there are none.
+    pub prefixes: Vec<String>,
     /// Whether it opens them for writing.
     pub write: bool,
 }

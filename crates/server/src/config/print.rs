@@ -116,6 +116,9 @@ impl Report {
             Line::new("buckets", list(&key.buckets), buckets_from),
             Line::new("write", key.write, &entry.write.from),
         ]);
+        if let Some(prefix) = entry.prefixes.as_ref().and_then(|prefixes| prefixes.first()) {
+            lines.push(Line::new("prefixes", list(&key.prefixes), &prefix.from));
+        }
         self.entries.push(("access_key", lines));
     }
 }

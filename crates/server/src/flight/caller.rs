@@ -34,6 +34,7 @@ mod tests {
             secret: Secret::new(format!("secret of {id}")),
             token: token.map(Secret::new),
             buckets: vec!["*".to_owned()],
+            prefixes: Vec::new(),
             write: false,
         };
         AccessKeys::new(&[key("one", Some("token1")), key("two", None)])

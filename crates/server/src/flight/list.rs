@@ -36,7 +36,7 @@ pub(super) async fn list(
 ) -> Result<Vec<FlightInfo>, Status> {
     let mut flights = Vec::new();
     if criteria.is_empty() {
-        for bucket in node.buckets().filter(|b| node.keys().allows(caller, &b.name, Action::Read)) {
+        for bucket in node.buckets().filter(|b| node.keys().allows_key(caller, &b.name, "", Action::Read)) {
             top(bucket, "", &mut flights).await?;
         }
         return Ok(flights);

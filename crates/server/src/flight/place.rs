@@ -45,7 +45,8 @@ impl<'a> Place<'a> {
         caller: Option<&str>,
         action: Action,
     ) -> Result<&'a Bucket, Status> {
-        if !node.keys().allows(caller, self.bucket, action) {
+        let literal = self.within.split(['*', '?', '[']).next().unwrap_or_default();
+        if !node.keys().allows_key(caller, self.bucket, literal, action) {
             return Err(status(Code::PermissionDenied, "this token does not allow it"));
         }
         node.bucket(self.bucket).ok_or_else(|| status(Code::NotFound, "no such bucket"))

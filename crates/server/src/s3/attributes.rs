@@ -64,7 +64,7 @@ impl Described {
 }
 
 /// The encoding of the object, without that of the request that brings it.
-fn without_aws_chunked(encoding: &str) -> Option<String> {
+pub(super) fn without_aws_chunked(encoding: &str) -> Option<String> {
     let kept: Vec<&str> =
         encoding.split(',').map(str::trim).filter(|e| !e.is_empty() && !is_aws_chunked(e)).collect();
     (!kept.is_empty()).then(|| kept.join(","))

@@ -1,40 +1,16 @@
-//! Checks that the bytes which came are those that the client meant: Content-MD5, x-amz-checksum-* and
-//! x-amz-content-sha256, from headers or from the trailers of an aws-chunked body.
+//! Checks that the bytes which came are those that the client meant: Content-MD5 and x-amz-checksum-*, from headers or
+//! from the trailers of an aws-chunked body.
 
 use base64::{Engine as _, engine::general_purpose::STANDARD};
-use http::HeaderMap;
 use s3s::{
-    S3Request, S3Result, TrailingHeaders,
+    S3Result,
     checksum::ChecksumHasher,
     crypto::{Checksum as _, Crc32, Crc32c, Crc64Nvme, Md5, Sha1, Sha256},
     dto::Checksum,
     s3_error,
 };
 
-use super::{chunked::Trailers, error};
-
-/// The trailers of a body, once it was read to its end.
-pub(super) enum TrailerSource {
-    /// Decoded and verified by s3s.
-    Verified(TrailingHeaders),
-    /// Decoded by us, on a node without keys.
-    Unsigned(Trailers),
-}
-
-impl TrailerSource {
-    /// The trailers that will come with the body of this request.
-    pub(super) fn of<T>(request: &mut S3Request<T>) -> Option<Self> {
-        let verified = request.trailing_headers.take().map(Self::Verified);
-        verified.or_else(|| request.extensions.remove::<Trailers>().map(Self::Unsigned))
-    }
-
-    fn take(&self) -> Option<HeaderMap> {
-        match self {
-            Self::Verified(trailers) => trailers.take(),
-            Self::Unsigned(trailers) => trailers.take(),
-        }
-    }
-}
+use super::chunked::Trailers;
 
 /// What a client says of the bytes that it sends.
 #[derive(Default)]
@@ -43,12 +19,10 @@ pub(super) struct Claims {
     pub(super) md5: Option<String>,
     /// The x-amz-checksum-* headers.
     pub(super) checksum: Checksum,
-    /// x-amz-content-sha256 in hexadecimal, where nobody else checks it.
-    pub(super) payload_sha256: Option<String>,
     /// The x-amz-trailer header: which checksums follow the body.
     pub(super) trailer_names: Option<String>,
     /// Where they will be found.
-    pub(super) trailers: Option<TrailerSource>,
+    pub(super) trailers: Option<Trailers>,
 }
 
 /// Sees every byte and tells at the end whether they are the right ones.
@@ -57,7 +31,6 @@ pub(super) struct Verifier {
     claims: Claims,
     hasher: ChecksumHasher,
     md5: Option<Md5>,
-    payload: Option<Sha256>,
 }
 
 impl Verifier {
@@ -81,8 +54,7 @@ impl Verifier {
             crc64nvme: (claimed.checksum_crc64nvme.is_some() || trailer(CRC64NVME)).then(Crc64Nvme::new),
         };
         let md5 = claims.md5.is_some().then(Md5::new);
-        let payload = claims.payload_sha256.is_some().then(Sha256::new);
-        Ok(Self { claims, hasher, md5, payload })
+        Ok(Self { claims, hasher, md5 })
     }
 
     /// Takes the next bytes into account.
@@ -90,9 +62,6 @@ impl Verifier {
         self.hasher.update(bytes);
         if let Some(md5) = &mut self.md5 {
             md5.update(bytes);
-        }
-        if let Some(payload) = &mut self.payload {
-            payload.update(bytes);
         }
     }
 
@@ -106,13 +75,8 @@ impl Verifier {
                 "The Content-MD5 you specified did not match what we received."
             ));
         }
-        if let (Some(payload), Some(claimed)) = (self.payload, &self.claims.payload_sha256)
-            && !hex(&payload.finalize()).eq_ignore_ascii_case(claimed)
-        {
-            return Err(error::payload_mismatch());
-        }
         let computed = self.hasher.finalize();
-        let trailers = self.claims.trailers.as_ref().and_then(TrailerSource::take).unwrap_or_default();
+        let trailers = self.claims.trailers.as_ref().and_then(Trailers::take).unwrap_or_default();
         let claimed = &self.claims.checksum;
         for (name, computed, claimed) in [
             (CRC32, &computed.checksum_crc32, &claimed.checksum_crc32),
@@ -139,10 +103,6 @@ const CRC32C: &str = "x-amz-checksum-crc32c";
 const SHA1: &str = "x-amz-checksum-sha1";
 const SHA256: &str = "x-amz-checksum-sha256";
 const CRC64NVME: &str = "x-amz-checksum-crc64nvme";
-
-fn hex(bytes: &[u8]) -> String {
-    bytes.iter().map(|byte| format!("{byte:02x}")).collect()
-}
 
 #[cfg(test)]
 mod tests {
@@ -172,8 +132,6 @@ mod tests {
         assert_eq!(verify(md5("not base64")).unwrap_err(), "InvalidDigest");
         let checksum = Checksum { checksum_sha256: Some("AAAA".into()), ..Default::default() };
         assert_eq!(verify(Claims { checksum, ..Default::default() }).unwrap_err(), "BadDigest");
-        let payload = Claims { payload_sha256: Some("00".repeat(32)), ..Default::default() };
-        assert_eq!(verify(payload).unwrap_err(), "XAmzContentSHA256Mismatch");
     }
 
     #[test]

@@ -1,4 +1,4 @@
-//! Decodes aws-chunked bodies for a node without keys, which cannot verify the signatures in them.
+//! Decodes aws-chunked bodies, and verifies the signatures of their chunks where the node has the key.
 //!
 //! ```text
 //! 400;chunk-signature=…\r\n  <1024 bytes>  \r\n
@@ -16,15 +16,70 @@ use std::{
 
 use bytes::Bytes;
 use futures::Stream;
+use hmac::Mac;
 use http::{HeaderMap, HeaderName, HeaderValue};
 use parking_lot::Mutex;
 use s3s::{
     Body, StdError,
     stream::{ByteStream, RemainingLength},
 };
+use sha2::{Digest, Sha256};
+
+use super::sigv4::{HmacSha256, to_hex};
 
 /// The longest line around a chunk, and the most bytes of trailers.
 const MAX_LINE: usize = 8 * 1024;
+
+/// What verifies the chunks of a signed body: each signature covers the one before it, the first that of the head.
+#[derive(Clone)]
+pub(super) struct ChunkSignatures {
+    key: HmacSha256,
+    time: String,
+    /// `day/region/s3/aws4_request`.
+    scope: String,
+    previous: String,
+    hasher: Sha256,
+    /// The signature that the current chunk is to have.
+    announced: String,
+}
+
+impl ChunkSignatures {
+    /// Verifies the chunks of a body whose head has the signature `seed`.
+    pub(super) fn new(key: HmacSha256, time: String, scope: String, seed: String) -> Self {
+        Self { key, time, scope, previous: seed, hasher: Sha256::new(), announced: String::new() }
+    }
+
+    fn begin(&mut self, announced: &str) {
+        announced.clone_into(&mut self.announced);
+        self.hasher = Sha256::new();
+    }
+
+    fn finish_chunk(&mut self) -> Result<(), ChunkedError> {
+        let digest = to_hex(std::mem::take(&mut self.hasher).finalize().into());
+        let empty = to_hex(Sha256::digest(b"").into());
+        let digests = format!("{}\n{}", String::from_utf8_lossy(&empty), String::from_utf8_lossy(&digest));
+        let announced = mem::take(&mut self.announced);
+        self.verify("AWS4-HMAC-SHA256-PAYLOAD", &digests, announced)
+    }
+
+    fn finish_trailers(&mut self, trailers: &str, announced: String) -> Result<(), ChunkedError> {
+        let digest = to_hex(Sha256::digest(trailers.as_bytes()).into());
+        self.verify("AWS4-HMAC-SHA256-TRAILER", &String::from_utf8_lossy(&digest), announced)
+    }
+
+    fn verify(&mut self, algorithm: &str, digests: &str, announced: String) -> Result<(), ChunkedError> {
+        let Self { time, scope, previous, .. } = &*self;
+        let text = format!("{algorithm}\n{time}\n{scope}\n{previous}\n{digests}");
+        let computed = self.key.clone().chain_update(text).finalize().into_bytes();
+        let computed = to_hex(computed.into());
+        // No secret can be learned from how long this takes: the body is refused at the first mismatch.
+        if announced.as_bytes() != computed {
+            return Err(ChunkedError::Signature);
+        }
+        self.previous = announced;
+        Ok(())
+    }
+}
 
 /// The body is not what it says it is.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, thiserror::Error)]
@@ -35,6 +90,9 @@ pub(super) enum ChunkedError {
     /// Its frame cannot be read.
     #[error("the aws-chunked body is malformed")]
     Malformed,
+    /// A chunk or the trailers were not signed by whoever signed the head.
+    #[error("the signature of a chunk does not match")]
+    Signature,
 }
 
 /// The trailers of a body; they are there once it was read to its end.
@@ -42,6 +100,11 @@ pub(super) enum ChunkedError {
 pub(super) struct Trailers(Arc<Mutex<Option<HeaderMap>>>);
 
 impl Trailers {
+    /// Puts trailers there.
+    pub(super) fn set(&self, trailers: HeaderMap) {
+        *self.0.lock() = Some(trailers);
+    }
+
     /// The trailers, once.
     pub(super) fn take(&self) -> Option<HeaderMap> {
         self.0.lock().take()
@@ -59,6 +122,14 @@ pub(super) struct ChunkedBody {
     remaining: u64,
     found: HeaderMap,
     trailers: Trailers,
+    signatures: Option<ChunkSignatures>,
+    /// The trailers as they are signed.
+    signed_trailers: String,
+    trailer_signature: Option<String>,
+    /// The last bytes that came: they go on only once more came, or all was found to be right, so that whoever takes
+    /// the bytes cannot take the body for complete before.
+    held: Option<Bytes>,
+    ended: bool,
 }
 
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -71,10 +142,27 @@ enum State {
 }
 
 impl ChunkedBody {
-    /// The `length` bytes in `body`, whose trailers go to `trailers`.
-    pub(super) fn new(body: Body, length: u64, trailers: Trailers) -> Self {
-        let (pending, line, found) = (Bytes::new(), Vec::new(), HeaderMap::new());
-        Self { body, state: State::Size, pending, line, remaining: length, found, trailers }
+    /// The `length` bytes in `body`, whose trailers go to `trailers`, and whose chunks are verified by `signatures`.
+    pub(super) fn new(
+        body: Body,
+        length: u64,
+        trailers: Trailers,
+        signatures: Option<ChunkSignatures>,
+    ) -> Self {
+        Self {
+            body,
+            state: State::Size,
+            pending: Bytes::new(),
+            line: Vec::new(),
+            remaining: length,
+            found: HeaderMap::new(),
+            trailers,
+            signatures,
+            signed_trailers: String::new(),
+            trailer_signature: None,
+            held: None,
+            ended: false,
+        }
     }
 
     /// Takes the next bytes of data out of what is pending, or `None` when more must come first.
@@ -84,8 +172,11 @@ impl ChunkedBody {
                 let taken = usize::try_from(left).unwrap_or(usize::MAX).min(self.pending.len());
                 let data = self.pending.split_to(taken);
                 self.remaining = self.remaining.checked_sub(taken as u64).ok_or(ChunkedError::Incomplete)?;
+                if let Some(signatures) = &mut self.signatures {
+                    signatures.hasher.update(&data);
+                }
                 self.state = match left - taken as u64 {
-                    0 => State::DataEnd,
+                    0 => self.end_chunk(State::DataEnd)?,
                     left => State::Data(left),
                 };
                 return Ok(Some(data));
@@ -125,8 +216,12 @@ impl ChunkedBody {
                 if !digits.bytes().all(|b| b.is_ascii_hexdigit()) {
                     return Err(ChunkedError::Malformed);
                 }
+                if let Some(signatures) = &mut self.signatures {
+                    let announced = line.split_once(";chunk-signature=").ok_or(ChunkedError::Signature)?.1;
+                    signatures.begin(announced.trim());
+                }
                 match u64::from_str_radix(digits, 16).map_err(|_| ChunkedError::Malformed)? {
-                    0 => Ok(State::Trailer),
+                    0 => self.end_chunk(State::Trailer),
                     size => Ok(State::Data(size)),
                 }
             }
@@ -139,11 +234,26 @@ impl ChunkedBody {
                 if self.found.len() >= 32 {
                     return Err(ChunkedError::Malformed);
                 }
+                if name.as_str() == "x-amz-trailer-signature" {
+                    self.trailer_signature = value.to_str().ok().map(str::to_owned);
+                    return Ok(State::Trailer);
+                }
+                self.signed_trailers.push_str(name.as_str());
+                self.signed_trailers.push(':');
+                self.signed_trailers.push_str(value.to_str().map_err(|_| ChunkedError::Malformed)?);
+                self.signed_trailers.push('\n');
                 self.found.append(name, value);
                 Ok(State::Trailer)
             }
             State::DataEnd | State::Data(_) | State::Done => Err(ChunkedError::Malformed),
         }
+    }
+
+    fn end_chunk(&mut self, next: State) -> Result<State, ChunkedError> {
+        if let Some(signatures) = &mut self.signatures {
+            signatures.finish_chunk()?;
+        }
+        Ok(next)
     }
 
     /// Whether the body may end here.
@@ -153,7 +263,11 @@ impl ChunkedBody {
         if !ended || self.remaining != 0 {
             return Err(ChunkedError::Incomplete);
         }
-        *self.trailers.0.lock() = Some(mem::take(&mut self.found));
+        if let Some(signatures) = self.signatures.as_mut().filter(|_| !self.found.is_empty()) {
+            let announced = self.trailer_signature.take().ok_or(ChunkedError::Signature)?;
+            signatures.finish_trailers(&self.signed_trailers, announced)?;
+        }
+        self.trailers.set(mem::take(&mut self.found));
         Ok(())
     }
 }
@@ -162,24 +276,48 @@ impl Stream for ChunkedBody {
     type Item = Result<Bytes, StdError>;
 
     fn poll_next(mut self: Pin<&mut Self>, cx: &mut Context<'_>) -> Poll<Option<Self::Item>> {
+        if self.ended {
+            return Poll::Ready(None);
+        }
         loop {
             match self.step() {
-                Ok(Some(data)) => return Poll::Ready(Some(Ok(data))),
+                Ok(Some(data)) => match self.held.replace(data) {
+                    Some(before) => return Poll::Ready(Some(Ok(before))),
+                    None => continue,
+                },
                 Ok(None) => {}
-                Err(error) => return Poll::Ready(Some(Err(error.into()))),
+                Err(error) => return Poll::Ready(Some(Err(self.fail(error)))),
             }
             match ready!(Pin::new(&mut self.body).poll_next(cx)) {
                 Some(Ok(bytes)) => self.pending = bytes,
                 Some(Err(error)) => return Poll::Ready(Some(Err(error))),
-                None => return Poll::Ready(self.finish().err().map(|error| Err(error.into()))),
+                None => {
+                    return Poll::Ready(match self.finish() {
+                        Ok(()) => {
+                            self.ended = true;
+                            self.held.take().map(Ok)
+                        }
+                        Err(error) => Some(Err(self.fail(error))),
+                    });
+                }
             }
         }
     }
 }
 
+impl ChunkedBody {
+    /// Ends the body with an error; nothing of it goes on any more.
+    fn fail(&mut self, error: ChunkedError) -> StdError {
+        self.ended = true;
+        self.held = None;
+        error.into()
+    }
+}
+
 impl ByteStream for ChunkedBody {
     fn remaining_length(&self) -> RemainingLength {
-        RemainingLength::new_exact(usize::try_from(self.remaining).unwrap_or(usize::MAX))
+        let held = self.held.as_ref().map_or(0, |bytes| bytes.len() as u64);
+        RemainingLength::new_exact(usize::try_from(self.remaining + held).unwrap_or(usize::MAX))
     }
 }
 
@@ -196,7 +334,7 @@ mod tests {
         let trailers = Trailers::default();
         let body = Body::from(s3s::stream::DynByteStream::from(s3s::dto::StreamingBlob::wrap(pieces)));
         let decoded: Result<Vec<Bytes>, _> =
-            ChunkedBody::new(body, length, trailers.clone()).boxed().try_collect().await;
+            ChunkedBody::new(body, length, trailers.clone(), None).boxed().try_collect().await;
         let decoded = decoded.map_err(|error| error.to_string())?.concat();
         Ok((String::from_utf8(decoded).unwrap(), trailers.take().unwrap()))
     }

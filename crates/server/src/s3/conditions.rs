@@ -6,7 +6,12 @@
 use std::time::{Duration, SystemTime};
 
 use chrono::{DateTime, Utc};
-use s3s::dto::{ETag, ETagCondition, Timestamp};
+use s3s::{
+    S3Error,
+    dto::{ETag, ETagCondition, Timestamp},
+};
+
+use super::error;
 
 /// What the conditions of a request mean for an object.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -37,6 +42,16 @@ impl Conditions {
     /// Whether there is any condition.
     pub(super) fn is_empty(&self) -> bool {
         !self.revalidates() && self.if_match.is_none() && self.if_unmodified_since.is_none()
+    }
+
+    /// The error of conditions that do not hold, which names the one that was decisive.
+    pub(super) fn failed(&self) -> S3Error {
+        let name = match (&self.if_match, &self.if_unmodified_since) {
+            (Some(_), _) => "If-Match",
+            (None, Some(_)) => "If-Unmodified-Since",
+            (None, None) => "If-None-Match",
+        };
+        error::precondition_failed(name)
     }
 
     /// What the conditions mean for the version with this ETag and time of last change.

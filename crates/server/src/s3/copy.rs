@@ -78,7 +78,7 @@ pub(super) async fn copy_object(
         copied?;
     } else {
         let object =
-            read::open(&source.reader, &from, &Wanted::All, &conditions).await.map_err(as_precondition)?;
+            read::open(&source.reader, &from, &Wanted::All, &conditions).await.map_err(as_precondition)?.result;
         let described = match replace {
             true => Described {
                 content_type: input.content_type,
@@ -97,7 +97,7 @@ pub(super) async fn copy_object(
         let options = PutOptions { attributes: described.into_attributes(), ..PutOptions::default() };
         ingest::store(&door.memory, &target.reader, &to, Incoming::of_object(object), options).await?;
     }
-    let copied = read::look(&target.reader, &to, &Conditions::default()).await?.meta;
+    let copied = read::look(&target.reader, &to, &Conditions::default()).await?.result.meta;
     let result = CopyObjectResult {
         e_tag: copied.e_tag.as_deref().map(etag::from_origin),
         last_modified: Some(timestamp(copied.last_modified)),
@@ -122,7 +122,7 @@ pub(super) fn source_of(source: &CopySource) -> S3Result<(&str, &str)> {
 /// In a copy, every condition that does not hold is a failed precondition.
 pub(super) fn as_precondition(failed: S3Error) -> S3Error {
     match failed.code() {
-        S3ErrorCode::NotModified => error::precondition_failed(),
+        S3ErrorCode::NotModified => error::precondition_failed("x-amz-copy-source-If-None-Match"),
         _ => failed,
     }
 }

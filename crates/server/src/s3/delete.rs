@@ -3,7 +3,7 @@
 use futures::{StreamExt, TryStreamExt, stream};
 use object_store::{ObjectStore, ObjectStoreExt, path::Path};
 use s3s::{
-    S3Error, S3Response, S3Result,
+    S3Error, S3Request, S3Response, S3Result,
     dto::{
         DeleteObjectInput, DeleteObjectOutput, DeleteObjectsInput, DeleteObjectsOutput, DeletedObject, Error,
         ObjectIdentifier,
@@ -13,10 +13,13 @@ use s3s::{
 use stylobate_storage::ReadThrough;
 
 use super::{
+    authenticate::Caller,
+    authorize::Rights,
     door::{Door, refuse_version},
     error,
     keys::Key,
 };
+use crate::access::Action;
 
 /// Most keys of one request, as in S3.
 const MAX_KEYS: usize = 1000;
@@ -45,15 +48,24 @@ pub(super) async fn delete_object(
 
 pub(super) async fn delete_objects(
     door: &Door,
-    input: DeleteObjectsInput,
+    request: S3Request<DeleteObjectsInput>,
 ) -> S3Result<S3Response<DeleteObjectsOutput>> {
+    let caller = request.extensions.get::<Caller>().and_then(|caller| caller.access_key.clone());
+    let rights = Rights { node: &door.node, access_key: caller.as_deref() };
+    let input = request.input;
     let reader = &door.writable(&input.bucket)?.reader;
     let quiet = input.delete.quiet.unwrap_or_default();
     let objects = input.delete.objects;
     if objects.is_empty() || objects.len() > MAX_KEYS {
         return Err(s3_error!(MalformedXML, "one to a thousand keys can be deleted at once"));
     }
-    let checked: Vec<_> = objects.into_iter().map(|object| (check(&object), object.key)).collect();
+    let checked: Vec<_> = objects
+        .into_iter()
+        .map(|object| {
+            let may = rights.check_key(&input.bucket, &object.key, Action::Write);
+            (may.and_then(|()| check(&object)), object.key)
+        })
+        .collect();
     let paths: Vec<Path> = checked.iter().filter_map(|(path, _)| path.as_ref().ok()?.clone()).collect();
     let together = reader.delete_stream(stream::iter(paths).map(Ok).boxed());
     // Which keys failed is known only where each is deleted by itself; deleting one again does no harm.

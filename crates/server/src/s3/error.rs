@@ -2,17 +2,18 @@
 //!
 //! An origin's text may hold a signed URL or an account's name. It goes to the log, redacted, and nowhere else.
 
-use std::{borrow::Cow, error::Error as StdError};
+use std::{borrow::Cow, cell::RefCell, error::Error as StdError, fmt::Write as _};
 
 use http::{
     HeaderMap, HeaderName, HeaderValue, StatusCode,
-    header::{CONTENT_RANGE, CONTENT_TYPE, ETAG, LAST_MODIFIED},
+    header::{CONTENT_RANGE, CONTENT_TYPE, ETAG, LAST_MODIFIED, RETRY_AFTER},
 };
 use object_store::ObjectMeta;
-use s3s::{S3Error, S3ErrorCode, s3_error};
-use stylobate_storage::Error;
+use quick_xml::escape::escape;
+use s3s::{Body, HttpResponse, S3Error, S3ErrorCode, s3_error};
+use stylobate_storage::{Error, ObjectHeaders};
 
-use super::{chunked::ChunkedError, etag};
+use super::{chunked::ChunkedError, etag, payload::PayloadMismatch, request_id::RequestId, target::Target};
 
 /// The S3 error that tells a client about an error of the store.
 pub(super) fn from_store(error: object_store::Error) -> S3Error {
@@ -46,7 +47,7 @@ fn ours(error: &object_store::Error) -> Option<&Error> {
 pub(super) fn from_storage(error: &Error) -> S3Error {
     match error {
         Error::NotFound { .. } => no_such_key(),
-        Error::Precondition { .. } => precondition_failed(),
+        Error::Precondition { .. } => precondition_failed("If-Match"),
         Error::NotModified { .. } => s3_error!(NotModified),
         Error::Range { size, .. } => invalid_range(*size),
         Error::ImpossiblePath { .. } => {
@@ -90,32 +91,45 @@ fn from_origin(error: &Error, source: &object_store::Error) -> S3Error {
         }
         _ => {
             log(error);
-            let mut failed = s3_error!(InternalError, "the bucket's origin failed");
-            failed.set_status_code(StatusCode::BAD_GATEWAY);
-            failed
+            match is_throttled(source) {
+                true => slow_down(),
+                false => bad_gateway(),
+            }
         }
     }
 }
 
+/// Whether an origin asked for fewer requests: the object_store crate keeps the status in the text only.
+fn is_throttled(error: &object_store::Error) -> bool {
+    let text = error.to_string();
+    ["SlowDown", "503 Service Unavailable", "429 Too Many Requests"].iter().any(|sign| text.contains(sign))
+}
+
+/// 503: the origin wants fewer requests.
+pub(super) fn slow_down() -> S3Error {
+    s3_error!(SlowDown, "the bucket's origin asks for fewer requests: send the request again later")
+}
+
+/// 502: the origin failed, or could not be reached.
+pub(super) fn bad_gateway() -> S3Error {
+    let mut failed = s3_error!(InternalError, "the bucket's origin failed");
+    failed.set_status_code(StatusCode::BAD_GATEWAY);
+    failed
+}
+
 /// The S3 error that tells a client what is wrong with the body that it sent.
-///
-/// The errors of s3s's own decoders have no public type; their texts are what there is to tell them by.
 pub(super) fn from_body(error: &(dyn StdError + Send + Sync + 'static)) -> S3Error {
     if let Some(error) = error.downcast_ref::<ChunkedError>() {
         return match error {
             ChunkedError::Incomplete => incomplete_body(),
             ChunkedError::Malformed => s3_error!(InvalidRequest, "the aws-chunked body is malformed"),
+            ChunkedError::Signature => {
+                s3_error!(SignatureDoesNotMatch, "the signature of a chunk does not match")
+            }
         };
     }
-    let text = error.to_string();
-    if text.contains("Sha256Mismatch") {
+    if error.is::<PayloadMismatch>() {
         return payload_mismatch();
-    }
-    if text.contains("SignatureMismatch") {
-        return s3_error!(SignatureDoesNotMatch, "the signature of a chunk does not match");
-    }
-    if text.contains("FormatError") || text.contains("TooLarge") || text.contains("TooManyTrailer") {
-        return s3_error!(InvalidRequest, "the aws-chunked body is malformed");
     }
     incomplete_body()
 }
@@ -133,14 +147,122 @@ pub(super) fn refused_key() -> S3Error {
     )
 }
 
-/// 412.
-pub(super) fn precondition_failed() -> S3Error {
-    s3_error!(PreconditionFailed, "At least one of the pre-conditions you specified did not hold")
+/// 412, about the condition that did not hold.
+pub(super) fn precondition_failed(condition: &'static str) -> S3Error {
+    detailed(
+        s3_error!(PreconditionFailed, "At least one of the pre-conditions you specified did not hold"),
+        vec![Detail::new("Condition", condition.to_owned())],
+    )
 }
 
-/// 304 about this version of the object.
-pub(super) fn not_modified(meta: &ObjectMeta) -> S3Error {
-    let mut headers = HeaderMap::with_capacity(2);
+/// An element of an error's XML beside its code and message.
+#[derive(Clone, Debug)]
+pub(super) struct Detail {
+    name: &'static str,
+    value: String,
+}
+
+impl Detail {
+    pub(super) fn new(name: &'static str, value: String) -> Self {
+        Self { name, value }
+    }
+}
+
+/// What an error carries until it is written.
+#[derive(Debug, thiserror::Error)]
+#[error("details of an error")]
+struct Details(Vec<Detail>);
+
+tokio::task_local! {
+    /// Details of the last error of a request, for errors that the protocol layer writes.
+    pub(super) static DETAILS: RefCell<Vec<Detail>>;
+}
+
+/// The error with more to say in its XML.
+pub(super) fn detailed(mut error: S3Error, details: Vec<Detail>) -> S3Error {
+    let _ = DETAILS.try_with(|noted| noted.borrow_mut().clone_from(&details));
+    error.set_source(Box::new(Details(details)));
+    error
+}
+
+/// The answer that tells a client about an error. `complete` adds what all errors say of their request.
+pub(super) fn to_answer(error: &S3Error) -> HttpResponse {
+    let status = error.status_code().unwrap_or(StatusCode::INTERNAL_SERVER_ERROR);
+    let mut answer = match status {
+        StatusCode::NOT_MODIFIED => HttpResponse::new(Body::empty()),
+        _ => HttpResponse::new(Body::from(to_xml(error))),
+    };
+    *answer.status_mut() = status;
+    if let Some(headers) = error.headers() {
+        answer.headers_mut().extend(headers.clone());
+    }
+    if status != StatusCode::NOT_MODIFIED {
+        answer.headers_mut().insert(CONTENT_TYPE, HeaderValue::from_static("application/xml"));
+    }
+    if status == StatusCode::SERVICE_UNAVAILABLE && !answer.headers().contains_key(RETRY_AFTER) {
+        answer.headers_mut().insert(RETRY_AFTER, HeaderValue::from_static("1"));
+    }
+    answer
+}
+
+fn to_xml(error: &S3Error) -> String {
+    let mut xml = String::from("<?xml version=\"1.0\" encoding=\"UTF-8\"?>\n<Error>");
+    push_element(&mut xml, "Code", error.code().as_str());
+    push_element(&mut xml, "Message", error.message().unwrap_or_else(|| error.code().as_str()));
+    let details = error.source().and_then(|source| source.downcast_ref::<Details>());
+    for Detail { name, value } in details.iter().flat_map(|details| &details.0) {
+        push_element(&mut xml, name, value);
+    }
+    xml.push_str("</Error>");
+    xml
+}
+
+/// Appends an element with this text.
+pub(super) fn push_element(xml: &mut String, name: &str, text: &str) {
+    let _ = write!(xml, "<{name}>{}</{name}>", escape(text));
+}
+
+/// The text of an error with the elements that it lacks: resource, key, bucket and request id, as S3 gives them.
+pub(super) fn complete(xml: &str, target: &Target, id: RequestId) -> String {
+    let Some(head) = xml.trim_end().strip_suffix("</Error>") else { return xml.to_owned() };
+    let mut completed = head.to_owned();
+    let mut add = |name: &str, text: &str| {
+        if !head.contains(&format!("<{name}>")) {
+            push_element(&mut completed, name, text);
+        }
+    };
+    if head.contains("<Code>PreconditionFailed</Code>") {
+        let noted = DETAILS.try_with(|noted| noted.borrow().clone()).unwrap_or_default();
+        noted.iter().for_each(|Detail { name, value }| add(name, value));
+    }
+    if let Some(key) = target.key() {
+        add("Key", key);
+    }
+    if let Some(bucket) = target.bucket() {
+        add("BucketName", bucket);
+    }
+    let resource = match target {
+        Target::Service => "/".to_owned(),
+        Target::Bucket { bucket } => format!("/{bucket}"),
+        Target::Object { bucket, key } => format!("/{bucket}/{key}"),
+    };
+    add("Resource", &resource);
+    add("RequestId", &id.to_string());
+    completed.push_str("</Error>");
+    completed
+}
+
+/// 304 about this version of the object, with what its origin said of it beside what is about its bytes.
+pub(super) fn not_modified(meta: &ObjectMeta, described: Option<&ObjectHeaders>) -> S3Error {
+    let mut headers = HeaderMap::with_capacity(8);
+    let is_kept = |name: &HeaderName| {
+        !name.as_str().starts_with("content-") && !name.as_str().starts_with("x-amz-checksum-")
+    };
+    for (name, value) in described.iter().flat_map(|described| described.iter()) {
+        if is_kept(name) {
+            headers.append(name.clone(), value.clone());
+        }
+    }
     if let Some(raw) = &meta.e_tag {
         insert(&mut headers, ETAG, &etag::quoted(&etag::from_origin(raw)));
     }
@@ -155,7 +277,8 @@ pub(super) fn invalid_range(size: u64) -> S3Error {
     let mut headers = HeaderMap::with_capacity(2);
     headers.insert(CONTENT_TYPE, HeaderValue::from_static("application/xml"));
     insert(&mut headers, CONTENT_RANGE, &format!("bytes */{size}"));
-    let mut error = s3_error!(InvalidRange, "The requested range is not satisfiable");
+    let error = s3_error!(InvalidRange, "The requested range is not satisfiable");
+    let mut error = detailed(error, vec![Detail::new("ActualObjectSize", size.to_string())]);
     error.set_headers(headers);
     error
 }

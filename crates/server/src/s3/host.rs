@@ -26,9 +26,9 @@ impl S3Host for Hosts {
     }
 }
 
-/// Whether a Host header names a bucket.
-pub(super) fn names_bucket(host: &str, domains: &[String]) -> bool {
-    bucket_of(without_port(host), domains).is_some()
+/// The bucket that a Host header names, if it does.
+pub(super) fn bucket_of_host<'a>(host: &'a str, domains: &[String]) -> Option<&'a str> {
+    bucket_of(without_port(host), domains)
 }
 
 /// Any name may be asked for: a bucket that the node does not have is not there, whatever its name.

@@ -11,7 +11,7 @@ use s3s::{
 };
 use stylobate_storage::{ListPage, ListRequest};
 
-use super::{conditions::timestamp, door::Door, error, etag, keys, token};
+use super::{authenticate::Caller, conditions::timestamp, door::Door, error, etag, keys, token};
 use crate::{access::Action, node::Bucket};
 
 /// Most keys and prefixes of one answer, as in S3.
@@ -21,7 +21,7 @@ pub(super) fn list_buckets(
     door: &Door,
     request: &S3Request<ListBucketsInput>,
 ) -> S3Result<S3Response<ListBucketsOutput>> {
-    let key = request.credentials.as_ref().map(|credentials| credentials.access_key.as_str());
+    let key = request.extensions.get::<Caller>().and_then(|caller| caller.access_key.as_deref());
     let prefix = request.input.prefix.as_deref().unwrap_or_default();
     let seen = door.node.buckets().filter(|bucket| {
         bucket.name.starts_with(prefix) && door.node.keys().allows(key, &bucket.name, Action::Read)

@@ -12,7 +12,8 @@
 //! (`error`): such a text may hold a signed URL.
 
 mod attributes;
-mod auth;
+mod authenticate;
+mod authorize;
 mod body;
 mod checksum;
 mod chunked;
@@ -22,23 +23,26 @@ mod delete;
 mod door;
 mod error;
 mod etag;
+mod forward;
 mod held;
 mod host;
 mod ingest;
 mod keys;
-mod lenient;
 mod list;
 mod multipart;
+mod object;
 mod object_body;
+mod operation;
 mod operations;
+mod payload;
 mod plain;
 mod range;
 mod read;
 mod request_id;
 mod service;
 mod sigv4;
+mod target;
 mod token;
-mod unsigned;
 mod uploads;
 mod write;
 

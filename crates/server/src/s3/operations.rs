@@ -71,7 +71,7 @@ impl S3 for Door {
     }
 
     async fn delete_objects(&self, req: S3Request<DeleteObjectsInput>) -> Answer<DeleteObjectsOutput> {
-        delete::delete_objects(self, req.input).await
+        delete::delete_objects(self, req).await
     }
 
     async fn copy_object(&self, req: S3Request<CopyObjectInput>) -> Answer<CopyObjectOutput> {

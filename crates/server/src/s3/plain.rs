@@ -8,34 +8,27 @@ use std::{borrow::Cow, sync::Arc};
 
 use chrono::Utc;
 use http::{
-    HeaderMap, HeaderName, HeaderValue, Method, StatusCode,
-    header::{
-        ACCEPT_RANGES, CONTENT_LENGTH, CONTENT_RANGE, CONTENT_TYPE, ETAG, HOST, LAST_MODIFIED, RANGE,
-        TRANSFER_ENCODING,
-    },
+    HeaderMap, HeaderName, Method,
+    header::{CONTENT_LENGTH, HOST, RANGE, TRANSFER_ENCODING},
     request::Parts,
 };
-use object_store::{Attribute, GetOptions, ObjectStore, path::Path};
-use s3s::{
-    Body, HttpResponse, S3Result,
-    dto::{self, StreamingBlob, TimestampFormat},
-};
+use percent_encoding::percent_decode_str;
+use object_store::{GetOptions, path::Path};
+use s3s::{HttpResponse, S3Result, dto};
 
 use super::{
-    attributes::Described,
-    conditions::timestamp,
-    error, etag,
-    host::names_bucket,
+    error,
+    host::bucket_of_host,
     keys::Key,
-    lenient::percent_decoded,
-    object_body::ObjectBody,
-    range::{Header, Wanted, content_range, judge},
+    object::{asks_for_checksums, respond},
+    range::{Header, Wanted, judge},
+    read::Opened,
     sigv4::{SigningKeys, is_canonical_path},
 };
 use crate::{access::Action, node::Node};
 
 /// Headers of S3's own that say nothing about the answer.
-const IDLE: [&str; 4] = ["x-amz-content-sha256", "x-amz-date", "x-amz-security-token", "x-amz-user-agent"];
+const IDLE: [&str; 5] = ["x-amz-checksum-mode", "x-amz-content-sha256", "x-amz-date", "x-amz-security-token", "x-amz-user-agent"];
 
 /// A request of this kind.
 pub(super) struct PlainGet {
@@ -43,6 +36,7 @@ pub(super) struct PlainGet {
     bucket: String,
     path: Path,
     wanted: Wanted,
+    wants_checksums: bool,
 }
 
 impl PlainGet {
@@ -55,63 +49,34 @@ impl PlainGet {
         let path = decoded(parts.uri.path())?;
         let (bucket, key) = path.strip_prefix('/')?.split_once('/')?;
         let host = parts.headers.get(HOST)?.to_str().ok()?;
-        if names_bucket(host, node.domains()) || node.bucket(bucket).is_none() {
+        if bucket_of_host(host, node.domains()).is_some() || node.bucket(bucket).is_none() {
             return None;
         }
 
         let Ok(Key::Object(path)) = Key::parse(key) else { return None };
         let wanted = wanted(&parts.headers)?;
+        let wants_checksums = asks_for_checksums(&parts.headers);
         if !is_admitted(node, signing_keys, parts, bucket) {
             return None;
         }
-        Some(Self { node: node.clone(), bucket: bucket.to_owned(), path, wanted })
+        Some(Self { node: node.clone(), bucket: bucket.to_owned(), path, wanted, wants_checksums })
     }
 
-    /// The answer; `None` where the object says more of itself than its type.
-    pub(super) async fn answer(self) -> S3Result<Option<HttpResponse>> {
-        let Some(bucket) = self.node.bucket(&self.bucket) else { return Ok(None) };
+    /// The answer.
+    pub(super) async fn answer(self) -> S3Result<HttpResponse> {
+        let bucket = self.node.bucket(&self.bucket).ok_or_else(error::no_such_key)?;
         let options = GetOptions { range: self.wanted.to_store(), ..GetOptions::default() };
-        let result = bucket.reader.get_opts(&self.path, options).await.map_err(error::from_store)?;
-        if result.attributes.iter().any(|(name, _)| *name != Attribute::ContentType) {
-            return Ok(None);
-        }
-        let (size, range) = (result.meta.size, result.range.clone());
+        let opened = Opened::of(&bucket.reader, &self.path, options).await?;
+        let size = opened.result.meta.size;
         if self.wanted.within(size).is_none() {
             return Err(error::invalid_range(size));
         }
-        let length = range.end - range.start;
-        let described = Described::from_origin(&result.attributes, self.path.as_ref());
-        let mut last_modified = Vec::new();
-        if timestamp(result.meta.last_modified).format(TimestampFormat::HttpDate, &mut last_modified).is_err()
-        {
-            return Ok(None);
-        }
-        let tag = result.meta.e_tag.as_deref().map(|tag| etag::quoted(&etag::from_origin(tag)));
-        let partial = self.wanted.is_partial().then(|| content_range(&range, size));
-        let texts = [
-            (CONTENT_TYPE, described.content_type.map(String::into_bytes)),
-            (ETAG, tag.map(String::into_bytes)),
-            (CONTENT_RANGE, partial.map(String::into_bytes)),
-            (LAST_MODIFIED, Some(last_modified)),
-        ];
-        let body = StreamingBlob::new(ObjectBody::new(result.into_stream(), length));
-        let mut answer = HttpResponse::new(Body::from(body));
-        if self.wanted.is_partial() {
-            *answer.status_mut() = StatusCode::PARTIAL_CONTENT;
-        }
-        let headers = answer.headers_mut();
-        headers.reserve(8);
-        headers.insert(ACCEPT_RANGES, HeaderValue::from_static("bytes"));
-        headers.insert(CONTENT_LENGTH, HeaderValue::from(length));
-        for (name, text) in texts {
-            if let Some(text) = text {
-                let Ok(value) = HeaderValue::from_maybe_shared(bytes::Bytes::from(text)) else {
-                    return Ok(None);
-                };
-                headers.insert(name, value);
-            }
-        }
-        Ok(Some(answer))
+        Ok(respond(opened, &self.wanted, self.path.as_ref(), false, self.wants_checksums))
+    }
+
+    /// Whether the bucket's origin can be asked where this fails.
+    pub(super) fn has_s3_origin(&self) -> bool {
+        self.node.bucket(&self.bucket).is_some_and(|bucket| bucket.reader.origin().s3().is_some())
     }
 }
 
@@ -123,7 +88,7 @@ fn decoded(path: &str) -> Option<Cow<'_, str>> {
     if !is_canonical_path(path) {
         return None;
     }
-    percent_decoded(path).ok().map(Cow::Owned)
+    percent_decode_str(path).decode_utf8().ok()
 }
 
 /// Whether anyone may read the bucket, or the request is signed by a key that may.

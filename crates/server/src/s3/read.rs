@@ -10,7 +10,7 @@ use s3s::{
     },
     s3_error,
 };
-use stylobate_storage::ReadThrough;
+use stylobate_storage::{ObjectHeaders, ReadThrough};
 
 use super::{
     attributes::Described,
@@ -36,7 +36,7 @@ pub(super) async fn get_object(door: &Door, input: GetObjectInput) -> S3Result<S
         if_modified_since: input.if_modified_since,
         if_unmodified_since: input.if_unmodified_since,
     };
-    let result = open(reader, &path, &wanted, &conditions).await?;
+    let result = open(reader, &path, &wanted, &conditions).await?.result;
     let (meta, range) = (result.meta.clone(), result.range.clone());
     let described = Described::from_origin(&result.attributes, path.as_ref());
     let length = range.end - range.start;
@@ -74,7 +74,7 @@ pub(super) async fn head_object(
         if_modified_since: input.if_modified_since,
         if_unmodified_since: input.if_unmodified_since,
     };
-    let result = look(reader, &path, &conditions).await?;
+    let result = look(reader, &path, &conditions).await?.result;
     let meta = &result.meta;
     let range = wanted.within(meta.size).ok_or_else(|| error::invalid_range(meta.size))?;
     let described = Described::from_origin(&result.attributes, path.as_ref());
@@ -110,15 +110,34 @@ pub(super) fn readable_path(key: &str) -> S3Result<Path> {
     }
 }
 
+/// An object that was opened, and how an origin that speaks the S3 protocol describes it.
+pub(super) struct Opened {
+    pub(super) result: GetResult,
+    pub(super) headers: Option<ObjectHeaders>,
+}
+
+impl Opened {
+    /// Opens an object, or what is known of it.
+    pub(super) async fn of(reader: &ReadThrough, path: &Path, options: GetOptions) -> S3Result<Self> {
+        let opened = reader.get_with_headers(path, options).await;
+        let (result, headers) = opened.map_err(|failed| error::from_storage(&failed))?;
+        Ok(Self { result, headers })
+    }
+
+    fn tag(&self) -> Option<ETag> {
+        self.result.meta.e_tag.as_deref().map(etag::from_origin)
+    }
+}
+
 /// Opens the bytes that are wanted of the object, of a version for which the conditions hold.
 pub(super) async fn open(
     reader: &ReadThrough,
     path: &Path,
     wanted: &Wanted,
     conditions: &Conditions,
-) -> S3Result<GetResult> {
+) -> S3Result<Opened> {
     if *wanted == Wanted::Nothing {
-        let size = look(reader, path, conditions).await?.meta.size;
+        let size = look(reader, path, conditions).await?.result.meta.size;
         return Err(error::invalid_range(size));
     }
     // What the client has already is not worth a request for its bytes.
@@ -127,12 +146,12 @@ pub(super) async fn open(
     }
     let get = async || {
         let options = GetOptions { range: wanted.to_store(), ..GetOptions::default() };
-        let result = reader.get_opts(path, options).await;
-        result.map_err(error::from_store)
+        Opened::of(reader, path, options).await
     };
     let outcome = match get().await {
-        Ok(result)
-            if conditions.check(tag_of(&result).as_ref(), result.meta.last_modified) == Verdict::Failed =>
+        Ok(opened)
+            if conditions.check(opened.tag().as_ref(), opened.result.meta.last_modified)
+                == Verdict::Failed =>
         {
             refresh(reader, path, conditions).await?;
             get().await
@@ -140,11 +159,11 @@ pub(super) async fn open(
         outcome => outcome,
     };
     match outcome {
-        Ok(result) => {
-            judge(conditions, &result)?;
-            match wanted.within(result.meta.size) {
-                Some(_) => Ok(result),
-                None => Err(error::invalid_range(result.meta.size)),
+        Ok(opened) => {
+            judge(conditions, &opened)?;
+            match wanted.within(opened.result.meta.size) {
+                Some(_) => Ok(opened),
+                None => Err(error::invalid_range(opened.result.meta.size)),
             }
         }
         // A condition that does not hold says more than a range that does not fit.
@@ -157,25 +176,25 @@ pub(super) async fn open(
 }
 
 /// What is known of the object, of a version for which the conditions hold.
-pub(super) async fn look(reader: &ReadThrough, path: &Path, conditions: &Conditions) -> S3Result<GetResult> {
+pub(super) async fn look(reader: &ReadThrough, path: &Path, conditions: &Conditions) -> S3Result<Opened> {
     let head = async || {
         let options = GetOptions { head: true, ..GetOptions::default() };
-        reader.get_opts(path, options).await.map_err(error::from_store)
+        Opened::of(reader, path, options).await
     };
-    let mut result = head().await?;
-    if conditions.check(tag_of(&result).as_ref(), result.meta.last_modified) == Verdict::Failed {
+    let mut opened = head().await?;
+    if conditions.check(opened.tag().as_ref(), opened.result.meta.last_modified) == Verdict::Failed {
         refresh(reader, path, conditions).await?;
-        result = head().await?;
+        opened = head().await?;
     }
-    judge(conditions, &result)?;
-    Ok(result)
+    judge(conditions, &opened)?;
+    Ok(opened)
 }
 
 /// A condition failed on what is known of the object. Where the client may know a newer version, the origin is
 /// asked before the request is refused.
 async fn refresh(reader: &ReadThrough, path: &Path, conditions: &Conditions) -> S3Result<()> {
     let Some(ETagCondition::ETag(ETag::Strong(tag))) = &conditions.if_match else {
-        return Err(error::precondition_failed());
+        return Err(conditions.failed());
     };
     // Origins quote their ETags or do not.
     let if_match = Some(format!("\"{tag}\",{tag}"));
@@ -184,16 +203,13 @@ async fn refresh(reader: &ReadThrough, path: &Path, conditions: &Conditions) -> 
     Ok(())
 }
 
-fn judge(conditions: &Conditions, result: &GetResult) -> S3Result<()> {
-    match conditions.check(tag_of(result).as_ref(), result.meta.last_modified) {
+fn judge(conditions: &Conditions, opened: &Opened) -> S3Result<()> {
+    let meta = &opened.result.meta;
+    match conditions.check(opened.tag().as_ref(), meta.last_modified) {
         Verdict::Proceed => Ok(()),
-        Verdict::NotModified => Err(error::not_modified(&result.meta)),
-        Verdict::Failed => Err(error::precondition_failed()),
+        Verdict::NotModified => Err(error::not_modified(meta, opened.headers.as_ref())),
+        Verdict::Failed => Err(conditions.failed()),
     }
-}
-
-fn tag_of(result: &GetResult) -> Option<ETag> {
-    result.meta.e_tag.as_deref().map(etag::from_origin)
 }
 
 fn is_invalid_range(error: &S3Error) -> bool {

@@ -1,7 +1,7 @@
 //! The door itself: an HTTP service that names each request, refuses what must not be read, and counts the rest.
 
 use std::{
-    cell::Cell,
+    cell::{Cell, RefCell},
     fmt,
     hash::{BuildHasher, RandomState},
     pin::Pin,
@@ -12,9 +12,10 @@ use std::{
     time::Instant,
 };
 
+use chrono::Utc;
 use http::{
     HeaderName, HeaderValue, Method, Request, Response, StatusCode,
-    header::{AUTHORIZATION, CONNECTION, CONTENT_LENGTH, CONTENT_RANGE, CONTENT_TYPE},
+    header::{AUTHORIZATION, CONNECTION, CONTENT_LENGTH, CONTENT_RANGE, CONTENT_TYPE, EXPECT},
     request::Parts,
 };
 use hyper::{
@@ -22,24 +23,32 @@ use hyper::{
     service::Service,
 };
 use s3s::{
-    Body, HttpResponse, S3Error, S3Result,
+    Body, HttpResponse, S3Error, S3ErrorCode, S3Result,
     config::{S3Config, StaticConfigProvider},
     s3_error,
     service::{S3Service, S3ServiceBuilder},
 };
 
 use super::{
-    auth::{Gate, OPERATION},
+    authenticate::{Caller, SIGNING_PARAMETERS, authenticate},
+    authorize::{OPERATION, Rights, note_operation},
     body::{DoorBody, Meter},
     door::Door,
+    error::{self, DETAILS},
+    forward::{Forwarded, Forwarder},
     host::{AnyBucketName, Hosts},
-    lenient::Lenient,
+    object::ObjectRead,
+    operation::Operation,
+    payload::Payload,
     plain::PlainGet,
     request_id::RequestId,
-    sigv4::{MAX_EXPIRES_SECONDS, SigningKeys},
-    unsigned,
+    sigv4::SigningKeys,
+    target::{Query, Target},
 };
-use crate::node::Node;
+use crate::{
+    local_names::{REFUSED, is_foreign},
+    node::Node,
+};
 
 /// Most bytes of an XML body: a thousand keys to delete, or ten thousand parts to join.
 const MAX_XML: usize = 4 * 1024 * 1024;
@@ -54,40 +63,33 @@ pub struct S3Door {
 
 struct Shared {
     node: Arc<Node>,
-    s3: S3Service,
+    /// Answers for buckets that do not speak the S3 protocol.
+    protocol: S3Service,
+    /// Has origins that do answer.
+    forwarder: Forwarder,
     signing_keys: SigningKeys,
     ids: AtomicU64,
 }
 
 /// Opens the S3 door of a node.
 pub fn service(node: Arc<Node>) -> S3Door {
-    let door = Door::new(node.clone());
-    let unchecked = builder(&node, door.clone()).build();
-    let mut checked = builder(&node, door);
-    checked.set_auth(Gate { node: node.clone() });
-    checked.set_access(Gate { node: node.clone() });
-    checked.set_route(Lenient { gate: Gate { node: node.clone() }, hosts: hosts(&node), unchecked });
-    let first = RandomState::new().hash_one(0);
-    let shared =
-        Shared { node, s3: checked.build(), signing_keys: SigningKeys::new(), ids: AtomicU64::new(first) };
-    S3Door { shared: Arc::new(shared) }
-}
-
-fn hosts(node: &Arc<Node>) -> Hosts {
-    Hosts { node: node.clone() }
-}
-
-fn builder(node: &Arc<Node>, door: Door) -> S3ServiceBuilder {
     let mut config = S3Config::default();
     config.xml_max_body_size = MAX_XML;
     // Forms are refused before they are read; should one slip through, it may hold nothing.
     config.post_object_max_file_size = 0;
     config.form_max_fields_size = 0;
-    let mut builder = S3ServiceBuilder::new(door);
-    builder.set_config(Arc::new(StaticConfigProvider::new(Arc::new(config))));
-    builder.set_validation(AnyBucketName);
-    builder.set_host(hosts(node));
-    builder
+    let mut protocol = S3ServiceBuilder::new(Door::new(node.clone()));
+    protocol.set_config(Arc::new(StaticConfigProvider::new(Arc::new(config))));
+    protocol.set_validation(AnyBucketName);
+    protocol.set_host(Hosts { node: node.clone() });
+    let shared = Shared {
+        forwarder: Forwarder::new(node.clone()),
+        protocol: protocol.build(),
+        node,
+        signing_keys: SigningKeys::new(),
+        ids: AtomicU64::new(RandomState::new().hash_one(0)),
+    };
+    S3Door { shared: Arc::new(shared) }
 }
 
 impl Service<Request<Incoming>> for S3Door {
@@ -108,18 +110,23 @@ impl S3Door {
         let id = RequestId(shared.ids.fetch_add(1, Ordering::Relaxed));
         let is_head = request.method() == Method::HEAD;
         let brings_body = !request.body().is_end_stream();
+        let expects = request.headers().contains_key(EXPECT);
         let answered = OPERATION.scope(Cell::new("Other"), async {
-            let answer = shared.handle(request).await;
+            let answer = DETAILS.scope(RefCell::default(), shared.handle(request, id)).await;
             (answer, OPERATION.with(Cell::get))
         });
         let (mut answer, operation) = answered.await;
         tidy(&mut answer, is_head);
         // A body that was refused is not read to its end, and its connection ends with the answer: a client that is
-        // not told would send its next request into a closed connection.
-        if brings_body && (answer.status().is_client_error() || answer.status().is_server_error()) {
+        // not told would send its next request into a closed connection. So it is where a client that waits for
+        // "100 Continue" never got one, since there is nothing to read.
+        let is_refused = answer.status().is_client_error() || answer.status().is_server_error();
+        if brings_body && is_refused || expects && (!brings_body || is_refused) {
             answer.headers_mut().insert(CONNECTION, HeaderValue::from_static("close"));
         }
-        if let Ok(value) = HeaderValue::try_from(id.to_string()) {
+        if !answer.headers().contains_key(REQUEST_ID)
+            && let Ok(value) = HeaderValue::try_from(id.to_string())
+        {
             answer.headers_mut().insert(REQUEST_ID, value);
         }
         let meter = Meter {
@@ -136,42 +143,128 @@ impl S3Door {
     }
 }
 
+/// An answer, and whether it is the origin's own.
+enum Answer {
+    Ours(HttpResponse),
+    OfOrigin(HttpResponse),
+}
+
 impl Shared {
-    async fn handle(&self, request: Request<Body>) -> HttpResponse {
+    async fn handle(&self, request: Request<Body>, id: RequestId) -> HttpResponse {
         let (parts, body) = request.into_parts();
+        if self.node.keys().is_empty() && is_foreign(&parts.uri, &parts.headers, self.node.domains()) {
+            let error = S3Error::with_message(S3ErrorCode::AccessDenied, REFUSED);
+            return finish(error::to_answer(&error), &Target::Service, id).await;
+        }
         if let Some(get) = PlainGet::parse(&self.node, &self.signing_keys, &parts) {
-            OPERATION.with(|operation| operation.set("GetObject"));
+            note_operation("GetObject");
+            let has_s3_origin = get.has_s3_origin();
             match get.answer().await {
-                Ok(Some(answer)) => return answer,
-                Ok(None) => {}
-                Err(error) => return error_answer(error),
+                Ok(answer) => return answer,
+                Err(error) if has_s3_origin && is_of_origin(&error) => {}
+                Err(error) => {
+                    let target = self.target(&parts).unwrap_or(Target::Service);
+                    return finish(error::to_answer(&error), &target, id).await;
+                }
             }
         }
-        self.handle_by_protocol(parts, body).await
+        self.handle_any(parts, body, id).await
     }
 
-    async fn handle_by_protocol(&self, mut parts: Parts, mut body: Body) -> HttpResponse {
-        let prepared = match self.node.keys().is_empty() {
-            true => refuse_form(&parts).and_then(|()| unsigned::strip(&mut parts, &mut body)),
-            false => refuse_form(&parts).and_then(|()| refuse_weak_signature(&parts)),
+    fn target(&self, parts: &Parts) -> S3Result<Target> {
+        Target::of(&parts.uri, &parts.headers, self.node.domains())
+    }
+
+    async fn handle_any(&self, parts: Parts, body: Body, id: RequestId) -> HttpResponse {
+        let target = match self.target(&parts) {
+            Ok(target) => target,
+            Err(error) => return finish(error::to_answer(&error), &Target::Service, id).await,
         };
-        let outcome = match prepared {
-            Ok(()) => self.s3.call(Request::from_parts(parts, body)).await,
-            Err(error) => return error_answer(error),
+        match self.answer(parts, body, &target).await {
+            Ok(Answer::OfOrigin(answer)) => answer,
+            Ok(Answer::Ours(answer)) => finish(answer, &target, id).await,
+            Err(error) => finish(error::to_answer(&error), &target, id).await,
+        }
+    }
+
+    async fn answer(&self, parts: Parts, body: Body, target: &Target) -> S3Result<Answer> {
+        refuse_form(&parts)?;
+        let query = Query::of(&parts.uri);
+        let caller = authenticate(&parts, &query, self.node.keys(), Utc::now())?;
+        let operation = Operation::of(&parts.method, target, &query, &parts.headers)?;
+        note_operation(operation.name);
+        let rights = Rights { node: &self.node, access_key: caller.access_key.as_deref() };
+        rights.check(&operation, target, &query, &parts.headers)?;
+
+        let bucket = target.bucket().and_then(|name| self.node.bucket(name));
+        let endpoint = bucket.and_then(|bucket| bucket.reader.origin().s3());
+        if let (Some(bucket), Some(key)) = (bucket, target.key())
+            && matches!(operation.name, "GetObject" | "HeadObject")
+        {
+            let (headers, is_head) = (&parts.headers, parts.method == Method::HEAD);
+            let read = ObjectRead { bucket, key, is_head, headers, query: &query };
+            match read.answer().await {
+                Ok(Some(answer)) => return Ok(Answer::Ours(answer)),
+                Ok(None) => {}
+                Err(error) if endpoint.is_some() && is_of_origin(&error) => {}
+                Err(error) => return Err(error),
+            }
+        }
+        match (bucket, endpoint) {
+            (Some(bucket), Some(endpoint)) => {
+                let Parts { method, headers, .. } = parts;
+                let request = Forwarded { bucket, endpoint, operation, target, query, method, headers, caller };
+                self.forwarder.forward(request, body).await.map(Answer::OfOrigin)
+            }
+            _ => self.answer_by_protocol(parts, body, query, caller).await.map(Answer::Ours),
+        }
+    }
+
+    /// Has the protocol layer answer, for a bucket whose origin speaks another protocol.
+    async fn answer_by_protocol(
+        &self,
+        mut parts: Parts,
+        body: Body,
+        query: Query,
+        mut caller: Caller,
+    ) -> S3Result<HttpResponse> {
+        strip_signature(&mut parts, query);
+        let mut payload = Payload::open(&mut parts.headers, body, caller.chunks.take())?;
+        if let Some(trailers) = payload.trailers.take() {
+            parts.extensions.insert(Arc::new(trailers));
+        }
+        parts.extensions.insert(caller);
+        let body = match parts.method == Method::POST {
+            // The protocol layer does not say what is wrong with an XML body that breaks off.
+            true => Body::from(payload.collect(MAX_XML).await?),
+            false => payload.checked(),
         };
-        outcome.unwrap_or_else(|error| {
-            super::error::log(&*s3s::StdError::from(error));
-            error_answer(s3_error!(InternalError))
+        let answered = self.protocol.call(Request::from_parts(parts, body)).await;
+        answered.map_err(|failed| {
+            error::log(&*s3s::StdError::from(failed));
+            s3_error!(InternalError)
         })
     }
 }
 
-fn error_answer(error: S3Error) -> HttpResponse {
-    error.to_http_response().unwrap_or_else(|_| {
-        let mut answer = HttpResponse::new(Body::empty());
-        *answer.status_mut() = StatusCode::INTERNAL_SERVER_ERROR;
-        answer
-    })
+/// Whether an error of a read is one that the origin can put better: it is asked the same, past the cache.
+fn is_of_origin(error: &S3Error) -> bool {
+    use s3s::S3ErrorCode::{AccessDenied, InternalError, NotImplemented, SlowDown};
+    matches!(error.code(), AccessDenied | InternalError | NotImplemented | SlowDown)
+}
+
+/// The answer with all that an error says of its request.
+async fn finish(answer: HttpResponse, target: &Target, id: RequestId) -> HttpResponse {
+    if !(answer.status().is_client_error() || answer.status().is_server_error()) {
+        return answer;
+    }
+    let (mut head, mut body) = answer.into_parts();
+    let Ok(xml) = body.store_all_limited(MAX_XML).await else {
+        return HttpResponse::from_parts(head, Body::empty());
+    };
+    let completed = error::complete(&String::from_utf8_lossy(&xml), target, id);
+    head.headers.insert(CONTENT_LENGTH, HeaderValue::from(completed.len()));
+    HttpResponse::from_parts(head, Body::from(completed))
 }
 
 /// What s3s leaves to be said about the status and the body.
@@ -186,6 +279,23 @@ fn tidy(answer: &mut HttpResponse, is_head: bool) {
     }
 }
 
+/// Takes the signature, which was verified, off the head of a request.
+fn strip_signature(parts: &mut Parts, mut query: Query) {
+    parts.headers.remove(AUTHORIZATION);
+    let before = query.0.len();
+    query.0.retain(|parameter| !SIGNING_PARAMETERS.contains(&parameter.name.as_str()));
+    if query.0.len() == before {
+        return;
+    }
+    let target = match query.0.is_empty() {
+        true => parts.uri.path().to_owned(),
+        false => format!("{}?{}", parts.uri.path(), query.to_text()),
+    };
+    if let Ok(uri) = target.parse() {
+        parts.uri = uri;
+    }
+}
+
 /// Refuses uploads by HTML form before their body is read: the protocol layer would gather it in memory before it
 /// asks who sends it.
 fn refuse_form(parts: &Parts) -> S3Result<()> {
@@ -194,33 +304,6 @@ fn refuse_form(parts: &Parts) -> S3Result<()> {
     };
     if parts.method == Method::POST && parts.headers.get_all(CONTENT_TYPE).iter().any(is_form) {
         return Err(s3_error!(MethodNotAllowed, "uploads by HTML form are not supported"));
-    }
-    Ok(())
-}
-
-/// Refuses what is weaker than Signature Version 4: the version before it, and URLs that are valid for too long.
-fn refuse_weak_signature(parts: &Parts) -> S3Result<()> {
-    let version_2 = || {
-        s3_error!(
-            InvalidRequest,
-            "The authorization mechanism you have provided is not supported. Please use AWS4-HMAC-SHA256."
-        )
-    };
-    if parts.headers.get_all(AUTHORIZATION).iter().any(|value| value.as_bytes().starts_with(b"AWS ")) {
-        return Err(version_2());
-    }
-    let query = parts.uri.query().unwrap_or_default();
-    for (name, value) in url::form_urlencoded::parse(query.as_bytes()) {
-        match &*name {
-            "Signature" => return Err(version_2()),
-            "X-Amz-Expires" if value.parse().is_ok_and(|seconds: u64| seconds > MAX_EXPIRES_SECONDS) => {
-                return Err(s3_error!(
-                    AuthorizationQueryParametersError,
-                    "X-Amz-Expires must be less than a week (in seconds); that is, the given X-Amz-Expires must be less than 604800 seconds"
-                ));
-            }
-            _ => {}
-        }
     }
     Ok(())
 }

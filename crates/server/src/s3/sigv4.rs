@@ -20,20 +20,20 @@ use sha2::{Digest, Sha256};
 
 use crate::access::AccessKeys;
 
-type HmacSha256 = Hmac<Sha256>;
+pub(super) type HmacSha256 = Hmac<Sha256>;
 
 /// The longest that a presigned URL may be valid, as in S3: a week.
 pub(super) const MAX_EXPIRES_SECONDS: u64 = 7 * 24 * 60 * 60;
 
 /// The largest difference between a client's clock and ours: that of the protocol layer's configuration.
-const MAX_SKEW_SECONDS: u32 = 15 * 60;
+pub(super) const MAX_SKEW_SECONDS: u32 = 15 * 60;
 
 const MAX_SIGNING_KEYS: usize = 1024;
 
-const ALGORITHM: &str = "AWS4-HMAC-SHA256";
+pub(super) const ALGORITHM: &str = "AWS4-HMAC-SHA256";
 const SERVICE: &str = "s3";
 const TERMINATOR: &str = "aws4_request";
-const UNSIGNED_PAYLOAD: &str = "UNSIGNED-PAYLOAD";
+pub(super) const UNSIGNED_PAYLOAD: &str = "UNSIGNED-PAYLOAD";
 
 const CONTENT_SHA256: HeaderName = HeaderName::from_static("x-amz-content-sha256");
 const DATE: HeaderName = HeaderName::from_static("x-amz-date");
@@ -83,7 +83,7 @@ impl SigningKeys {
         let name = credential.joined();
         let cached = self.by_credential.read().get(&name).cloned();
         let is_cached = cached.is_some();
-        let key = cached.or_else(|| signing_key(secret, credential))?;
+        let key = cached.or_else(|| signing_key(secret, credential.day, credential.region))?;
 
         // The comparison takes as long for any wrong signature.
         let mac = with_string_to_sign(key.clone(), &signature, &canonical_request);
@@ -347,7 +347,7 @@ fn parse_expires(text: &str) -> Option<u32> {
 }
 
 /// Parses `YYYYMMDDTHHMMSSZ`.
-fn parse_time(text: &str) -> Option<DateTime<Utc>> {
+pub(super) fn parse_time(text: &str) -> Option<DateTime<Utc>> {
     let (date, time) = text.strip_suffix('Z')?.split_once('T')?;
     if date.len() != 8 || time.len() != 6 {
         return None;
@@ -395,7 +395,7 @@ fn upper_hex(digit: u8) -> Option<u8> {
 }
 
 /// Writes bytes in lower-case hexadecimal.
-fn to_hex(bytes: [u8; 32]) -> [u8; 64] {
+pub(super) fn to_hex(bytes: [u8; 32]) -> [u8; 64] {
     const DIGITS: &[u8; 16] = b"0123456789abcdef";
     let mut text = [0; 64];
     let (pairs, _) = text.as_chunks_mut::<2>();
@@ -406,9 +406,9 @@ fn to_hex(bytes: [u8; 32]) -> [u8; 64] {
 }
 
 /// Derives the key that signs all requests of a credential.
-fn signing_key(secret: &str, credential: &Credential<'_>) -> Option<HmacSha256> {
+pub(super) fn signing_key(secret: &str, day: &str, region: &str) -> Option<HmacSha256> {
     let mut key = HmacSha256::new_from_slice(format!("AWS4{secret}").as_bytes()).ok()?;
-    for text in [credential.day, credential.region, SERVICE, TERMINATOR] {
+    for text in [day, region, SERVICE, TERMINATOR] {
         key.update(text.as_bytes());
         key = HmacSha256::new_from_slice(&key.finalize().into_bytes()).ok()?;
     }

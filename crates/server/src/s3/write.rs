@@ -1,6 +1,7 @@
 //! PutObject, and what all writes refuse.
 
-use http::{HeaderMap, Uri, header::CONTENT_ENCODING};
+use std::sync::Arc;
+
 use object_store::{PutMode, PutOptions, UpdateVersion, path::Path};
 use s3s::{
     S3Error, S3Request, S3Response, S3Result,
@@ -10,13 +11,14 @@ use s3s::{
 use stylobate_storage::ReadThrough;
 
 use super::{
-    attributes::{Described, names_aws_chunked},
-    checksum::{Claims, TrailerSource, Verifier},
+    attributes::Described,
+    checksum::{Claims, Verifier},
     conditions::Conditions,
     door::Door,
     error, etag,
     ingest::{self, Incoming},
     keys::Key,
+    payload::AnnouncedTrailers,
     read,
 };
 
@@ -27,8 +29,7 @@ pub(super) async fn put_object(
     door: &Door,
     mut request: S3Request<PutObjectInput>,
 ) -> S3Result<S3Response<PutObjectOutput>> {
-    refuse_part(&request.uri)?;
-    let claims = claims(&mut request)?;
+    let claims = claims(&mut request);
     let input = request.input;
     let bucket = door.writable(&input.bucket)?;
     refuse_acl(input.acl.as_ref())?;
@@ -97,7 +98,7 @@ fn answer(etag: Option<ETag>, checksum: Checksum) -> S3Response<PutObjectOutput>
 
 /// The ETag that the origin gives the object now.
 pub(super) async fn current_etag(reader: &ReadThrough, path: &Path) -> S3Result<Option<ETag>> {
-    let result = read::look(reader, path, &Conditions::default()).await?;
+    let result = read::look(reader, path, &Conditions::default()).await?.result;
     Ok(result.meta.e_tag.as_deref().map(etag::from_origin))
 }
 
@@ -134,7 +135,7 @@ async fn mode(
         (None, Some(ETagCondition::Any)) => Ok(PutMode::Create),
         (Some(ETagCondition::ETag(tag)), None) => {
             let if_match = Some(ETagCondition::ETag(tag));
-            let known = read::look(reader, path, &Conditions { if_match, ..Default::default() }).await?;
+            let known = read::look(reader, path, &Conditions { if_match, ..Default::default() }).await?.result;
             // In the origin's own spelling; it compares again when it writes.
             Ok(PutMode::Update(UpdateVersion { e_tag: known.meta.e_tag, version: known.meta.version }))
         }
@@ -142,42 +143,14 @@ async fn mode(
     }
 }
 
-/// What the headers claim of a body, without the checksums that are among the input.
-pub(super) fn claims<T>(request: &mut S3Request<T>) -> S3Result<Claims> {
-    let trailers = TrailerSource::of(request);
-    let text = |name: &str| request.headers.get(name).and_then(|value| value.to_str().ok());
-    let encoded = request.headers.get(CONTENT_ENCODING).and_then(|value| value.to_str().ok());
-    if trailers.is_none()
-        && (encoded.is_some_and(names_aws_chunked) || text("x-amz-decoded-content-length").is_some())
-    {
-        return Err(s3_error!(
-            InvalidRequest,
-            "an aws-chunked body needs x-amz-content-sha256: STREAMING-..."
-        ));
-    }
-    // With a signature, s3s has checked it.
-    let unchecked = request.credentials.is_none();
-    let is_hash = |value: &&str| value.len() == 64 && value.bytes().all(|b| b.is_ascii_hexdigit());
-    let payload_sha256 =
-        text("x-amz-content-sha256").filter(|_| unchecked).filter(is_hash).map(str::to_owned);
-    let trailer_names = trailers.as_ref().and_then(|_| all_values(&request.headers, "x-amz-trailer"));
-    Ok(Claims { payload_sha256, trailer_names, trailers, ..Claims::default() })
-}
-
-fn all_values(headers: &HeaderMap, name: &str) -> Option<String> {
-    let values: Vec<&str> = headers.get_all(name).iter().filter_map(|value| value.to_str().ok()).collect();
-    (!values.is_empty()).then(|| values.join(","))
-}
-
-/// Refuses a part without its upload's id: it is no object.
-fn refuse_part(uri: &Uri) -> S3Result<()> {
-    let query = uri.query().unwrap_or_default();
-    let of_part = url::form_urlencoded::parse(query.as_bytes())
-        .any(|(name, _)| name == "partNumber" || name == "uploadId");
-    match of_part {
-        true => Err(s3_error!(InvalidArgument, "a part needs both partNumber and uploadId")),
-        false => Ok(()),
-    }
+/// What the head claims of a body, without the checksums that are among the input.
+pub(super) fn claims<T>(request: &mut S3Request<T>) -> Claims {
+    let announced = request.extensions.remove::<Arc<AnnouncedTrailers>>();
+    let (trailer_names, trailers) = match announced {
+        Some(announced) => (Some(announced.names.join(",")), Some(announced.found.clone())),
+        None => (None, None),
+    };
+    Claims { trailer_names, trailers, ..Claims::default() }
 }
 
 /// Refuses a header that asks for what the node cannot do, rather than drop it in silence.

@@ -75,7 +75,14 @@ impl Setup {
     pub(crate) fn key(mut self, id: &str, buckets: &[&str], write: bool) -> Self {
         let buckets = buckets.iter().map(|&name| name.into()).collect();
         let secret = Secret::new(format!("secret of {id}"));
-        self.config.access_keys.push(AccessKeyConfig { id: id.into(), secret, token: None, buckets, write });
+        self.config.access_keys.push(AccessKeyConfig {
+            id: id.into(),
+            secret,
+            token: None,
+            buckets,
+            prefixes: Vec::new(),
+            write,
+        });
         self
     }
 

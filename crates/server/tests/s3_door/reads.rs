@@ -32,8 +32,8 @@ async fn a_whole_object_comes_with_what_is_known_of_it() {
     assert_eq!(answer.header("x-amz-request-id").unwrap().len(), 16);
 }
 
-/// A GET without query or conditions is answered past the protocol layer; a parameter that means nothing sends the
-/// same request through it.
+/// A GET without query or conditions is answered at once; a parameter that means nothing sends the same request the
+/// way of all others.
 #[tokio::test]
 async fn the_short_way_and_the_long_way_answer_alike() {
     let node = ten_bytes().await;
@@ -56,7 +56,11 @@ async fn the_short_way_and_the_long_way_answer_alike() {
         let headers: Vec<_> = range.into_iter().map(|range| ("range", range)).collect();
         let short = node.get(path, &headers).await;
         let long = node.get(&format!("{path}?x-id=GetObject"), &headers).await;
-        assert_eq!((short.status, &short.body), (long.status, &long.body), "{path} {range:?}");
+        let body = |answer: &crate::client::Answer| {
+            let (before, after) = answer.body.split_once("<RequestId>").unwrap_or((&answer.body, ""));
+            (before.to_owned(), after.is_empty())
+        };
+        assert_eq!((short.status, body(&short)), (long.status, body(&long)), "{path} {range:?}");
         let named = |name: &str| !matches!(name, "x-amz-request-id" | "date");
         let headers = |answer: &crate::client::Answer| {
             let mut headers: Vec<_> = answer
@@ -238,7 +242,7 @@ async fn no_key_leads_out_of_its_bucket() {
                 answer.status >= 400 || (method == "DELETE" && answer.status == 204),
                 "{method} {target}"
             );
-            assert!(!answer.body.contains("secret</"), "{method} {target}: {}", answer.body);
+            assert_ne!(answer.body, "secret", "{method} {target}");
         }
         let put = node.send("PUT", target, &[], b"overwritten").await;
         assert!(put.status >= 400 || target.contains("%252e"), "PUT {target}: {}", put.status);

@@ -4,14 +4,15 @@ use base64::{Engine, prelude::BASE64_STANDARD};
 use http::header::{AUTHORIZATION, HeaderMap, HeaderValue};
 use object_store::{
     BackoffConfig, ClientOptions, RetryConfig,
-    aws::{AmazonS3Builder, AmazonS3ConfigKey},
-    azure::{AzureConfigKey, MicrosoftAzureBuilder},
-    gcp::{GoogleCloudStorageBuilder, GoogleConfigKey},
-    http::HttpBuilder,
+    aws::{AmazonS3, AmazonS3Builder, AmazonS3ConfigKey},
+    azure::{AzureConfigKey, MicrosoftAzure, MicrosoftAzureBuilder},
+    gcp::{GoogleCloudStorage, GoogleCloudStorageBuilder, GoogleConfigKey},
+    http::{HttpBuilder, HttpStore},
 };
 use percent_encoding::percent_decode_str;
 use url::Url;
 
+use super::s3::{self, S3Endpoint};
 use crate::RequestOptions;
 
 /// Longest that one request may take from its first byte to its last: a part of an upload over a slow line.
@@ -25,9 +26,10 @@ pub(super) struct Builder<'a> {
 }
 
 /// A store, and what tells its objects from those of another store under the same URL.
-type Built<S> = object_store::Result<(S, String)>;
+type Built<S> = (S, String);
 
-/// Applies the options to a builder of the object_store crate; a key that it does not know is an error.
+/// A builder of the object_store crate with the options applied, and the identity; a key that it does not know is an
+/// error.
 macro_rules! configured {
     ($self:ident, $builder:expr, $identity:expr) => {{
         let mut builder = $builder.with_url($self.url.as_str()).with_retry($self.retry());
@@ -35,7 +37,7 @@ macro_rules! configured {
             builder = builder.with_config(key.to_ascii_lowercase().parse()?, value);
         }
         let identity = $identity.map(|key| builder.get_config_value(&key).unwrap_or_default());
-        Ok((builder.build()?, identity.join(" ")))
+        (builder, identity.join(" "))
     }};
 }
 
@@ -54,20 +56,26 @@ impl Builder<'_> {
         [("timeout", REQUEST_TIMEOUT)].into_iter().chain(given)
     }
 
-    pub(super) fn s3(&self) -> Built<object_store::aws::AmazonS3> {
-        configured!(self, AmazonS3Builder::from_env(), [AmazonS3ConfigKey::Endpoint])
+    pub(super) fn s3(&self) -> object_store::Result<(Built<AmazonS3>, S3Endpoint)> {
+        let (builder, identity) =
+            configured!(self, AmazonS3Builder::from_env(), [AmazonS3ConfigKey::Endpoint]);
+        let (store, endpoint) = s3::build(builder)?;
+        Ok(((store, identity), endpoint))
     }
 
-    pub(super) fn gcs(&self) -> Built<object_store::gcp::GoogleCloudStorage> {
-        configured!(self, GoogleCloudStorageBuilder::from_env(), [GoogleConfigKey::BaseUrl])
+    pub(super) fn gcs(&self) -> object_store::Result<Built<GoogleCloudStorage>> {
+        let (builder, identity) =
+            configured!(self, GoogleCloudStorageBuilder::from_env(), [GoogleConfigKey::BaseUrl]);
+        Ok((builder.build()?, identity))
     }
 
-    pub(super) fn azure(&self) -> Built<object_store::azure::MicrosoftAzure> {
+    pub(super) fn azure(&self) -> object_store::Result<Built<MicrosoftAzure>> {
         let identity = [AzureConfigKey::AccountName, AzureConfigKey::Endpoint, AzureConfigKey::UseEmulator];
-        configured!(self, MicrosoftAzureBuilder::from_env(), identity)
+        let (builder, identity) = configured!(self, MicrosoftAzureBuilder::from_env(), identity);
+        Ok((builder.build()?, identity))
     }
 
-    pub(super) fn http(&self) -> Built<object_store::http::HttpStore> {
+    pub(super) fn http(&self) -> object_store::Result<Built<HttpStore>> {
         let mut client = ClientOptions::new().with_allow_http(true);
         for (key, value) in self.options() {
             client = client.with_config(key.to_ascii_lowercase().parse()?, value);

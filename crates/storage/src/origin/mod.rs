@@ -1,6 +1,7 @@
 //! Where objects come from: a folder, a bucket of any provider, a web server, or a store made by the caller.
 
 mod cloud;
+mod s3;
 
 use std::{fmt, path::PathBuf, sync::Arc};
 
@@ -17,7 +18,7 @@ use object_store::{
 use url::Url;
 
 use self::cloud::Builder;
-pub use self::cloud::without_credentials;
+pub use self::{cloud::without_credentials, s3::S3Endpoint};
 use crate::{Error, RequestOptions, Result};
 
 /// An object store and what of it goes beyond [`ObjectStore`]. Cheap to clone.
@@ -30,6 +31,7 @@ pub struct Origin {
     prefix: Path,
     store: Arc<dyn ObjectStore>,
     native: Option<Native>,
+    s3: Option<S3Endpoint>,
     /// A folder: it keeps no content type or metadata, and its files can change while they are read.
     folder: Option<PathBuf>,
     /// Its files are whole when they get their names, and stay as they are.
@@ -62,6 +64,7 @@ impl Origin {
             prefix: Path::default(),
             store,
             native: None,
+            s3: None,
             folder: None,
             has_final_files: false,
             retries: false,
@@ -111,7 +114,12 @@ impl Origin {
                 let origin = Self { identity, ..Self::new(name, store) };
                 Ok(origin.below(prefix))
             }
-            ObjectStoreScheme::AmazonS3 => Ok(Self::cloud(name, prefix, builder.s3().map_err(fail)?)),
+            ObjectStoreScheme::AmazonS3 => {
+                let (built, endpoint) = builder.s3().map_err(fail)?;
+                let origin = Self::cloud(name, prefix, built);
+                let endpoint = endpoint.with_prefix(origin.key_prefix());
+                Ok(Self { s3: Some(endpoint), ..origin })
+            }
             ObjectStoreScheme::GoogleCloudStorage => {
                 Ok(Self::cloud(name, prefix, builder.gcs().map_err(fail)?))
             }
@@ -177,6 +185,11 @@ impl Origin {
     /// The store, with paths relative to the origin.
     pub fn store(&self) -> &Arc<dyn ObjectStore> {
         &self.store
+    }
+
+    /// Where the bucket is, if it speaks the S3 protocol.
+    pub fn s3(&self) -> Option<&S3Endpoint> {
+        self.s3.as_ref()
     }
 
     pub(crate) fn native(&self) -> Option<&Native> {

@@ -15,6 +15,7 @@ fn access_keys(keys: &[(&str, &str)]) -> AccessKeys {
         secret: Secret::new(*secret),
         token: None,
         buckets: vec!["*".into()],
+        prefixes: Vec::new(),
         write: false,
     });
     AccessKeys::new(&keys.collect::<Vec<_>>())

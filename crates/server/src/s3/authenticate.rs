@@ -1,0 +1,396 @@
+//! Who signed a request: verifies Signature Version 4 of any request, and says what is wrong with one that fails.
+//!
+//! Plain GETs are verified by [`sigv4`](super::sigv4), which is faster and only ever says yes. This is for all others.
+//!
+//! Source: "Authenticating Requests (AWS Signature Version 4)" in the Amazon S3 API Reference.
+
+use chrono::{DateTime, TimeDelta, Utc};
+use hmac::Mac;
+use http::{
+    HeaderMap, HeaderName, HeaderValue, Method,
+    header::{AUTHORIZATION, DATE, HOST},
+    request::Parts,
+};
+use s3s::{S3Error, S3Result, s3_error};
+use sha2::{Digest, Sha256};
+
+use super::{
+    chunked::ChunkSignatures,
+    error::{Detail, detailed},
+    sigv4::{
+        ALGORITHM, HmacSha256, MAX_EXPIRES_SECONDS, MAX_SKEW_SECONDS, UNSIGNED_PAYLOAD, parse_time, signing_key,
+        to_hex,
+    },
+    target::{Query, encode_path},
+};
+use crate::access::AccessKeys;
+
+const CONTENT_SHA256: HeaderName = HeaderName::from_static("x-amz-content-sha256");
+const AMZ_DATE: HeaderName = HeaderName::from_static("x-amz-date");
+const FORWARDED_HOST: HeaderName = HeaderName::from_static("x-forwarded-host");
+const SECURITY_TOKEN: &str = "x-amz-security-token";
+
+/// What a body without bytes hashes to.
+pub(super) const EMPTY_SHA256: &str = "e3b0c44298fc1c149afbf4c8996fb92427ae41e4649b934ca495991b7852b855";
+
+/// Parameters with which a client signed a URL .
+pub(super) const SIGNING_PARAMETERS: [&str; 8] = [
+    "X-Amz-Algorithm",
+    "X-Amz-Content-Sha256",
+    "X-Amz-Credential",
+    "X-Amz-Date",
+    "X-Amz-Expires",
+    "X-Amz-Security-Token",
+    "X-Amz-Signature",
+    "X-Amz-SignedHeaders",
+];
+
+/// Who sends a request.
+#[derive(Clone, Default)]
+pub(super) struct Caller {
+    /// The access key that signed it; `None` on a node without keys.
+    pub(super) access_key: Option<String>,
+    /// What verifies the chunks of its body, if it comes in signed chunks.
+    pub(super) chunks: Option<ChunkSignatures>,
+}
+
+/// Verifies the signature of a request against the keys of the node. On a node without keys anyone is let in.
+pub(super) fn authenticate(
+    parts: &Parts,
+    query: &Query,
+    keys: &AccessKeys,
+    now: DateTime<Utc>,
+) -> S3Result<Caller> {
+    if keys.is_empty() {
+        return Ok(Caller::default());
+    }
+    let signature = Signature::of(parts, query, now)?;
+    signature.refuse_unsigned_headers(parts)?;
+
+    let secret = keys.secret(&signature.scope.access_key).ok_or_else(|| {
+        let message = "The access key id you provided does not exist here.";
+        detailed(s3_error!(InvalidAccessKeyId, "{message}"), vec![
+            Detail::new("AWSAccessKeyId", signature.scope.access_key.clone()),
+        ])
+    })?;
+    let key = signing_key(secret.expose(), &signature.scope.day, &signature.scope.region)
+        .ok_or_else(|| s3_error!(InternalError))?;
+
+    if !signature.matches_any(&key, parts, query, None) {
+        return Err(signature.mismatch(&key, parts, query));
+    }
+    let chunks = signature.payload.starts_with("STREAMING-AWS4-HMAC-SHA256-PAYLOAD").then(|| {
+        ChunkSignatures::new(key, signature.time.clone(), signature.scope.joined(), signature.value.clone())
+    });
+    Ok(Caller { access_key: Some(signature.scope.access_key), chunks })
+}
+
+/// An access key id and what its signature is limited to.
+struct Scope {
+    access_key: String,
+    day: String,
+    region: String,
+}
+
+impl Scope {
+    /// Reads `id/day/region/s3/aws4_request`. The id may hold slashes.
+    fn parse(text: &str) -> Option<Self> {
+        let mut fields = text.rsplitn(5, '/');
+        let (terminator, service) = (fields.next()?, fields.next()?);
+        let (region, day, access_key) = (fields.next()?, fields.next()?, fields.next()?);
+        let is_ours = terminator == "aws4_request" && service == "s3" && !access_key.is_empty();
+        is_ours.then(|| Self {
+            access_key: access_key.to_owned(),
+            day: day.to_owned(),
+            region: region.to_owned(),
+        })
+    }
+
+    /// Returns `day/region/s3/aws4_request`.
+    fn joined(&self) -> String {
+        format!("{}/{}/s3/aws4_request", self.day, self.region)
+    }
+}
+
+/// A signature that is neither expired nor from the future, not verified yet.
+struct Signature {
+    scope: Scope,
+    /// When it was signed, as `YYYYMMDDTHHMMSSZ`.
+    time: String,
+    signed_headers: Vec<String>,
+    /// What the canonical request says about the body.
+    payload: String,
+    value: String,
+}
+
+impl Signature {
+    fn of(parts: &Parts, query: &Query, now: DateTime<Utc>) -> S3Result<Self> {
+        let authorization = parts.headers.get(AUTHORIZATION);
+        let in_query = query.has("X-Amz-Signature") || query.has("X-Amz-Algorithm");
+        if query.has("Signature") && query.has("AWSAccessKeyId") {
+            return Err(version_2());
+        }
+        match authorization {
+            Some(_) if in_query => Err(s3_error!(
+                InvalidArgument,
+                "Only one auth mechanism allowed; only the X-Amz-Algorithm query parameter or the Authorization header should be specified"
+            )),
+            Some(text) => Self::of_header(text, &parts.headers, now),
+            None if in_query => Self::of_query(query, &parts.headers, now),
+            None => Err(s3_error!(
+                AccessDenied,
+                "Sign the request: this node admits nobody without an access key."
+            )),
+        }
+    }
+
+    /// Reads `AWS4-HMAC-SHA256 Credential=…, SignedHeaders=…, Signature=…` and the headers that belong to it.
+    fn of_header(authorization: &HeaderValue, headers: &HeaderMap, now: DateTime<Utc>) -> S3Result<Self> {
+        let malformed = || {
+            s3_error!(AuthorizationHeaderMalformed, "The authorization header is malformed: Credential=ID/DAY/REGION/s3/aws4_request, SignedHeaders and Signature are needed.")
+        };
+        let text = authorization.to_str().map_err(|_| malformed())?.trim();
+        if text.starts_with("AWS ") {
+            return Err(version_2());
+        }
+        let Some(fields) = text.strip_prefix(ALGORITHM) else {
+            return Err(s3_error!(
+                InvalidRequest,
+                "The authorization mechanism you have provided is not supported. Please use AWS4-HMAC-SHA256."
+            ));
+        };
+        let field = |name: &str| {
+            let mut fields = fields.split(',').map(str::trim);
+            fields.find_map(|field| field.strip_prefix(name)?.strip_prefix('=')).ok_or_else(malformed)
+        };
+        let scope = Scope::parse(field("Credential")?).ok_or_else(malformed)?;
+        let time = match text_of(headers, &AMZ_DATE) {
+            Some(time) => time,
+            None => text_of(headers, &DATE).as_deref().and_then(from_http_date).ok_or_else(|| {
+                s3_error!(AccessDenied, "AWS authentication requires a valid Date or x-amz-date header")
+            })?,
+        };
+        let signed = checked_time(&time, &scope)?;
+        if (now - signed).abs() > TimeDelta::seconds(i64::from(MAX_SKEW_SECONDS)) {
+            return Err(skewed(&time, now));
+        }
+        Ok(Self {
+            scope,
+            time,
+            signed_headers: field("SignedHeaders")?.split(';').map(str::to_owned).collect(),
+            payload: text_of(headers, &CONTENT_SHA256).unwrap_or_else(|| EMPTY_SHA256.to_owned()),
+            value: field("Signature")?.to_owned(),
+        })
+    }
+
+    /// Reads the query of a presigned URL.
+    fn of_query(query: &Query, headers: &HeaderMap, now: DateTime<Utc>) -> S3Result<Self> {
+        let error = |message: String| {
+            S3Error::with_message(s3s::S3ErrorCode::AuthorizationQueryParametersError, message)
+        };
+        let field = |name: &str| {
+            query.get(name).filter(|value| !value.is_empty()).ok_or_else(|| {
+                error(format!("Query-string authentication version 4 requires the parameter {name}."))
+            })
+        };
+        if field("X-Amz-Algorithm")? != ALGORITHM {
+            return Err(error(format!("X-Amz-Algorithm only supports \"{ALGORITHM}\".")));
+        }
+        let scope = Scope::parse(field("X-Amz-Credential")?).ok_or_else(|| {
+            error("Error parsing the X-Amz-Credential parameter: ID/DAY/REGION/s3/aws4_request is needed.".to_owned())
+        })?;
+        let time = field("X-Amz-Date")?.to_owned();
+        let signed = checked_time(&time, &scope)?;
+        let expires: u64 =
+            field("X-Amz-Expires")?.parse().map_err(|_| error("X-Amz-Expires should be a number".to_owned()))?;
+        if expires > MAX_EXPIRES_SECONDS {
+            return Err(error(
+                "X-Amz-Expires must be less than a week (in seconds); that is, the given X-Amz-Expires must be less than 604800 seconds".to_owned(),
+            ));
+        }
+        let age = now - signed;
+        if age < -TimeDelta::seconds(i64::from(MAX_SKEW_SECONDS)) {
+            return Err(s3_error!(AccessDenied, "Request is not yet valid"));
+        }
+        if age > TimeDelta::seconds(expires as i64) {
+            let ended = signed + TimeDelta::seconds(expires as i64);
+            return Err(detailed(s3_error!(AccessDenied, "Request has expired"), vec![
+                Detail::new("X-Amz-Expires", expires.to_string()),
+                Detail::new("Expires", ended.format("%Y-%m-%dT%H:%M:%SZ").to_string()),
+                Detail::new("ServerTime", now.format("%Y-%m-%dT%H:%M:%SZ").to_string()),
+            ]));
+        }
+        let in_header = text_of(headers, &CONTENT_SHA256).filter(|text| text.starts_with("STREAMING-"));
+        let in_query = query.get("X-Amz-Content-Sha256").map(str::to_owned);
+        Ok(Self {
+            scope,
+            time,
+            signed_headers: field("X-Amz-SignedHeaders")?.split(';').map(str::to_owned).collect(),
+            payload: in_header.or(in_query).unwrap_or_else(|| UNSIGNED_PAYLOAD.to_owned()),
+            value: field("X-Amz-Signature")?.to_owned(),
+        })
+    }
+
+    /// Refuses an x-amz-* header that the signature does not cover, as S3 does: whoever was given a signed URL to put
+    /// one object could otherwise add a header that makes it a copy of another.
+    fn refuse_unsigned_headers(&self, parts: &Parts) -> S3Result<()> {
+        let is_read = matches!(parts.method, Method::GET | Method::HEAD);
+        let is_signed = |name: &str| self.signed_headers.iter().any(|signed| signed.eq_ignore_ascii_case(name));
+        // The hash of the body proves itself.
+        let needs_cover =
+            |name: &str| !is_read && name.starts_with("x-amz-") && name != CONTENT_SHA256.as_str();
+        match parts.headers.keys().map(HeaderName::as_str).find(|name| needs_cover(name) && !is_signed(name)) {
+            Some(name) => Err(detailed(
+                s3_error!(AccessDenied, "There were headers present in the request which were not signed: {name}"),
+                vec![Detail::new("HeadersNotSigned", name.to_owned())],
+            )),
+            None if !is_signed(HOST.as_str()) => {
+                Err(s3_error!(AccessDenied, "The header Host must be among the signed headers"))
+            }
+            None => Ok(()),
+        }
+    }
+
+    /// Whether the signature is that of the request, whichever of the usual ways its client escapes a path in.
+    fn matches_any(&self, key: &HmacSha256, parts: &Parts, query: &Query, host: Option<&str>) -> bool {
+        let canonical = self.canonical_request(parts, &canonical_path(parts), query, host);
+        self.matches(key, &canonical)
+            || self.matches(key, &self.canonical_request(parts, parts.uri.path(), query, host))
+    }
+
+    fn matches(&self, key: &HmacSha256, canonical_request: &str) -> bool {
+        let mac = key.clone().chain_update(self.string_to_sign(canonical_request));
+        let mut value = [0; 32];
+        if self.value.len() != 64 || !decode_hex(&self.value, &mut value) {
+            return false;
+        }
+        // The comparison takes as long for any wrong signature.
+        mac.verify_slice(&value).is_ok()
+    }
+
+    fn string_to_sign(&self, canonical_request: &str) -> String {
+        let digest = to_hex(Sha256::digest(canonical_request.as_bytes()).into());
+        let digest = String::from_utf8_lossy(&digest);
+        format!("{ALGORITHM}\n{}\n{}\n{digest}", self.time, self.scope.joined())
+    }
+
+    /// The canonical request; `host` in place of the Host header, if given.
+    fn canonical_request(&self, parts: &Parts, path: &str, query: &Query, host: Option<&str>) -> String {
+        let mut text = format!("{}\n{path}\n{}\n", parts.method, query.to_canonical());
+        for name in &self.signed_headers {
+            let value = match host.filter(|_| name == HOST.as_str()) {
+                Some(host) => host.to_owned(),
+                None => canonical_value(&parts.headers, name),
+            };
+            text.push_str(name);
+            text.push(':');
+            text.push_str(&value);
+            text.push('\n');
+        }
+        text.push('\n');
+        text.push_str(&self.signed_headers.join(";"));
+        text.push('\n');
+        text.push_str(&self.payload);
+        text
+    }
+
+    /// The error that tells what was verified, and, where it is known, what differs.
+    fn mismatch(&self, key: &HmacSha256, parts: &Parts, query: &Query) -> S3Error {
+        let mut message = "The request signature we calculated does not match the signature you provided. Check your key and signing method."
+            .to_owned();
+        let forwarded = parts.headers.get(FORWARDED_HOST).and_then(|host| host.to_str().ok());
+        if let Some(host) = forwarded.filter(|host| self.matches_any(key, parts, query, Some(host))) {
+            message = format!(
+                "The signature is for the host {host}, and a proxy replaced it: have the proxy hand on the Host header as it came."
+            );
+        } else if let Some(absent) = self.signed_headers.iter().find(|name| !parts.headers.contains_key(*name)) {
+            message = format!("The signature covers the header {absent}, which did not arrive: a proxy may have removed it.");
+        }
+        let canonical_request = self.canonical_request(parts, &canonical_path(parts), query, None);
+        let string_to_sign = self.string_to_sign(&canonical_request);
+        // Whoever reads the answer may not be whoever holds the token.
+        let token = canonical_value(&parts.headers, SECURITY_TOKEN);
+        let canonical_request = match token.is_empty() {
+            true => canonical_request,
+            false => canonical_request.replace(&token, "***"),
+        };
+        detailed(S3Error::with_message(s3s::S3ErrorCode::SignatureDoesNotMatch, message), vec![
+            Detail::new("AWSAccessKeyId", self.scope.access_key.clone()),
+            Detail::new("StringToSign", string_to_sign),
+            Detail::new("SignatureProvided", self.value.clone()),
+            Detail::new("CanonicalRequest", canonical_request),
+        ])
+    }
+}
+
+/// The path with each byte escaped once, whatever escapes the client chose.
+fn canonical_path(parts: &Parts) -> String {
+    let decoded = percent_encoding::percent_decode(parts.uri.path().as_bytes()).decode_utf8_lossy();
+    encode_path(&decoded)
+}
+
+/// The values of a header, trimmed and with runs of spaces as one, joined by commas.
+fn canonical_value(headers: &HeaderMap, name: &str) -> String {
+    let values = headers.get_all(name).iter();
+    let values = values.map(|value| {
+        let text = String::from_utf8_lossy(value.as_bytes());
+        text.split_ascii_whitespace().collect::<Vec<_>>().join(" ")
+    });
+    values.collect::<Vec<_>>().join(",")
+}
+
+fn text_of(headers: &HeaderMap, name: &HeaderName) -> Option<String> {
+    headers.get(name).and_then(|value| value.to_str().ok()).map(|value| value.trim().to_owned())
+}
+
+fn checked_time(time: &str, scope: &Scope) -> S3Result<DateTime<Utc>> {
+    let parsed = parse_time(time)
+        .ok_or_else(|| s3_error!(AccessDenied, "The date of the signature is not written YYYYMMDDTHHMMSSZ"))?;
+    if time.get(..8) != Some(&scope.day) {
+        return Err(s3_error!(
+            SignatureDoesNotMatch,
+            "The day of the credential, {}, is not that of the date, {time}.",
+            scope.day
+        ));
+    }
+    Ok(parsed)
+}
+
+fn from_http_date(text: &str) -> Option<String> {
+    let time = DateTime::parse_from_rfc2822(text).ok()?.with_timezone(&Utc);
+    Some(time.format("%Y%m%dT%H%M%SZ").to_string())
+}
+
+fn skewed(time: &str, now: DateTime<Utc>) -> S3Error {
+    let message = "The difference between the request time and the server's time is too large.";
+    detailed(s3_error!(RequestTimeTooSkewed, "{message}"), vec![
+        Detail::new("RequestTime", time.to_owned()),
+        Detail::new("ServerTime", now.format("%Y-%m-%dT%H:%M:%SZ").to_string()),
+        Detail::new("MaxAllowedSkewMilliseconds", (MAX_SKEW_SECONDS * 1000).to_string()),
+    ])
+}
+
+fn version_2() -> S3Error {
+    s3_error!(
+        InvalidRequest,
+        "The authorization mechanism you have provided is not supported. Please use AWS4-HMAC-SHA256 (boto3: Config(signature_version=\"s3v4\"); s3cmd: signature_v2 = False; rclone: v2_auth = false)."
+    )
+}
+
+fn decode_hex(text: &str, bytes: &mut [u8; 32]) -> bool {
+    let digit = |byte: u8| char::from(byte).to_digit(16).map(|digit| digit as u8);
+    let (pairs, rest) = text.as_bytes().as_chunks::<2>();
+    if pairs.len() != bytes.len() || !rest.is_empty() {
+        return false;
+    }
+    for (byte, [high, low]) in bytes.iter_mut().zip(pairs) {
+        match (digit(*high), digit(*low)) {
+            (Some(high), Some(low)) => *byte = high << 4 | low,
+            _ => return false,
+        }
+    }
+    true
+}
+
+#[cfg(test)]
+mod tests;

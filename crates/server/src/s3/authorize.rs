@@ -1,0 +1,166 @@
+//! Whether whoever signed a request may do what it asks: checked before each operation, on hits as on misses, and on a
+//! node without keys too, where only a read-only bucket refuses anything.
+
+use std::cell::Cell;
+
+use http::HeaderMap;
+use percent_encoding::percent_decode_str;
+use s3s::{S3Error, S3ErrorCode, S3Result, s3_error};
+
+use super::{
+    operation::Operation,
+    target::{Query, Target},
+};
+use crate::{access::Action, node::Node};
+
+const COPY_SOURCE: &str = "x-amz-copy-source";
+
+tokio::task_local! {
+    /// The operation of the request in hand, for its metrics.
+    pub(super) static OPERATION: Cell<&'static str>;
+}
+
+/// Remembers which operation the request in hand is.
+pub(super) fn note_operation(operation: &'static str) {
+    // Outside of a request, as in a test of a part, there is nothing to note.
+    let _ = OPERATION.try_with(|cell| cell.set(operation));
+}
+
+/// What a copy is made of.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub(super) struct CopySource {
+    pub(super) bucket: String,
+    pub(super) key: String,
+    pub(super) version: Option<String>,
+}
+
+impl CopySource {
+    /// Reads the header x-amz-copy-source, if there is one: `/bucket/key?versionId=…`, with escapes.
+    pub(super) fn of(headers: &HeaderMap) -> S3Result<Option<Self>> {
+        let Some(value) = headers.get(COPY_SOURCE) else { return Ok(None) };
+        let invalid = || {
+            s3_error!(
+                InvalidArgument,
+                "Copy Source must mention the source bucket and key: sourcebucket/sourcekey"
+            )
+        };
+        let text = value.to_str().map_err(|_| invalid())?;
+        let (text, version) = match text.split_once("?versionId=") {
+            Some((text, version)) => (text, Some(version)),
+            None => (text, None),
+        };
+        let decode = |text: &str| percent_decode_str(text).decode_utf8().map(Into::into).map_err(|_| invalid());
+        let decoded: String = decode(text)?;
+        if decoded.starts_with("arn:") {
+            return Err(s3_error!(NotImplemented, "access points cannot be copied from"));
+        }
+        let (bucket, key) =
+            decoded.strip_prefix('/').unwrap_or(&decoded).split_once('/').ok_or_else(invalid)?;
+        if bucket.is_empty() || key.is_empty() {
+            return Err(invalid());
+        }
+        let version = version.map(decode).transpose()?;
+        Ok(Some(Self { bucket: bucket.to_owned(), key: key.to_owned(), version }))
+    }
+}
+
+/// The check of one caller's requests.
+pub(super) struct Rights<'a> {
+    pub(super) node: &'a Node,
+    pub(super) access_key: Option<&'a str>,
+}
+
+impl Rights<'_> {
+    /// Whether the caller may have the operation carried out, with all that it reads and writes, but for what only the
+    /// body names.
+    pub(super) fn check(
+        &self,
+        operation: &Operation,
+        target: &Target,
+        query: &Query,
+        headers: &HeaderMap,
+    ) -> S3Result<()> {
+        let action = operation.action;
+        match target {
+            // It shows those buckets only that the caller may read.
+            Target::Service => Ok(()),
+            Target::Object { bucket, key } => {
+                self.check_key(bucket, key, action)?;
+                match CopySource::of(headers)?.filter(|_| operation.name.contains("Copy")) {
+                    // What is copied is read: the right to write elsewhere is no right to read it.
+                    Some(source) => self.check_key(&source.bucket, &source.key, Action::Read),
+                    None => Ok(()),
+                }
+            }
+            Target::Bucket { bucket } => {
+                self.check_bucket(bucket, action)?;
+                let keys = self.node.keys();
+                if !keys.is_limited_to_prefixes(self.access_key) {
+                    return Ok(());
+                }
+                // The keys that a body names are checked when it is read.
+                let is_about_keys = operation.name == "DeleteObjects" || is_about_nothing(operation.name);
+                let prefix = query.get("prefix").unwrap_or_default();
+                let lists_its_own =
+                    operation.lists_keys() && keys.allows_key(self.access_key, bucket, prefix, action);
+                match is_about_keys || lists_its_own {
+                    true => Ok(()),
+                    false => Err(denied("The access key is limited to prefixes: name one of them.")),
+                }
+            }
+        }
+    }
+
+    /// Whether the caller may do this to the object.
+    pub(super) fn check_key(&self, bucket: &str, key: &str, action: Action) -> S3Result<()> {
+        self.check_bucket(bucket, action)?;
+        match self.node.keys().allows_key(self.access_key, bucket, key, action) {
+            true => Ok(()),
+            false => Err(denied("Access Denied")),
+        }
+    }
+
+    fn check_bucket(&self, bucket: &str, action: Action) -> S3Result<()> {
+        if !self.node.keys().allows(self.access_key, bucket, action) {
+            return Err(denied("Access Denied"));
+        }
+        let read_only = self.node.bucket(bucket).is_some_and(|bucket| bucket.read_only);
+        match action {
+            Action::Write if read_only => Err(denied("The bucket is read-only.")),
+            Action::Read | Action::Write => Ok(()),
+        }
+    }
+}
+
+/// Whether the operation shows what is no secret of a bucket that one may read of.
+fn is_about_nothing(operation: &str) -> bool {
+    matches!(operation, "HeadBucket" | "GetBucketLocation" | "GetBucketVersioning")
+}
+
+fn denied(message: &'static str) -> S3Error {
+    S3Error::with_message(S3ErrorCode::AccessDenied, message)
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn source(text: &'static str) -> Option<CopySource> {
+        let headers: HeaderMap =
+            [(COPY_SOURCE.parse().unwrap(), http::HeaderValue::from_static(text))].into_iter().collect();
+        CopySource::of(&headers).ok().flatten()
+    }
+
+    #[test]
+    fn the_source_of_a_copy_is_found_however_it_is_escaped() {
+        let expected = |key: &str, version: Option<&str>| {
+            Some(CopySource { bucket: "b".into(), key: key.into(), version: version.map(str::to_owned) })
+        };
+        assert_eq!(source("b/k"), expected("k", None));
+        assert_eq!(source("/b/a//k%3F+%25"), expected("a//k?+%", None));
+        assert_eq!(source("b%2Fk?versionId=a%2B"), expected("k", Some("a+")));
+        for wrong in ["b", "/b/", "", "//k", "arn:aws:s3:x/object/k"] {
+            assert_eq!(source(wrong), None, "{wrong:?}");
+        }
+    }
+}

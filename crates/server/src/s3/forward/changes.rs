@@ -1,0 +1,142 @@
+//! What a request changes at the origin, and the cache's being told of it.
+
+use std::{
+    pin::Pin,
+    task::{Context, Poll},
+    time::Duration,
+};
+
+use bytes::Bytes;
+use futures::{Stream, StreamExt};
+use hyper::body::{Body as _, Incoming};
+use object_store::path::Path;
+use s3s::{
+    Body, StdError,
+    stream::{ByteStream, DynByteStream, RemainingLength},
+};
+use stylobate_storage::{ReadThrough, S3Endpoint};
+
+use super::super::{keys::Key, operation::Operation};
+use crate::{access::Action, node::Node};
+
+/// How long an answer is waited for that its client did not wait for.
+const PATIENCE: Duration = Duration::from_secs(600);
+
+/// Operations that write and leave every object as it is.
+const HARMLESS: [&str; 4] = ["AbortMultipartUpload", "CreateMultipartUpload", "UploadPart", "UploadPartCopy"];
+
+/// Objects that are other ones after a request, in each bucket of the node that shows them.
+#[derive(Clone, Debug, Default)]
+pub(super) struct Changes {
+    objects: Vec<(ReadThrough, Path)>,
+    buckets: Vec<ReadThrough>,
+}
+
+impl Changes {
+    /// What an operation on these keys changes.
+    pub(super) fn of(node: &Node, endpoint: &S3Endpoint, operation: &Operation, keys: &[String]) -> Self {
+        let mut changes = Self::default();
+        if operation.action == Action::Read || HARMLESS.contains(&operation.name) {
+            return changes;
+        }
+        for bucket in node.buckets() {
+            let Some(shown) = bucket.reader.origin().s3().filter(|shown| shown.url() == endpoint.url()) else {
+                continue;
+            };
+            if operation.name == "DeleteBucket" {
+                changes.buckets.push(bucket.reader.clone());
+            }
+            for key in keys {
+                let at_origin = format!("{}{key}", endpoint.key_prefix());
+                let key = at_origin.strip_prefix(shown.key_prefix()).map(Key::parse);
+                if let Some(Ok(Key::Object(path))) = key {
+                    changes.objects.push((bucket.reader.clone(), path));
+                }
+            }
+        }
+        changes
+    }
+
+    pub(super) fn is_empty(&self) -> bool {
+        self.objects.is_empty() && self.buckets.is_empty()
+    }
+
+    /// Drops what is known and cached of all of them.
+    pub(super) fn apply(&self) {
+        self.objects.iter().for_each(|(reader, path)| reader.invalidate(path));
+        self.buckets.iter().for_each(ReadThrough::invalidate_all);
+    }
+}
+
+/// An answer during which its origin may still carry out the changes.
+///
+/// They are applied before each piece of the answer is handed on, so that no client that has seen its end finds what
+/// was cached before. If the client goes away, the rest is read all the same.
+pub(super) struct ChangingBody {
+    body: Option<Incoming>,
+    changes: Changes,
+}
+
+impl ChangingBody {
+    pub(super) fn new(body: Incoming, changes: Changes) -> Self {
+        Self { body: Some(body), changes }
+    }
+}
+
+impl From<ChangingBody> for Body {
+    fn from(body: ChangingBody) -> Self {
+        let stream: DynByteStream = Box::pin(body);
+        Body::from(stream)
+    }
+}
+
+impl Stream for ChangingBody {
+    type Item = Result<Bytes, StdError>;
+
+    fn poll_next(mut self: Pin<&mut Self>, cx: &mut Context<'_>) -> Poll<Option<Self::Item>> {
+        loop {
+            let Some(body) = &mut self.body else { return Poll::Ready(None) };
+            let Poll::Ready(frame) = Pin::new(body).poll_frame(cx) else { return Poll::Pending };
+            self.changes.apply();
+            return match frame {
+                Some(Ok(frame)) => match frame.into_data() {
+                    Ok(bytes) => Poll::Ready(Some(Ok(bytes))),
+                    Err(_) => continue,
+                },
+                Some(Err(error)) => {
+                    self.body = None;
+                    Poll::Ready(Some(Err(error.into())))
+                }
+                None => {
+                    self.body = None;
+                    Poll::Ready(None)
+                }
+            };
+        }
+    }
+}
+
+impl ByteStream for ChangingBody {
+    fn remaining_length(&self) -> RemainingLength {
+        let hint = self.body.as_ref().map(|body| body.size_hint().exact());
+        match hint {
+            Some(Some(length)) => RemainingLength::new_exact(usize::try_from(length).unwrap_or(usize::MAX)),
+            Some(None) => RemainingLength::unknown(),
+            None => RemainingLength::new_exact(0),
+        }
+    }
+}
+
+impl Drop for ChangingBody {
+    fn drop(&mut self) {
+        let Some(body) = self.body.take() else { return };
+        let (mut rest, changes) = (Body::from(body), self.changes.clone());
+        if let Ok(runtime) = tokio::runtime::Handle::try_current() {
+            runtime.spawn(async move {
+                let to_its_end = async { while let Some(Ok(_)) = rest.next().await {} };
+                let _ = tokio::time::timeout(PATIENCE, to_its_end).await;
+                changes.apply();
+            });
+        }
+    }
+}

@@ -1,0 +1,172 @@
+//! Copies from a bucket that its target's origin cannot reach: read through the cache, and written as a new object or
+//! part.
+
+use http::{
+    HeaderMap, HeaderName, HeaderValue, Method, StatusCode,
+    header::{
+        CACHE_CONTROL, CONTENT_DISPOSITION, CONTENT_ENCODING, CONTENT_LANGUAGE, CONTENT_LENGTH, CONTENT_TYPE, ETAG,
+        EXPIRES,
+    },
+};
+use s3s::{
+    Body, HttpResponse, S3ErrorCode, S3Result,
+    dto::{self, StreamingBlob, Timestamp, TimestampFormat},
+    s3_error,
+};
+
+use super::{
+    super::{
+        authorize::CopySource,
+        conditions::Conditions,
+        error::{self, push_element},
+        object::{describe_copy, tag_condition},
+        object_body::ObjectBody,
+        operation::Operation,
+        range::Wanted,
+        read::{self, Opened},
+    },
+    Changes, Forwarded, Forwarder, Names, Outgoing, UNSIGNED_PAYLOAD, no_such_bucket,
+};
+
+const COPY: &str = "x-amz-copy-source";
+const METADATA_DIRECTIVE: HeaderName = HeaderName::from_static("x-amz-metadata-directive");
+const TAGGING_DIRECTIVE: HeaderName = HeaderName::from_static("x-amz-tagging-directive");
+const COPY_RANGE: HeaderName = HeaderName::from_static("x-amz-copy-source-range");
+const METADATA: &str = "x-amz-meta-";
+
+/// What describes an object, which a copy keeps unless it is told another.
+const DESCRIBING: [HeaderName; 6] =
+    [CACHE_CONTROL, CONTENT_DISPOSITION, CONTENT_ENCODING, CONTENT_LANGUAGE, CONTENT_TYPE, EXPIRES];
+
+impl Forwarder {
+    /// Copies through the node, if the origin of the target cannot copy by itself.
+    pub(super) async fn copy_from_elsewhere(
+        &self,
+        request: &Forwarded<'_>,
+        headers: &HeaderMap,
+    ) -> S3Result<Option<HttpResponse>> {
+        let Some(source) = CopySource::of(headers)? else { return Ok(None) };
+        let bucket = self.node.bucket(&source.bucket).ok_or_else(no_such_bucket)?;
+        if bucket.reader.origin().s3().is_some_and(|endpoint| endpoint.is_beside(request.endpoint)) {
+            return Ok(None);
+        }
+        if source.version.is_some() {
+            return Err(s3_error!(NotImplemented, "x-amz-copy-source: a version can be copied within one origin only"));
+        }
+
+        let is_part = request.operation.name == "UploadPartCopy";
+        let conditions = conditions(headers)?;
+        let wanted = match headers.get(COPY_RANGE).and_then(|range| range.to_str().ok()) {
+            Some(range) if is_part => {
+                let range = dto::Range::parse(range).map_err(|_| s3_error!(InvalidArgument, "x-amz-copy-source-range"))?;
+                Wanted::new(Some(range), None)?
+            }
+            _ => Wanted::All,
+        };
+        let path = read::readable_path(&source.key)?;
+        let opened = read::open(&bucket.reader, &path, &wanted, &conditions).await.map_err(|failed| {
+            match failed.code() {
+                S3ErrorCode::NotModified => error::precondition_failed("x-amz-copy-source-If-None-Match"),
+                _ => failed,
+            }
+        })?;
+        let is_replaced = headers.get(METADATA_DIRECTIVE).is_some_and(|value| value == "REPLACE");
+        let sent = match is_part {
+            true => HeaderMap::new(),
+            false => target_headers(headers, &opened, path.as_ref(), is_replaced),
+        };
+        self.put_copy(request, sent, opened, is_part).await.map(Some)
+    }
+
+    /// Puts what was opened where the request says.
+    async fn put_copy(
+        &self,
+        request: &Forwarded<'_>,
+        mut headers: HeaderMap,
+        opened: Opened,
+        is_part: bool,
+    ) -> S3Result<HttpResponse> {
+        let length = opened.result.range.end - opened.result.range.start;
+        headers.insert(CONTENT_LENGTH, HeaderValue::from(length));
+        let modified = opened.result.meta.last_modified;
+        let stream = ObjectBody::new(opened.result.into_stream(), length);
+        let outgoing =
+            Outgoing { body: Body::from(StreamingBlob::new(stream)), payload: UNSIGNED_PAYLOAD.to_owned() };
+
+        let names = Names {
+            bucket: &request.bucket.name,
+            origin_bucket: request.endpoint.bucket(),
+            prefix: request.endpoint.key_prefix(),
+        };
+        let name = if is_part { "UploadPart" } else { "PutObject" };
+        let put = Forwarded {
+            bucket: request.bucket,
+            endpoint: request.endpoint,
+            operation: Operation { name, ..request.operation },
+            target: request.target,
+            query: request.query.clone(),
+            method: Method::PUT,
+            headers: HeaderMap::new(),
+            caller: request.caller.clone(),
+        };
+        let keys: Vec<String> = request.target.key().map(str::to_owned).into_iter().collect();
+        let changes = Changes::of(&self.node, request.endpoint, &put.operation, &keys);
+        let sent = self.build(&put, &names, headers, outgoing).await?;
+        let answer = self.send(sent, changes, &put.operation).await?;
+        if answer.status() != StatusCode::OK {
+            return self.hand_back(&put, &names, std::time::Instant::now(), answer).await;
+        }
+
+        let etag = answer.headers().get(ETAG).and_then(|tag| tag.to_str().ok()).unwrap_or_default();
+        let root = if is_part { "CopyPartResult" } else { "CopyObjectResult" };
+        let mut xml = format!("<?xml version=\"1.0\" encoding=\"UTF-8\"?>\n<{root}>");
+        let time = if is_part { modified } else { chrono::Utc::now() };
+        push_element(&mut xml, "LastModified", &time.format("%Y-%m-%dT%H:%M:%S.000Z").to_string());
+        push_element(&mut xml, "ETag", etag);
+        xml.push_str(&format!("</{root}>"));
+        let mut copied = HttpResponse::new(Body::from(xml));
+        copied.headers_mut().insert(CONTENT_TYPE, HeaderValue::from_static("application/xml"));
+        Ok(copied)
+    }
+}
+
+/// The headers of the object that is written: those of the request, and where it does not replace them, those that
+/// describe the source.
+fn target_headers(headers: &HeaderMap, opened: &Opened, path: &str, is_replaced: bool) -> HeaderMap {
+    let mut sent = HeaderMap::new();
+    let describes = |name: &HeaderName| DESCRIBING.contains(name) || name.as_str().starts_with(METADATA);
+    for (name, value) in headers {
+        let is_of_copy = name.as_str().starts_with(COPY)
+            || *name == METADATA_DIRECTIVE
+            || *name == TAGGING_DIRECTIVE
+            || *name == CONTENT_LENGTH;
+        if !is_of_copy && (is_replaced || !describes(name)) {
+            sent.append(name.clone(), value.clone());
+        }
+    }
+    if !is_replaced {
+        for (name, value) in &describe_copy(opened, path) {
+            if describes(name) {
+                sent.append(name.clone(), value.clone());
+            }
+        }
+    }
+    sent
+}
+
+fn conditions(headers: &HeaderMap) -> S3Result<Conditions> {
+    let tag = |name: &'static str| {
+        tag_condition(headers, &HeaderName::from_static(name))
+            .ok_or_else(|| s3_error!(NotImplemented, "{name}: one ETag can be compared"))
+    };
+    let date = |name: &str| {
+        let text = headers.get(name)?.to_str().ok()?;
+        Timestamp::parse(TimestampFormat::HttpDate, text).ok()
+    };
+    Ok(Conditions {
+        if_match: tag("x-amz-copy-source-if-match")?,
+        if_none_match: tag("x-amz-copy-source-if-none-match")?,
+        if_modified_since: date("x-amz-copy-source-if-modified-since"),
+        if_unmodified_since: date("x-amz-copy-source-if-unmodified-since"),
+    })
+}

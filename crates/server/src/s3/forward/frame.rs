@@ -1,0 +1,150 @@
+//! Puts a body into an aws-chunked frame, so that what follows it, a checksum, reaches the origin.
+
+use std::{
+    collections::VecDeque,
+    pin::Pin,
+    task::{Context, Poll, ready},
+};
+
+use bytes::Bytes;
+use futures::Stream;
+use s3s::{
+    Body, StdError,
+    stream::{ByteStream, RemainingLength},
+};
+
+use super::super::chunked::Trailers;
+
+/// Bytes of a chunk.
+const CHUNK: u64 = 1 << 20;
+
+/// Characters of a checksum in base64, by the end of its header's name.
+const CHECKSUMS: [(&str, u64); 6] =
+    [("crc32", 8), ("crc32c", 8), ("crc64nvme", 12), ("sha1", 28), ("sha256", 44), ("md5", 24)];
+
+/// A body in a frame without signatures.
+pub(super) struct FramedBody {
+    body: Body,
+    /// Bytes still to come.
+    remaining: u64,
+    /// Of them, those of the chunk that was begun.
+    in_chunk: u64,
+    trailers: Trailers,
+    /// What is to be sent before more is read.
+    ready: VecDeque<Bytes>,
+    has_ended: bool,
+}
+
+impl FramedBody {
+    /// Frames the `length` bytes of a body; its trailers are there once it was read.
+    pub(super) fn new(body: Body, length: u64, trailers: Trailers) -> Self {
+        let ready = VecDeque::new();
+        Self { body, remaining: length, in_chunk: 0, trailers, ready, has_ended: false }
+    }
+
+    /// The length of a frame around `length` bytes with these trailers, if they are such that it is known before.
+    pub(super) fn len(length: u64, trailers: &[String]) -> Option<u64> {
+        let head = |size: u64| format!("{size:x}").len() as u64 + 2;
+        let full = length / CHUNK * (head(CHUNK) + CHUNK + 2);
+        let rest = match length % CHUNK {
+            0 => 0,
+            rest => head(rest) + rest + 2,
+        };
+        let mut total = full + rest + head(0) + 2;
+        for name in trailers {
+            let kind = name.strip_prefix("x-amz-checksum-")?;
+            let (_, value) = CHECKSUMS.iter().find(|(known, _)| *known == kind)?;
+            total += name.len() as u64 + 1 + value + 2;
+        }
+        Some(total)
+    }
+
+    fn frame(&mut self, mut bytes: Bytes) {
+        while !bytes.is_empty() {
+            if self.in_chunk == 0 {
+                self.in_chunk = self.remaining.min(CHUNK);
+                self.ready.push_back(Bytes::from(format!("{:x}\r\n", self.in_chunk)));
+            }
+            let taken = (self.in_chunk.max(1)).min(bytes.len() as u64);
+            self.ready.push_back(bytes.split_to(taken as usize));
+            self.in_chunk = self.in_chunk.saturating_sub(taken);
+            self.remaining = self.remaining.saturating_sub(taken);
+            if self.in_chunk == 0 {
+                self.ready.push_back(Bytes::from_static(b"\r\n"));
+            }
+        }
+    }
+
+    fn end(&mut self) {
+        let mut end = String::from("0\r\n");
+        for (name, value) in &self.trailers.take().unwrap_or_default() {
+            let value = String::from_utf8_lossy(value.as_bytes());
+            end.push_str(&format!("{name}:{value}\r\n"));
+        }
+        end.push_str("\r\n");
+        self.ready.push_back(Bytes::from(end));
+        self.has_ended = true;
+    }
+}
+
+impl Stream for FramedBody {
+    type Item = Result<Bytes, StdError>;
+
+    fn poll_next(mut self: Pin<&mut Self>, cx: &mut Context<'_>) -> Poll<Option<Self::Item>> {
+        loop {
+            if let Some(bytes) = self.ready.pop_front() {
+                return Poll::Ready(Some(Ok(bytes)));
+            }
+            if self.has_ended {
+                return Poll::Ready(None);
+            }
+            match ready!(Pin::new(&mut self.body).poll_next(cx)) {
+                Some(Ok(bytes)) => self.frame(bytes),
+                Some(Err(error)) => return Poll::Ready(Some(Err(error))),
+                None => self.end(),
+            }
+        }
+    }
+}
+
+impl ByteStream for FramedBody {
+    fn remaining_length(&self) -> RemainingLength {
+        RemainingLength::unknown()
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use futures::{StreamExt, TryStreamExt};
+
+    use super::{
+        super::super::chunked::ChunkedBody,
+        *,
+    };
+
+    async fn framed(length: u64, trailers: &[(&str, &str)]) -> Vec<u8> {
+        let found = Trailers::default();
+        let map = trailers.iter().map(|(name, value)| (name.parse().unwrap(), value.parse().unwrap()));
+        found.set(map.collect());
+        let body = Body::from(vec![7; length as usize]);
+        let all: Vec<Bytes> = FramedBody::new(body, length, found).try_collect().await.unwrap();
+        all.concat()
+    }
+
+    #[tokio::test]
+    async fn a_frame_has_the_length_that_was_foretold_and_holds_what_was_put_in() {
+        for length in [0, 1, 9, CHUNK - 1, CHUNK, CHUNK + 1, 3 * CHUNK] {
+            for trailers in [&[][..], &[("x-amz-checksum-crc32", "NhCmhg==")]] {
+                let names: Vec<String> = trailers.iter().map(|(name, _)| (*name).to_owned()).collect();
+                let framed = framed(length, trailers).await;
+                assert_eq!(FramedBody::len(length, &names), Some(framed.len() as u64), "{length}");
+
+                let found = Trailers::default();
+                let body = ChunkedBody::new(Body::from(framed), length, found.clone(), None);
+                let unframed: Vec<Bytes> = body.boxed().try_collect().await.unwrap();
+                assert_eq!(unframed.concat(), vec![7; length as usize]);
+                assert_eq!(found.take().unwrap().len(), trailers.len());
+            }
+        }
+    }
+}

@@ -1,0 +1,507 @@
+//! Requests to buckets that speak the S3 protocol, other than reads of cached objects: signed anew, sent to the origin as
+//! they came, and the answers handed back as they came.
+//!
+//! ```text
+//! request ─▶ names of the origin (names) ─▶ frame (frame) ─▶ signature (sign) ─▶ client ─▶ origin
+//! answer  ◀─ names of the client, listings noted, changed objects dropped from the cache ◀──┘
+//! ```
+
+mod changes;
+mod client;
+mod copy;
+mod frame;
+mod names;
+mod sign;
+mod xml;
+
+use std::{sync::Arc, time::Instant};
+
+use base64::{Engine as _, engine::general_purpose::STANDARD};
+use bytes::Bytes;
+use chrono::Utc;
+use http::{
+    HeaderMap, HeaderName, HeaderValue, Method, Request, StatusCode, Uri,
+    header::{
+        ACCEPT_ENCODING, AUTHORIZATION, CONNECTION, CONTENT_ENCODING, CONTENT_LENGTH, CONTENT_TYPE, COOKIE, DATE,
+        EXPECT, FORWARDED, HOST, PROXY_AUTHENTICATE, PROXY_AUTHORIZATION, RETRY_AFTER, TE, TRAILER,
+        TRANSFER_ENCODING, UPGRADE,
+    },
+};
+use hyper::body::Body as _;
+use s3s::{
+    Body, HttpResponse, S3Error, S3Result,
+    crypto::{Checksum as _, Md5},
+    s3_error,
+    stream::DynByteStream,
+};
+use stylobate_storage::{ListedObject, S3Endpoint};
+
+use self::{
+    changes::{Changes, ChangingBody},
+    client::OriginClient,
+    frame::FramedBody,
+    names::{Names, is_deleted_key},
+};
+use super::{
+    authenticate::{Caller, EMPTY_SHA256, SIGNING_PARAMETERS},
+    authorize::{CopySource, Rights},
+    error,
+    operation::Operation,
+    payload::Payload,
+    target::{Query, Target, encode_path},
+};
+use crate::{
+    access::Action,
+    node::{Bucket, Node},
+};
+
+/// Most bytes of an XML body of a client: a thousand keys to delete, or ten thousand parts to join.
+const MAX_REQUEST_XML: usize = 4 << 20;
+
+/// Most bytes of an XML answer that is read here: a thousand keys of a thousand bytes, each byte escaped.
+const MAX_ANSWER_XML: usize = 32 << 20;
+
+const CONTENT_SHA256: HeaderName = HeaderName::from_static("x-amz-content-sha256");
+const DECODED_LENGTH: HeaderName = HeaderName::from_static("x-amz-decoded-content-length");
+const AMZ_TRAILER: HeaderName = HeaderName::from_static("x-amz-trailer");
+const REQUEST_PAYER: HeaderName = HeaderName::from_static("x-amz-request-payer");
+const COPY_SOURCE: HeaderName = HeaderName::from_static("x-amz-copy-source");
+const CONTENT_MD5: HeaderName = HeaderName::from_static("content-md5");
+const CHECKSUM: &str = "x-amz-checksum-";
+
+const UNSIGNED_PAYLOAD: &str = "UNSIGNED-PAYLOAD";
+const UNSIGNED_TRAILER: &str = "STREAMING-UNSIGNED-PAYLOAD-TRAILER";
+
+/// Headers that belong to one connection, or to the caller's dealings with this node.
+const NOT_SENT: [HeaderName; 17] = [
+    ACCEPT_ENCODING,
+    AUTHORIZATION,
+    CONNECTION,
+    CONTENT_LENGTH,
+    CONTENT_SHA256,
+    COOKIE,
+    DATE,
+    EXPECT,
+    FORWARDED,
+    HOST,
+    PROXY_AUTHENTICATE,
+    PROXY_AUTHORIZATION,
+    TE,
+    TRAILER,
+    TRANSFER_ENCODING,
+    UPGRADE,
+    HeaderName::from_static("keep-alive"),
+];
+
+/// More of them, by what their names begin with.
+const NOT_SENT_PREFIXES: [&str; 4] = ["x-forwarded-", "x-real-ip", "x-amz-date", "x-amz-security-token"];
+
+/// Headers of an answer that belong to one connection.
+const NOT_HANDED_BACK: [HeaderName; 6] = [
+    CONNECTION,
+    TE,
+    TRAILER,
+    TRANSFER_ENCODING,
+    UPGRADE,
+    HeaderName::from_static("keep-alive"),
+];
+
+/// Parameters that hold a key or the beginning of one.
+const KEY_PARAMETERS: [&str; 4] = ["prefix", "marker", "start-after", "key-marker"];
+
+/// A request that its caller may make, to a bucket that speaks the S3 protocol.
+pub(super) struct Forwarded<'a> {
+    pub(super) bucket: &'a Bucket,
+    pub(super) endpoint: &'a S3Endpoint,
+    pub(super) operation: Operation,
+    pub(super) target: &'a Target,
+    pub(super) query: Query,
+    pub(super) method: Method,
+    pub(super) headers: HeaderMap,
+    pub(super) caller: Caller,
+}
+
+/// Sends requests to origins. Cheap to clone.
+#[derive(Clone)]
+pub(super) struct Forwarder {
+    node: Arc<Node>,
+    client: OriginClient,
+}
+
+/// A body as it is sent, and what the signature says of it.
+struct Outgoing {
+    body: Body,
+    payload: String,
+}
+
+impl Forwarder {
+    pub(super) fn new(node: Arc<Node>) -> Self {
+        Self { node, client: OriginClient::new() }
+    }
+
+    /// Has the origin answer.
+    pub(super) async fn forward(&self, mut request: Forwarded<'_>, body: Body) -> S3Result<HttpResponse> {
+        let names = Names {
+            bucket: &request.bucket.name,
+            origin_bucket: request.endpoint.bucket(),
+            prefix: request.endpoint.key_prefix(),
+        };
+        refuse_beyond_prefix(&request, &names)?;
+        let mut headers = std::mem::take(&mut request.headers);
+        let is_empty = body.is_end_stream();
+        let payload = Payload::open(&mut headers, body, request.caller.chunks.take())?;
+
+        let mut keys: Vec<String> = request.target.key().map(str::to_owned).into_iter().collect();
+        let payload = match request.operation.name {
+            "DeleteObjects" => {
+                let (payload, named) = self.deletion(&request, &names, &mut headers, payload).await?;
+                keys = named;
+                payload
+            }
+            "CopyObject" | "UploadPartCopy" => {
+                if let Some(answer) = self.copy_from_elsewhere(&request, &headers).await? {
+                    return Ok(answer);
+                }
+                payload
+            }
+            _ => payload,
+        };
+        translate_copy_source(&self.node, &mut headers)?;
+
+        let changes = Changes::of(&self.node, request.endpoint, &request.operation, &keys);
+        let outgoing = frame(&mut headers, payload, is_empty);
+        let sent = self.build(&request, &names, headers, outgoing).await?;
+        let asked = Instant::now();
+        let answer = self.send(sent, changes, &request.operation).await?;
+        self.hand_back(&request, &names, asked, answer).await
+    }
+
+    /// Reads which keys are to be deleted, checks the caller's right to each, and names them as the origin does.
+    async fn deletion(
+        &self,
+        request: &Forwarded<'_>,
+        names: &Names<'_>,
+        headers: &mut HeaderMap,
+        payload: Payload,
+    ) -> S3Result<(Payload, Vec<String>)> {
+        let malformed = || {
+            s3_error!(
+                MalformedXML,
+                "The XML you provided was not well-formed or did not validate against our published schema"
+            )
+        };
+        let body = payload.collect(MAX_REQUEST_XML).await?;
+        let xml = std::str::from_utf8(&body).map_err(|_| malformed())?;
+        let mut keys = Vec::new();
+        xml::visit(xml, |path, text| {
+            if is_deleted_key(path) {
+                keys.push(text.to_owned());
+            }
+        })
+        .map_err(|_| malformed())?;
+        let rights = Rights { node: &self.node, access_key: request.caller.access_key.as_deref() };
+        for key in &keys {
+            rights.check_key(&request.bucket.name, key, Action::Write)?;
+        }
+
+        let mut sent = body.clone();
+        if !names.prefix.is_empty() {
+            check_md5(headers, &body)?;
+            sent = Bytes::from(names.rewrite_deletion(xml).map_err(|_| malformed())?);
+            let sums: Vec<_> =
+                headers.keys().filter(|name| name.as_str().starts_with(CHECKSUM)).cloned().collect();
+            sums.iter().for_each(|name| drop(headers.remove(name)));
+            insert(headers, CONTENT_MD5, &STANDARD.encode(Md5::checksum(&sent)));
+        }
+        let length = Some(sent.len() as u64);
+        let trailers = None;
+        Ok((Payload { body: Body::from(sent), length, trailers, sha256: None }, keys))
+    }
+
+    /// The request as it is sent to the origin.
+    async fn build(
+        &self,
+        request: &Forwarded<'_>,
+        names: &Names<'_>,
+        headers: HeaderMap,
+        outgoing: Outgoing,
+    ) -> S3Result<Request<Body>> {
+        let endpoint = request.endpoint;
+        let mut query = request.query.clone();
+        let mut sent = HeaderMap::with_capacity(headers.len() + 4);
+        // A presigned URL may carry headers of S3's own as parameters; in a signed request they are headers again.
+        query.0.retain(|parameter| {
+            let is_header = parameter.name.to_ascii_lowercase().starts_with("x-amz-");
+            if is_header && !SIGNING_PARAMETERS.contains(&parameter.name.as_str())
+                && let Ok(name) = HeaderName::try_from(parameter.name.as_str())
+            {
+                insert(&mut sent, name, parameter.value.as_deref().unwrap_or_default());
+            }
+            !is_header
+        });
+        if !names.prefix.is_empty() {
+            rewrite_query(&mut query, request.operation, names);
+        }
+        for (name, value) in &headers {
+            let text = name.as_str();
+            let is_sent =
+                !NOT_SENT.contains(name) && !NOT_SENT_PREFIXES.iter().any(|prefix| text.starts_with(prefix));
+            if is_sent {
+                sent.append(name.clone(), value.clone());
+            }
+        }
+        if let Some(length) = headers.get(CONTENT_LENGTH).filter(|_| !outgoing.body.is_end_stream()) {
+            sent.insert(CONTENT_LENGTH, length.clone());
+        } else if matches!(request.method, Method::PUT | Method::POST) && outgoing.body.is_end_stream() {
+            sent.insert(CONTENT_LENGTH, HeaderValue::from_static("0"));
+        }
+
+        let uri = uri_of(endpoint, request.target.key().map(|key| names.to_origin(key)), &query)?;
+        if let Some(authority) = uri.authority() {
+            insert(&mut sent, HOST, authority.as_str());
+        }
+        insert(&mut sent, CONTENT_SHA256, &outgoing.payload);
+        if endpoint.is_request_payer() {
+            insert(&mut sent, REQUEST_PAYER, "requester");
+        }
+
+        let mut built = Request::new(outgoing.body);
+        *built.method_mut() = request.method.clone();
+        *built.uri_mut() = uri;
+        *built.headers_mut() = sent;
+        let (mut parts, body) = built.into_parts();
+        let credential = endpoint.credentials().await.map_err(|failed| {
+            error::log(&failed);
+            s3_error!(AccessDenied, "the node has no valid credentials for the bucket's origin")
+        })?;
+        if let Some(credential) = credential {
+            sign::sign(&mut parts, &outgoing.payload, &credential, endpoint.region(), Utc::now());
+        }
+        Ok(Request::from_parts(parts, body))
+    }
+
+    /// Sends a request. One that changes something goes on even if its caller does not wait for the answer: whatever the
+    /// origin does, the cache hears of it.
+    async fn send(
+        &self,
+        sent: Request<Body>,
+        changes: Changes,
+        operation: &Operation,
+    ) -> S3Result<HttpResponse> {
+        let client = self.client.clone();
+        let unreachable = |failed: client::OriginUnreachable| {
+            error::log(&failed);
+            error::bad_gateway()
+        };
+        if operation.action == Action::Read {
+            let answer = client.send(sent).await.map_err(unreachable)?;
+            return Ok(answer.map(Body::from));
+        }
+        let task = tokio::spawn(async move {
+            let answer = client.send(sent).await;
+            changes.apply();
+            answer.map(|answer| (answer, changes))
+        });
+        let answer = task.await.map_err(|_| s3_error!(InternalError))?;
+        let (answer, changes) = answer.map_err(unreachable)?;
+        let (head, body) = answer.into_parts();
+        // S3 may begin to answer before it is done, and say in the body how that ended.
+        let body = match changes.is_empty() || body.is_end_stream() {
+            true => Body::from(body),
+            false => ChangingBody::new(body, changes).into(),
+        };
+        Ok(HttpResponse::from_parts(head, body))
+    }
+
+    /// The answer as the client gets it.
+    async fn hand_back(
+        &self,
+        request: &Forwarded<'_>,
+        names: &Names<'_>,
+        asked: Instant,
+        answer: HttpResponse,
+    ) -> S3Result<HttpResponse> {
+        let (mut head, mut body) = answer.into_parts();
+        if head.status == StatusCode::TOO_MANY_REQUESTS {
+            return Err(error::slow_down());
+        }
+        NOT_HANDED_BACK.iter().for_each(|name| drop(head.headers.remove(name)));
+        if head.status == StatusCode::SERVICE_UNAVAILABLE && !head.headers.contains_key(RETRY_AFTER) {
+            head.headers.insert(RETRY_AFTER, HeaderValue::from_static("1"));
+        }
+
+        let is_failure = !head.status.is_success();
+        let lists = matches!(request.operation.name, "ListObjects" | "ListObjectsV2") && !is_failure;
+        let is_object =
+            matches!(request.operation.name, "GetObject" | "GetObjectTorrent" | "SelectObjectContent");
+        let renames = !names.are_same() && (!is_object || is_failure) && is_xml(&head.headers);
+        if request.method == Method::HEAD || !(lists || renames) || body.is_end_stream() {
+            return Ok(HttpResponse::from_parts(head, body));
+        }
+
+        let text = body.store_all_limited(MAX_ANSWER_XML).await.map_err(|failed| {
+            error::log(&*failed);
+            error::bad_gateway()
+        })?;
+        let Ok(xml) = std::str::from_utf8(&text) else {
+            return Ok(HttpResponse::from_parts(head, Body::from(text)));
+        };
+        if lists {
+            let listed = listed_objects(xml, names, request.query.has("encoding-type"));
+            request.bucket.reader.note_listing(asked, listed);
+        }
+        let text = match renames.then(|| names.rewrite_answer(xml)) {
+            Some(Ok(renamed)) => {
+                head.headers.insert(CONTENT_LENGTH, HeaderValue::from(renamed.len()));
+                Bytes::from(renamed)
+            }
+            _ => text,
+        };
+        Ok(HttpResponse::from_parts(head, Body::from(text)))
+    }
+}
+
+/// Refuses what would reach beyond the prefix of the origin's bucket that is all a client sees of it.
+fn refuse_beyond_prefix(request: &Forwarded<'_>, names: &Names<'_>) -> S3Result<()> {
+    let is_of_bucket = matches!(request.target, Target::Bucket { .. });
+    let is_change = request.operation.action == Action::Write && request.operation.name != "DeleteObjects";
+    if names.prefix.is_empty() || !is_of_bucket || !is_change {
+        return Ok(());
+    }
+    let name = request.operation.name;
+    Err(s3_error!(NotImplemented, "{name}: the bucket is a prefix of its origin's bucket, which it may not change"))
+}
+
+/// Puts the body into the form in which it is sent, and says so in the headers.
+fn frame(headers: &mut HeaderMap, payload: Payload, is_empty: bool) -> Outgoing {
+    if let Some(length) = payload.length.filter(|_| payload.trailers.is_some() || payload.sha256.is_none()) {
+        headers.insert(CONTENT_LENGTH, HeaderValue::from(length));
+    }
+    let Some(trailers) = payload.trailers.as_ref().filter(|trailers| !trailers.names.is_empty()) else {
+        let payload_hash = match &payload.sha256 {
+            Some(hash) => hash.clone(),
+            None if is_empty => EMPTY_SHA256.to_owned(),
+            None => UNSIGNED_PAYLOAD.to_owned(),
+        };
+        return Outgoing { body: payload.body, payload: payload_hash };
+    };
+
+    let length = payload.length.unwrap_or_default();
+    let encoding = match headers.get(CONTENT_ENCODING).and_then(|value| value.to_str().ok()) {
+        Some(encoding) => format!("{encoding},aws-chunked"),
+        None => "aws-chunked".to_owned(),
+    };
+    insert(headers, CONTENT_ENCODING, &encoding);
+    insert(headers, DECODED_LENGTH, &length.to_string());
+    insert(headers, AMZ_TRAILER, &trailers.names.join(","));
+    match FramedBody::len(length, &trailers.names) {
+        Some(framed) => headers.insert(CONTENT_LENGTH, HeaderValue::from(framed)),
+        None => headers.remove(CONTENT_LENGTH),
+    };
+    let stream: DynByteStream = Box::pin(FramedBody::new(payload.body, length, trailers.found.clone()));
+    Outgoing { body: Body::from(stream), payload: UNSIGNED_TRAILER.to_owned() }
+}
+
+/// The address of the bucket or of an object in it.
+fn uri_of(endpoint: &S3Endpoint, key: Option<String>, query: &Query) -> S3Result<Uri> {
+    let mut text = endpoint.url().to_owned();
+    match key {
+        Some(key) => {
+            text.push('/');
+            text.push_str(&encode_path(&key));
+        }
+        // With the bucket in the host, its path is the root.
+        None if !text.split_once("://").is_some_and(|(_, rest)| rest.contains('/')) => text.push('/'),
+        None => {}
+    }
+    if !query.0.is_empty() {
+        text.push('?');
+        text.push_str(&query.to_text());
+    }
+    text.parse().map_err(|_| s3_error!(InvalidURI, "Couldn't parse the specified URI."))
+}
+
+fn rewrite_query(query: &mut Query, operation: Operation, names: &Names<'_>) {
+    for parameter in &mut query.0 {
+        if KEY_PARAMETERS.contains(&parameter.name.as_str()) {
+            let key = parameter.value.take().unwrap_or_default();
+            let is_begin = key.is_empty() && parameter.name != "prefix";
+            parameter.value = Some(if is_begin { key } else { names.to_origin(&key) });
+        }
+    }
+    if operation.lists_keys() && !query.has("prefix") {
+        let (name, value) = ("prefix".to_owned(), Some(names.prefix.to_owned()));
+        query.0.push(super::target::Parameter { name, value });
+    }
+}
+
+/// Names the source of a copy as its origin does.
+fn translate_copy_source(node: &Node, headers: &mut HeaderMap) -> S3Result<()> {
+    let Some(source) = CopySource::of(headers)? else { return Ok(()) };
+    let endpoint = node.bucket(&source.bucket).and_then(|bucket| bucket.reader.origin().s3());
+    let endpoint = endpoint.ok_or_else(no_such_bucket)?;
+    let key = encode_path(&format!("{}{}", endpoint.key_prefix(), source.key));
+    let version = source.version.map(|version| format!("?versionId={}", encode_path(&version)));
+    insert(headers, COPY_SOURCE, &format!("{}/{key}{}", endpoint.bucket(), version.unwrap_or_default()));
+    Ok(())
+}
+
+fn no_such_bucket() -> S3Error {
+    s3_error!(NoSuchBucket, "The specified bucket does not exist")
+}
+
+/// Compares a body with its Content-MD5, if there is one.
+fn check_md5(headers: &HeaderMap, body: &[u8]) -> S3Result<()> {
+    let Some(claimed) = headers.get(CONTENT_MD5) else { return Ok(()) };
+    match claimed.as_bytes() == STANDARD.encode(Md5::checksum(body)).as_bytes() {
+        true => Ok(()),
+        false => Err(s3_error!(BadDigest, "The Content-MD5 you specified did not match what we received.")),
+    }
+}
+
+/// The objects of a listing, by the names that clients know.
+fn listed_objects(xml: &str, names: &Names<'_>, may_be_encoded: bool) -> Vec<ListedObject> {
+    let is_encoded = may_be_encoded && xml.contains("<EncodingType>url</EncodingType>");
+    let mut listed: Vec<ListedObject> = Vec::new();
+    let (mut key, mut size, mut etag) = (None, None, None);
+    let read = xml::visit(xml, |path, text| {
+        let [_, contents, name] = path else { return };
+        if contents != "Contents" {
+            return;
+        }
+        match name.as_str() {
+            // A key is what each of them begins with.
+            "Key" => {
+                let decoded = match is_encoded {
+                    true => percent_encoding::percent_decode_str(&text.replace('+', " "))
+                        .decode_utf8_lossy()
+                        .into_owned(),
+                    false => text.to_owned(),
+                };
+                (key, size, etag) = (Some(decoded), None, None);
+            }
+            "Size" => size = text.parse().ok(),
+            "ETag" => etag = Some(text.to_owned()),
+            _ => {}
+        }
+        if let (Some(found), Some(size), Some(tag)) = (&key, size, &etag) {
+            let path = found.strip_prefix(names.prefix).unwrap_or(found).to_owned();
+            listed.push(ListedObject { path, size, e_tag: Some(tag.clone()) });
+            key = None;
+        }
+    });
+    if read.is_err() {
+        listed.clear();
+    }
+    listed
+}
+
+fn is_xml(headers: &HeaderMap) -> bool {
+    headers.get(CONTENT_TYPE).is_none_or(|value| value.to_str().is_ok_and(|text| text.contains("xml")))
+}
+
+fn insert(headers: &mut HeaderMap, name: HeaderName, text: &str) {
+    if let Ok(value) = HeaderValue::from_str(text) {
+        headers.insert(name, value);
+    }
+}

@@ -1,0 +1,103 @@
+//! The names by which clients know a bucket and its keys, and those that its origin uses.
+
+use std::borrow::Cow;
+
+use percent_encoding::percent_decode_str;
+
+use super::xml::{self, MalformedXml};
+use crate::s3::target::encode_path;
+
+/// The two names of a bucket, and the prefix that keys have at the origin only.
+pub(super) struct Names<'a> {
+    pub(super) bucket: &'a str,
+    pub(super) origin_bucket: &'a str,
+    pub(super) prefix: &'a str,
+}
+
+impl Names<'_> {
+    /// Whether they are the same for clients and origin, so that answers are handed back as they are.
+    pub(super) fn are_same(&self) -> bool {
+        self.bucket == self.origin_bucket && self.prefix.is_empty()
+    }
+
+    /// The key at the origin.
+    pub(super) fn to_origin(&self, key: &str) -> String {
+        format!("{}{key}", self.prefix)
+    }
+
+    /// The answer of the origin in the names that clients know.
+    pub(super) fn rewrite_answer(&self, xml: &str) -> Result<String, MalformedXml> {
+        xml::rewrite(xml, |path, text| {
+            let name = path.last().map(String::as_str).unwrap_or_default();
+            let parent = path.len().checked_sub(2).and_then(|at| path.get(at)).map(String::as_str);
+            match (name, parent) {
+                ("Name" | "Bucket" | "BucketName", _) if text == self.origin_bucket => {
+                    Some(self.bucket.to_owned())
+                }
+                ("Key" | "Prefix" | "Marker" | "NextMarker" | "StartAfter" | "KeyMarker" | "NextKeyMarker", _) => {
+                    self.without_prefix(text).map(Cow::into_owned)
+                }
+                ("Location", Some("CompleteMultipartUploadResult")) => self.rewrite_location(text),
+                ("Resource", Some("Error")) => self.rewrite_location(text),
+                _ => None,
+            }
+        })
+    }
+
+    /// The keys of a list of keys to delete, as the origin names them.
+    pub(super) fn rewrite_deletion(&self, xml: &str) -> Result<String, MalformedXml> {
+        xml::rewrite(xml, |path, key| is_deleted_key(path).then(|| self.to_origin(key)))
+    }
+
+    /// The key without the origin's prefix, whether it is escaped as in a URL or not.
+    fn without_prefix<'k>(&self, key: &'k str) -> Option<Cow<'k, str>> {
+        if let Some(rest) = key.strip_prefix(self.prefix) {
+            return Some(Cow::Borrowed(rest));
+        }
+        // The shortest beginning that the prefix is written as.
+        let ends = key.char_indices().map(|(at, c)| at + c.len_utf8());
+        let end = ends.take_while(|end| *end <= self.prefix.len() * 3).find(|end| {
+            key.get(..*end).is_some_and(|head| percent_decode_str(head).decode_utf8_lossy() == self.prefix)
+        })?;
+        key.get(end..).map(Cow::Borrowed)
+    }
+
+    /// A URL or path of an object, by its names here.
+    fn rewrite_location(&self, location: &str) -> Option<String> {
+        let begin = format!("{}/{}", self.origin_bucket, self.prefix);
+        let encoded = format!("{}/{}", self.origin_bucket, encode_path(self.prefix));
+        let key = location.split_once(&begin).or_else(|| location.split_once(&encoded))?.1;
+        Some(format!("/{}/{key}", self.bucket))
+    }
+}
+
+/// Whether this is where a list of keys to delete names one.
+pub(super) fn is_deleted_key(path: &[String]) -> bool {
+    matches!(path, [_, object, key] if object == "Object" && key == "Key")
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    const NAMES: Names<'static> = Names { bucket: "lake", origin_bucket: "origin", prefix: "a b/c/" };
+
+    #[test]
+    fn a_listing_is_handed_on_in_the_names_of_the_client() {
+        let listing = "<ListBucketResult><Name>origin</Name><Prefix>a%20b/c/d</Prefix><Contents><Key>a b/c/d/e</Key>\
+            <Owner><DisplayName>origin</DisplayName></Owner></Contents><Contents><Key>a+b%2Fc%2Fx</Key></Contents>\
+            <CommonPrefixes><Prefix>a%20b%2Fc%2Ff/</Prefix></CommonPrefixes></ListBucketResult>";
+        let rewritten = NAMES.rewrite_answer(listing).unwrap();
+        let expected = "<ListBucketResult><Name>lake</Name><Prefix>d</Prefix><Contents><Key>d/e</Key>\
+            <Owner><DisplayName>origin</DisplayName></Owner></Contents><Contents><Key>a+b%2Fc%2Fx</Key></Contents>\
+            <CommonPrefixes><Prefix>f/</Prefix></CommonPrefixes></ListBucketResult>";
+        assert_eq!(rewritten, expected);
+    }
+
+    #[test]
+    fn keys_to_delete_are_named_as_the_origin_does() {
+        let xml = "<Delete><Object><Key>x&amp;y</Key></Object><Quiet>true</Quiet></Delete>";
+        let rewritten = NAMES.rewrite_deletion(xml).unwrap();
+        assert_eq!(rewritten, xml.replace("x&amp;y", "a b/c/x&amp;y"));
+    }
+}

@@ -1,0 +1,123 @@
+//! Signs requests to an origin by Signature Version 4, with the path as it is sent.
+
+use chrono::{DateTime, Utc};
+use hmac::Mac;
+use http::{
+    HeaderName, HeaderValue,
+    header::{AUTHORIZATION, CONTENT_LENGTH, EXPECT, TRANSFER_ENCODING, USER_AGENT},
+    request::Parts,
+};
+use object_store::aws::AwsCredential;
+use sha2::{Digest, Sha256};
+
+use super::super::{
+    sigv4::{ALGORITHM, signing_key, to_hex},
+    target::Query,
+};
+
+const DATE: HeaderName = HeaderName::from_static("x-amz-date");
+const SECURITY_TOKEN: HeaderName = HeaderName::from_static("x-amz-security-token");
+
+/// Headers that something between here and the origin may change.
+const UNSIGNED: [HeaderName; 5] = [AUTHORIZATION, CONTENT_LENGTH, EXPECT, TRANSFER_ENCODING, USER_AGENT];
+
+/// Signs the head of a request whose body is described by `payload`: a hash, or a word for one that is not known.
+pub(super) fn sign(
+    parts: &mut Parts,
+    payload: &str,
+    credential: &AwsCredential,
+    region: &str,
+    now: DateTime<Utc>,
+) {
+    let time = now.format("%Y%m%dT%H%M%SZ").to_string();
+    let day = now.format("%Y%m%d").to_string();
+    insert(parts, DATE, &time, false);
+    if let Some(token) = &credential.token {
+        insert(parts, SECURITY_TOKEN, token, true);
+    }
+
+    let (names, canonical_headers) = canonical_headers(parts);
+    let canonical_request = format!(
+        "{}\n{}\n{}\n{canonical_headers}\n{names}\n{payload}",
+        parts.method,
+        parts.uri.path(),
+        Query::of(&parts.uri).to_canonical(),
+    );
+    let digest = hex(Sha256::digest(canonical_request.as_bytes()).into());
+    let scope = format!("{day}/{region}/s3/aws4_request");
+    let string_to_sign = format!("{ALGORITHM}\n{time}\n{scope}\n{digest}");
+    let Some(key) = signing_key(&credential.secret_key, &day, region) else { return };
+    let signature = hex(key.chain_update(string_to_sign).finalize().into_bytes().into());
+    let authorization = format!(
+        "{ALGORITHM} Credential={}/{scope}, SignedHeaders={names}, Signature={signature}",
+        credential.key_id
+    );
+    insert(parts, AUTHORIZATION, &authorization, true);
+}
+
+/// The names of the signed headers, and all of them with their values.
+fn canonical_headers(parts: &Parts) -> (String, String) {
+    let mut names: Vec<&HeaderName> =
+        parts.headers.keys().filter(|name| !UNSIGNED.contains(name)).collect();
+    names.sort_unstable_by_key(|name| name.as_str());
+    let mut text = String::new();
+    for name in &names {
+        let values = parts.headers.get_all(*name).iter().map(|value| {
+            let value = String::from_utf8_lossy(value.as_bytes());
+            value.split_ascii_whitespace().collect::<Vec<_>>().join(" ")
+        });
+        text.push_str(name.as_str());
+        text.push(':');
+        text.push_str(&values.collect::<Vec<_>>().join(","));
+        text.push('\n');
+    }
+    let names: Vec<&str> = names.into_iter().map(HeaderName::as_str).collect();
+    (names.join(";"), text)
+}
+
+fn insert(parts: &mut Parts, name: HeaderName, text: &str, is_secret: bool) {
+    if let Ok(mut value) = HeaderValue::from_str(text) {
+        value.set_sensitive(is_secret);
+        parts.headers.insert(name, value);
+    }
+}
+
+fn hex(bytes: [u8; 32]) -> String {
+    String::from_utf8_lossy(&to_hex(bytes)).into_owned()
+}
+
+#[cfg(test)]
+mod tests {
+    use super::{
+        super::super::{authenticate::authenticate, target::Query},
+        *,
+    };
+    use crate::{access::AccessKeys, config::{AccessKeyConfig, Secret}};
+
+    #[test]
+    fn what_is_signed_here_is_verified_there() {
+        let keys = AccessKeys::new(&[AccessKeyConfig {
+            id: "me".into(),
+            secret: Secret::new("secret"),
+            token: None,
+            buckets: vec!["*".into()],
+            prefixes: Vec::new(),
+            write: true,
+        }]);
+        let credential =
+            AwsCredential { key_id: "me".into(), secret_key: "secret".into(), token: Some("t".into()) };
+        for uri in ["/b/a//b/./c%20%2B?uploads&prefix=a%2Fb", "/b?delete", "/b/%D0%BA?versionId=1%2B"] {
+            let request = http::Request::put(uri)
+                .header("host", "h:1")
+                .header("x-amz-meta-a", " a   b ")
+                .header("x-amz-content-sha256", "UNSIGNED-PAYLOAD");
+            let (mut parts, ()) = request.body(()).unwrap().into_parts();
+            sign(&mut parts, "UNSIGNED-PAYLOAD", &credential, "eu-west-1", Utc::now());
+            let caller = authenticate(&parts, &Query::of(&parts.uri), &keys, Utc::now());
+            assert_eq!(caller.unwrap().access_key.as_deref(), Some("me"), "{uri}");
+
+            parts.headers.insert("x-amz-meta-a", HeaderValue::from_static("c"));
+            assert!(authenticate(&parts, &Query::of(&parts.uri), &keys, Utc::now()).is_err());
+        }
+    }
+}

@@ -1,0 +1,298 @@
+//! GET and HEAD of an object, answered from the cache: conditions, ranges, and the headers that describe the object.
+//!
+//! What an origin that speaks the S3 protocol said of the object in its headers is handed on as it came. A request that
+//! asks for something unusual is left to the origin, or to the protocol layer where the origin is not such a one.
+
+use http::{
+    HeaderMap, HeaderName, HeaderValue, StatusCode,
+    header::{
+        ACCEPT_RANGES, CACHE_CONTROL, CONTENT_DISPOSITION, CONTENT_ENCODING, CONTENT_LANGUAGE, CONTENT_LENGTH,
+        CONTENT_RANGE, CONTENT_TYPE, ETAG, EXPIRES, IF_MATCH, IF_MODIFIED_SINCE, IF_NONE_MATCH, IF_RANGE,
+        IF_UNMODIFIED_SINCE, LAST_MODIFIED, RANGE,
+    },
+};
+use object_store::GetResult;
+use s3s::{
+    Body, HttpResponse, S3Result,
+    dto::{self, ETag, ETagCondition, StreamingBlob, Timestamp, TimestampFormat},
+    s3_error,
+};
+
+use super::{
+    attributes::Described,
+    conditions::{Conditions, timestamp},
+    error, etag,
+    keys::Key,
+    object_body::ObjectBody,
+    range::{Header, Wanted, content_range, judge},
+    read::{self, Opened},
+    target::Query,
+};
+use crate::node::Bucket;
+
+/// Headers of S3's own that leave a read as it is.
+const IDLE: [&str; 7] = [
+    "x-amz-checksum-mode",
+    "x-amz-content-sha256",
+    "x-amz-date",
+    "x-amz-request-payer",
+    "x-amz-security-token",
+    "x-amz-te",
+    "x-amz-user-agent",
+];
+
+const METADATA: &str = "x-amz-meta-";
+const CHECKSUM: &str = "x-amz-checksum-";
+const CHECKSUM_MODE: &str = "x-amz-checksum-mode";
+const STORAGE_CLASS: HeaderName = HeaderName::from_static("x-amz-storage-class");
+
+/// Parameters that replace a header of the answer.
+const OVERRIDES: [(&str, HeaderName); 6] = [
+    ("response-cache-control", CACHE_CONTROL),
+    ("response-content-disposition", CONTENT_DISPOSITION),
+    ("response-content-encoding", CONTENT_ENCODING),
+    ("response-content-language", CONTENT_LANGUAGE),
+    ("response-content-type", CONTENT_TYPE),
+    ("response-expires", EXPIRES),
+];
+
+/// A GET or HEAD of an object.
+#[derive(Clone, Copy)]
+pub(super) struct ObjectRead<'a> {
+    pub(super) bucket: &'a Bucket,
+    pub(super) key: &'a str,
+    pub(super) is_head: bool,
+    pub(super) headers: &'a HeaderMap,
+    pub(super) query: &'a Query,
+}
+
+impl ObjectRead<'_> {
+    /// The answer from the cache; `None` if the request is to be answered by others.
+    pub(super) async fn answer(&self) -> S3Result<Option<HttpResponse>> {
+        if !self.is_usual() {
+            return Ok(None);
+        }
+        let Ok(Key::Object(path)) = Key::parse(self.key) else { return Ok(None) };
+        let Some(conditions) = conditions(self.headers) else { return Ok(None) };
+        let reader = &self.bucket.reader;
+
+        let mut wanted = wanted(self.headers)?;
+        if wanted.is_partial() && self.headers.contains_key(IF_RANGE) {
+            let current = read::look(reader, &path, &conditions).await?;
+            if !is_current(self.headers, &current.result) {
+                wanted = Wanted::All;
+            }
+        }
+        let opened = match self.is_head {
+            true => read::look(reader, &path, &conditions).await?,
+            false => read::open(reader, &path, &wanted, &conditions).await?,
+        };
+        let size = opened.result.meta.size;
+        if wanted.within(size).is_none() {
+            return Err(error::invalid_range(size));
+        }
+        let mut answer = respond(opened, &wanted, path.as_ref(), self.is_head, asks_for_checksums(self.headers));
+        for (parameter, name) in OVERRIDES {
+            if let Some(value) = self.query.get(parameter) {
+                let value = HeaderValue::from_bytes(value.as_bytes())
+                    .map_err(|_| s3_error!(InvalidArgument, "invalid {parameter}"))?;
+                answer.headers_mut().insert(name, value);
+            }
+        }
+        Ok(Some(answer))
+    }
+
+    /// Whether nothing of the request makes it another one than a read of the current version.
+    fn is_usual(&self) -> bool {
+        let is_usual = |name: &HeaderName| {
+            let text = name.as_str();
+            !text.starts_with("x-amz-") || IDLE.contains(&text)
+        };
+        self.headers.keys().all(is_usual) && !self.query.has("versionId") && !self.query.has("partNumber")
+    }
+}
+
+/// Whether a client wants the checksums of the object, as it does of whole ones.
+pub(super) fn asks_for_checksums(headers: &HeaderMap) -> bool {
+    headers.get(CHECKSUM_MODE).is_some_and(|mode| mode.as_bytes().eq_ignore_ascii_case(b"enabled"))
+}
+
+/// The answer that brings what is wanted of an object.
+pub(super) fn respond(
+    opened: Opened,
+    wanted: &Wanted,
+    path: &str,
+    is_head: bool,
+    with_checksums: bool,
+) -> HttpResponse {
+    let Opened { result, headers: described } = opened;
+    let size = result.meta.size;
+    let range = match is_head {
+        true => wanted.within(size).unwrap_or(0..size),
+        false => result.range.clone(),
+    };
+    let length = range.end - range.start;
+
+    let mut headers = HeaderMap::with_capacity(12);
+    match described {
+        Some(described) => {
+            let with_checksums = with_checksums && !wanted.is_partial();
+            let kept = |name: &HeaderName| with_checksums || !name.as_str().starts_with(CHECKSUM);
+            for (name, value) in described.iter().filter(|(name, _)| kept(name)) {
+                headers.append(name.clone(), value.clone());
+            }
+        }
+        None => describe(&mut headers, &result, path),
+    }
+    headers.insert(ACCEPT_RANGES, HeaderValue::from_static("bytes"));
+    headers.insert(CONTENT_LENGTH, HeaderValue::from(length));
+    if wanted.is_partial() {
+        insert(&mut headers, CONTENT_RANGE, content_range(&range, size));
+    }
+
+    let body = match is_head {
+        true => Body::empty(),
+        false => Body::from(StreamingBlob::new(ObjectBody::new(result.into_stream(), length))),
+    };
+    let mut answer = HttpResponse::new(body);
+    if wanted.is_partial() {
+        *answer.status_mut() = StatusCode::PARTIAL_CONTENT;
+    }
+    *answer.headers_mut() = headers;
+    answer
+}
+
+/// Describes an object of an origin that speaks another protocol, in S3's headers.
+fn describe(headers: &mut HeaderMap, result: &GetResult, path: &str) {
+    let described = Described::from_origin(&result.attributes, path);
+    let tag = result.meta.e_tag.as_deref().map(|tag| etag::quoted(&etag::from_origin(tag)));
+    let mut last_modified = Vec::new();
+    let is_date = timestamp(result.meta.last_modified).format(TimestampFormat::HttpDate, &mut last_modified);
+    let last_modified = is_date.ok().and_then(|()| String::from_utf8(last_modified).ok());
+    let class = described.storage_class.map(|class| class.as_str().to_owned());
+
+    for (name, value) in [
+        (ETAG, tag),
+        (LAST_MODIFIED, last_modified),
+        (CONTENT_TYPE, described.content_type),
+        (CACHE_CONTROL, described.cache_control),
+        (CONTENT_DISPOSITION, described.content_disposition),
+        (CONTENT_ENCODING, described.content_encoding),
+        (CONTENT_LANGUAGE, described.content_language),
+        (STORAGE_CLASS, class),
+    ] {
+        if let Some(value) = value {
+            insert(headers, name, value);
+        }
+    }
+    for (key, value) in described.metadata.into_iter().flatten() {
+        if let Ok(name) = HeaderName::try_from(format!("{METADATA}{key}")) {
+            insert(headers, name, value);
+        }
+    }
+}
+
+fn insert(headers: &mut HeaderMap, name: HeaderName, value: String) {
+    if let Ok(value) = HeaderValue::from_maybe_shared(bytes::Bytes::from(value)) {
+        headers.insert(name, value);
+    }
+}
+
+/// What a Range header asks for; one that makes no sense asks for nothing.
+fn wanted(headers: &HeaderMap) -> S3Result<Wanted> {
+    let mut values = headers.get_all(RANGE).iter();
+    let (Some(value), None) = (values.next(), values.next()) else { return Ok(Wanted::All) };
+    let Ok(text) = value.to_str() else { return Ok(Wanted::All) };
+    let text = match judge(text) {
+        Header::Use => text.to_owned(),
+        Header::Ignore => return Ok(Wanted::All),
+        Header::Replace(text) => text,
+    };
+    let range = dto::Range::parse(&text).map_err(|_| s3_error!(InvalidArgument, "invalid range"))?;
+    Wanted::new(Some(range), None)
+}
+
+/// The conditions of a request; `None` where they are written in an unusual way. A date that is none is no condition.
+fn conditions(headers: &HeaderMap) -> Option<Conditions> {
+    let date = |name: HeaderName| {
+        let text = headers.get(name)?.to_str().ok()?;
+        Timestamp::parse(TimestampFormat::HttpDate, text).ok()
+    };
+    Some(Conditions {
+        if_match: tag_condition(headers, &IF_MATCH)?,
+        if_none_match: tag_condition(headers, &IF_NONE_MATCH)?,
+        if_modified_since: date(IF_MODIFIED_SINCE),
+        if_unmodified_since: date(IF_UNMODIFIED_SINCE),
+    })
+}
+
+/// One ETag, quoted or not; `None` for a list or `*`, which servers understand in different ways.
+pub(super) fn tag_condition(headers: &HeaderMap, name: &HeaderName) -> Option<Option<ETagCondition>> {
+    let mut values = headers.get_all(name).iter();
+    let Some(value) = values.next() else { return Some(None) };
+    let text = value.to_str().ok()?.trim();
+    if values.next().is_some() || text.contains(',') || matches!(text, "" | "*") {
+        return None;
+    }
+    Some(Some(ETagCondition::ETag(parse_tag(text))))
+}
+
+fn parse_tag(text: &str) -> ETag {
+    let (is_weak, quoted) = match text.strip_prefix("W/") {
+        Some(rest) => (true, rest),
+        None => (false, text),
+    };
+    let opaque = quoted.strip_prefix('"').and_then(|rest| rest.strip_suffix('"')).unwrap_or(quoted);
+    if is_weak { ETag::Weak(opaque.to_owned()) } else { ETag::Strong(opaque.to_owned()) }
+}
+
+/// Whether an If-Range header names the current version: by its strong ETag, or by the very second of its change.
+fn is_current(headers: &HeaderMap, current: &GetResult) -> bool {
+    let Some(text) = headers.get(IF_RANGE).and_then(|value| value.to_str().ok()) else { return false };
+    if let Ok(date) = Timestamp::parse(TimestampFormat::HttpDate, text) {
+        return date == timestamp(current.meta.last_modified);
+    }
+    let tag = current.meta.e_tag.as_deref().map(etag::from_origin);
+    tag.is_some_and(|tag| tag.strong_cmp(&parse_tag(text)))
+}
+
+/// The headers that describe an object, for a copy of it.
+pub(super) fn describe_copy(opened: &Opened, path: &str) -> HeaderMap {
+    let mut headers = HeaderMap::new();
+    match &opened.headers {
+        Some(described) => {
+            headers.extend(described.iter().map(|(name, value)| (name.clone(), value.clone())));
+        }
+        None => describe(&mut headers, &opened.result, path),
+    }
+    headers
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn headers(name: &'static str, value: &'static str) -> HeaderMap {
+        [(HeaderName::from_static(name), HeaderValue::from_static(value))].into_iter().collect()
+    }
+
+    #[test]
+    fn an_etag_may_be_quoted_or_not_but_a_list_is_left_to_the_origin() {
+        let condition = |value| tag_condition(&headers("if-match", value), &IF_MATCH);
+        let strong = || Some(Some(ETagCondition::ETag(ETag::Strong("a".into()))));
+        assert_eq!(condition("\"a\""), strong());
+        assert_eq!(condition("a"), strong());
+        assert_eq!(condition("W/\"a\""), Some(Some(ETagCondition::ETag(ETag::Weak("a".into())))));
+        assert_eq!(condition("*"), None);
+        assert_eq!(condition("\"a\", \"b\""), None);
+        assert_eq!(tag_condition(&HeaderMap::new(), &IF_MATCH), Some(None));
+    }
+
+    #[test]
+    fn a_range_that_makes_no_sense_asks_for_everything() {
+        for value in ["bytes=0-1,3-4", "lines=1-2", "bytes=5-2"] {
+            assert_eq!(wanted(&headers("range", value)).unwrap(), Wanted::All);
+        }
+        assert!(wanted(&headers("range", "bytes=0-1")).unwrap().is_partial());
+    }
+}

@@ -1,0 +1,279 @@
+//! Which operation of S3 a request is, by its method, target, query and headers, and what it needs the right to do.
+
+use http::{HeaderMap, Method};
+use s3s::{S3Error, S3Result, s3_error};
+
+use super::target::{Query, Target};
+use crate::access::Action;
+
+/// An operation.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(super) struct Operation {
+    /// As S3 names it.
+    pub(super) name: &'static str,
+    /// Whether it reads or writes.
+    pub(super) action: Action,
+}
+
+/// Names of parameters that choose an operation. Each row: method, parameter, operation on a bucket, on an object.
+type Row = (&'static str, &'static str, Option<&'static str>, Option<&'static str>);
+
+const CHOSEN: &[Row] = &[
+    ("GET", "accelerate", Some("GetBucketAccelerateConfiguration"), None),
+    ("GET", "acl", Some("GetBucketAcl"), Some("GetObjectAcl")),
+    ("GET", "analytics", Some("GetBucketAnalyticsConfiguration"), None),
+    ("GET", "attributes", None, Some("GetObjectAttributes")),
+    ("GET", "cors", Some("GetBucketCors"), None),
+    ("GET", "encryption", Some("GetBucketEncryption"), None),
+    ("GET", "intelligent-tiering", Some("GetBucketIntelligentTieringConfiguration"), None),
+    ("GET", "inventory", Some("GetBucketInventoryConfiguration"), None),
+    ("GET", "legal-hold", None, Some("GetObjectLegalHold")),
+    ("GET", "lifecycle", Some("GetBucketLifecycleConfiguration"), None),
+    ("GET", "location", Some("GetBucketLocation"), None),
+    ("GET", "logging", Some("GetBucketLogging"), None),
+    ("GET", "metrics", Some("GetBucketMetricsConfiguration"), None),
+    ("GET", "notification", Some("GetBucketNotificationConfiguration"), None),
+    ("GET", "object-lock", Some("GetObjectLockConfiguration"), None),
+    ("GET", "ownershipControls", Some("GetBucketOwnershipControls"), None),
+    ("GET", "policy", Some("GetBucketPolicy"), None),
+    ("GET", "policyStatus", Some("GetBucketPolicyStatus"), None),
+    ("GET", "publicAccessBlock", Some("GetPublicAccessBlock"), None),
+    ("GET", "replication", Some("GetBucketReplication"), None),
+    ("GET", "requestPayment", Some("GetBucketRequestPayment"), None),
+    ("GET", "retention", None, Some("GetObjectRetention")),
+    ("GET", "tagging", Some("GetBucketTagging"), Some("GetObjectTagging")),
+    ("GET", "torrent", None, Some("GetObjectTorrent")),
+    ("GET", "uploadId", None, Some("ListParts")),
+    ("GET", "uploads", Some("ListMultipartUploads"), None),
+    ("GET", "versioning", Some("GetBucketVersioning"), None),
+    ("GET", "versions", Some("ListObjectVersions"), None),
+    ("GET", "website", Some("GetBucketWebsite"), None),
+    ("PUT", "accelerate", Some("PutBucketAccelerateConfiguration"), None),
+    ("PUT", "acl", Some("PutBucketAcl"), Some("PutObjectAcl")),
+    ("PUT", "analytics", Some("PutBucketAnalyticsConfiguration"), None),
+    ("PUT", "cors", Some("PutBucketCors"), None),
+    ("PUT", "encryption", Some("PutBucketEncryption"), None),
+    ("PUT", "intelligent-tiering", Some("PutBucketIntelligentTieringConfiguration"), None),
+    ("PUT", "inventory", Some("PutBucketInventoryConfiguration"), None),
+    ("PUT", "legal-hold", None, Some("PutObjectLegalHold")),
+    ("PUT", "lifecycle", Some("PutBucketLifecycleConfiguration"), None),
+    ("PUT", "logging", Some("PutBucketLogging"), None),
+    ("PUT", "metrics", Some("PutBucketMetricsConfiguration"), None),
+    ("PUT", "notification", Some("PutBucketNotificationConfiguration"), None),
+    ("PUT", "object-lock", Some("PutObjectLockConfiguration"), None),
+    ("PUT", "ownershipControls", Some("PutBucketOwnershipControls"), None),
+    ("PUT", "policy", Some("PutBucketPolicy"), None),
+    ("PUT", "publicAccessBlock", Some("PutPublicAccessBlock"), None),
+    ("PUT", "replication", Some("PutBucketReplication"), None),
+    ("PUT", "requestPayment", Some("PutBucketRequestPayment"), None),
+    ("PUT", "retention", None, Some("PutObjectRetention")),
+    ("PUT", "tagging", Some("PutBucketTagging"), Some("PutObjectTagging")),
+    ("PUT", "uploadId", None, Some("UploadPart")),
+    ("PUT", "versioning", Some("PutBucketVersioning"), None),
+    ("PUT", "website", Some("PutBucketWebsite"), None),
+    ("POST", "delete", Some("DeleteObjects"), None),
+    ("POST", "restore", None, Some("RestoreObject")),
+    ("POST", "select", None, Some("SelectObjectContent")),
+    ("POST", "uploadId", None, Some("CompleteMultipartUpload")),
+    ("POST", "uploads", None, Some("CreateMultipartUpload")),
+    ("DELETE", "analytics", Some("DeleteBucketAnalyticsConfiguration"), None),
+    ("DELETE", "cors", Some("DeleteBucketCors"), None),
+    ("DELETE", "encryption", Some("DeleteBucketEncryption"), None),
+    ("DELETE", "intelligent-tiering", Some("DeleteBucketIntelligentTieringConfiguration"), None),
+    ("DELETE", "inventory", Some("DeleteBucketInventoryConfiguration"), None),
+    ("DELETE", "lifecycle", Some("DeleteBucketLifecycle"), None),
+    ("DELETE", "metrics", Some("DeleteBucketMetricsConfiguration"), None),
+    ("DELETE", "ownershipControls", Some("DeleteBucketOwnershipControls"), None),
+    ("DELETE", "policy", Some("DeleteBucketPolicy"), None),
+    ("DELETE", "publicAccessBlock", Some("DeletePublicAccessBlock"), None),
+    ("DELETE", "replication", Some("DeleteBucketReplication"), None),
+    ("DELETE", "tagging", Some("DeleteBucketTagging"), Some("DeleteObjectTagging")),
+    ("DELETE", "uploadId", None, Some("AbortMultipartUpload")),
+    ("DELETE", "website", Some("DeleteBucketWebsite"), None),
+];
+
+/// Parameters that choose no operation.
+const PLAIN: &[&str] = &[
+    "allow-unordered",
+    "continuation-token",
+    "delimiter",
+    "encoding-type",
+    "fetch-owner",
+    "id",
+    "key-marker",
+    "list-type",
+    "marker",
+    "max-keys",
+    "max-parts",
+    "max-uploads",
+    "part-number-marker",
+    "partNumber",
+    "prefix",
+    "select-type",
+    "start-after",
+    "upload-id-marker",
+    "version-id-marker",
+    "versionId",
+    "x-id",
+];
+
+/// Parameters that ask for something that a node must not hand on: credentials of the origin.
+const REFUSED: &[&str] = &["session"];
+
+impl Operation {
+    /// The operation of a request. One that is not known cannot be authorised: it is refused by name.
+    pub(super) fn of(method: &Method, target: &Target, query: &Query, headers: &HeaderMap) -> S3Result<Self> {
+        if let Some(refused) = query.names().find(|name| REFUSED.contains(name)) {
+            return Err(not_served(method, refused));
+        }
+        let on_object = match target {
+            Target::Service => {
+                return match *method == Method::GET {
+                    true => Ok(Self { name: "ListBuckets", action: Action::Read }),
+                    false => Err(method_not_allowed()),
+                };
+            }
+            Target::Bucket { .. } => false,
+            Target::Object { .. } => true,
+        };
+        let is_read = matches!(*method, Method::GET | Method::HEAD);
+        let chosen = CHOSEN.iter().find(|(of, parameter, ..)| *of == method.as_str() && query.has(parameter));
+        let name = match chosen {
+            Some((_, parameter, on_bucket, on_key)) => {
+                let name = if on_object { on_key } else { on_bucket };
+                name.ok_or_else(|| not_served(method, parameter))?
+            }
+            None => {
+                let known = |name: &str| {
+                    PLAIN.contains(&name) || name.starts_with("X-Amz-") || name.starts_with("response-")
+                };
+                if let Some(unknown) = query.names().find(|name| !is_read && !known(name)) {
+                    return Err(not_served(method, unknown));
+                }
+                unchosen(method, on_object, query)?
+            }
+        };
+
+        let is_copy = headers.contains_key("x-amz-copy-source");
+        let name = match name {
+            "PutObject" if is_copy => "CopyObject",
+            "UploadPart" if is_copy => "UploadPartCopy",
+            name => name,
+        };
+        let reads = is_read || name == "SelectObjectContent";
+        Ok(Self { name, action: if reads { Action::Read } else { Action::Write } })
+    }
+
+    /// Whether the operation lists keys of a bucket that begin with the parameter `prefix`.
+    pub(super) fn lists_keys(&self) -> bool {
+        matches!(self.name, "ListObjects" | "ListObjectsV2" | "ListObjectVersions" | "ListMultipartUploads")
+    }
+}
+
+/// The operation where no parameter chooses it.
+fn unchosen(method: &Method, on_object: bool, query: &Query) -> S3Result<&'static str> {
+    Ok(match (method.as_str(), on_object) {
+        ("GET", true) => "GetObject",
+        ("HEAD", true) => "HeadObject",
+        ("PUT", true) if query.has("partNumber") => {
+            return Err(s3_error!(InvalidArgument, "a part needs both partNumber and uploadId"));
+        }
+        ("PUT", true) => "PutObject",
+        ("DELETE", true) => "DeleteObject",
+        ("GET", false) if query.get("list-type") == Some("2") => "ListObjectsV2",
+        ("GET", false) => "ListObjects",
+        ("HEAD", false) => "HeadBucket",
+        ("PUT", false) => "CreateBucket",
+        ("DELETE", false) => "DeleteBucket",
+        ("POST", false) => "PostObject",
+        _ => return Err(method_not_allowed()),
+    })
+}
+
+fn method_not_allowed() -> S3Error {
+    s3_error!(MethodNotAllowed, "The specified method is not allowed against this resource.")
+}
+
+fn not_served(method: &Method, parameter: &str) -> S3Error {
+    s3_error!(NotImplemented, "{method} with the query parameter '{parameter}' is not an operation that this node serves")
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn operation(method: &str, uri: &str) -> Result<(&'static str, Action), String> {
+        operation_with(method, uri, HeaderMap::new())
+    }
+
+    fn operation_with(
+        method: &str,
+        uri: &str,
+        headers: HeaderMap,
+    ) -> Result<(&'static str, Action), String> {
+        let uri = uri.parse().unwrap();
+        let target = Target::of(&uri, &headers, &[]).unwrap();
+        let operation = Operation::of(&method.parse().unwrap(), &target, &Query::of(&uri), &headers);
+        let code = |error: S3Error| error.code().as_str().to_owned();
+        operation.map(|operation| (operation.name, operation.action)).map_err(code)
+    }
+
+    #[test]
+    fn every_common_request_has_its_operation() {
+        for (method, uri, name) in [
+            ("GET", "/", "ListBuckets"),
+            ("GET", "/b", "ListObjects"),
+            ("GET", "/b?list-type=2&prefix=uploads", "ListObjectsV2"),
+            ("GET", "/b?versions", "ListObjectVersions"),
+            ("GET", "/b?uploads=", "ListMultipartUploads"),
+            ("HEAD", "/b", "HeadBucket"),
+            ("GET", "/b/k?versionId=1", "GetObject"),
+            ("GET", "/b/k?some=thing", "GetObject"),
+            ("GET", "/b/k?uploadId=1", "ListParts"),
+            ("GET", "/b/k?acl", "GetObjectAcl"),
+            ("HEAD", "/b/k", "HeadObject"),
+        ] {
+            assert_eq!(operation(method, uri), Ok((name, Action::Read)), "{method} {uri}");
+        }
+        for (method, uri, name) in [
+            ("PUT", "/b", "CreateBucket"),
+            ("DELETE", "/b", "DeleteBucket"),
+            ("PUT", "/b?policy", "PutBucketPolicy"),
+            ("POST", "/b?delete", "DeleteObjects"),
+            ("POST", "/b", "PostObject"),
+            ("PUT", "/b/k", "PutObject"),
+            ("PUT", "/b/k?partNumber=1&uploadId=2", "UploadPart"),
+            ("POST", "/b/k?uploads", "CreateMultipartUpload"),
+            ("POST", "/b/k?uploadId=2", "CompleteMultipartUpload"),
+            ("DELETE", "/b/k?uploadId=2", "AbortMultipartUpload"),
+            ("DELETE", "/b/k?versionId=2", "DeleteObject"),
+        ] {
+            assert_eq!(operation(method, uri), Ok((name, Action::Write)), "{method} {uri}");
+        }
+    }
+
+    #[test]
+    fn a_copy_is_told_by_its_header() {
+        let headers: HeaderMap =
+            [("x-amz-copy-source".parse().unwrap(), "/b/a".parse().unwrap())].into_iter().collect();
+        assert_eq!(operation_with("PUT", "/b/k", headers.clone()).unwrap().0, "CopyObject");
+        assert_eq!(operation_with("PUT", "/b/k?partNumber=1&uploadId=2", headers).unwrap().0, "UploadPartCopy");
+    }
+
+    #[test]
+    fn what_cannot_be_authorised_is_refused() {
+        for (method, uri) in [
+            ("PUT", "/b/k?renameObject"),
+            ("PUT", "/b?somethingNew"),
+            ("POST", "/b/k?somethingNew"),
+            ("DELETE", "/b?somethingNew"),
+            ("GET", "/b?session"),
+            ("PUT", "/b/k?policy"),
+        ] {
+            assert_eq!(operation(method, uri), Err("NotImplemented".to_owned()), "{method} {uri}");
+        }
+        for (method, uri) in [("POST", "/b/k"), ("PATCH", "/b/k"), ("PUT", "/")] {
+            assert_eq!(operation(method, uri), Err("MethodNotAllowed".to_owned()), "{method} {uri}");
+        }
+    }
+}

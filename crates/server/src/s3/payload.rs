@@ -1,0 +1,226 @@
+//! The body of a request as the bytes that are meant: out of an aws-chunked frame, and checked against the hash that the
+//! head of the request names.
+
+use std::{
+    pin::Pin,
+    task::{Context, Poll, ready},
+};
+
+use bytes::Bytes;
+use futures::{Stream, StreamExt};
+use http::{
+    HeaderMap, HeaderName, HeaderValue,
+    header::{CONTENT_ENCODING, CONTENT_LENGTH, TRANSFER_ENCODING},
+};
+use s3s::{
+    Body, S3Result, StdError, s3_error,
+    stream::{ByteStream, DynByteStream, RemainingLength},
+};
+use sha2::{Digest, Sha256};
+
+use super::{
+    attributes::{names_aws_chunked, without_aws_chunked},
+    chunked::{ChunkSignatures, ChunkedBody, Trailers},
+    error,
+    sigv4::to_hex,
+};
+
+const CONTENT_SHA256: HeaderName = HeaderName::from_static("x-amz-content-sha256");
+const DECODED_LENGTH: HeaderName = HeaderName::from_static("x-amz-decoded-content-length");
+const TRAILER: HeaderName = HeaderName::from_static("x-amz-trailer");
+
+/// The bytes are not those that x-amz-content-sha256 names.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, thiserror::Error)]
+#[error("the body is not the one that was signed")]
+pub(super) struct PayloadMismatch;
+
+/// The body of a request.
+pub(super) struct Payload {
+    /// Its bytes, without a frame.
+    pub(super) body: Body,
+    /// How many there are, where the head says so.
+    pub(super) length: Option<u64>,
+    /// What follows the bytes in an aws-chunked body.
+    pub(super) trailers: Option<AnnouncedTrailers>,
+    /// The SHA-256 in hexadecimal that they are to have.
+    pub(super) sha256: Option<String>,
+}
+
+/// Trailers and the names that the head announces.
+pub(super) struct AnnouncedTrailers {
+    pub(super) names: Vec<String>,
+    pub(super) found: Trailers,
+}
+
+impl Payload {
+    /// Opens the body of a request, and takes out of its head what is about the frame only.
+    pub(super) fn open(
+        headers: &mut HeaderMap,
+        body: Body,
+        signatures: Option<ChunkSignatures>,
+    ) -> S3Result<Self> {
+        join_encodings(headers);
+        let text = |name: &HeaderName| headers.get(name).and_then(|value| value.to_str().ok());
+        let hash = text(&CONTENT_SHA256).map(str::to_owned);
+        let is_streaming = hash.as_deref().is_some_and(|hash| hash.starts_with("STREAMING-"));
+        let is_encoded = text(&CONTENT_ENCODING).is_some_and(names_aws_chunked);
+        if !is_streaming && !is_encoded {
+            let length = text(&CONTENT_LENGTH).and_then(|length| length.parse().ok());
+            let is_hash = |hash: &String| hash.len() == 64 && hash.bytes().all(|b| b.is_ascii_hexdigit());
+            return Ok(Self { body, length, trailers: None, sha256: hash.filter(is_hash) });
+        }
+
+        let length = text(&DECODED_LENGTH).and_then(|length| length.parse::<u64>().ok());
+        let length = length.ok_or_else(|| {
+            s3_error!(MissingContentLength, "missing header: x-amz-decoded-content-length")
+        })?;
+        let names: Vec<String> = headers
+            .get_all(TRAILER)
+            .iter()
+            .filter_map(|value| value.to_str().ok())
+            .flat_map(|value| value.split(','))
+            .map(|name| name.trim().to_ascii_lowercase())
+            .filter(|name| !name.is_empty())
+            .collect();
+        let kept = text(&CONTENT_ENCODING).and_then(without_aws_chunked);
+        for name in [&CONTENT_SHA256, &DECODED_LENGTH, &TRAILER, &CONTENT_ENCODING, &TRANSFER_ENCODING] {
+            headers.remove(name);
+        }
+        if let Some(kept) = kept.and_then(|kept| HeaderValue::try_from(kept).ok()) {
+            headers.insert(CONTENT_ENCODING, kept);
+        }
+        headers.insert(CONTENT_LENGTH, HeaderValue::from(length));
+
+        let found = Trailers::default();
+        let stream: DynByteStream = Box::pin(ChunkedBody::new(body, length, found.clone(), signatures));
+        let trailers = Some(AnnouncedTrailers { names, found });
+        Ok(Self { body: Body::from(stream), length: Some(length), trailers, sha256: None })
+    }
+
+    /// The body, which fails at its end if it has another hash than it is to have.
+    pub(super) fn checked(self) -> Body {
+        match self.sha256 {
+            Some(expected) => {
+                let stream: DynByteStream = Box::pin(HashedBody {
+                    body: self.body,
+                    expected: expected.to_ascii_lowercase(),
+                    hasher: Some(Sha256::new()),
+                    length: self.length,
+                });
+                Body::from(stream)
+            }
+            None => self.body,
+        }
+    }
+
+    /// All bytes of a body that may have up to `limit` of them.
+    pub(super) async fn collect(self, limit: usize) -> S3Result<Bytes> {
+        let mut body = self.checked();
+        let mut collected = bytes::BytesMut::new();
+        while let Some(bytes) = body.next().await {
+            collected.extend_from_slice(&bytes.map_err(|failed| error::from_body(&*failed))?);
+            if collected.len() > limit {
+                return Err(s3_error!(
+                    MaxMessageLengthExceeded,
+                    "Your request was too big: its XML may have {limit} bytes."
+                ));
+            }
+        }
+        Ok(collected.freeze())
+    }
+}
+
+/// Some clients send each encoding in a header of its own.
+fn join_encodings(headers: &mut HeaderMap) {
+    let values: Vec<&str> =
+        headers.get_all(CONTENT_ENCODING).iter().filter_map(|value| value.to_str().ok()).collect();
+    if values.len() > 1
+        && let Ok(joined) = HeaderValue::try_from(values.join(","))
+    {
+        headers.insert(CONTENT_ENCODING, joined);
+    }
+}
+
+/// A body that is compared with its hash.
+struct HashedBody {
+    body: Body,
+    expected: String,
+    hasher: Option<Sha256>,
+    length: Option<u64>,
+}
+
+impl Stream for HashedBody {
+    type Item = Result<Bytes, StdError>;
+
+    fn poll_next(mut self: Pin<&mut Self>, cx: &mut Context<'_>) -> Poll<Option<Self::Item>> {
+        let next = ready!(Pin::new(&mut self.body).poll_next(cx));
+        match &next {
+            Some(Ok(bytes)) => {
+                if let Some(hasher) = &mut self.hasher {
+                    hasher.update(bytes);
+                }
+            }
+            Some(Err(_)) => self.hasher = None,
+            None => {
+                let digest = self.hasher.take().map(|hasher| to_hex(hasher.finalize().into()));
+                if digest.is_some_and(|digest| digest != self.expected.as_bytes()) {
+                    return Poll::Ready(Some(Err(PayloadMismatch.into())));
+                }
+            }
+        }
+        Poll::Ready(next)
+    }
+}
+
+impl ByteStream for HashedBody {
+    fn remaining_length(&self) -> RemainingLength {
+        match self.length {
+            Some(length) => RemainingLength::new_exact(usize::try_from(length).unwrap_or(usize::MAX)),
+            None => RemainingLength::unknown(),
+        }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn headers(pairs: &[(&'static str, &str)]) -> HeaderMap {
+        let pair = |(name, value): &(&'static str, &str)| {
+            (HeaderName::from_static(name), HeaderValue::from_str(value).unwrap())
+        };
+        pairs.iter().map(pair).collect()
+    }
+
+    #[tokio::test]
+    async fn a_frame_is_taken_off_with_the_headers_that_are_about_it() {
+        let mut head = headers(&[
+            ("content-encoding", "gzip"),
+            ("x-amz-content-sha256", "STREAMING-UNSIGNED-PAYLOAD-TRAILER"),
+            ("x-amz-decoded-content-length", "5"),
+            ("x-amz-trailer", "x-amz-checksum-crc32"),
+        ]);
+        head.append("content-encoding", HeaderValue::from_static("aws-chunked"));
+        let body = Body::from("5\r\nhello\r\n0\r\nx-amz-checksum-crc32:NhCmhg==\r\n\r\n".to_owned());
+        let payload = Payload::open(&mut head, body, None).unwrap();
+        assert_eq!(head, headers(&[("content-encoding", "gzip"), ("content-length", "5")]));
+        let trailers = payload.trailers.as_ref().unwrap();
+        assert_eq!(trailers.names, ["x-amz-checksum-crc32"]);
+        let found = trailers.found.clone();
+        assert_eq!(payload.collect(10).await.unwrap(), "hello");
+        assert_eq!(found.take().unwrap()["x-amz-checksum-crc32"], "NhCmhg==");
+    }
+
+    #[tokio::test]
+    async fn a_body_with_another_hash_is_refused() {
+        let hash = "2cf24dba5fb0a30e26e83b2ac5b9e29e1b161e5c1fa7425e73043362938b9824";
+        let mut head = headers(&[("x-amz-content-sha256", hash)]);
+        let payload = |head: &mut HeaderMap, body: &str| {
+            Payload::open(head, Body::from(body.to_owned()), None).unwrap()
+        };
+        assert_eq!(payload(&mut head, "hello").collect(10).await.unwrap(), "hello");
+        let refused = payload(&mut head, "hallo").collect(10).await.unwrap_err();
+        assert_eq!(refused.code().as_str(), "XAmzContentSHA256Mismatch");
+        assert!(payload(&mut head, "hello").collect(4).await.is_err());
+    }
+}

@@ -1,0 +1,140 @@
+//! What an origin's answer said of an object in its headers, kept with the version that they are about.
+
+use std::sync::Arc;
+
+use bytes::{Bytes, BytesMut};
+use http::{
+    Extensions, HeaderMap, HeaderName, HeaderValue, StatusCode,
+    header::{
+        ACCEPT_RANGES, CACHE_CONTROL, CONTENT_DISPOSITION, CONTENT_ENCODING, CONTENT_LANGUAGE, CONTENT_TYPE, ETAG,
+        EXPIRES, LAST_MODIFIED,
+    },
+};
+use parking_lot::Mutex;
+
+/// Headers that describe an object, whatever request they answer.
+const OF_OBJECT: [HeaderName; 9] = [
+    ACCEPT_RANGES,
+    CACHE_CONTROL,
+    CONTENT_DISPOSITION,
+    CONTENT_ENCODING,
+    CONTENT_LANGUAGE,
+    CONTENT_TYPE,
+    ETAG,
+    EXPIRES,
+    LAST_MODIFIED,
+];
+
+/// Headers of S3's own that are about the request.
+const OF_REQUEST: [&str; 3] = ["x-amz-request-id", "x-amz-id-2", "x-amz-request-charged"];
+
+const CHECKSUM: &str = "x-amz-checksum-";
+
+/// The headers with which an origin describes an object, as they came. Cheap to clone.
+#[derive(Clone, Debug, Default)]
+pub struct ObjectHeaders(Arc<[(HeaderName, HeaderValue)]>);
+
+impl ObjectHeaders {
+    /// The names and values, in the order of the answer.
+    pub fn iter(&self) -> impl Iterator<Item = (&HeaderName, &HeaderValue)> {
+        self.0.iter().map(|(name, value)| (name, value))
+    }
+
+    /// The first value of a header.
+    pub fn get(&self, name: &HeaderName) -> Option<&HeaderValue> {
+        self.iter().find_map(|(found, value)| (found == name).then_some(value))
+    }
+
+    /// Keeps what describes the object. The values share one allocation, so that they do not hold on to the buffer that
+    /// the answer was read into.
+    fn of_answer(headers: &HeaderMap, status: StatusCode) -> Self {
+        let is_part = status == StatusCode::PARTIAL_CONTENT;
+        let kept = || {
+            headers.iter().filter(|(name, _)| {
+                let text = name.as_str();
+                let of_s3 = text.starts_with("x-amz-") && !OF_REQUEST.contains(&text);
+                OF_OBJECT.contains(name) || of_s3 && !(is_part && text.starts_with(CHECKSUM))
+            })
+        };
+        let mut text = BytesMut::with_capacity(kept().map(|(_, value)| value.len()).sum());
+        kept().for_each(|(_, value)| text.extend_from_slice(value.as_bytes()));
+
+        let mut text: Bytes = text.freeze();
+        let copied = kept().filter_map(|(name, value)| {
+            let copy = HeaderValue::from_maybe_shared(text.split_to(value.len())).ok()?;
+            Some((name.clone(), copy))
+        });
+        Self(copied.collect())
+    }
+}
+
+/// Where the client of an origin puts the headers of an answer, given to it with the request.
+#[derive(Clone, Debug, Default)]
+pub(crate) struct SeenHeaders(Arc<Mutex<Option<ObjectHeaders>>>);
+
+impl SeenHeaders {
+    /// Extensions of a request that carry this.
+    pub(crate) fn to_extensions(&self) -> Extensions {
+        let mut extensions = Extensions::new();
+        extensions.insert(self.clone());
+        extensions
+    }
+
+    pub(crate) fn set(&self, headers: &HeaderMap, status: StatusCode) {
+        *self.0.lock() = Some(ObjectHeaders::of_answer(headers, status));
+    }
+
+    /// The headers, if they are about the version with this ETag: of two requests that were sent for one, either may have
+    /// been the last to be seen.
+    pub(crate) fn take(&self, etag: Option<&str>) -> Option<ObjectHeaders> {
+        let headers = self.0.lock().take()?;
+        let seen = headers.get(&ETAG).and_then(|value| value.to_str().ok());
+        (seen == etag).then_some(headers)
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn answer() -> HeaderMap {
+        let pairs = [
+            ("etag", "\"x\""),
+            ("content-type", "text/plain"),
+            ("content-length", "3"),
+            ("date", "now"),
+            ("x-amz-meta-who", "me"),
+            ("x-amz-request-id", "1"),
+            ("x-amz-checksum-crc32", "AAAA"),
+        ];
+        pairs.iter().map(|(name, value)| (name.parse().unwrap(), value.parse().unwrap())).collect()
+    }
+
+    fn names(headers: &ObjectHeaders) -> Vec<&str> {
+        let mut names: Vec<_> = headers.iter().map(|(name, _)| name.as_str()).collect();
+        names.sort_unstable();
+        names
+    }
+
+    #[test]
+    fn what_is_about_the_object_is_kept() {
+        let kept = ObjectHeaders::of_answer(&answer(), StatusCode::OK);
+        assert_eq!(names(&kept), ["content-type", "etag", "x-amz-checksum-crc32", "x-amz-meta-who"]);
+        assert_eq!(kept.get(&ETAG).unwrap(), "\"x\"");
+    }
+
+    #[test]
+    fn the_checksum_of_a_part_is_not_that_of_the_object() {
+        let kept = ObjectHeaders::of_answer(&answer(), StatusCode::PARTIAL_CONTENT);
+        assert_eq!(names(&kept), ["content-type", "etag", "x-amz-meta-who"]);
+    }
+
+    #[test]
+    fn headers_of_another_version_are_not_taken() {
+        let seen = SeenHeaders::default();
+        seen.set(&answer(), StatusCode::OK);
+        assert!(seen.clone().take(Some("\"y\"")).is_none());
+        seen.set(&answer(), StatusCode::OK);
+        assert!(seen.take(Some("\"x\"")).is_some());
+    }
+}

@@ -1,0 +1,280 @@
+//! A bucket that speaks the S3 protocol: where it is and what signs requests for it, and a client that keeps the headers
+//! of its answers.
+
+use std::{
+    fmt,
+    sync::{Arc, OnceLock},
+    time::Duration,
+};
+
+use async_trait::async_trait;
+use futures::FutureExt;
+use http::{HeaderName, HeaderValue, Method, header::AUTHORIZATION};
+use object_store::{
+    ClientOptions,
+    aws::{AmazonS3, AmazonS3Builder, AmazonS3ConfigKey, AwsAuthorizer, AwsCredential, AwsCredentialProvider},
+    client::{HttpClient, HttpConnector, HttpError, HttpRequest, HttpResponse, HttpService, ReqwestConnector},
+    path::Path,
+    signer::Signer,
+};
+use url::Url;
+
+use crate::object_headers::SeenHeaders;
+
+const SERVICE: &str = "s3";
+const CHECKSUM_MODE: HeaderName = HeaderName::from_static("x-amz-checksum-mode");
+const METADATA: &str = "x-amz-meta-";
+
+/// Where a bucket is, and the credentials for it: for requests that are signed and sent as a client wrote them.
+#[derive(Clone)]
+pub struct S3Endpoint {
+    url: Url,
+    bucket: String,
+    region: String,
+    credentials: Option<AwsCredentialProvider>,
+    is_request_payer: bool,
+    prefix: String,
+}
+
+impl S3Endpoint {
+    /// The URL of the bucket, in path style or with its name in the host, without a slash at its end.
+    pub fn url(&self) -> &str {
+        self.url.as_str().trim_end_matches('/')
+    }
+
+    /// The bucket's name at the origin.
+    pub fn bucket(&self) -> &str {
+        &self.bucket
+    }
+
+    /// The region that requests are signed for.
+    pub fn region(&self) -> &str {
+        &self.region
+    }
+
+    /// What the origin's keys begin with, with a slash at its end; clients name them without it.
+    pub fn key_prefix(&self) -> &str {
+        &self.prefix
+    }
+
+    /// Whether requests say that their sender pays for them.
+    pub fn is_request_payer(&self) -> bool {
+        self.is_request_payer
+    }
+
+    /// The credentials that are valid now; `None` where requests are not signed.
+    pub async fn credentials(&self) -> object_store::Result<Option<Arc<AwsCredential>>> {
+        match &self.credentials {
+            Some(provider) => provider.get_credential().await.map(Some),
+            None => Ok(None),
+        }
+    }
+
+    /// Whether the other bucket is reached with the same credentials at the same place, so that one can be copied to the
+    /// other by the origin.
+    pub fn is_beside(&self, other: &Self) -> bool {
+        let same_credentials = match (&self.credentials, &other.credentials) {
+            (Some(_), Some(_)) => self.identity() == other.identity(),
+            (None, None) => true,
+            _ => false,
+        };
+        let service = |endpoint: &Self| {
+            let host = endpoint.url.host_str().unwrap_or_default();
+            let host = host.strip_prefix(&format!("{}.", endpoint.bucket)).unwrap_or(host).to_owned();
+            (host, endpoint.url.port_or_known_default())
+        };
+        same_credentials && service(self) == service(other)
+    }
+
+    /// The access key, where it is known without asking anyone.
+    fn identity(&self) -> Option<String> {
+        let credential = self.credentials.as_ref()?.get_credential().now_or_never()?.ok()?;
+        Some(credential.key_id.clone())
+    }
+
+    pub(super) fn with_prefix(self, prefix: String) -> Self {
+        Self { prefix, ..self }
+    }
+}
+
+impl fmt::Debug for S3Endpoint {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.debug_struct("S3Endpoint").field("url", &self.url()).finish_non_exhaustive()
+    }
+}
+
+/// Builds the client of a bucket, and says where it is.
+pub(super) fn build(builder: AmazonS3Builder) -> object_store::Result<(AmazonS3, S3Endpoint)> {
+    let flag = |key: AmazonS3ConfigKey| builder.get_config_value(&key).is_some_and(|value| is_true(&value));
+    let is_signed = !flag(AmazonS3ConfigKey::SkipSignature);
+    let is_express = flag(AmazonS3ConfigKey::S3Express);
+    let is_request_payer = flag(AmazonS3ConfigKey::RequestPayer);
+
+    let (url, region) = locate(builder.clone())?;
+    let bucket = bucket_of(&url);
+    let connector = Observing { signing: Arc::default() };
+    let signing = connector.signing.clone();
+    let client = builder.with_http_connector(connector).build()?;
+    let credentials = is_signed.then(|| client.credentials().clone());
+    if !is_express {
+        let _ = signing.set(Signing {
+            credentials: credentials.clone(),
+            region: region.clone(),
+            is_request_payer,
+        });
+    }
+
+    let prefix = String::new();
+    Ok((client, S3Endpoint { url, bucket, region, credentials, is_request_payer, prefix }))
+}
+
+/// The URL of the bucket and the region, as the client itself works them out: both are in any URL that it signs.
+fn locate(builder: AmazonS3Builder) -> object_store::Result<(Url, String)> {
+    let failed = |what: &str| object_store::Error::Generic { store: "S3", source: what.to_owned().into() };
+    let client = builder
+        .with_access_key_id("locate")
+        .with_secret_access_key("locate")
+        .with_token("")
+        .with_skip_signature(false)
+        .build()?;
+    let key = Path::from("key");
+    let signed = client.signed_url(Method::GET, &key, Duration::from_secs(1)).now_or_never();
+    let mut url = signed.ok_or_else(|| failed("the bucket's URL is not known yet"))??;
+
+    let scope = url.query_pairs().find(|(name, _)| name == "X-Amz-Credential");
+    let region = scope.and_then(|(_, scope)| scope.split('/').nth(2).map(str::to_owned));
+    let region = region.ok_or_else(|| failed("the bucket's region is not known"))?;
+    url.set_query(None);
+    let path = url.path().strip_suffix("/key").unwrap_or_default().to_owned();
+    url.set_path(&path);
+    Ok((url, region))
+}
+
+/// The bucket in its URL: the last segment of the path, else what the host begins with.
+fn bucket_of(url: &Url) -> String {
+    let segment = url.path().rsplit('/').find(|segment| !segment.is_empty());
+    let host = url.host_str().unwrap_or_default();
+    let in_host = || {
+        let end = host.find(".s3").or_else(|| host.find('.')).unwrap_or(host.len());
+        &host[..end]
+    };
+    segment.unwrap_or_else(in_host).to_owned()
+}
+
+fn is_true(text: &str) -> bool {
+    matches!(text.to_ascii_lowercase().as_str(), "1" | "true" | "on" | "yes" | "y" | "t")
+}
+
+/// Connects clients whose answers are seen.
+#[derive(Debug)]
+struct Observing {
+    signing: Arc<OnceLock<Signing>>,
+}
+
+impl HttpConnector for Observing {
+    fn connect(&self, options: &ClientOptions) -> object_store::Result<HttpClient> {
+        let client = ReqwestConnector::default().connect(options)?;
+        Ok(HttpClient::new(Observed { client, signing: self.signing.clone() }))
+    }
+}
+
+/// What signs a request anew when a header is added to it.
+#[derive(Debug)]
+struct Signing {
+    credentials: Option<AwsCredentialProvider>,
+    region: String,
+    is_request_payer: bool,
+}
+
+/// A client that hands the headers of answers to whoever asks for them with the request.
+#[derive(Debug)]
+struct Observed {
+    client: HttpClient,
+    signing: Arc<OnceLock<Signing>>,
+}
+
+#[async_trait]
+impl HttpService for Observed {
+    async fn call(&self, mut request: HttpRequest) -> Result<HttpResponse, HttpError> {
+        let Some(seen) = request.extensions().get::<SeenHeaders>().cloned() else {
+            return self.client.execute(request).await;
+        };
+        if let Some(signing) = self.signing.get() {
+            signing.ask_for_checksums(&mut request).await;
+        }
+        let mut response = self.client.execute(request).await?;
+        if response.status().is_success() {
+            seen.set(response.headers(), response.status());
+        }
+
+        // The object_store crate fails over metadata that is not ASCII; whoever wants it has seen it.
+        let metadata: Vec<_> = response.headers().keys().filter(|name| name.as_str().starts_with(METADATA)).cloned().collect();
+        for name in metadata {
+            if response.headers().get_all(&name).iter().any(|value| value.to_str().is_err()) {
+                response.headers_mut().remove(&name);
+            }
+        }
+        Ok(response)
+    }
+}
+
+impl Signing {
+    /// Asks for the object's checksums too, which a client may want of an answer from the cache.
+    async fn ask_for_checksums(&self, request: &mut HttpRequest) {
+        let credential = match &self.credentials {
+            Some(provider) => match provider.get_credential().await {
+                Ok(credential) => Some(credential),
+                Err(_) => return,
+            },
+            None => None,
+        };
+        request.headers_mut().insert(CHECKSUM_MODE, HeaderValue::from_static("ENABLED"));
+        if let Some(credential) = credential {
+            request.headers_mut().remove(AUTHORIZATION);
+            AwsAuthorizer::new(&credential, SERVICE, &self.region)
+                .with_request_payer(self.is_request_payer)
+                .authorize(request, None);
+        }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn endpoint(builder: AmazonS3Builder) -> S3Endpoint {
+        build(builder.with_access_key_id("a").with_secret_access_key("s")).unwrap().1
+    }
+
+    fn described(builder: AmazonS3Builder) -> (String, String, String) {
+        let endpoint = endpoint(builder);
+        (endpoint.url().to_owned(), endpoint.bucket().to_owned(), endpoint.region().to_owned())
+    }
+
+    fn owned(url: &str, bucket: &str, region: &str) -> (String, String, String) {
+        (url.to_owned(), bucket.to_owned(), region.to_owned())
+    }
+
+    #[test]
+    fn a_bucket_is_found_in_every_style() {
+        let named = || AmazonS3Builder::new().with_bucket_name("lake").with_region("eu-west-1");
+        let amazon = owned("https://s3.eu-west-1.amazonaws.com/lake", "lake", "eu-west-1");
+        assert_eq!(described(named()), amazon);
+        let in_host = owned("https://lake.s3.eu-west-1.amazonaws.com", "lake", "eu-west-1");
+        assert_eq!(described(named().with_virtual_hosted_style_request(true)), in_host);
+        let local = named().with_endpoint("http://127.0.0.1:9000/").with_allow_http(true);
+        assert_eq!(described(local), owned("http://127.0.0.1:9000/lake", "lake", "eu-west-1"));
+        let by_url = AmazonS3Builder::new().with_url("https://lake.s3.us-west-2.amazonaws.com/");
+        assert_eq!(described(by_url), owned("https://lake.s3.us-west-2.amazonaws.com", "lake", "us-west-2"));
+    }
+
+    #[test]
+    fn buckets_beside_each_other_share_place_and_key() {
+        let at = |bucket: &str, port: u16| {
+            let builder = AmazonS3Builder::new().with_bucket_name(bucket).with_region("x");
+            endpoint(builder.with_endpoint(format!("http://127.0.0.1:{port}")).with_allow_http(true))
+        };
+        assert!(at("a", 1).is_beside(&at("b", 1)));
+        assert!(!at("a", 1).is_beside(&at("a", 2)));
+    }
+}
