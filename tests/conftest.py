@@ -14,7 +14,7 @@ import pytest
 
 import parquet_data
 from proxy import Proxy
-from servers import Bucket, Node, Origin
+from servers import Bucket, Moto, Node, Origin
 
 # Clients must not find credentials, endpoints or proxies that the tests did not give them.
 for name in [name for name in os.environ if name.startswith("AWS_") or name.lower().endswith("_proxy")]:
@@ -41,6 +41,14 @@ def origin(scratch: Path) -> Iterator[Origin]:
     server = Origin(scratch / "origin", scratch / "origin.log")
     for name in ("lake", "pond"):
         server.bucket(name)
+    yield server
+    server.kill()
+
+
+@pytest.fixture(scope="session")
+def moto(scratch: Path) -> Iterator[Moto]:
+    """An S3 server of another make, which can do more."""
+    server = Moto(scratch / "moto.log")
     yield server
     server.kill()
 

@@ -157,7 +157,8 @@ class _Handler(BaseHTTPRequestHandler):
 
     def _changed(self, answer: http.client.HTTPResponse) -> bool:
         wanted = self.headers.get("if-match") if self.command in ("GET", "HEAD") else None
-        return bool(wanted) and answer.status in (200, 206) and answer.headers.get("etag") not in wanted.split(",")
+        tags = [tag.strip() for tag in (wanted or "*").split(",")]
+        return answer.status in (200, 206) and "*" not in tags and answer.headers.get("etag") not in tags
 
     def _refuse(self, status: int) -> None:
         self.send_response_only(status)

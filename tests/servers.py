@@ -9,6 +9,7 @@ import re
 import signal
 import socket
 import subprocess
+import sys
 import time
 from dataclasses import dataclass, field
 from pathlib import Path
@@ -167,6 +168,23 @@ class Origin(Server):
         return folder
 
 
+class Moto(Server):
+    """The S3 server of moto, which keeps everything in memory and lets anyone in: another make than `Origin`."""
+
+    def __init__(self, log: Path) -> None:
+        self.port = free_port()
+        command = [sys.executable, "-m", "moto.server", "-H", "127.0.0.1", "-p", str(self.port)]
+        super().__init__(command, log, environment())
+        self.endpoint = f"http://127.0.0.1:{self.port}"
+        wait_for("moto", self._answers)
+        self.s3 = s3_client(self.endpoint, ORIGIN_KEY, ORIGIN_SECRET)
+
+    def _answers(self) -> bool:
+        assert self.running(), self.log()
+        with socket.socket() as probe:
+            return probe.connect_ex(("127.0.0.1", self.port)) == 0
+
+
 @dataclass
 class Bucket:
     """A `[[bucket]]` of a node's configuration."""
@@ -201,9 +219,12 @@ class AccessKey:
     buckets: list[str] = field(default_factory=lambda: ["*"])
     write: bool = False
     token: str | None = None
+    prefixes: list[str] = field(default_factory=list)
 
     def toml(self) -> str:
         values = {"id": self.id, "secret": self.secret, "buckets": self.buckets, "write": self.write}
+        if self.prefixes:
+            values["prefixes"] = self.prefixes
         if self.token:
             values["token"] = self.token
         return "\n".join(["[[access_key]]", *(f"{key} = {json.dumps(value)}" for key, value in values.items())])

@@ -67,12 +67,12 @@ def test_no_path_leaves_the_bucket(start: Callable[..., Node], folder: Path) -> 
     for name in ("canary", "other/canary", "served-not", whole, f"..{whole}", f"file://{whole}"):
         for way in climbing(name):
             paths = [f"/lake/{way}", f"/{way}", f"/lake?prefix={way}", f"/lake?list-type=2&prefix={way}&delimiter=/"]
-            requests = [f"{method} {path} HTTP/1.1\r\nhost: x\r\n\r\n" for path in paths for method in ("GET", "HEAD")]
+            requests = [f"{method} {path} HTTP/1.1\r\nhost: localhost\r\n\r\n" for path in paths for method in ("GET", "HEAD")]
             requests += [
-                f"PUT /lake/copied HTTP/1.1\r\nhost: x\r\nx-amz-copy-source: /lake/{way}\r\ncontent-length: 0\r\n\r\n",
+                f"PUT /lake/copied HTTP/1.1\r\nhost: localhost\r\nx-amz-copy-source: /lake/{way}\r\ncontent-length: 0\r\n\r\n",
                 f"GET /{way} HTTP/1.1\r\nhost: lake.localhost\r\n\r\n",
                 f"GET /ok HTTP/1.1\r\nhost: ../{way}.localhost\r\n\r\n",
-                "GET /lake/ok HTTP/1.1\r\nhost: x\r\nconnection: close\r\n\r\n",
+                "GET /lake/ok HTTP/1.1\r\nhost: localhost\r\nconnection: close\r\n\r\n",
             ]
             got = talk(node.port, "".join(requests).encode(), patience=5)
             assert CANARY not in got, way
@@ -94,14 +94,14 @@ def test_nothing_is_written_or_deleted_outside_the_bucket(start: Callable[..., N
         for way in climbing(name):
             talk(
                 node.port,
-                f"PUT /lake/{way} HTTP/1.1\r\nhost: x\r\ncontent-length: 3\r\n\r\nabc"
-                f"POST /lake/{way}?uploads HTTP/1.1\r\nhost: x\r\ncontent-length: 0\r\n\r\n"
-                f"DELETE /lake/{way} HTTP/1.1\r\nhost: x\r\nconnection: close\r\n\r\n".encode(),
+                f"PUT /lake/{way} HTTP/1.1\r\nhost: localhost\r\ncontent-length: 3\r\n\r\nabc"
+                f"POST /lake/{way}?uploads HTTP/1.1\r\nhost: localhost\r\ncontent-length: 0\r\n\r\n"
+                f"DELETE /lake/{way} HTTP/1.1\r\nhost: localhost\r\nconnection: close\r\n\r\n".encode(),
                 patience=5,
             )
     wanted = "".join(f"<Object><Key>../{name}</Key></Object>" for name in ("canary", "other/canary"))
     delete = f"<Delete>{wanted}</Delete>"
-    talk(node.port, f"POST /lake?delete HTTP/1.1\r\nhost: x\r\ncontent-length: {len(delete)}\r\n\r\n{delete}".encode())
+    talk(node.port, f"POST /lake?delete HTTP/1.1\r\nhost: localhost\r\ncontent-length: {len(delete)}\r\n\r\n{delete}".encode())
     assert outside() == before
 
 
@@ -113,7 +113,7 @@ def test_a_bucket_of_an_s3_origin_is_not_left_either(
     node = start([Bucket.of_origin(proxy.endpoint, "lake")], "--memory", "64MiB")
     for name in ("canary", "pond/canary"):
         for way in climbing(name):
-            get = f"GET /lake/{way} HTTP/1.1\r\nhost: x\r\n"
+            get = f"GET /lake/{way} HTTP/1.1\r\nhost: localhost\r\n"
             requests = f"{get}\r\n{get}connection: close\r\n\r\n"
             assert CANARY not in talk(node.port, requests.encode(), patience=5), way
 
@@ -141,7 +141,7 @@ def test_what_is_no_key_is_refused_and_not_an_accident(
     start: Callable[..., Node], folder: Path, path: str, status: int
 ) -> None:
     node = start([Bucket("lake", str(folder))], "--memory", "64MiB")
-    got = talk(node.port, f"GET {path} HTTP/1.1\r\nhost: x\r\nconnection: close\r\n\r\n".encode(), patience=5)
+    got = talk(node.port, f"GET {path} HTTP/1.1\r\nhost: localhost\r\nconnection: close\r\n\r\n".encode(), patience=5)
     answered = int(got.split(b" ", 2)[1])
     # S3 itself differs from case to case: what counts is that it is the client's error.
     assert answered == status or 400 <= answered < 500, got
@@ -181,7 +181,7 @@ def test_an_odd_header_is_an_answer_or_an_end_but_no_accident(
 ) -> None:
     node = start([Bucket("lake", str(folder))], "--memory", "64MiB")
     for line in (b"GET /lake/ok", b"HEAD /lake/ok", b"PUT /lake/new", b"POST /lake?delete", b"GET /lake?list-type=2"):
-        got = talk(node.port, line + b" HTTP/1.1\r\nhost: x\r\n" + header + b"\r\n\r\n", until=b"\r\n\r\n")
+        got = talk(node.port, line + b" HTTP/1.1\r\nhost: localhost\r\n" + header + b"\r\n\r\n", until=b"\r\n\r\n")
         assert not got.startswith(b"HTTP/1.1 5") or got.startswith(b"HTTP/1.1 501"), got
     assert node.running()
     assert node.s3.get_object(Bucket="lake", Key="ok")["Body"].read() == b"fine"
@@ -189,7 +189,7 @@ def test_an_odd_header_is_an_answer_or_an_end_but_no_accident(
 
 def test_what_came_before_damage_is_answered_and_the_damage_too(start: Callable[..., Node], folder: Path) -> None:
     node = start([Bucket("lake", str(folder))], "--memory", "64MiB")
-    got = talk(node.port, b"GET /lake/ok HTTP/1.1\r\nhost: x\r\n\r\n" * 3 + b"\0\r\n\r\n", patience=5)
+    got = talk(node.port, b"GET /lake/ok HTTP/1.1\r\nhost: localhost\r\n\r\n" * 3 + b"\0\r\n\r\n", patience=5)
     assert got.count(b"HTTP/1.1 200 ") == 3, got
     assert got.count(b"HTTP/1.1 400 ") == 1, got
 
@@ -197,7 +197,7 @@ def test_what_came_before_damage_is_answered_and_the_damage_too(start: Callable[
 def test_a_refused_upload_is_told_that_its_connection_ends(start: Callable[..., Node], folder: Path) -> None:
     """A client that waits with the body sends its next request on the same connection, unless it is told."""
     node = start([Bucket("lake", str(folder), read_only=True)], "--memory", "64MiB")
-    put = b"PUT /lake/new HTTP/1.1\r\nhost: x\r\ncontent-length: 5\r\nexpect: 100-continue\r\n\r\n"
+    put = b"PUT /lake/new HTTP/1.1\r\nhost: localhost\r\ncontent-length: 5\r\nexpect: 100-continue\r\n\r\n"
     got = talk(node.port, put, patience=5)
     assert got.startswith(b"HTTP/1.1 403 "), got
     assert b"connection: close" in got.lower(), got
@@ -278,7 +278,7 @@ def test_ten_thousand_damaged_requests_do_no_damage(start: Callable[..., Node], 
     )
     pid, total = node.pid, 10_000
     valid = valid_requests()
-    sound = b"GET /lake/ok HTTP/1.1\r\nhost: x\r\n\r\n"
+    sound = b"GET /lake/ok HTTP/1.1\r\nhost: localhost\r\n\r\n"
     statuses: Counter[int] = Counter()
 
     def attack(seed: int) -> bytes:

@@ -193,7 +193,7 @@ def test_a_client_that_goes_away_cancels_nothing_for_others(
     try:
         got: list[bytes] = []
         gone = socket.create_connection(("127.0.0.1", node.port))
-        gone.sendall(f"GET /lake/{prefix}a HTTP/1.1\r\nhost: x\r\n\r\n".encode())
+        gone.sendall(f"GET /lake/{prefix}a HTTP/1.1\r\nhost: localhost\r\n\r\n".encode())
         gone.recv(1000)
         stays = threading.Thread(target=lambda: got.append(request(node.endpoint, "GET", f"/lake/{prefix}a").body))
         stays.start()
@@ -212,7 +212,7 @@ def test_a_node_that_is_told_to_stop_finishes_a_slow_download(start: Callable[..
     os.utime(data / "large", (time.time() - 3600,) * 2)
     node = start([Bucket("data", str(data))], "--memory", "256MiB")
     slow = socket.create_connection(("127.0.0.1", node.port), timeout=20)
-    slow.sendall(b"GET /data/large HTTP/1.1\r\nhost: x\r\n\r\n")
+    slow.sendall(b"GET /data/large HTTP/1.1\r\nhost: localhost\r\n\r\n")
     got = slow.recv(1 << 16)
     idle = socket.create_connection(("127.0.0.1", node.port))
     node.process.send_signal(signal.SIGTERM)
@@ -242,7 +242,7 @@ def test_what_takes_too_long_is_cut_off_when_the_time_is_up(start: Callable[...,
     node = start([Bucket("data", str(data))], "--memory", "64MiB", "--drain-timeout", "1s")
     (data / "stuck").write_bytes(bytes(64 * MIB))
     with socket.create_connection(("127.0.0.1", node.port)) as stuck:
-        stuck.sendall(b"GET /data/stuck HTTP/1.1\r\nhost: x\r\n\r\n")
+        stuck.sendall(b"GET /data/stuck HTTP/1.1\r\nhost: localhost\r\n\r\n")
         stuck.recv(1000)
         begun = time.monotonic()
         assert node.stop() == 0

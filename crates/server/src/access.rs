@@ -76,7 +76,8 @@ impl AccessKeys {
     /// Whether the key `id` sees all buckets, or a caller without one on a node without keys.
     pub fn sees_all(&self, id: Option<&str>) -> bool {
         let key = id.and_then(|id| self.keys.get(id));
-        self.is_empty() || key.is_some_and(|key| matches!(key.buckets, Buckets::All) && key.prefixes.is_empty())
+        self.is_empty()
+            || key.is_some_and(|key| matches!(key.buckets, Buckets::All) && key.prefixes.is_empty())
     }
 
     /// Whether the key `id`, or a caller without one, may do this to the bucket.

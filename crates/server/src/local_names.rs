@@ -54,8 +54,16 @@ mod tests {
     #[test]
     fn names_of_this_machine_are_answered() {
         for host in [
-            "localhost", "localhost:9000", "lake.localhost:9000", "127.0.0.1", "127.3.2.1:80", "[::1]:9000", "[::1]",
-            "s3.example.com", "lake.s3.example.com:443", "LOCALHOST",
+            "localhost",
+            "localhost:9000",
+            "lake.localhost:9000",
+            "127.0.0.1",
+            "127.3.2.1:80",
+            "[::1]:9000",
+            "[::1]",
+            "s3.example.com",
+            "lake.s3.example.com:443",
+            "LOCALHOST",
         ] {
             assert!(!is_refused(&[("host", host)]), "{host}");
         }
@@ -65,7 +73,9 @@ mod tests {
 
     #[test]
     fn other_names_are_refused_as_host_and_as_origin() {
-        for host in ["evil.example", "evil.example:9000", "notlocalhost", "localhost.evil.example", "10.0.0.1", "::2"] {
+        for host in
+            ["evil.example", "evil.example:9000", "notlocalhost", "localhost.evil.example", "10.0.0.1", "::2"]
+        {
             assert!(is_refused(&[("host", host)]), "{host}");
         }
         for origin in ["http://evil.example", "null", "https://s3.example.com.evil"] {

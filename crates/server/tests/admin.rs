@@ -349,8 +349,7 @@ async fn a_drain_cuts_off_what_takes_too_long() {
     let served = tokio::spawn(doors.serve(node, async { drop(stopped.await) }));
 
     let mut endless = TcpStream::connect(admin).await.unwrap();
-    let head =
-        "POST /api/evict HTTP/1.1\r\nhost: localhost\r\ncontent-type: application/json\r\ncontent-length: 9\r\n\r\n";
+    let head = "POST /api/evict HTTP/1.1\r\nhost: localhost\r\ncontent-type: application/json\r\ncontent-length: 9\r\n\r\n";
     endless.write_all(head.as_bytes()).await.unwrap();
     tokio::time::sleep(Duration::from_millis(100)).await;
     stop.send(()).unwrap();

@@ -101,7 +101,9 @@ impl fmt::Display for Consistency {
 
 /// The text names no consistency rule.
 #[derive(Clone, Debug, PartialEq, Eq, thiserror::Error)]
-#[error("{text:?} is not a consistency rule: use strict, immutable, iceberg, delta, hive, or a time such as 10s, 500ms or 5m")]
+#[error(
+    "{text:?} is not a consistency rule: use strict, immutable, iceberg, delta, hive, or a time such as 10s, 500ms or 5m"
+)]
 pub struct ParseConsistencyError {
     text: String,
 }

@@ -64,8 +64,8 @@ pub use budget::{Budget, BudgetStats, HitMeter, Holder, HolderStats, Reclaim, Re
 pub use error::{Error, Result};
 pub use freshness::{Consistency, ConsistencyRules, ParseConsistencyError, TableFormat, parse_duration};
 pub use listing::{ListPage, ListRequest};
-pub use object_headers::ObjectHeaders;
 pub use object::{ByteRange, ObjectHash, ObjectVersion};
+pub use object_headers::ObjectHeaders;
 pub use open_object::{LocalFile, OpenObject};
 pub use origin::{Origin, S3Endpoint, without_credentials};
 pub use page_cache::{CacheOptions, CacheStats, PageCache};

@@ -6,8 +6,8 @@ use bytes::{Bytes, BytesMut};
 use http::{
     Extensions, HeaderMap, HeaderName, HeaderValue, StatusCode,
     header::{
-        ACCEPT_RANGES, CACHE_CONTROL, CONTENT_DISPOSITION, CONTENT_ENCODING, CONTENT_LANGUAGE, CONTENT_TYPE, ETAG,
-        EXPIRES, LAST_MODIFIED,
+        ACCEPT_RANGES, CACHE_CONTROL, CONTENT_DISPOSITION, CONTENT_ENCODING, CONTENT_LANGUAGE, CONTENT_TYPE,
+        ETAG, EXPIRES, LAST_MODIFIED,
     },
 };
 use parking_lot::Mutex;

@@ -111,10 +111,15 @@ impl Layer {
 /// `PORT_9000_TCP_ADDR`.
 fn is_of_kubernetes(name: &str) -> bool {
     let is_port = name.strip_prefix("PORT").is_some_and(|rest| {
-        rest.is_empty() || rest.strip_prefix('_').is_some_and(|rest| rest.starts_with(|c: char| c.is_ascii_digit()))
+        rest.is_empty()
+            || rest.strip_prefix('_').is_some_and(|rest| rest.starts_with(|c: char| c.is_ascii_digit()))
     });
     // A service may be named "stylobate-s3" too.
-    is_port || name.ends_with("_PORT") || name.contains("SERVICE_HOST") || name.contains("SERVICE_PORT") || name.contains("_PORT_")
+    is_port
+        || name.ends_with("_PORT")
+        || name.contains("SERVICE_HOST")
+        || name.contains("SERVICE_PORT")
+        || name.contains("_PORT_")
 }
 
 fn split(given: &Given) -> Vec<Given> {

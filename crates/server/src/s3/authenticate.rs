@@ -18,8 +18,8 @@ use super::{
     chunked::ChunkSignatures,
     error::{Detail, detailed},
     sigv4::{
-        ALGORITHM, HmacSha256, MAX_EXPIRES_SECONDS, MAX_SKEW_SECONDS, UNSIGNED_PAYLOAD, parse_time, signing_key,
-        to_hex,
+        ALGORITHM, HmacSha256, MAX_EXPIRES_SECONDS, MAX_SKEW_SECONDS, UNSIGNED_PAYLOAD, parse_time,
+        signing_key, to_hex,
     },
     target::{Query, encode_path},
 };
@@ -34,7 +34,10 @@ const SECURITY_TOKEN: &str = "x-amz-security-token";
 pub(super) const EMPTY_SHA256: &str = "e3b0c44298fc1c149afbf4c8996fb92427ae41e4649b934ca495991b7852b855";
 
 /// Parameters with which a client signed a URL .
-pub(super) const SIGNING_PARAMETERS: [&str; 8] = [
+pub(super) const SIGNING_PARAMETERS: [&str; 11] = [
+    "AWSAccessKeyId",
+    "Expires",
+    "Signature",
     "X-Amz-Algorithm",
     "X-Amz-Content-Sha256",
     "X-Amz-Credential",
@@ -69,9 +72,10 @@ pub(super) fn authenticate(
 
     let secret = keys.secret(&signature.scope.access_key).ok_or_else(|| {
         let message = "The access key id you provided does not exist here.";
-        detailed(s3_error!(InvalidAccessKeyId, "{message}"), vec![
-            Detail::new("AWSAccessKeyId", signature.scope.access_key.clone()),
-        ])
+        detailed(
+            s3_error!(InvalidAccessKeyId, "{message}"),
+            vec![Detail::new("AWSAccessKeyId", signature.scope.access_key.clone())],
+        )
     })?;
     let key = signing_key(secret.expose(), &signature.scope.day, &signature.scope.region)
         .ok_or_else(|| s3_error!(InternalError))?;
@@ -147,7 +151,10 @@ impl Signature {
     /// Reads `AWS4-HMAC-SHA256 Credential=…, SignedHeaders=…, Signature=…` and the headers that belong to it.
     fn of_header(authorization: &HeaderValue, headers: &HeaderMap, now: DateTime<Utc>) -> S3Result<Self> {
         let malformed = || {
-            s3_error!(AuthorizationHeaderMalformed, "The authorization header is malformed: Credential=ID/DAY/REGION/s3/aws4_request, SignedHeaders and Signature are needed.")
+            s3_error!(
+                AuthorizationHeaderMalformed,
+                "The authorization header is malformed: Credential=ID/DAY/REGION/s3/aws4_request, SignedHeaders and Signature are needed."
+            )
         };
         let text = authorization.to_str().map_err(|_| malformed())?.trim();
         if text.starts_with("AWS ") {
@@ -197,12 +204,16 @@ impl Signature {
             return Err(error(format!("X-Amz-Algorithm only supports \"{ALGORITHM}\".")));
         }
         let scope = Scope::parse(field("X-Amz-Credential")?).ok_or_else(|| {
-            error("Error parsing the X-Amz-Credential parameter: ID/DAY/REGION/s3/aws4_request is needed.".to_owned())
+            error(
+                "Error parsing the X-Amz-Credential parameter: ID/DAY/REGION/s3/aws4_request is needed."
+                    .to_owned(),
+            )
         })?;
         let time = field("X-Amz-Date")?.to_owned();
         let signed = checked_time(&time, &scope)?;
-        let expires: u64 =
-            field("X-Amz-Expires")?.parse().map_err(|_| error("X-Amz-Expires should be a number".to_owned()))?;
+        let expires: u64 = field("X-Amz-Expires")?
+            .parse()
+            .map_err(|_| error("X-Amz-Expires should be a number".to_owned()))?;
         if expires > MAX_EXPIRES_SECONDS {
             return Err(error(
                 "X-Amz-Expires must be less than a week (in seconds); that is, the given X-Amz-Expires must be less than 604800 seconds".to_owned(),
@@ -214,11 +225,14 @@ impl Signature {
         }
         if age > TimeDelta::seconds(expires as i64) {
             let ended = signed + TimeDelta::seconds(expires as i64);
-            return Err(detailed(s3_error!(AccessDenied, "Request has expired"), vec![
-                Detail::new("X-Amz-Expires", expires.to_string()),
-                Detail::new("Expires", ended.format("%Y-%m-%dT%H:%M:%SZ").to_string()),
-                Detail::new("ServerTime", now.format("%Y-%m-%dT%H:%M:%SZ").to_string()),
-            ]));
+            return Err(detailed(
+                s3_error!(AccessDenied, "Request has expired"),
+                vec![
+                    Detail::new("X-Amz-Expires", expires.to_string()),
+                    Detail::new("Expires", ended.format("%Y-%m-%dT%H:%M:%SZ").to_string()),
+                    Detail::new("ServerTime", now.format("%Y-%m-%dT%H:%M:%SZ").to_string()),
+                ],
+            ));
         }
         let in_header = text_of(headers, &CONTENT_SHA256).filter(|text| text.starts_with("STREAMING-"));
         let in_query = query.get("X-Amz-Content-Sha256").map(str::to_owned);
@@ -235,13 +249,18 @@ impl Signature {
     /// one object could otherwise add a header that makes it a copy of another.
     fn refuse_unsigned_headers(&self, parts: &Parts) -> S3Result<()> {
         let is_read = matches!(parts.method, Method::GET | Method::HEAD);
-        let is_signed = |name: &str| self.signed_headers.iter().any(|signed| signed.eq_ignore_ascii_case(name));
+        let is_signed =
+            |name: &str| self.signed_headers.iter().any(|signed| signed.eq_ignore_ascii_case(name));
         // The hash of the body proves itself.
         let needs_cover =
             |name: &str| !is_read && name.starts_with("x-amz-") && name != CONTENT_SHA256.as_str();
-        match parts.headers.keys().map(HeaderName::as_str).find(|name| needs_cover(name) && !is_signed(name)) {
+        match parts.headers.keys().map(HeaderName::as_str).find(|name| needs_cover(name) && !is_signed(name))
+        {
             Some(name) => Err(detailed(
-                s3_error!(AccessDenied, "There were headers present in the request which were not signed: {name}"),
+                s3_error!(
+                    AccessDenied,
+                    "There were headers present in the request which were not signed: {name}"
+                ),
                 vec![Detail::new("HeadersNotSigned", name.to_owned())],
             )),
             None if !is_signed(HOST.as_str()) => {
@@ -303,8 +322,12 @@ impl Signature {
             message = format!(
                 "The signature is for the host {host}, and a proxy replaced it: have the proxy hand on the Host header as it came."
             );
-        } else if let Some(absent) = self.signed_headers.iter().find(|name| !parts.headers.contains_key(*name)) {
-            message = format!("The signature covers the header {absent}, which did not arrive: a proxy may have removed it.");
+        } else if let Some(absent) =
+            self.signed_headers.iter().find(|name| !parts.headers.contains_key(*name))
+        {
+            message = format!(
+                "The signature covers the header {absent}, which did not arrive: a proxy may have removed it."
+            );
         }
         let canonical_request = self.canonical_request(parts, &canonical_path(parts), query, None);
         let string_to_sign = self.string_to_sign(&canonical_request);
@@ -314,12 +337,15 @@ impl Signature {
             true => canonical_request,
             false => canonical_request.replace(&token, "***"),
         };
-        detailed(S3Error::with_message(s3s::S3ErrorCode::SignatureDoesNotMatch, message), vec![
-            Detail::new("AWSAccessKeyId", self.scope.access_key.clone()),
-            Detail::new("StringToSign", string_to_sign),
-            Detail::new("SignatureProvided", self.value.clone()),
-            Detail::new("CanonicalRequest", canonical_request),
-        ])
+        detailed(
+            S3Error::with_message(s3s::S3ErrorCode::SignatureDoesNotMatch, message),
+            vec![
+                Detail::new("AWSAccessKeyId", self.scope.access_key.clone()),
+                Detail::new("StringToSign", string_to_sign),
+                Detail::new("SignatureProvided", self.value.clone()),
+                Detail::new("CanonicalRequest", canonical_request),
+            ],
+        )
     }
 }
 
@@ -344,8 +370,9 @@ fn text_of(headers: &HeaderMap, name: &HeaderName) -> Option<String> {
 }
 
 fn checked_time(time: &str, scope: &Scope) -> S3Result<DateTime<Utc>> {
-    let parsed = parse_time(time)
-        .ok_or_else(|| s3_error!(AccessDenied, "The date of the signature is not written YYYYMMDDTHHMMSSZ"))?;
+    let parsed = parse_time(time).ok_or_else(|| {
+        s3_error!(AccessDenied, "The date of the signature is not written YYYYMMDDTHHMMSSZ")
+    })?;
     if time.get(..8) != Some(&scope.day) {
         return Err(s3_error!(
             SignatureDoesNotMatch,
@@ -363,11 +390,14 @@ fn from_http_date(text: &str) -> Option<String> {
 
 fn skewed(time: &str, now: DateTime<Utc>) -> S3Error {
     let message = "The difference between the request time and the server's time is too large.";
-    detailed(s3_error!(RequestTimeTooSkewed, "{message}"), vec![
-        Detail::new("RequestTime", time.to_owned()),
-        Detail::new("ServerTime", now.format("%Y-%m-%dT%H:%M:%SZ").to_string()),
-        Detail::new("MaxAllowedSkewMilliseconds", (MAX_SKEW_SECONDS * 1000).to_string()),
-    ])
+    detailed(
+        s3_error!(RequestTimeTooSkewed, "{message}"),
+        vec![
+            Detail::new("RequestTime", time.to_owned()),
+            Detail::new("ServerTime", now.format("%Y-%m-%dT%H:%M:%SZ").to_string()),
+            Detail::new("MaxAllowedSkewMilliseconds", (MAX_SKEW_SECONDS * 1000).to_string()),
+        ],
+    )
 }
 
 fn version_2() -> S3Error {

@@ -49,7 +49,8 @@ impl CopySource {
             Some((text, version)) => (text, Some(version)),
             None => (text, None),
         };
-        let decode = |text: &str| percent_decode_str(text).decode_utf8().map(Into::into).map_err(|_| invalid());
+        let decode =
+            |text: &str| percent_decode_str(text).decode_utf8().map(Into::into).map_err(|_| invalid());
         let decoded: String = decode(text)?;
         if decoded.starts_with("arn:") {
             return Err(s3_error!(NotImplemented, "access points cannot be copied from"));

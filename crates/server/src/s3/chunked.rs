@@ -95,6 +95,11 @@ pub(super) enum ChunkedError {
     Signature,
 }
 
+/// The bytes are not those that x-amz-content-sha256 names.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, thiserror::Error)]
+#[error("the body is not the one that was signed")]
+pub(super) struct PayloadMismatch;
+
 /// The trailers of a body; they are there once it was read to its end.
 #[derive(Clone, Default)]
 pub(super) struct Trailers(Arc<Mutex<Option<HeaderMap>>>);

@@ -77,8 +77,10 @@ pub(super) async fn copy_object(
         }
         copied?;
     } else {
-        let object =
-            read::open(&source.reader, &from, &Wanted::All, &conditions).await.map_err(as_precondition)?.result;
+        let object = read::open(&source.reader, &from, &Wanted::All, &conditions)
+            .await
+            .map_err(as_precondition)?
+            .result;
         let described = match replace {
             true => Described {
                 content_type: input.content_type,

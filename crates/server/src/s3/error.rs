@@ -13,7 +13,12 @@ use quick_xml::escape::escape;
 use s3s::{Body, HttpResponse, S3Error, S3ErrorCode, s3_error};
 use stylobate_storage::{Error, ObjectHeaders};
 
-use super::{chunked::ChunkedError, etag, payload::PayloadMismatch, request_id::RequestId, target::Target};
+use super::{
+    chunked::{ChunkedError, PayloadMismatch},
+    etag,
+    request_id::RequestId,
+    target::Target,
+};
 
 /// The S3 error that tells a client about an error of the store.
 pub(super) fn from_store(error: object_store::Error) -> S3Error {

@@ -128,7 +128,8 @@ pub(super) async fn upload_part_copy(
         if_modified_since: input.copy_source_if_modified_since,
         if_unmodified_since: input.copy_source_if_unmodified_since,
     };
-    let object = read::open(&source.reader, &from, &wanted, &conditions).await.map_err(as_precondition)?.result;
+    let object =
+        read::open(&source.reader, &from, &wanted, &conditions).await.map_err(as_precondition)?.result;
     let last_modified = timestamp(object.meta.last_modified);
     let part = (&to, input.upload_id.as_str(), number);
     let (raw, _) = store_part(&door.memory, &target.reader, part, Incoming::of_object(object)).await?;

@@ -6,9 +6,9 @@
 use http::{
     HeaderMap, HeaderName, HeaderValue, StatusCode,
     header::{
-        ACCEPT_RANGES, CACHE_CONTROL, CONTENT_DISPOSITION, CONTENT_ENCODING, CONTENT_LANGUAGE, CONTENT_LENGTH,
-        CONTENT_RANGE, CONTENT_TYPE, ETAG, EXPIRES, IF_MATCH, IF_MODIFIED_SINCE, IF_NONE_MATCH, IF_RANGE,
-        IF_UNMODIFIED_SINCE, LAST_MODIFIED, RANGE,
+        ACCEPT_RANGES, CACHE_CONTROL, CONTENT_DISPOSITION, CONTENT_ENCODING, CONTENT_LANGUAGE,
+        CONTENT_LENGTH, CONTENT_RANGE, CONTENT_TYPE, ETAG, EXPIRES, IF_MATCH, IF_MODIFIED_SINCE,
+        IF_NONE_MATCH, IF_RANGE, IF_UNMODIFIED_SINCE, LAST_MODIFIED, RANGE,
     },
 };
 use object_store::GetResult;
@@ -30,16 +30,9 @@ use super::{
 };
 use crate::node::Bucket;
 
-/// Headers of S3's own that leave a read as it is.
-const IDLE: [&str; 7] = [
-    "x-amz-checksum-mode",
-    "x-amz-content-sha256",
-    "x-amz-date",
-    "x-amz-request-payer",
-    "x-amz-security-token",
-    "x-amz-te",
-    "x-amz-user-agent",
-];
+/// Beginnings of headers by which a read is another one than of the object as it is cached: under a key of the client's, or
+/// of a bucket whose owner the origin is to compare.
+const UNUSUAL: [&str; 2] = ["x-amz-server-side-encryption-customer-", "x-amz-expected-bucket-owner"];
 
 const METADATA: &str = "x-amz-meta-";
 const CHECKSUM: &str = "x-amz-checksum-";
@@ -91,7 +84,8 @@ impl ObjectRead<'_> {
         if wanted.within(size).is_none() {
             return Err(error::invalid_range(size));
         }
-        let mut answer = respond(opened, &wanted, path.as_ref(), self.is_head, asks_for_checksums(self.headers));
+        let mut answer =
+            respond(opened, &wanted, path.as_ref(), self.is_head, asks_for_checksums(self.headers));
         for (parameter, name) in OVERRIDES {
             if let Some(value) = self.query.get(parameter) {
                 let value = HeaderValue::from_bytes(value.as_bytes())
@@ -104,10 +98,8 @@ impl ObjectRead<'_> {
 
     /// Whether nothing of the request makes it another one than a read of the current version.
     fn is_usual(&self) -> bool {
-        let is_usual = |name: &HeaderName| {
-            let text = name.as_str();
-            !text.starts_with("x-amz-") || IDLE.contains(&text)
-        };
+        let is_usual =
+            |name: &HeaderName| !UNUSUAL.iter().any(|beginning| name.as_str().starts_with(beginning));
         self.headers.keys().all(is_usual) && !self.query.has("versionId") && !self.query.has("partNumber")
     }
 }

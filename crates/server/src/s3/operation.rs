@@ -3,7 +3,10 @@
 use http::{HeaderMap, Method};
 use s3s::{S3Error, S3Result, s3_error};
 
-use super::target::{Query, Target};
+use super::{
+    authenticate::SIGNING_PARAMETERS,
+    target::{Query, Target},
+};
 use crate::access::Action;
 
 /// An operation.
@@ -145,7 +148,10 @@ impl Operation {
             }
             None => {
                 let known = |name: &str| {
-                    PLAIN.contains(&name) || name.starts_with("X-Amz-") || name.starts_with("response-")
+                    PLAIN.contains(&name)
+                        || SIGNING_PARAMETERS.contains(&name)
+                        || name.to_ascii_lowercase().starts_with("x-amz-")
+                        || name.starts_with("response-")
                 };
                 if let Some(unknown) = query.names().find(|name| !is_read && !known(name)) {
                     return Err(not_served(method, unknown));
@@ -195,7 +201,10 @@ fn method_not_allowed() -> S3Error {
 }
 
 fn not_served(method: &Method, parameter: &str) -> S3Error {
-    s3_error!(NotImplemented, "{method} with the query parameter '{parameter}' is not an operation that this node serves")
+    s3_error!(
+        NotImplemented,
+        "{method} with the query parameter '{parameter}' is not an operation that this node serves"
+    )
 }
 
 #[cfg(test)]
@@ -206,11 +215,7 @@ mod tests {
         operation_with(method, uri, HeaderMap::new())
     }
 
-    fn operation_with(
-        method: &str,
-        uri: &str,
-        headers: HeaderMap,
-    ) -> Result<(&'static str, Action), String> {
+    fn operation_with(method: &str, uri: &str, headers: HeaderMap) -> Result<(&'static str, Action), String> {
         let uri = uri.parse().unwrap();
         let target = Target::of(&uri, &headers, &[]).unwrap();
         let operation = Operation::of(&method.parse().unwrap(), &target, &Query::of(&uri), &headers);
@@ -257,7 +262,10 @@ mod tests {
         let headers: HeaderMap =
             [("x-amz-copy-source".parse().unwrap(), "/b/a".parse().unwrap())].into_iter().collect();
         assert_eq!(operation_with("PUT", "/b/k", headers.clone()).unwrap().0, "CopyObject");
-        assert_eq!(operation_with("PUT", "/b/k?partNumber=1&uploadId=2", headers).unwrap().0, "UploadPartCopy");
+        assert_eq!(
+            operation_with("PUT", "/b/k?partNumber=1&uploadId=2", headers).unwrap().0,
+            "UploadPartCopy"
+        );
     }
 
     #[test]

@@ -13,14 +13,17 @@ use http::{
     header::{CONTENT_ENCODING, CONTENT_LENGTH, TRANSFER_ENCODING},
 };
 use s3s::{
-    Body, S3Result, StdError, s3_error,
+    Body, S3Result, StdError,
+    dto::Checksum,
+    s3_error,
     stream::{ByteStream, DynByteStream, RemainingLength},
 };
 use sha2::{Digest, Sha256};
 
 use super::{
     attributes::{names_aws_chunked, without_aws_chunked},
-    chunked::{ChunkSignatures, ChunkedBody, Trailers},
+    checksum::{Claims, Verifier},
+    chunked::{ChunkSignatures, ChunkedBody, PayloadMismatch, Trailers},
     error,
     sigv4::to_hex,
 };
@@ -28,11 +31,6 @@ use super::{
 const CONTENT_SHA256: HeaderName = HeaderName::from_static("x-amz-content-sha256");
 const DECODED_LENGTH: HeaderName = HeaderName::from_static("x-amz-decoded-content-length");
 const TRAILER: HeaderName = HeaderName::from_static("x-amz-trailer");
-
-/// The bytes are not those that x-amz-content-sha256 names.
-#[derive(Clone, Copy, Debug, PartialEq, Eq, thiserror::Error)]
-#[error("the body is not the one that was signed")]
-pub(super) struct PayloadMismatch;
 
 /// The body of a request.
 pub(super) struct Payload {
@@ -71,9 +69,8 @@ impl Payload {
         }
 
         let length = text(&DECODED_LENGTH).and_then(|length| length.parse::<u64>().ok());
-        let length = length.ok_or_else(|| {
-            s3_error!(MissingContentLength, "missing header: x-amz-decoded-content-length")
-        })?;
+        let length = length
+            .ok_or_else(|| s3_error!(MissingContentLength, "missing header: x-amz-decoded-content-length"))?;
         let names: Vec<String> = headers
             .get_all(TRAILER)
             .iter()
@@ -128,6 +125,23 @@ impl Payload {
         }
         Ok(collected.freeze())
     }
+}
+
+/// Compares a body with the Content-MD5 and x-amz-checksum-* headers that came with it.
+pub(super) fn check_claims(headers: &HeaderMap, body: &[u8]) -> S3Result<()> {
+    let text =
+        |name: &str| headers.get(name).map(|value| String::from_utf8_lossy(value.as_bytes()).into_owned());
+    let checksum = Checksum {
+        checksum_crc32: text("x-amz-checksum-crc32"),
+        checksum_crc32c: text("x-amz-checksum-crc32c"),
+        checksum_crc64nvme: text("x-amz-checksum-crc64nvme"),
+        checksum_sha1: text("x-amz-checksum-sha1"),
+        checksum_sha256: text("x-amz-checksum-sha256"),
+        ..Checksum::default()
+    };
+    let mut verifier = Verifier::new(Claims { md5: text("content-md5"), checksum, ..Claims::default() })?;
+    verifier.update(body);
+    verifier.finish().map(drop)
 }
 
 /// Some clients send each encoding in a header of its own.

@@ -12,8 +12,8 @@ use http::{
     header::{CONTENT_LENGTH, HOST, RANGE, TRANSFER_ENCODING},
     request::Parts,
 };
-use percent_encoding::percent_decode_str;
 use object_store::{GetOptions, path::Path};
+use percent_encoding::percent_decode_str;
 use s3s::{HttpResponse, S3Result, dto};
 
 use super::{
@@ -28,7 +28,15 @@ use super::{
 use crate::{access::Action, node::Node};
 
 /// Headers of S3's own that say nothing about the answer.
-const IDLE: [&str; 5] = ["x-amz-checksum-mode", "x-amz-content-sha256", "x-amz-date", "x-amz-security-token", "x-amz-user-agent"];
+const IDLE: [&str; 7] = [
+    "x-amz-api-version",
+    "x-amz-checksum-mode",
+    "x-amz-content-sha256",
+    "x-amz-date",
+    "x-amz-request-payer",
+    "x-amz-security-token",
+    "x-amz-user-agent",
+];
 
 /// A request of this kind.
 pub(super) struct PlainGet {

@@ -14,7 +14,7 @@ use std::{
 
 use chrono::Utc;
 use http::{
-    HeaderName, HeaderValue, Method, Request, Response, StatusCode,
+    HeaderMap, HeaderName, HeaderValue, Method, Request, Response, StatusCode,
     header::{AUTHORIZATION, CONNECTION, CONTENT_LENGTH, CONTENT_RANGE, CONTENT_TYPE, EXPECT},
     request::Parts,
 };
@@ -39,11 +39,11 @@ use super::{
     host::{AnyBucketName, Hosts},
     object::ObjectRead,
     operation::Operation,
-    payload::Payload,
+    payload::{Payload, check_claims},
     plain::PlainGet,
     request_id::RequestId,
     sigv4::SigningKeys,
-    target::{Query, Target},
+    target::{Parameter, Query, Target},
 };
 use crate::{
     local_names::{REFUSED, is_foreign},
@@ -187,10 +187,11 @@ impl Shared {
         }
     }
 
-    async fn answer(&self, parts: Parts, body: Body, target: &Target) -> S3Result<Answer> {
+    async fn answer(&self, mut parts: Parts, body: Body, target: &Target) -> S3Result<Answer> {
         refuse_form(&parts)?;
-        let query = Query::of(&parts.uri);
+        let mut query = Query::of(&parts.uri);
         let caller = authenticate(&parts, &query, self.node.keys(), Utc::now())?;
+        take_headers(&mut query, &mut parts.headers);
         let operation = Operation::of(&parts.method, target, &query, &parts.headers)?;
         note_operation(operation.name);
         let rights = Rights { node: &self.node, access_key: caller.access_key.as_deref() };
@@ -213,7 +214,8 @@ impl Shared {
         match (bucket, endpoint) {
             (Some(bucket), Some(endpoint)) => {
                 let Parts { method, headers, .. } = parts;
-                let request = Forwarded { bucket, endpoint, operation, target, query, method, headers, caller };
+                let request =
+                    Forwarded { bucket, endpoint, operation, target, query, method, headers, caller };
                 self.forwarder.forward(request, body).await.map(Answer::OfOrigin)
             }
             _ => self.answer_by_protocol(parts, body, query, caller).await.map(Answer::Ours),
@@ -228,6 +230,7 @@ impl Shared {
         query: Query,
         mut caller: Caller,
     ) -> S3Result<HttpResponse> {
+        let is_deletion = query.has("delete");
         strip_signature(&mut parts, query);
         let mut payload = Payload::open(&mut parts.headers, body, caller.chunks.take())?;
         if let Some(trailers) = payload.trailers.take() {
@@ -236,7 +239,13 @@ impl Shared {
         parts.extensions.insert(caller);
         let body = match parts.method == Method::POST {
             // The protocol layer does not say what is wrong with an XML body that breaks off.
-            true => Body::from(payload.collect(MAX_XML).await?),
+            true => {
+                let xml = payload.collect(MAX_XML).await?;
+                if is_deletion {
+                    check_claims(&parts.headers, &xml)?;
+                }
+                Body::from(xml)
+            }
             false => payload.checked(),
         };
         let answered = self.protocol.call(Request::from_parts(parts, body)).await;
@@ -279,14 +288,25 @@ fn tidy(answer: &mut HttpResponse, is_head: bool) {
     }
 }
 
+/// A presigned URL may carry headers of S3's own as parameters: they become headers, before anyone looks at those.
+fn take_headers(query: &mut Query, headers: &mut HeaderMap) {
+    query.0.retain(|Parameter { name, value }| {
+        let is_header = !SIGNING_PARAMETERS.contains(&name.as_str())
+            && name.get(..6).is_some_and(|begin| begin.eq_ignore_ascii_case("x-amz-"));
+        if is_header
+            && let Ok(name) = HeaderName::try_from(name)
+            && let Ok(value) = HeaderValue::from_str(value.as_deref().unwrap_or_default())
+        {
+            headers.entry(name).or_insert(value);
+        }
+        !is_header
+    });
+}
+
 /// Takes the signature, which was verified, off the head of a request.
 fn strip_signature(parts: &mut Parts, mut query: Query) {
     parts.headers.remove(AUTHORIZATION);
-    let before = query.0.len();
     query.0.retain(|parameter| !SIGNING_PARAMETERS.contains(&parameter.name.as_str()));
-    if query.0.len() == before {
-        return;
-    }
     let target = match query.0.is_empty() {
         true => parts.uri.path().to_owned(),
         false => format!("{}?{}", parts.uri.path(), query.to_text()),

@@ -135,7 +135,8 @@ async fn mode(
         (None, Some(ETagCondition::Any)) => Ok(PutMode::Create),
         (Some(ETagCondition::ETag(tag)), None) => {
             let if_match = Some(ETagCondition::ETag(tag));
-            let known = read::look(reader, path, &Conditions { if_match, ..Default::default() }).await?.result;
+            let known =
+                read::look(reader, path, &Conditions { if_match, ..Default::default() }).await?.result;
             // In the origin's own spelling; it compares again when it writes.
             Ok(PutMode::Update(UpdateVersion { e_tag: known.meta.e_tag, version: known.meta.version }))
         }

@@ -31,7 +31,7 @@ pub struct Origin {
     prefix: Path,
     store: Arc<dyn ObjectStore>,
     native: Option<Native>,
-    s3: Option<S3Endpoint>,
+    s3: Option<Arc<S3Endpoint>>,
     /// A folder: it keeps no content type or metadata, and its files can change while they are read.
     folder: Option<PathBuf>,
     /// Its files are whole when they get their names, and stay as they are.
@@ -118,7 +118,7 @@ impl Origin {
                 let (built, endpoint) = builder.s3().map_err(fail)?;
                 let origin = Self::cloud(name, prefix, built);
                 let endpoint = endpoint.with_prefix(origin.key_prefix());
-                Ok(Self { s3: Some(endpoint), ..origin })
+                Ok(Self { s3: Some(Arc::new(endpoint)), ..origin })
             }
             ObjectStoreScheme::GoogleCloudStorage => {
                 Ok(Self::cloud(name, prefix, builder.gcs().map_err(fail)?))
@@ -189,7 +189,7 @@ impl Origin {
 
     /// Where the bucket is, if it speaks the S3 protocol.
     pub fn s3(&self) -> Option<&S3Endpoint> {
-        self.s3.as_ref()
+        self.s3.as_deref()
     }
 
     pub(crate) fn native(&self) -> Option<&Native> {

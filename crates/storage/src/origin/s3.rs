@@ -12,8 +12,12 @@ use futures::FutureExt;
 use http::{HeaderName, HeaderValue, Method, header::AUTHORIZATION};
 use object_store::{
     ClientOptions,
-    aws::{AmazonS3, AmazonS3Builder, AmazonS3ConfigKey, AwsAuthorizer, AwsCredential, AwsCredentialProvider},
-    client::{HttpClient, HttpConnector, HttpError, HttpRequest, HttpResponse, HttpService, ReqwestConnector},
+    aws::{
+        AmazonS3, AmazonS3Builder, AmazonS3ConfigKey, AwsAuthorizer, AwsCredential, AwsCredentialProvider,
+    },
+    client::{
+        HttpClient, HttpConnector, HttpError, HttpRequest, HttpResponse, HttpService, ReqwestConnector,
+    },
     path::Path,
     signer::Signer,
 };
@@ -208,7 +212,8 @@ impl HttpService for Observed {
         }
 
         // The object_store crate fails over metadata that is not ASCII; whoever wants it has seen it.
-        let metadata: Vec<_> = response.headers().keys().filter(|name| name.as_str().starts_with(METADATA)).cloned().collect();
+        let metadata: Vec<_> =
+            response.headers().keys().filter(|name| name.as_str().starts_with(METADATA)).cloned().collect();
         for name in metadata {
             if response.headers().get_all(&name).iter().any(|value| value.to_str().is_err()) {
                 response.headers_mut().remove(&name);

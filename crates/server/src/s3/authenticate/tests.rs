@@ -57,16 +57,20 @@ fn example_put() -> Parts {
         SignedHeaders=content-encoding;content-length;host;x-amz-content-sha256;x-amz-date;\
         x-amz-decoded-content-length;x-amz-storage-class,\
         Signature=4f232c4386841ef735655705268965c44a0e4690baa4adea153f7db9fa80a0a9";
-    parts("PUT", "/examplebucket/chunkObject.txt", &[
-        ("host", "s3.amazonaws.com"),
-        ("x-amz-date", "20130524T000000Z"),
-        ("x-amz-storage-class", "REDUCED_REDUNDANCY"),
-        ("authorization", authorization),
-        ("x-amz-content-sha256", "STREAMING-AWS4-HMAC-SHA256-PAYLOAD"),
-        ("content-encoding", "aws-chunked"),
-        ("x-amz-decoded-content-length", "66560"),
-        ("content-length", "66824"),
-    ])
+    parts(
+        "PUT",
+        "/examplebucket/chunkObject.txt",
+        &[
+            ("host", "s3.amazonaws.com"),
+            ("x-amz-date", "20130524T000000Z"),
+            ("x-amz-storage-class", "REDUCED_REDUNDANCY"),
+            ("authorization", authorization),
+            ("x-amz-content-sha256", "STREAMING-AWS4-HMAC-SHA256-PAYLOAD"),
+            ("content-encoding", "aws-chunked"),
+            ("x-amz-decoded-content-length", "66560"),
+            ("content-length", "66824"),
+        ],
+    )
 }
 
 fn example_chunks(last: &str) -> Vec<u8> {
@@ -84,18 +88,22 @@ fn example_chunks(last: &str) -> Vec<u8> {
 
 #[test]
 fn the_examples_of_the_specification_are_verified() {
-    let get = parts("GET", "/test.txt", &[
-        ("host", "examplebucket.s3.amazonaws.com"),
-        ("range", "bytes=0-9"),
-        ("x-amz-content-sha256", EMPTY_SHA256),
-        ("x-amz-date", "20130524T000000Z"),
-        (
-            "authorization",
-            "AWS4-HMAC-SHA256 Credential=AKIAIOSFODNN7EXAMPLE/20130524/us-east-1/s3/aws4_request,\
+    let get = parts(
+        "GET",
+        "/test.txt",
+        &[
+            ("host", "examplebucket.s3.amazonaws.com"),
+            ("range", "bytes=0-9"),
+            ("x-amz-content-sha256", EMPTY_SHA256),
+            ("x-amz-date", "20130524T000000Z"),
+            (
+                "authorization",
+                "AWS4-HMAC-SHA256 Credential=AKIAIOSFODNN7EXAMPLE/20130524/us-east-1/s3/aws4_request,\
              SignedHeaders=host;range;x-amz-content-sha256;x-amz-date,\
              Signature=f0e8bdb87c964420e857bd35b5d6ed310bd44f0170aba48dd91039c6036bdb41",
-        ),
-    ]);
+            ),
+        ],
+    );
     let caller = verify(&get, &amazon(), then()).unwrap();
     assert_eq!(caller.access_key.as_deref(), Some("AKIAIOSFODNN7EXAMPLE"));
 

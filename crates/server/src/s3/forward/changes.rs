@@ -40,7 +40,8 @@ impl Changes {
             return changes;
         }
         for bucket in node.buckets() {
-            let Some(shown) = bucket.reader.origin().s3().filter(|shown| shown.url() == endpoint.url()) else {
+            let Some(shown) = bucket.reader.origin().s3().filter(|shown| shown.url() == endpoint.url())
+            else {
                 continue;
             };
             if operation.name == "DeleteBucket" {

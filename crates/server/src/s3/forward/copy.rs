@@ -4,8 +4,8 @@
 use http::{
     HeaderMap, HeaderName, HeaderValue, Method, StatusCode,
     header::{
-        CACHE_CONTROL, CONTENT_DISPOSITION, CONTENT_ENCODING, CONTENT_LANGUAGE, CONTENT_LENGTH, CONTENT_TYPE, ETAG,
-        EXPIRES,
+        CACHE_CONTROL, CONTENT_DISPOSITION, CONTENT_ENCODING, CONTENT_LANGUAGE, CONTENT_LENGTH, CONTENT_TYPE,
+        ETAG, EXPIRES,
     },
 };
 use s3s::{
@@ -51,14 +51,18 @@ impl Forwarder {
             return Ok(None);
         }
         if source.version.is_some() {
-            return Err(s3_error!(NotImplemented, "x-amz-copy-source: a version can be copied within one origin only"));
+            return Err(s3_error!(
+                NotImplemented,
+                "x-amz-copy-source: a version can be copied within one origin only"
+            ));
         }
 
         let is_part = request.operation.name == "UploadPartCopy";
         let conditions = conditions(headers)?;
         let wanted = match headers.get(COPY_RANGE).and_then(|range| range.to_str().ok()) {
             Some(range) if is_part => {
-                let range = dto::Range::parse(range).map_err(|_| s3_error!(InvalidArgument, "x-amz-copy-source-range"))?;
+                let range = dto::Range::parse(range)
+                    .map_err(|_| s3_error!(InvalidArgument, "x-amz-copy-source-range"))?;
                 Wanted::new(Some(range), None)?
             }
             _ => Wanted::All,

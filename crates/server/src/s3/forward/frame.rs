@@ -117,10 +117,7 @@ impl ByteStream for FramedBody {
 mod tests {
     use futures::{StreamExt, TryStreamExt};
 
-    use super::{
-        super::super::chunked::ChunkedBody,
-        *,
-    };
+    use super::{super::super::chunked::ChunkedBody, *};
 
     async fn framed(length: u64, trailers: &[(&str, &str)]) -> Vec<u8> {
         let found = Trailers::default();

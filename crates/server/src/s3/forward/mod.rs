@@ -22,8 +22,8 @@ use chrono::Utc;
 use http::{
     HeaderMap, HeaderName, HeaderValue, Method, Request, StatusCode, Uri,
     header::{
-        ACCEPT_ENCODING, AUTHORIZATION, CONNECTION, CONTENT_ENCODING, CONTENT_LENGTH, CONTENT_TYPE, COOKIE, DATE,
-        EXPECT, FORWARDED, HOST, PROXY_AUTHENTICATE, PROXY_AUTHORIZATION, RETRY_AFTER, TE, TRAILER,
+        ACCEPT_ENCODING, AUTHORIZATION, CONNECTION, CONTENT_ENCODING, CONTENT_LENGTH, CONTENT_TYPE, COOKIE,
+        DATE, EXPECT, FORWARDED, HOST, PROXY_AUTHENTICATE, PROXY_AUTHORIZATION, RETRY_AFTER, TE, TRAILER,
         TRANSFER_ENCODING, UPGRADE,
     },
 };
@@ -47,7 +47,7 @@ use super::{
     authorize::{CopySource, Rights},
     error,
     operation::Operation,
-    payload::Payload,
+    payload::{Payload, check_claims},
     target::{Query, Target, encode_path},
 };
 use crate::{
@@ -97,14 +97,8 @@ const NOT_SENT: [HeaderName; 17] = [
 const NOT_SENT_PREFIXES: [&str; 4] = ["x-forwarded-", "x-real-ip", "x-amz-date", "x-amz-security-token"];
 
 /// Headers of an answer that belong to one connection.
-const NOT_HANDED_BACK: [HeaderName; 6] = [
-    CONNECTION,
-    TE,
-    TRAILER,
-    TRANSFER_ENCODING,
-    UPGRADE,
-    HeaderName::from_static("keep-alive"),
-];
+const NOT_HANDED_BACK: [HeaderName; 6] =
+    [CONNECTION, TE, TRAILER, TRANSFER_ENCODING, UPGRADE, HeaderName::from_static("keep-alive")];
 
 /// Parameters that hold a key or the beginning of one.
 const KEY_PARAMETERS: [&str; 4] = ["prefix", "marker", "start-after", "key-marker"];
@@ -147,6 +141,10 @@ impl Forwarder {
             prefix: request.endpoint.key_prefix(),
         };
         refuse_beyond_prefix(&request, &names)?;
+        let begins = KEY_PARAMETERS.iter().filter_map(|name| request.query.get(name));
+        for key in request.target.key().into_iter().chain(begins) {
+            refuse_climbing(key)?;
+        }
         let mut headers = std::mem::take(&mut request.headers);
         let is_empty = body.is_end_stream();
         let payload = Payload::open(&mut headers, body, request.caller.chunks.take())?;
@@ -191,6 +189,7 @@ impl Forwarder {
             )
         };
         let body = payload.collect(MAX_REQUEST_XML).await?;
+        check_claims(headers, &body)?;
         let xml = std::str::from_utf8(&body).map_err(|_| malformed())?;
         let mut keys = Vec::new();
         xml::visit(xml, |path, text| {
@@ -201,12 +200,12 @@ impl Forwarder {
         .map_err(|_| malformed())?;
         let rights = Rights { node: &self.node, access_key: request.caller.access_key.as_deref() };
         for key in &keys {
+            refuse_climbing(key)?;
             rights.check_key(&request.bucket.name, key, Action::Write)?;
         }
 
         let mut sent = body.clone();
         if !names.prefix.is_empty() {
-            check_md5(headers, &body)?;
             sent = Bytes::from(names.rewrite_deletion(xml).map_err(|_| malformed())?);
             let sums: Vec<_> =
                 headers.keys().filter(|name| name.as_str().starts_with(CHECKSUM)).cloned().collect();
@@ -229,16 +228,7 @@ impl Forwarder {
         let endpoint = request.endpoint;
         let mut query = request.query.clone();
         let mut sent = HeaderMap::with_capacity(headers.len() + 4);
-        // A presigned URL may carry headers of S3's own as parameters; in a signed request they are headers again.
-        query.0.retain(|parameter| {
-            let is_header = parameter.name.to_ascii_lowercase().starts_with("x-amz-");
-            if is_header && !SIGNING_PARAMETERS.contains(&parameter.name.as_str())
-                && let Ok(name) = HeaderName::try_from(parameter.name.as_str())
-            {
-                insert(&mut sent, name, parameter.value.as_deref().unwrap_or_default());
-            }
-            !is_header
-        });
+        query.0.retain(|parameter| !SIGNING_PARAMETERS.contains(&parameter.name.as_str()));
         if !names.prefix.is_empty() {
             rewrite_query(&mut query, request.operation, names);
         }
@@ -369,7 +359,18 @@ fn refuse_beyond_prefix(request: &Forwarded<'_>, names: &Names<'_>) -> S3Result<
         return Ok(());
     }
     let name = request.operation.name;
-    Err(s3_error!(NotImplemented, "{name}: the bucket is a prefix of its origin's bucket, which it may not change"))
+    Err(s3_error!(
+        NotImplemented,
+        "{name}: the bucket is a prefix of its origin's bucket, which it may not change"
+    ))
+}
+
+/// Refuses a key with a `..` as a segment: an origin that takes keys for paths would leave the bucket by it.
+fn refuse_climbing(key: &str) -> S3Result<()> {
+    match key.split(['/', '\\']).any(|segment| segment == "..") {
+        true => Err(s3_error!(InvalidArgument, "key: '..' as a segment is refused")),
+        false => Ok(()),
+    }
 }
 
 /// Puts the body into the form in which it is sent, and says so in the headers.
@@ -440,6 +441,7 @@ fn translate_copy_source(node: &Node, headers: &mut HeaderMap) -> S3Result<()> {
     let Some(source) = CopySource::of(headers)? else { return Ok(()) };
     let endpoint = node.bucket(&source.bucket).and_then(|bucket| bucket.reader.origin().s3());
     let endpoint = endpoint.ok_or_else(no_such_bucket)?;
+    refuse_climbing(&source.key)?;
     let key = encode_path(&format!("{}{}", endpoint.key_prefix(), source.key));
     let version = source.version.map(|version| format!("?versionId={}", encode_path(&version)));
     insert(headers, COPY_SOURCE, &format!("{}/{key}{}", endpoint.bucket(), version.unwrap_or_default()));
@@ -448,15 +450,6 @@ fn translate_copy_source(node: &Node, headers: &mut HeaderMap) -> S3Result<()> {
 
 fn no_such_bucket() -> S3Error {
     s3_error!(NoSuchBucket, "The specified bucket does not exist")
-}
-
-/// Compares a body with its Content-MD5, if there is one.
-fn check_md5(headers: &HeaderMap, body: &[u8]) -> S3Result<()> {
-    let Some(claimed) = headers.get(CONTENT_MD5) else { return Ok(()) };
-    match claimed.as_bytes() == STANDARD.encode(Md5::checksum(body)).as_bytes() {
-        true => Ok(()),
-        false => Err(s3_error!(BadDigest, "The Content-MD5 you specified did not match what we received.")),
-    }
 }
 
 /// The objects of a listing, by the names that clients know.

@@ -34,9 +34,10 @@ impl Names<'_> {
                 ("Name" | "Bucket" | "BucketName", _) if text == self.origin_bucket => {
                     Some(self.bucket.to_owned())
                 }
-                ("Key" | "Prefix" | "Marker" | "NextMarker" | "StartAfter" | "KeyMarker" | "NextKeyMarker", _) => {
-                    self.without_prefix(text).map(Cow::into_owned)
-                }
+                (
+                    "Key" | "Prefix" | "Marker" | "NextMarker" | "StartAfter" | "KeyMarker" | "NextKeyMarker",
+                    _,
+                ) => self.without_prefix(text).map(Cow::into_owned),
                 ("Location", Some("CompleteMultipartUploadResult")) => self.rewrite_location(text),
                 ("Resource", Some("Error")) => self.rewrite_location(text),
                 _ => None,

@@ -57,8 +57,7 @@ pub(super) fn sign(
 
 /// The names of the signed headers, and all of them with their values.
 fn canonical_headers(parts: &Parts) -> (String, String) {
-    let mut names: Vec<&HeaderName> =
-        parts.headers.keys().filter(|name| !UNSIGNED.contains(name)).collect();
+    let mut names: Vec<&HeaderName> = parts.headers.keys().filter(|name| !UNSIGNED.contains(name)).collect();
     names.sort_unstable_by_key(|name| name.as_str());
     let mut text = String::new();
     for name in &names {
@@ -92,7 +91,10 @@ mod tests {
         super::super::{authenticate::authenticate, target::Query},
         *,
     };
-    use crate::{access::AccessKeys, config::{AccessKeyConfig, Secret}};
+    use crate::{
+        access::AccessKeys,
+        config::{AccessKeyConfig, Secret},
+    };
 
     #[test]
     fn what_is_signed_here_is_verified_there() {

@@ -80,7 +80,8 @@ mod tests {
 
     #[test]
     fn only_what_is_replaced_changes() {
-        let xml = "<?xml version='1.0'?>\n<R xmlns=\"u\"> <Key>a&amp;b</Key><E/><K2> x </K2>\n<Key></Key></R>";
+        let xml =
+            "<?xml version='1.0'?>\n<R xmlns=\"u\"> <Key>a&amp;b</Key><E/><K2> x </K2>\n<Key></Key></R>";
         let replace = |path: &[String], text: &str| {
             (path.last().unwrap() == "Key" && !text.is_empty()).then(|| format!("<{text}>"))
         };
