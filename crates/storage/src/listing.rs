@@ -48,6 +48,7 @@ impl ReadThrough {
             path: meta.location.to_string(),
             size: meta.size,
             e_tag: meta.e_tag.clone(),
+            last_modified: Some(meta.last_modified),
         };
         self.note_listing(asked, page.objects.iter().map(listed));
         Ok(page)

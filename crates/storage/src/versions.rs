@@ -10,7 +10,7 @@ use std::{
     time::Instant,
 };
 
-use chrono::{TimeDelta, Utc};
+use chrono::{DateTime, TimeDelta, Utc};
 use futures::{
     FutureExt,
     future::{BoxFuture, Shared},
@@ -69,6 +69,8 @@ pub struct ListedObject {
     pub size: u64,
     /// The ETag, quoted or not.
     pub e_tag: Option<String>,
+    /// When it was changed last.
+    pub last_modified: Option<DateTime<Utc>>,
 }
 
 type Asking = Shared<BoxFuture<'static, Result<Arc<Known>>>>;
@@ -98,6 +100,18 @@ pub(crate) struct Opening {
 impl Drop for Opening {
     fn drop(&mut self) {
         self.versions.opening.lock().remove(&self.path);
+    }
+}
+
+/// A question under way, until this is dropped.
+struct Asked {
+    versions: Arc<Versions>,
+    key: (String, u64),
+}
+
+impl Drop for Asked {
+    fn drop(&mut self) {
+        self.versions.asking.lock().remove(&self.key);
     }
 }
 
@@ -164,12 +178,12 @@ impl Versions {
             } else {
                 let (this, path, question, done) = (self.clone(), path.clone(), ask(), key.clone());
                 let task = tokio::spawn(async move {
-                    let answer = match question.await {
+                    // Whatever becomes of the question, the next who asks puts it anew.
+                    let _asked = Asked { versions: this.clone(), key: done };
+                    match question.await {
                         Ok(known) => Ok(this.remember(known, epoch)),
                         Err(error) => Err(this.lost(&path, error)),
-                    };
-                    this.asking.lock().remove(&done);
-                    answer
+                    }
                 });
                 let name = key.0.clone();
                 let asking = async move { task.await.unwrap_or_else(|error| Err(interrupted(name, error))) };
@@ -230,8 +244,11 @@ impl Versions {
         let known = self.known.read().get(&listed.path).cloned()?;
         let unquoted = |tag: &str| tag.trim_matches('"').to_owned();
         let etags = known.meta.e_tag.as_deref().zip(listed.e_tag.as_deref());
-        let is_renewed = etags.is_some_and(|(ours, theirs)| unquoted(ours) == unquoted(theirs));
-        let is_replaced = known.meta.size != listed.size || etags.is_some() && !is_renewed;
+        let is_same = etags.is_some_and(|(ours, theirs)| unquoted(ours) == unquoted(theirs));
+        let is_replaced = known.meta.size != listed.size || etags.is_some() && !is_same;
+        // The same bytes may have been written again with other metadata: then nothing is renewed.
+        let changed = known.meta.last_modified.timestamp();
+        let is_renewed = is_same && listed.last_modified.is_none_or(|listed| listed.timestamp() == changed);
 
         let mut all = self.known.write();
         let current = all.get_mut(&listed.path)?;
@@ -252,6 +269,11 @@ impl Versions {
     /// Forgets all paths that begin with `prefix`. Returns what was known of them.
     pub(crate) fn forget_prefix(&self, prefix: &str) -> Vec<Arc<Known>> {
         let mut all = self.known.write();
+        if prefix.is_empty() {
+            for epoch in &self.epochs.counters {
+                epoch.fetch_add(1, Ordering::AcqRel);
+            }
+        }
         let gone: Vec<String> = all.keys().filter(|path| path.starts_with(prefix)).cloned().collect();
         gone.iter()
             .filter_map(|path| {
@@ -343,6 +365,43 @@ mod tests {
         });
         futures::future::join_all(callers).await;
         assert_eq!(asked.load(Ordering::Relaxed), 1);
+    }
+
+    #[tokio::test]
+    async fn a_question_that_panics_is_put_anew() {
+        let versions = Arc::new(Versions::default());
+        let path = Path::from("a");
+        let panics = versions.ask(&path, false, || async { panic!("a bug below") }.boxed()).await;
+        assert!(panics.is_err());
+        ask(&versions, "a", "x").await;
+        assert!(versions.fresh(&path, Consistency::Immutable).is_some());
+    }
+
+    #[tokio::test]
+    async fn a_listing_renews_what_it_agrees_with_and_drops_what_it_does_not() {
+        let versions = Arc::new(Versions::default());
+        let first = ask(&versions, "a", "\"x\"").await;
+        let listed = |size, tag: &str| ListedObject {
+            path: "a".to_owned(),
+            size,
+            e_tag: Some(tag.to_owned()),
+            last_modified: Some(first.meta.last_modified),
+        };
+        let known = |versions: &Versions| versions.fresh(&Path::from("a"), Consistency::Immutable);
+        assert!(
+            versions.compare(first.checked, &listed(1, "y")).is_none(),
+            "asked for before the answer came"
+        );
+        let later = Instant::now();
+        assert!(versions.compare(later, &listed(1, "x")).is_none());
+        assert_eq!(known(&versions).unwrap().checked, later);
+
+        let rewritten =
+            ListedObject { last_modified: Some(Utc::now() + TimeDelta::hours(1)), ..listed(1, "x") };
+        assert!(versions.compare(Instant::now(), &rewritten).is_none());
+        assert_eq!(known(&versions).unwrap().checked, later, "not renewed, and not dropped");
+        assert!(versions.compare(Instant::now(), &listed(2, "x")).is_some());
+        assert!(known(&versions).is_none());
     }
 
     #[tokio::test]

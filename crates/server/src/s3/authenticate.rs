@@ -7,7 +7,7 @@
 use chrono::{DateTime, TimeDelta, Utc};
 use hmac::Mac;
 use http::{
-    HeaderMap, HeaderName, HeaderValue, Method,
+    HeaderMap, HeaderName, HeaderValue,
     header::{AUTHORIZATION, DATE, HOST},
     request::Parts,
 };
@@ -30,11 +30,14 @@ const AMZ_DATE: HeaderName = HeaderName::from_static("x-amz-date");
 const FORWARDED_HOST: HeaderName = HeaderName::from_static("x-forwarded-host");
 const SECURITY_TOKEN: &str = "x-amz-security-token";
 
+/// No client signs more headers.
+const MAX_SIGNED_HEADERS: usize = 100;
+
 /// What a body without bytes hashes to.
 pub(super) const EMPTY_SHA256: &str = "e3b0c44298fc1c149afbf4c8996fb92427ae41e4649b934ca495991b7852b855";
 
 /// Parameters with which a client signed a URL .
-pub(super) const SIGNING_PARAMETERS: [&str; 11] = [
+const SIGNING_PARAMETERS: [&str; 11] = [
     "AWSAccessKeyId",
     "Expires",
     "Signature",
@@ -47,6 +50,12 @@ pub(super) const SIGNING_PARAMETERS: [&str; 11] = [
     "X-Amz-Signature",
     "X-Amz-SignedHeaders",
 ];
+
+/// Whether a parameter is one by which a URL is signed, in whatever case it is written.
+pub(super) fn is_signing_parameter(name: &str) -> bool {
+    let is_of_version_4 = |known: &&str| known.starts_with("X-Amz-") && known.eq_ignore_ascii_case(name);
+    SIGNING_PARAMETERS.iter().any(|known| *known == name || is_of_version_4(known))
+}
 
 /// Who sends a request.
 #[derive(Clone, Default)]
@@ -84,7 +93,9 @@ pub(super) fn authenticate(
         return Err(signature.mismatch(&key, parts, query));
     }
     let chunks = signature.payload.starts_with("STREAMING-AWS4-HMAC-SHA256-PAYLOAD").then(|| {
-        ChunkSignatures::new(key, signature.time.clone(), signature.scope.joined(), signature.value.clone())
+        let has_trailers = signature.payload.ends_with("-TRAILER");
+        let (time, scope) = (signature.time.clone(), signature.scope.joined());
+        ChunkSignatures::new(key, time, scope, signature.value.clone(), has_trailers)
     });
     Ok(Caller { access_key: Some(signature.scope.access_key), chunks })
 }
@@ -248,12 +259,19 @@ impl Signature {
     /// Refuses an x-amz-* header that the signature does not cover, as S3 does: whoever was given a signed URL to put
     /// one object could otherwise add a header that makes it a copy of another.
     fn refuse_unsigned_headers(&self, parts: &Parts) -> S3Result<()> {
-        let is_read = matches!(parts.method, Method::GET | Method::HEAD);
+        let mut names: Vec<&str> = self.signed_headers.iter().map(String::as_str).collect();
+        names.sort_unstable();
+        // Each costs as much as its header is long, before anything is proved.
+        if names.len() > MAX_SIGNED_HEADERS || names.windows(2).any(|pair| pair[0] == pair[1]) {
+            return Err(s3_error!(
+                AuthorizationHeaderMalformed,
+                "SignedHeaders: too many names, or one twice"
+            ));
+        }
         let is_signed =
             |name: &str| self.signed_headers.iter().any(|signed| signed.eq_ignore_ascii_case(name));
         // The hash of the body proves itself.
-        let needs_cover =
-            |name: &str| !is_read && name.starts_with("x-amz-") && name != CONTENT_SHA256.as_str();
+        let needs_cover = |name: &str| name.starts_with("x-amz-") && name != CONTENT_SHA256.as_str();
         match parts.headers.keys().map(HeaderName::as_str).find(|name| needs_cover(name) && !is_signed(name))
         {
             Some(name) => Err(detailed(

@@ -115,6 +115,11 @@ impl Rights<'_> {
     /// Whether the caller may do this to the object.
     pub(super) fn check_key(&self, bucket: &str, key: &str, action: Action) -> S3Result<()> {
         self.check_bucket(bucket, action)?;
+        // An origin that takes keys for paths would leave the prefix by such a segment.
+        let is_climbing = key.split(['/', '\\']).any(|segment| matches!(segment, "." | ".."));
+        if is_climbing && self.node.keys().is_limited_to_prefixes(self.access_key) {
+            return Err(denied("Access Denied"));
+        }
         match self.node.keys().allows_key(self.access_key, bucket, key, action) {
             true => Ok(()),
             false => Err(denied("Access Denied")),

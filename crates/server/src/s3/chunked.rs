@@ -41,12 +41,20 @@ pub(super) struct ChunkSignatures {
     hasher: Sha256,
     /// The signature that the current chunk is to have.
     announced: String,
+    has_trailers: bool,
 }
 
 impl ChunkSignatures {
-    /// Verifies the chunks of a body whose head has the signature `seed`.
-    pub(super) fn new(key: HmacSha256, time: String, scope: String, seed: String) -> Self {
-        Self { key, time, scope, previous: seed, hasher: Sha256::new(), announced: String::new() }
+    /// Verifies the chunks of a body whose head has the signature `seed`, and says whether signed trailers follow.
+    pub(super) fn new(
+        key: HmacSha256,
+        time: String,
+        scope: String,
+        seed: String,
+        has_trailers: bool,
+    ) -> Self {
+        let (hasher, announced) = (Sha256::new(), String::new());
+        Self { key, time, scope, previous: seed, hasher, announced, has_trailers }
     }
 
     fn begin(&mut self, announced: &str) {
@@ -207,6 +215,11 @@ impl ChunkedBody {
         line.pop();
         match line.pop() {
             Some(b'\r') => Ok(Some(line)),
+            // Some clients end a trailer with a line feed alone.
+            Some(byte) if self.state == State::Trailer => {
+                line.push(byte);
+                Ok(Some(line))
+            }
             _ => Err(ChunkedError::Malformed),
         }
     }
@@ -231,6 +244,8 @@ impl ChunkedBody {
                 }
             }
             State::DataEnd if line.is_empty() => Ok(State::Size),
+            // And some put an empty line before the signature of the trailers.
+            State::Trailer if line.is_empty() && self.awaits_signature() => Ok(State::Trailer),
             State::Trailer if line.is_empty() => Ok(State::Done),
             State::Trailer => {
                 let (name, value) = line.split_once(':').ok_or(ChunkedError::Malformed)?;
@@ -254,6 +269,10 @@ impl ChunkedBody {
         }
     }
 
+    fn awaits_signature(&self) -> bool {
+        self.signatures.is_some() && !self.found.is_empty() && self.trailer_signature.is_none()
+    }
+
     fn end_chunk(&mut self, next: State) -> Result<State, ChunkedError> {
         if let Some(signatures) = &mut self.signatures {
             signatures.finish_chunk()?;
@@ -268,7 +287,8 @@ impl ChunkedBody {
         if !ended || self.remaining != 0 {
             return Err(ChunkedError::Incomplete);
         }
-        if let Some(signatures) = self.signatures.as_mut().filter(|_| !self.found.is_empty()) {
+        let is_signed = |signatures: &&mut ChunkSignatures| signatures.has_trailers || !self.found.is_empty();
+        if let Some(signatures) = self.signatures.as_mut().filter(is_signed) {
             let announced = self.trailer_signature.take().ok_or(ChunkedError::Signature)?;
             signatures.finish_trailers(&self.signed_trailers, announced)?;
         }
@@ -358,6 +378,15 @@ mod tests {
     async fn a_body_may_be_empty_and_may_lack_its_last_line() {
         assert_eq!(decode("0\r\n\r\n", 0, 1).await.unwrap().0, "");
         assert_eq!(decode("1\r\na\r\n0\r\n", 1, 1).await.unwrap().0, "a");
+    }
+
+    #[tokio::test]
+    async fn a_trailer_may_end_with_a_line_feed_alone() {
+        let text = "5\r\nhello\r\n0\r\nx-amz-checksum-crc32:NhCmhg==\n\r\n\r\n";
+        for step in [1, 7, 100] {
+            let (data, trailers) = decode(text, 5, step).await.unwrap();
+            assert_eq!((data.as_str(), trailers.len()), ("hello", 1));
+        }
     }
 
     #[tokio::test]

@@ -76,10 +76,16 @@ impl ObjectRead<'_> {
                 wanted = Wanted::All;
             }
         }
-        let opened = match self.is_head {
+        let mut opened = match self.is_head {
             true => read::look(reader, &path, &conditions).await?,
             false => read::open(reader, &path, &wanted, &conditions).await?,
         };
+        // The object may have been replaced since it was looked at.
+        let is_bound = wanted.is_partial() && self.headers.contains_key(IF_RANGE);
+        if is_bound && !is_current(self.headers, &opened.result) {
+            wanted = Wanted::All;
+            opened = read::open(reader, &path, &wanted, &conditions).await?;
+        }
         let size = opened.result.meta.size;
         if wanted.within(size).is_none() {
             return Err(error::invalid_range(size));

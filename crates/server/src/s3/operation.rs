@@ -4,7 +4,7 @@ use http::{HeaderMap, Method};
 use s3s::{S3Error, S3Result, s3_error};
 
 use super::{
-    authenticate::SIGNING_PARAMETERS,
+    authenticate::is_signing_parameter,
     target::{Query, Target},
 };
 use crate::access::Action;
@@ -140,30 +140,38 @@ impl Operation {
             Target::Object { .. } => true,
         };
         let is_read = matches!(*method, Method::GET | Method::HEAD);
-        let chosen = CHOSEN.iter().find(|(of, parameter, ..)| *of == method.as_str() && query.has(parameter));
-        let name = match chosen {
+        refuse_repeated(query)?;
+        let mut choosing = query.names().filter(|name| !is_plain(name));
+        let (first, second) = (choosing.next(), choosing.next());
+        let is_chosen = |(of, parameter, ..): &&Row| *of == method.as_str() && first == Some(*parameter);
+        let name = match CHOSEN.iter().find(is_chosen) {
+            // Servers differ in which of several they heed.
+            Some(_) if second.is_some() => return Err(not_served(method, second.unwrap_or_default())),
             Some((_, parameter, on_bucket, on_key)) => {
                 let name = if on_object { on_key } else { on_bucket };
                 name.ok_or_else(|| not_served(method, parameter))?
             }
-            None => {
-                let known = |name: &str| {
-                    PLAIN.contains(&name)
-                        || SIGNING_PARAMETERS.contains(&name)
-                        || name.to_ascii_lowercase().starts_with("x-amz-")
-                        || name.starts_with("response-")
-                };
-                if let Some(unknown) = query.names().find(|name| !is_read && !known(name)) {
-                    return Err(not_served(method, unknown));
-                }
-                unchosen(method, on_object, query)?
-            }
+            // A read of an object is the same, whatever is added to its URL.
+            None => match first.filter(|_| !(is_read && on_object)) {
+                Some(unknown) => return Err(not_served(method, unknown)),
+                None => unchosen(method, on_object, query)?,
+            },
         };
+        let lacks = |parameter: &str| query.get(parameter).is_none_or(str::is_empty);
+        if name == "UploadPart" && (lacks("partNumber") || lacks("uploadId")) {
+            return Err(s3_error!(InvalidArgument, "a part needs both partNumber and uploadId"));
+        }
+        if name == "SelectObjectContent" && query.get("select-type") != Some("2") {
+            return Err(s3_error!(InvalidArgument, "select needs select-type=2"));
+        }
 
         let is_copy = headers.contains_key("x-amz-copy-source");
         let name = match name {
             "PutObject" if is_copy => "CopyObject",
             "UploadPart" if is_copy => "UploadPartCopy",
+            _ if is_copy => {
+                return Err(s3_error!(InvalidArgument, "{name}: x-amz-copy-source belongs to copies"));
+            }
             name => name,
         };
         let reads = is_read || name == "SelectObjectContent";
@@ -173,6 +181,24 @@ impl Operation {
     /// Whether the operation lists keys of a bucket that begin with the parameter `prefix`.
     pub(super) fn lists_keys(&self) -> bool {
         matches!(self.name, "ListObjects" | "ListObjectsV2" | "ListObjectVersions" | "ListMultipartUploads")
+    }
+}
+
+/// Whether a parameter chooses no operation.
+fn is_plain(name: &str) -> bool {
+    PLAIN.contains(&name)
+        || is_signing_parameter(name)
+        || name.get(..6).is_some_and(|begin| begin.eq_ignore_ascii_case("x-amz-"))
+        || name.starts_with("response-")
+}
+
+/// Refuses a parameter that is given twice: servers differ in which of the two they heed.
+fn refuse_repeated(query: &Query) -> S3Result<()> {
+    let mut names: Vec<&str> = query.names().collect();
+    names.sort_unstable();
+    match names.windows(2).find(|pair| pair[0] == pair[1]) {
+        Some(pair) => Err(s3_error!(InvalidArgument, "the query parameter '{}' is given twice", pair[0])),
+        None => Ok(()),
     }
 }
 
@@ -191,7 +217,6 @@ fn unchosen(method: &Method, on_object: bool, query: &Query) -> S3Result<&'stati
         ("HEAD", false) => "HeadBucket",
         ("PUT", false) => "CreateBucket",
         ("DELETE", false) => "DeleteBucket",
-        ("POST", false) => "PostObject",
         _ => return Err(method_not_allowed()),
     })
 }
@@ -245,7 +270,6 @@ mod tests {
             ("DELETE", "/b", "DeleteBucket"),
             ("PUT", "/b?policy", "PutBucketPolicy"),
             ("POST", "/b?delete", "DeleteObjects"),
-            ("POST", "/b", "PostObject"),
             ("PUT", "/b/k", "PutObject"),
             ("PUT", "/b/k?partNumber=1&uploadId=2", "UploadPart"),
             ("POST", "/b/k?uploads", "CreateMultipartUpload"),
@@ -277,10 +301,25 @@ mod tests {
             ("DELETE", "/b?somethingNew"),
             ("GET", "/b?session"),
             ("PUT", "/b/k?policy"),
+            ("PUT", "/b/k?tagging&renameObject"),
+            ("POST", "/b/k?select&select-type=2&uploadId=1"),
+            ("GET", "/b?location&uploads"),
+            ("GET", "/b?events=s3:*&prefix=a"),
         ] {
             assert_eq!(operation(method, uri), Err("NotImplemented".to_owned()), "{method} {uri}");
         }
-        for (method, uri) in [("POST", "/b/k"), ("PATCH", "/b/k"), ("PUT", "/")] {
+        for (method, uri) in [
+            ("PUT", "/b/k?uploadId=1"),
+            ("PUT", "/b/k?partNumber=1"),
+            ("POST", "/b/k?select"),
+            ("GET", "/b?prefix=a&prefix="),
+        ] {
+            assert_eq!(operation(method, uri), Err("InvalidArgument".to_owned()), "{method} {uri}");
+        }
+        let copy: HeaderMap =
+            [("x-amz-copy-source".parse().unwrap(), "/b/a".parse().unwrap())].into_iter().collect();
+        assert_eq!(operation_with("PUT", "/b/k?acl", copy).unwrap_err(), "InvalidArgument");
+        for (method, uri) in [("POST", "/b"), ("POST", "/b/k"), ("PATCH", "/b/k"), ("PUT", "/")] {
             assert_eq!(operation(method, uri), Err("MethodNotAllowed".to_owned()), "{method} {uri}");
         }
     }

@@ -32,6 +32,14 @@ const CONTENT_SHA256: HeaderName = HeaderName::from_static("x-amz-content-sha256
 const DECODED_LENGTH: HeaderName = HeaderName::from_static("x-amz-decoded-content-length");
 const TRAILER: HeaderName = HeaderName::from_static("x-amz-trailer");
 
+/// What x-amz-content-sha256 may say in place of a hash.
+const WORDS: [&str; 4] = [
+    "STREAMING-AWS4-HMAC-SHA256-PAYLOAD",
+    "STREAMING-AWS4-HMAC-SHA256-PAYLOAD-TRAILER",
+    "STREAMING-UNSIGNED-PAYLOAD-TRAILER",
+    "UNSIGNED-PAYLOAD",
+];
+
 /// The body of a request.
 pub(super) struct Payload {
     /// Its bytes, without a frame.
@@ -62,10 +70,27 @@ impl Payload {
         let hash = text(&CONTENT_SHA256).map(str::to_owned);
         let is_streaming = hash.as_deref().is_some_and(|hash| hash.starts_with("STREAMING-"));
         let is_encoded = text(&CONTENT_ENCODING).is_some_and(names_aws_chunked);
+        let is_hash = |hash: &str| hash.len() == 64 && hash.bytes().all(|b| b.is_ascii_hexdigit());
+        if let Some(hash) = hash.as_deref().filter(|hash| !is_hash(hash) && !WORDS.contains(hash)) {
+            return Err(s3_error!(
+                InvalidArgument,
+                "x-amz-content-sha256: {hash:?} is neither a hash nor a word that is known"
+            ));
+        }
+        if is_encoded && hash.as_deref().is_some_and(is_hash) {
+            return Err(s3_error!(
+                InvalidRequest,
+                "an aws-chunked body needs x-amz-content-sha256: STREAMING-..."
+            ));
+        }
         if !is_streaming && !is_encoded {
+            // Where both are given, the length is not that of the body.
+            if headers.contains_key(TRANSFER_ENCODING) {
+                headers.remove(CONTENT_LENGTH);
+            }
+            let text = |name: &HeaderName| headers.get(name).and_then(|value| value.to_str().ok());
             let length = text(&CONTENT_LENGTH).and_then(|length| length.parse().ok());
-            let is_hash = |hash: &String| hash.len() == 64 && hash.bytes().all(|b| b.is_ascii_hexdigit());
-            return Ok(Self { body, length, trailers: None, sha256: hash.filter(is_hash) });
+            return Ok(Self { body, length, trailers: None, sha256: hash.filter(|hash| is_hash(hash)) });
         }
 
         let length = text(&DECODED_LENGTH).and_then(|length| length.parse::<u64>().ok());

@@ -64,7 +64,7 @@ impl PlainGet {
         let Ok(Key::Object(path)) = Key::parse(key) else { return None };
         let wanted = wanted(&parts.headers)?;
         let wants_checksums = asks_for_checksums(&parts.headers);
-        if !is_admitted(node, signing_keys, parts, bucket) {
+        if !is_admitted(node, signing_keys, parts, bucket, key) {
             return None;
         }
         Some(Self { node: node.clone(), bucket: bucket.to_owned(), path, wanted, wants_checksums })
@@ -99,15 +99,15 @@ fn decoded(path: &str) -> Option<Cow<'_, str>> {
     percent_decode_str(path).decode_utf8().ok()
 }
 
-/// Whether anyone may read the bucket, or the request is signed by a key that may.
-fn is_admitted(node: &Node, signing_keys: &SigningKeys, parts: &Parts, bucket: &str) -> bool {
+/// Whether anyone may read the object, or the request is signed by a key that may.
+fn is_admitted(node: &Node, signing_keys: &SigningKeys, parts: &Parts, bucket: &str, key: &str) -> bool {
     let keys = node.keys();
     if keys.is_empty() {
         return parts.uri.query().is_none();
     }
 
     let access_key = signing_keys.verify(parts, keys, Utc::now());
-    access_key.is_some() && keys.allows(access_key, bucket, Action::Read)
+    access_key.is_some() && keys.allows_key(access_key, bucket, key, Action::Read)
 }
 
 /// Whether no header makes the request another one.

@@ -30,7 +30,7 @@ use s3s::{
 };
 
 use super::{
-    authenticate::{Caller, SIGNING_PARAMETERS, authenticate},
+    authenticate::{Caller, authenticate, is_signing_parameter},
     authorize::{OPERATION, Rights, note_operation},
     body::{DoorBody, Meter},
     door::Door,
@@ -52,6 +52,9 @@ use crate::{
 
 /// Most bytes of an XML body: a thousand keys to delete, or ten thousand parts to join.
 const MAX_XML: usize = 4 * 1024 * 1024;
+
+const CONTENT_SHA256_PARAMETER: &str = "X-Amz-Content-Sha256";
+const CONTENT_SHA256: HeaderName = HeaderName::from_static("x-amz-content-sha256");
 
 const REQUEST_ID: HeaderName = HeaderName::from_static("x-amz-request-id");
 
@@ -121,7 +124,8 @@ impl S3Door {
         // not told would send its next request into a closed connection. So it is where a client that waits for
         // "100 Continue" never got one, since there is nothing to read.
         let is_refused = answer.status().is_client_error() || answer.status().is_server_error();
-        if brings_body && is_refused || expects && (!brings_body || is_refused) {
+        let is_unread = if brings_body { is_refused } else { expects };
+        if is_unread {
             answer.headers_mut().insert(CONNECTION, HeaderValue::from_static("close"));
         }
         if !answer.headers().contains_key(REQUEST_ID)
@@ -290,8 +294,11 @@ fn tidy(answer: &mut HttpResponse, is_head: bool) {
 
 /// A presigned URL may carry headers of S3's own as parameters: they become headers, before anyone looks at those.
 fn take_headers(query: &mut Query, headers: &mut HeaderMap) {
+    if let Some(hash) = query.get(CONTENT_SHA256_PARAMETER).and_then(|hash| hash.parse().ok()) {
+        headers.entry(CONTENT_SHA256).or_insert(hash);
+    }
     query.0.retain(|Parameter { name, value }| {
-        let is_header = !SIGNING_PARAMETERS.contains(&name.as_str())
+        let is_header = !is_signing_parameter(name)
             && name.get(..6).is_some_and(|begin| begin.eq_ignore_ascii_case("x-amz-"));
         if is_header
             && let Ok(name) = HeaderName::try_from(name)
@@ -306,7 +313,7 @@ fn take_headers(query: &mut Query, headers: &mut HeaderMap) {
 /// Takes the signature, which was verified, off the head of a request.
 fn strip_signature(parts: &mut Parts, mut query: Query) {
     parts.headers.remove(AUTHORIZATION);
-    query.0.retain(|parameter| !SIGNING_PARAMETERS.contains(&parameter.name.as_str()));
+    query.0.retain(|parameter| !is_signing_parameter(&parameter.name));
     let target = match query.0.is_empty() {
         true => parts.uri.path().to_owned(),
         false => format!("{}?{}", parts.uri.path(), query.to_text()),
@@ -320,7 +327,7 @@ fn strip_signature(parts: &mut Parts, mut query: Query) {
 /// asks who sends it.
 fn refuse_form(parts: &Parts) -> S3Result<()> {
     let is_form = |value: &HeaderValue| {
-        value.to_str().is_ok_and(|value| value.to_ascii_lowercase().contains("form-data"))
+        value.as_bytes().to_ascii_lowercase().windows(9).any(|text| text == b"form-data")
     };
     if parts.method == Method::POST && parts.headers.get_all(CONTENT_TYPE).iter().any(is_form) {
         return Err(s3_error!(MethodNotAllowed, "uploads by HTML form are not supported"));

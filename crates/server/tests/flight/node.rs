@@ -118,6 +118,7 @@ pub(crate) fn key(id: &str, buckets: &[&str], write: bool) -> AccessKeyConfig {
         secret: Secret::new(format!("secret of {id}")),
         token: Some(Secret::new(format!("token-of-{id}"))),
         buckets: buckets.iter().map(|&name| name.to_owned()).collect(),
+        prefixes: Vec::new(),
         write,
     }
 }

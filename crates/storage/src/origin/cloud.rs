@@ -56,10 +56,10 @@ impl Builder<'_> {
         [("timeout", REQUEST_TIMEOUT)].into_iter().chain(given)
     }
 
-    pub(super) fn s3(&self) -> object_store::Result<(Built<AmazonS3>, S3Endpoint)> {
+    pub(super) fn s3(&self) -> object_store::Result<(Built<AmazonS3>, Option<S3Endpoint>)> {
         let (builder, identity) =
             configured!(self, AmazonS3Builder::from_env(), [AmazonS3ConfigKey::Endpoint]);
-        let (store, endpoint) = s3::build(builder)?;
+        let (store, endpoint) = s3::build(builder, self.url)?;
         Ok(((store, identity), endpoint))
     }
 

@@ -117,8 +117,8 @@ impl Origin {
             ObjectStoreScheme::AmazonS3 => {
                 let (built, endpoint) = builder.s3().map_err(fail)?;
                 let origin = Self::cloud(name, prefix, built);
-                let endpoint = endpoint.with_prefix(origin.key_prefix());
-                Ok(Self { s3: Some(Arc::new(endpoint)), ..origin })
+                let prefix = origin.key_prefix();
+                Ok(Self { s3: endpoint.map(|endpoint| Arc::new(endpoint.with_prefix(prefix))), ..origin })
             }
             ObjectStoreScheme::GoogleCloudStorage => {
                 Ok(Self::cloud(name, prefix, builder.gcs().map_err(fail)?))

@@ -11,7 +11,7 @@ use async_trait::async_trait;
 use futures::FutureExt;
 use http::{HeaderName, HeaderValue, Method, header::AUTHORIZATION};
 use object_store::{
-    ClientOptions,
+    ClientConfigKey, ClientOptions,
     aws::{
         AmazonS3, AmazonS3Builder, AmazonS3ConfigKey, AwsAuthorizer, AwsCredential, AwsCredentialProvider,
     },
@@ -37,6 +37,7 @@ pub struct S3Endpoint {
     region: String,
     credentials: Option<AwsCredentialProvider>,
     is_request_payer: bool,
+    encryption: Vec<(HeaderName, HeaderValue)>,
     prefix: String,
 }
 
@@ -66,6 +67,11 @@ impl S3Endpoint {
         self.is_request_payer
     }
 
+    /// The headers that ask for the encryption of new objects which the origin's options want.
+    pub fn encryption_headers(&self) -> &[(HeaderName, HeaderValue)] {
+        &self.encryption
+    }
+
     /// The credentials that are valid now; `None` where requests are not signed.
     pub async fn credentials(&self) -> object_store::Result<Option<Arc<AwsCredential>>> {
         match &self.credentials {
@@ -78,7 +84,8 @@ impl S3Endpoint {
     /// other by the origin.
     pub fn is_beside(&self, other: &Self) -> bool {
         let same_credentials = match (&self.credentials, &other.credentials) {
-            (Some(_), Some(_)) => self.identity() == other.identity(),
+            // Keys that are not known yet may be those of different roles.
+            (Some(_), Some(_)) => self.identity().is_some() && self.identity() == other.identity(),
             (None, None) => true,
             _ => false,
         };
@@ -107,15 +114,24 @@ impl fmt::Debug for S3Endpoint {
     }
 }
 
-/// Builds the client of a bucket, and says where it is.
-pub(super) fn build(builder: AmazonS3Builder) -> object_store::Result<(AmazonS3, S3Endpoint)> {
+/// Builds the client of a bucket at a URL, and says where it is; `None` where requests cannot be sent past the client, by its
+/// options: plain HTTP that is not allowed, a key of the customer's for all objects, sessions of directory buckets.
+pub(super) fn build(
+    builder: AmazonS3Builder,
+    given: &Url,
+) -> object_store::Result<(AmazonS3, Option<S3Endpoint>)> {
     let flag = |key: AmazonS3ConfigKey| builder.get_config_value(&key).is_some_and(|value| is_true(&value));
     let is_signed = !flag(AmazonS3ConfigKey::SkipSignature);
     let is_express = flag(AmazonS3ConfigKey::S3Express);
     let is_request_payer = flag(AmazonS3ConfigKey::RequestPayer);
 
     let (url, region) = locate(builder.clone())?;
-    let bucket = bucket_of(&url);
+    let bucket = match given.scheme() {
+        "s3" | "s3a" => given.host_str().unwrap_or_default().to_owned(),
+        _ => bucket_of(&url),
+    };
+    let encryption = encryption_headers(&builder);
+    let is_allowed = url.scheme() == "https" || flag(AmazonS3ConfigKey::Client(ClientConfigKey::AllowHttp));
     let connector = Observing { signing: Arc::default() };
     let signing = connector.signing.clone();
     let client = builder.with_http_connector(connector).build()?;
@@ -129,7 +145,33 @@ pub(super) fn build(builder: AmazonS3Builder) -> object_store::Result<(AmazonS3,
     }
 
     let prefix = String::new();
-    Ok((client, S3Endpoint { url, bucket, region, credentials, is_request_payer, prefix }))
+    let endpoint = encryption.filter(|_| is_allowed && !is_express).map(|encryption| S3Endpoint {
+        url,
+        bucket,
+        region,
+        credentials,
+        is_request_payer,
+        encryption,
+        prefix,
+    });
+    Ok((client, endpoint))
+}
+
+/// The headers of the encryption that the options want; `None` if it is under a key that goes with each request.
+fn encryption_headers(builder: &AmazonS3Builder) -> Option<Vec<(HeaderName, HeaderValue)>> {
+    let option = |key: &str| builder.get_config_value(&key.parse::<AmazonS3ConfigKey>().ok()?);
+    if option("aws_sse_customer_key_base64").is_some() {
+        return None;
+    }
+    let named = [
+        ("x-amz-server-side-encryption", option("aws_server_side_encryption")),
+        ("x-amz-server-side-encryption-aws-kms-key-id", option("aws_sse_kms_key_id")),
+        ("x-amz-server-side-encryption-bucket-key-enabled", option("aws_sse_bucket_key_enabled")),
+    ];
+    let header = |(name, value): (&'static str, Option<String>)| {
+        Some((HeaderName::from_static(name), HeaderValue::try_from(value?).ok()?))
+    };
+    Some(named.into_iter().filter_map(header).collect())
 }
 
 /// The URL of the bucket and the region, as the client itself works them out: both are in any URL that it signs.
@@ -248,7 +290,8 @@ mod tests {
     use super::*;
 
     fn endpoint(builder: AmazonS3Builder) -> S3Endpoint {
-        build(builder.with_access_key_id("a").with_secret_access_key("s")).unwrap().1
+        let given = Url::parse("https://example.com").unwrap();
+        build(builder.with_access_key_id("a").with_secret_access_key("s"), &given).unwrap().1.unwrap()
     }
 
     fn described(builder: AmazonS3Builder) -> (String, String, String) {
@@ -271,6 +314,15 @@ mod tests {
         assert_eq!(described(local), owned("http://127.0.0.1:9000/lake", "lake", "eu-west-1"));
         let by_url = AmazonS3Builder::new().with_url("https://lake.s3.us-west-2.amazonaws.com/");
         assert_eq!(described(by_url), owned("https://lake.s3.us-west-2.amazonaws.com", "lake", "us-west-2"));
+    }
+
+    #[test]
+    fn the_encryption_that_the_options_want_goes_with_new_objects() {
+        let builder = AmazonS3Builder::new().with_bucket_name("lake").with_region("x");
+        let encrypted = endpoint(builder.clone().with_sse_kms_encryption("key"));
+        let names: Vec<_> = encrypted.encryption_headers().iter().map(|(name, _)| name.as_str()).collect();
+        assert_eq!(names, ["x-amz-server-side-encryption", "x-amz-server-side-encryption-aws-kms-key-id"]);
+        assert!(endpoint(builder).encryption_headers().is_empty());
     }
 
     #[test]

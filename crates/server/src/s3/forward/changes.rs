@@ -22,6 +22,10 @@ use crate::{access::Action, node::Node};
 /// How long an answer is waited for that its client did not wait for.
 const PATIENCE: Duration = Duration::from_secs(600);
 
+/// When changes are applied again that may yet be carried out.
+const LATER: [Duration; 4] =
+    [Duration::from_secs(1), Duration::from_secs(4), Duration::from_secs(15), Duration::from_secs(60)];
+
 /// Operations that write and leave every object as it is.
 const HARMLESS: [&str; 4] = ["AbortMultipartUpload", "CreateMultipartUpload", "UploadPart", "UploadPartCopy"];
 
@@ -59,13 +63,30 @@ impl Changes {
     }
 
     pub(super) fn is_empty(&self) -> bool {
-        self.objects.is_empty() && self.buckets.is_empty()
+        self.objects.is_empty()
     }
 
-    /// Drops what is known and cached of all of them.
+    /// Drops what is known and cached of all objects.
     pub(super) fn apply(&self) {
         self.objects.iter().for_each(|(reader, path)| reader.invalidate(path));
+    }
+
+    /// Drops what is known and cached of buckets that are gone.
+    pub(super) fn apply_to_buckets(&self) {
         self.buckets.iter().for_each(ReadThrough::invalidate_all);
+    }
+
+    /// Drops it now and for a while: nobody knows when the origin carries out what it was sent, if at all.
+    pub(super) fn apply_again_later(self) {
+        self.apply();
+        if !self.is_empty() {
+            tokio::spawn(async move {
+                for pause in LATER {
+                    tokio::time::sleep(pause).await;
+                    self.apply();
+                }
+            });
+        }
     }
 }
 

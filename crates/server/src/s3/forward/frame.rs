@@ -13,7 +13,7 @@ use s3s::{
     stream::{ByteStream, RemainingLength},
 };
 
-use super::super::chunked::Trailers;
+use super::super::chunked::{ChunkedError, Trailers};
 
 /// Bytes of a chunk.
 const CHUNK: u64 = 1 << 20;
@@ -30,6 +30,8 @@ pub(super) struct FramedBody {
     /// Of them, those of the chunk that was begun.
     in_chunk: u64,
     trailers: Trailers,
+    /// The names of the trailers that were announced to the origin.
+    announced: Vec<String>,
     /// What is to be sent before more is read.
     ready: VecDeque<Bytes>,
     has_ended: bool,
@@ -37,9 +39,9 @@ pub(super) struct FramedBody {
 
 impl FramedBody {
     /// Frames the `length` bytes of a body; its trailers are there once it was read.
-    pub(super) fn new(body: Body, length: u64, trailers: Trailers) -> Self {
+    pub(super) fn new(body: Body, length: u64, trailers: Trailers, announced: Vec<String>) -> Self {
         let ready = VecDeque::new();
-        Self { body, remaining: length, in_chunk: 0, trailers, ready, has_ended: false }
+        Self { body, remaining: length, in_chunk: 0, trailers, announced, ready, has_ended: false }
     }
 
     /// The length of a frame around `length` bytes with these trailers, if they are such that it is known before.
@@ -52,9 +54,7 @@ impl FramedBody {
         };
         let mut total = full + rest + head(0) + 2;
         for name in trailers {
-            let kind = name.strip_prefix("x-amz-checksum-")?;
-            let (_, value) = CHECKSUMS.iter().find(|(known, _)| *known == kind)?;
-            total += name.len() as u64 + 1 + value + 2;
+            total += name.len() as u64 + 1 + checksum_len(name)? + 2;
         }
         Some(total)
     }
@@ -75,16 +75,32 @@ impl FramedBody {
         }
     }
 
-    fn end(&mut self) {
+    /// Ends the frame with the trailers, which must be those that were announced: its length was told before.
+    fn end(&mut self) -> Result<(), ChunkedError> {
+        self.has_ended = true;
+        let found = self.trailers.take().unwrap_or_default();
         let mut end = String::from("0\r\n");
-        for (name, value) in &self.trailers.take().unwrap_or_default() {
-            let value = String::from_utf8_lossy(value.as_bytes());
+        let mut length = 0;
+        for name in &self.announced {
+            let value =
+                found.get(name).and_then(|value| value.to_str().ok()).ok_or(ChunkedError::Malformed)?;
             end.push_str(&format!("{name}:{value}\r\n"));
+            length += value.len() as u64;
+        }
+        let expected: Option<u64> = self.announced.iter().map(|name| checksum_len(name)).sum();
+        if found.len() != self.announced.len() || expected.is_some_and(|expected| expected != length) {
+            return Err(ChunkedError::Malformed);
         }
         end.push_str("\r\n");
         self.ready.push_back(Bytes::from(end));
-        self.has_ended = true;
+        Ok(())
     }
+}
+
+/// Characters of the value of a checksum's header.
+fn checksum_len(name: &str) -> Option<u64> {
+    let kind = name.strip_prefix("x-amz-checksum-")?;
+    CHECKSUMS.iter().find(|(known, _)| *known == kind).map(|(_, length)| *length)
 }
 
 impl Stream for FramedBody {
@@ -101,7 +117,11 @@ impl Stream for FramedBody {
             match ready!(Pin::new(&mut self.body).poll_next(cx)) {
                 Some(Ok(bytes)) => self.frame(bytes),
                 Some(Err(error)) => return Poll::Ready(Some(Err(error))),
-                None => self.end(),
+                None => {
+                    if let Err(error) = self.end() {
+                        return Poll::Ready(Some(Err(error.into())));
+                    }
+                }
             }
         }
     }
@@ -124,7 +144,8 @@ mod tests {
         let map = trailers.iter().map(|(name, value)| (name.parse().unwrap(), value.parse().unwrap()));
         found.set(map.collect());
         let body = Body::from(vec![7; length as usize]);
-        let all: Vec<Bytes> = FramedBody::new(body, length, found).try_collect().await.unwrap();
+        let names = trailers.iter().map(|(name, _)| (*name).to_owned()).collect();
+        let all: Vec<Bytes> = FramedBody::new(body, length, found, names).try_collect().await.unwrap();
         all.concat()
     }
 

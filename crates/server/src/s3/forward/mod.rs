@@ -14,7 +14,11 @@ mod names;
 mod sign;
 mod xml;
 
-use std::{sync::Arc, time::Instant};
+use std::{
+    collections::HashMap,
+    sync::Arc,
+    time::{Duration, Instant},
+};
 
 use base64::{Engine as _, engine::general_purpose::STANDARD};
 use bytes::Bytes;
@@ -38,13 +42,14 @@ use stylobate_storage::{ListedObject, S3Endpoint};
 
 use self::{
     changes::{Changes, ChangingBody},
-    client::OriginClient,
+    client::{OriginClient, OriginUnreachable},
     frame::FramedBody,
     names::{Names, is_deleted_key},
 };
 use super::{
-    authenticate::{Caller, EMPTY_SHA256, SIGNING_PARAMETERS},
+    authenticate::{Caller, EMPTY_SHA256, is_signing_parameter},
     authorize::{CopySource, Rights},
+    chunked::ChunkedError,
     error,
     operation::Operation,
     payload::{Payload, check_claims},
@@ -65,15 +70,17 @@ const CONTENT_SHA256: HeaderName = HeaderName::from_static("x-amz-content-sha256
 const DECODED_LENGTH: HeaderName = HeaderName::from_static("x-amz-decoded-content-length");
 const AMZ_TRAILER: HeaderName = HeaderName::from_static("x-amz-trailer");
 const REQUEST_PAYER: HeaderName = HeaderName::from_static("x-amz-request-payer");
+const ENCRYPTION: HeaderName = HeaderName::from_static("x-amz-server-side-encryption");
 const COPY_SOURCE: HeaderName = HeaderName::from_static("x-amz-copy-source");
 const CONTENT_MD5: HeaderName = HeaderName::from_static("content-md5");
+const SDK_CHECKSUM: HeaderName = HeaderName::from_static("x-amz-sdk-checksum-algorithm");
 const CHECKSUM: &str = "x-amz-checksum-";
 
 const UNSIGNED_PAYLOAD: &str = "UNSIGNED-PAYLOAD";
 const UNSIGNED_TRAILER: &str = "STREAMING-UNSIGNED-PAYLOAD-TRAILER";
 
 /// Headers that belong to one connection, or to the caller's dealings with this node.
-const NOT_SENT: [HeaderName; 17] = [
+const NOT_SENT: [HeaderName; 19] = [
     ACCEPT_ENCODING,
     AUTHORIZATION,
     CONNECTION,
@@ -91,6 +98,8 @@ const NOT_SENT: [HeaderName; 17] = [
     TRANSFER_ENCODING,
     UPGRADE,
     HeaderName::from_static("keep-alive"),
+    HeaderName::from_static("proxy-connection"),
+    HeaderName::from_static("x-amz-s3session-token"),
 ];
 
 /// More of them, by what their names begin with.
@@ -99,6 +108,20 @@ const NOT_SENT_PREFIXES: [&str; 4] = ["x-forwarded-", "x-real-ip", "x-amz-date",
 /// Headers of an answer that belong to one connection.
 const NOT_HANDED_BACK: [HeaderName; 6] =
     [CONNECTION, TE, TRAILER, TRANSFER_ENCODING, UPGRADE, HeaderName::from_static("keep-alive")];
+
+/// Codes with which an origin refuses the node's own signature: their details are about its credentials.
+const BLAMES_NODE: [&str; 7] = [
+    "AuthorizationHeaderMalformed",
+    "ExpiredToken",
+    "InvalidAccessKeyId",
+    "InvalidToken",
+    "RequestTimeTooSkewed",
+    "SignatureDoesNotMatch",
+    "TokenRefreshRequired",
+];
+
+/// How long an origin may take until it begins to answer a question.
+const READ_PATIENCE: Duration = Duration::from_secs(120);
 
 /// Parameters that hold a key or the beginning of one.
 const KEY_PARAMETERS: [&str; 4] = ["prefix", "marker", "start-after", "key-marker"];
@@ -188,9 +211,12 @@ impl Forwarder {
                 "The XML you provided was not well-formed or did not validate against our published schema"
             )
         };
+        let trailers = payload.trailers.as_ref().map(|trailers| trailers.found.clone());
         let body = payload.collect(MAX_REQUEST_XML).await?;
+        headers.extend(trailers.and_then(|trailers| trailers.take()).unwrap_or_default());
         check_claims(headers, &body)?;
         let xml = std::str::from_utf8(&body).map_err(|_| malformed())?;
+        xml::check_deletion(xml).map_err(|_| malformed())?;
         let mut keys = Vec::new();
         xml::visit(xml, |path, text| {
             if is_deleted_key(path) {
@@ -207,11 +233,12 @@ impl Forwarder {
         let mut sent = body.clone();
         if !names.prefix.is_empty() {
             sent = Bytes::from(names.rewrite_deletion(xml).map_err(|_| malformed())?);
-            let sums: Vec<_> =
-                headers.keys().filter(|name| name.as_str().starts_with(CHECKSUM)).cloned().collect();
-            sums.iter().for_each(|name| drop(headers.remove(name)));
-            insert(headers, CONTENT_MD5, &STANDARD.encode(Md5::checksum(&sent)));
         }
+        // What was claimed of the body was checked, and may have been in its trailers.
+        let of_body = |name: &HeaderName| name.as_str().starts_with(CHECKSUM) || *name == SDK_CHECKSUM;
+        let sums: Vec<_> = headers.keys().filter(|name| of_body(name)).cloned().collect();
+        sums.iter().for_each(|name| drop(headers.remove(name)));
+        insert(headers, CONTENT_MD5, &STANDARD.encode(Md5::checksum(&sent)));
         let length = Some(sent.len() as u64);
         let trailers = None;
         Ok((Payload { body: Body::from(sent), length, trailers, sha256: None }, keys))
@@ -228,14 +255,22 @@ impl Forwarder {
         let endpoint = request.endpoint;
         let mut query = request.query.clone();
         let mut sent = HeaderMap::with_capacity(headers.len() + 4);
-        query.0.retain(|parameter| !SIGNING_PARAMETERS.contains(&parameter.name.as_str()));
+        query.0.retain(|parameter| !is_signing_parameter(&parameter.name));
         if !names.prefix.is_empty() {
             rewrite_query(&mut query, request.operation, names);
         }
+        let of_connection: Vec<String> = headers
+            .get_all(CONNECTION)
+            .iter()
+            .filter_map(|value| value.to_str().ok())
+            .flat_map(|value| value.split(','))
+            .map(|name| name.trim().to_ascii_lowercase())
+            .collect();
         for (name, value) in &headers {
             let text = name.as_str();
-            let is_sent =
-                !NOT_SENT.contains(name) && !NOT_SENT_PREFIXES.iter().any(|prefix| text.starts_with(prefix));
+            let is_sent = !NOT_SENT.contains(name)
+                && !of_connection.iter().any(|named| named == text)
+                && !NOT_SENT_PREFIXES.iter().any(|prefix| text.starts_with(prefix));
             if is_sent {
                 sent.append(name.clone(), value.clone());
             }
@@ -253,6 +288,11 @@ impl Forwarder {
         insert(&mut sent, CONTENT_SHA256, &outgoing.payload);
         if endpoint.is_request_payer() {
             insert(&mut sent, REQUEST_PAYER, "requester");
+        }
+        let makes_object =
+            ["PutObject", "CopyObject", "CreateMultipartUpload"].contains(&request.operation.name);
+        if makes_object && !sent.contains_key(ENCRYPTION) {
+            sent.extend(endpoint.encryption_headers().iter().cloned());
         }
 
         let mut built = Request::new(outgoing.body);
@@ -279,28 +319,35 @@ impl Forwarder {
         operation: &Operation,
     ) -> S3Result<HttpResponse> {
         let client = self.client.clone();
-        let unreachable = |failed: client::OriginUnreachable| {
-            error::log(&failed);
-            error::bad_gateway()
-        };
         if operation.action == Action::Read {
-            let answer = client.send(sent).await.map_err(unreachable)?;
-            return Ok(answer.map(Body::from));
+            let answer = tokio::time::timeout(READ_PATIENCE, client.send(sent)).await;
+            let answer =
+                answer.map_err(|_| s3_error!(ServiceUnavailable, "the origin did not answer in time"))?;
+            return Ok(answer.map_err(|failed| unanswered(&failed))?.map(Body::from));
         }
         let task = tokio::spawn(async move {
-            let answer = client.send(sent).await;
+            let answer = match client.send(sent).await {
+                Ok(answer) => answer,
+                Err(failed) => {
+                    // The origin may have got all of it, and carry it out yet.
+                    changes.apply_again_later();
+                    return Err(failed);
+                }
+            };
+            let (head, body) = answer.into_parts();
+            if head.status.is_success() {
+                changes.apply_to_buckets();
+            }
             changes.apply();
-            answer.map(|answer| (answer, changes))
+            // S3 may begin to answer before it is done, and say in the body how that ended.
+            let body = match changes.is_empty() || body.is_end_stream() {
+                true => Body::from(body),
+                false => ChangingBody::new(body, changes).into(),
+            };
+            Ok(HttpResponse::from_parts(head, body))
         });
         let answer = task.await.map_err(|_| s3_error!(InternalError))?;
-        let (answer, changes) = answer.map_err(unreachable)?;
-        let (head, body) = answer.into_parts();
-        // S3 may begin to answer before it is done, and say in the body how that ended.
-        let body = match changes.is_empty() || body.is_end_stream() {
-            true => Body::from(body),
-            false => ChangingBody::new(body, changes).into(),
-        };
-        Ok(HttpResponse::from_parts(head, body))
+        answer.map_err(|failed| unanswered(&failed))
     }
 
     /// The answer as the client gets it.
@@ -315,6 +362,14 @@ impl Forwarder {
         if head.status == StatusCode::TOO_MANY_REQUESTS {
             return Err(error::slow_down());
         }
+        if head.status.is_redirection() && head.status != StatusCode::NOT_MODIFIED {
+            // A client that followed would show another host what it signed for this node.
+            tracing::warn!(
+                status = head.status.as_u16(),
+                "the origin points elsewhere: is the region right?"
+            );
+            return Err(error::bad_gateway());
+        }
         NOT_HANDED_BACK.iter().for_each(|name| drop(head.headers.remove(name)));
         if head.status == StatusCode::SERVICE_UNAVAILABLE && !head.headers.contains_key(RETRY_AFTER) {
             head.headers.insert(RETRY_AFTER, HeaderValue::from_static("1"));
@@ -325,7 +380,9 @@ impl Forwarder {
         let is_object =
             matches!(request.operation.name, "GetObject" | "GetObjectTorrent" | "SelectObjectContent");
         let renames = !names.are_same() && (!is_object || is_failure) && is_xml(&head.headers);
-        if request.method == Method::HEAD || !(lists || renames) || body.is_end_stream() {
+        let may_blame = matches!(head.status, StatusCode::FORBIDDEN | StatusCode::BAD_REQUEST);
+        let is_read_here = lists || renames || may_blame && is_xml(&head.headers);
+        if request.method == Method::HEAD || !is_read_here || body.is_end_stream() {
             return Ok(HttpResponse::from_parts(head, body));
         }
 
@@ -336,6 +393,14 @@ impl Forwarder {
         let Ok(xml) = std::str::from_utf8(&text) else {
             return Ok(HttpResponse::from_parts(head, Body::from(text)));
         };
+        if may_blame && BLAMES_NODE.iter().any(|code| xml.contains(&format!("<Code>{code}</Code>"))) {
+            tracing::warn!(
+                bucket = request.bucket.name,
+                "the origin refuses the node's credentials or signature"
+            );
+            return Err(s3_error!(AccessDenied, "the bucket's origin denied the node access"));
+        }
+        let xml = xml.strip_prefix('\u{feff}').unwrap_or(xml);
         if lists {
             let listed = listed_objects(xml, names, request.query.has("encoding-type"));
             request.bucket.reader.note_listing(asked, listed);
@@ -349,6 +414,24 @@ impl Forwarder {
         };
         Ok(HttpResponse::from_parts(head, Body::from(text)))
     }
+}
+
+/// What a client is told where the origin did not answer: what is wrong with its own body, if that is why.
+fn unanswered(failed: &OriginUnreachable) -> S3Error {
+    let mut cause: Option<&(dyn std::error::Error + 'static)> = Some(failed);
+    while let Some(found) = cause {
+        if let Some(chunked) = found.downcast_ref::<ChunkedError>() {
+            return error::from_body(chunked);
+        }
+        if found.downcast_ref::<hyper::Error>().is_some_and(hyper::Error::is_incomplete_message)
+            && found.source().is_none()
+        {
+            return error::bad_gateway();
+        }
+        cause = found.source();
+    }
+    error::log(failed);
+    error::bad_gateway()
 }
 
 /// Refuses what would reach beyond the prefix of the origin's bucket that is all a client sees of it.
@@ -399,7 +482,8 @@ fn frame(headers: &mut HeaderMap, payload: Payload, is_empty: bool) -> Outgoing 
         Some(framed) => headers.insert(CONTENT_LENGTH, HeaderValue::from(framed)),
         None => headers.remove(CONTENT_LENGTH),
     };
-    let stream: DynByteStream = Box::pin(FramedBody::new(payload.body, length, trailers.found.clone()));
+    let stream: DynByteStream =
+        Box::pin(FramedBody::new(payload.body, length, trailers.found.clone(), trailers.names.clone()));
     Outgoing { body: Body::from(stream), payload: UNSIGNED_TRAILER.to_owned() }
 }
 
@@ -456,37 +540,44 @@ fn no_such_bucket() -> S3Error {
 fn listed_objects(xml: &str, names: &Names<'_>, may_be_encoded: bool) -> Vec<ListedObject> {
     let is_encoded = may_be_encoded && xml.contains("<EncodingType>url</EncodingType>");
     let mut listed: Vec<ListedObject> = Vec::new();
-    let (mut key, mut size, mut etag) = (None, None, None);
-    let read = xml::visit(xml, |path, text| {
-        let [_, contents, name] = path else { return };
-        if contents != "Contents" {
-            return;
-        }
-        match name.as_str() {
-            // A key is what each of them begins with.
-            "Key" => {
-                let decoded = match is_encoded {
-                    true => percent_encoding::percent_decode_str(&text.replace('+', " "))
-                        .decode_utf8_lossy()
-                        .into_owned(),
-                    false => text.to_owned(),
-                };
-                (key, size, etag) = (Some(decoded), None, None);
+    let mut entry = HashMap::new();
+    let read = xml::walk(xml, |path, text| {
+        match (path, text) {
+            ([_, contents, name], Some(text)) if contents == "Contents" => {
+                entry.insert(name.clone(), text.to_owned());
             }
-            "Size" => size = text.parse().ok(),
-            "ETag" => etag = Some(text.to_owned()),
+            ([_, contents], None) if contents == "Contents" => {
+                listed.extend(listed_object(&std::mem::take(&mut entry), names, is_encoded));
+            }
             _ => {}
         }
-        if let (Some(found), Some(size), Some(tag)) = (&key, size, &etag) {
-            let path = found.strip_prefix(names.prefix).unwrap_or(found).to_owned();
-            listed.push(ListedObject { path, size, e_tag: Some(tag.clone()) });
-            key = None;
-        }
+        None
     });
     if read.is_err() {
         listed.clear();
     }
     listed
+}
+
+fn listed_object(
+    entry: &HashMap<String, String>,
+    names: &Names<'_>,
+    is_encoded: bool,
+) -> Option<ListedObject> {
+    let key = entry.get("Key")?;
+    let decoded = match is_encoded {
+        true => percent_encoding::percent_decode_str(&key.replace('+', " ")).decode_utf8_lossy().into_owned(),
+        false => key.clone(),
+    };
+    Some(ListedObject {
+        path: decoded.strip_prefix(names.prefix).unwrap_or(&decoded).to_owned(),
+        size: entry.get("Size")?.parse().ok()?,
+        e_tag: entry.get("ETag").cloned(),
+        last_modified: entry
+            .get("LastModified")
+            .and_then(|time| chrono::DateTime::parse_from_rfc3339(time).ok())
+            .map(|time| time.with_timezone(&Utc)),
+    })
 }
 
 fn is_xml(headers: &HeaderMap) -> bool {

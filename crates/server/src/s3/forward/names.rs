@@ -58,7 +58,10 @@ impl Names<'_> {
         // The shortest beginning that the prefix is written as.
         let ends = key.char_indices().map(|(at, c)| at + c.len_utf8());
         let end = ends.take_while(|end| *end <= self.prefix.len() * 3).find(|end| {
-            key.get(..*end).is_some_and(|head| percent_decode_str(head).decode_utf8_lossy() == self.prefix)
+            let decoded = |head: &str| percent_decode_str(head).decode_utf8_lossy().into_owned();
+            key.get(..*end).is_some_and(|head| {
+                decoded(head) == self.prefix || decoded(&head.replace('+', " ")) == self.prefix
+            })
         })?;
         key.get(end..).map(Cow::Borrowed)
     }
@@ -88,9 +91,11 @@ mod tests {
         let listing = "<ListBucketResult><Name>origin</Name><Prefix>a%20b/c/d</Prefix><Contents><Key>a b/c/d/e</Key>\
             <Owner><DisplayName>origin</DisplayName></Owner></Contents><Contents><Key>a+b%2Fc%2Fx</Key></Contents>\
             <CommonPrefixes><Prefix>a%20b%2Fc%2Ff/</Prefix></CommonPrefixes></ListBucketResult>";
+        let tags = "<Tagging><TagSet><Tag><Key>a b/c/k</Key></Tag></TagSet></Tagging>";
+        assert_eq!(NAMES.rewrite_answer(tags).unwrap(), tags);
         let rewritten = NAMES.rewrite_answer(listing).unwrap();
         let expected = "<ListBucketResult><Name>lake</Name><Prefix>d</Prefix><Contents><Key>d/e</Key>\
-            <Owner><DisplayName>origin</DisplayName></Owner></Contents><Contents><Key>a+b%2Fc%2Fx</Key></Contents>\
+            <Owner><DisplayName>origin</DisplayName></Owner></Contents><Contents><Key>x</Key></Contents>\
             <CommonPrefixes><Prefix>f/</Prefix></CommonPrefixes></ListBucketResult>";
         assert_eq!(rewritten, expected);
     }

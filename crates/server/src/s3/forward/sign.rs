@@ -37,13 +37,11 @@ pub(super) fn sign(
     }
 
     let (names, canonical_headers) = canonical_headers(parts);
-    let canonical_request = format!(
-        "{}\n{}\n{}\n{canonical_headers}\n{names}\n{payload}",
-        parts.method,
-        parts.uri.path(),
-        Query::of(&parts.uri).to_canonical(),
-    );
-    let digest = hex(Sha256::digest(canonical_request.as_bytes()).into());
+    let query = Query::of(&parts.uri).to_canonical();
+    let mut canonical_request = format!("{}\n{}\n{query}\n", parts.method, parts.uri.path()).into_bytes();
+    canonical_request.extend(canonical_headers);
+    canonical_request.extend(format!("\n{names}\n{payload}").into_bytes());
+    let digest = hex(Sha256::digest(&canonical_request).into());
     let scope = format!("{day}/{region}/s3/aws4_request");
     let string_to_sign = format!("{ALGORITHM}\n{time}\n{scope}\n{digest}");
     let Some(key) = signing_key(&credential.secret_key, &day, region) else { return };
@@ -55,23 +53,23 @@ pub(super) fn sign(
     insert(parts, AUTHORIZATION, &authorization, true);
 }
 
-/// The names of the signed headers, and all of them with their values.
-fn canonical_headers(parts: &Parts) -> (String, String) {
+/// The names of the signed headers, and all of them with their values, which need not be text.
+fn canonical_headers(parts: &Parts) -> (String, Vec<u8>) {
     let mut names: Vec<&HeaderName> = parts.headers.keys().filter(|name| !UNSIGNED.contains(name)).collect();
     names.sort_unstable_by_key(|name| name.as_str());
-    let mut text = String::new();
+    let mut lines = Vec::new();
     for name in &names {
         let values = parts.headers.get_all(*name).iter().map(|value| {
-            let value = String::from_utf8_lossy(value.as_bytes());
-            value.split_ascii_whitespace().collect::<Vec<_>>().join(" ")
+            let words = value.as_bytes().split(u8::is_ascii_whitespace).filter(|word| !word.is_empty());
+            words.collect::<Vec<_>>().join(&b' ')
         });
-        text.push_str(name.as_str());
-        text.push(':');
-        text.push_str(&values.collect::<Vec<_>>().join(","));
-        text.push('\n');
+        lines.extend_from_slice(name.as_str().as_bytes());
+        lines.push(b':');
+        lines.extend(values.collect::<Vec<_>>().join(&b','));
+        lines.push(b'\n');
     }
     let names: Vec<&str> = names.into_iter().map(HeaderName::as_str).collect();
-    (names.join(";"), text)
+    (names.join(";"), lines)
 }
 
 fn insert(parts: &mut Parts, name: HeaderName, text: &str, is_secret: bool) {

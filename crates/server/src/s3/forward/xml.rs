@@ -11,11 +11,15 @@ use quick_xml::{
 #[error("the XML cannot be read")]
 pub(super) struct MalformedXml;
 
-/// Shows the text of each element without children to `visit`, with the names of the elements around it, outermost
-/// first. Where `visit` returns another text, that takes its place in what is returned.
-pub(super) fn rewrite(
+/// Elements within elements: more than any of S3's.
+const MAX_DEPTH: usize = 16;
+
+/// Shows the text of each element without children to `visit`, and the end of each element with children as `None`, with
+/// the names of the elements around and its own, outermost first. Where `visit` returns another text, that takes the
+/// place of the text in what is returned.
+pub(super) fn walk(
     xml: &str,
-    mut visit: impl FnMut(&[String], &str) -> Option<String>,
+    mut visit: impl FnMut(&[String], Option<&str>) -> Option<String>,
 ) -> Result<String, MalformedXml> {
     let mut reader = Reader::from_str(xml);
     let mut path: Vec<String> = Vec::new();
@@ -26,19 +30,23 @@ pub(super) fn rewrite(
     loop {
         let before = reader.buffer_position() as usize;
         match reader.read_event().map_err(|_| MalformedXml)? {
+            Event::Start(_) if path.len() == MAX_DEPTH => return Err(MalformedXml),
             Event::Start(start) => {
                 path.push(String::from_utf8_lossy(start.local_name().as_ref()).into_owned());
                 text_from = Some(reader.buffer_position() as usize);
             }
+            Event::Empty(_) => text_from = None,
             Event::End(_) => {
-                if let Some(from) = text_from.take() {
-                    let raw = xml.get(from..before).ok_or(MalformedXml)?;
-                    let text = plain_text(raw)?;
-                    if let Some(replaced) = visit(&path, &text) {
-                        output.push_str(xml.get(copied..from).ok_or(MalformedXml)?);
-                        output.push_str(&escape(&replaced));
-                        copied = before;
-                    }
+                let Some(from) = text_from.take() else {
+                    visit(&path, None);
+                    path.pop();
+                    continue;
+                };
+                let text = plain_text(xml.get(from..before).ok_or(MalformedXml)?)?;
+                if let Some(replaced) = visit(&path, Some(&text)) {
+                    output.push_str(xml.get(copied..from).ok_or(MalformedXml)?);
+                    output.push_str(&escaped(&replaced));
+                    copied = before;
                 }
                 path.pop();
             }
@@ -51,6 +59,14 @@ pub(super) fn rewrite(
     Ok(output)
 }
 
+/// Replaces texts of elements without children.
+pub(super) fn rewrite(
+    xml: &str,
+    mut visit: impl FnMut(&[String], &str) -> Option<String>,
+) -> Result<String, MalformedXml> {
+    walk(xml, |path, text| visit(path, text?))
+}
+
 /// Shows the text of each element without children.
 pub(super) fn visit(xml: &str, mut visit: impl FnMut(&[String], &str)) -> Result<(), MalformedXml> {
     rewrite(xml, |path, text| {
@@ -58,6 +74,56 @@ pub(super) fn visit(xml: &str, mut visit: impl FnMut(&[String], &str)) -> Result
         None
     })?;
     Ok(())
+}
+
+/// Whether this is a list of keys to delete in which every reader finds the same keys: nothing in it but the elements that
+/// S3 knows, each where it belongs, and text.
+pub(super) fn check_deletion(xml: &str) -> Result<(), MalformedXml> {
+    let mut reader = Reader::from_str(xml);
+    let mut path: Vec<Vec<u8>> = Vec::new();
+    let mut keys = 0_usize;
+    let mut objects = 0_usize;
+    loop {
+        match reader.read_event().map_err(|_| MalformedXml)? {
+            Event::Start(start) => {
+                let name = start.local_name().as_ref().to_vec();
+                let belongs = match path.len() {
+                    0 => name == b"Delete",
+                    1 => name == b"Object" || name == b"Quiet",
+                    2 => {
+                        path.get(1).is_some_and(|parent| parent == b"Object")
+                            && [&b"Key"[..], b"VersionId", b"ETag", b"LastModifiedTime", b"Size"]
+                                .contains(&name.as_slice())
+                    }
+                    _ => false,
+                };
+                if !belongs {
+                    return Err(MalformedXml);
+                }
+                objects += usize::from(name == b"Object");
+                keys += usize::from(name == b"Key");
+                // One key for each object so far.
+                if keys > objects {
+                    return Err(MalformedXml);
+                }
+                path.push(name);
+            }
+            Event::End(_) => {
+                let ended = path.pop();
+                if ended.is_some_and(|name| name == b"Object") && keys != objects {
+                    return Err(MalformedXml);
+                }
+            }
+            Event::Text(_) | Event::GeneralRef(_) | Event::Decl(_) => {}
+            Event::Eof if path.is_empty() && keys > 0 => return Ok(()),
+            _ => return Err(MalformedXml),
+        }
+    }
+}
+
+/// The text as it stands between tags; a reader would take a carriage return for a line feed.
+fn escaped(text: &str) -> String {
+    escape(text).replace('\r', "&#13;")
 }
 
 /// The text between two tags, without escapes; a section of character data is taken as it is.
@@ -101,8 +167,36 @@ mod tests {
     }
 
     #[test]
+    fn a_list_of_keys_has_one_reading() {
+        let one =
+            "<Delete><Object><Key>a&amp;b</Key><VersionId>1</VersionId></Object><Quiet>true</Quiet></Delete>";
+        assert!(check_deletion(one).is_ok());
+        assert!(check_deletion(&format!("<?xml version=\"1.0\"?>\n{one}\n")).is_ok());
+        for hidden in [
+            "<Delete><Object><Key>a<b></b></Key></Object></Delete>",
+            "<Delete><Object><Key>a<!--c--></Key></Object></Delete>",
+            "<Delete><Object><Key><![CDATA[a]]></Key></Object></Delete>",
+            "<Delete><Object><Key>a</Key><Key>b</Key></Object></Delete>",
+            "<Delete><Object></Object><Object><Key>a</Key></Object></Delete>",
+            "<Delete><Key>a</Key></Delete>",
+            "<Other><Object><Key>a</Key></Object></Other>",
+            "<Delete></Delete>",
+            "<!DOCTYPE x [<!ENTITY e \"b\">]><Delete><Object><Key>&e;</Key></Object></Delete>",
+        ] {
+            assert!(check_deletion(hidden).is_err(), "{hidden}");
+        }
+    }
+
+    #[test]
+    fn a_carriage_return_stays_one() {
+        let rewritten = rewrite("<A>x</A>", |_, _| Some("a\rb".to_owned())).unwrap();
+        assert_eq!(rewritten, "<A>a&#13;b</A>");
+    }
+
+    #[test]
     fn what_is_no_xml_is_an_error() {
-        for xml in ["<A>", "<A></B>", "<A>&nope;</A>", "<A><"] {
+        let deep = format!("{}{}", "<a>".repeat(17), "</a>".repeat(17));
+        for xml in ["<A>", "<A></B>", "<A>&nope;</A>", "<A><", &deep] {
             assert!(visit(xml, |_, _| {}).is_err(), "{xml}");
         }
     }
