@@ -74,8 +74,10 @@ class Recorder(http.server.BaseHTTPRequestHandler):
             self.send_header("location", "http://elsewhere.example/away")
         else:
             self.send_response_only(200)
-        self.send_header("content-length", "0")
+        listing = b"<ListBucketResult></ListBucketResult>" if self.command == "GET" else b""
+        self.send_header("content-length", str(len(listing)))
         self.end_headers()
+        self.wfile.write(listing)
 
     do_GET = do_HEAD = do_PUT = do_POST = do_DELETE = answer
 
