@@ -9,6 +9,7 @@ VENV := $(TARGET)/venv
 WHEELS := $(TARGET)/wheels
 S3S_FS := $(TARGET)/tools/s3s-fs-0.14.1.installed
 CLIENTS := $(VENV)/requirements.installed
+VERSITYGW := $(TARGET)/tools/bin/versitygw
 ORC_TOOLS := $(TARGET)/tools/orc-tools-2.1.2-uber.jar
 ORC_TOOLS_SHA256 := a68ad18cc3f1f3620b7b541d12c8460bf248459559c0bb71b36b731bb62bd7dd
 CARGO_FUZZ := $(TARGET)/tools/cargo-fuzz-0.13.2.installed
@@ -19,7 +20,7 @@ install = pip="$(VENV)/bin/python -m pip"; $$pip --version >/dev/null 2>&1 || pi
   $$pip install --quiet --disable-pip-version-check --no-deps --force-reinstall $(1)/stylobate-*.whl
 
 .DEFAULT_GOAL := help
-.PHONY: help demo test test-rust test-clients test-python built installed wheel check bench-node bench-disk bench-columns bench-write bench-orc bench-graphar bench-graphar-scale bench-store soak kills fuzz release
+.PHONY: help demo test test-rust test-clients test-clients-all test-python built installed wheel check bench-node bench-disk bench-columns bench-write bench-orc bench-graphar bench-graphar-scale bench-store soak kills fuzz release
 
 help: ## What can be made
 	@sed -n 's/^\([a-z-]*\):.*## \(.*\)/make \1\t\2/p' $(MAKEFILE_LIST) | expand -t 20
@@ -35,6 +36,9 @@ test-rust: ## The tests of the crates
 test-clients: built $(CLIENTS) $(S3S_FS) $(ORC_TOOLS) ## boto3, pyarrow, Polars and DuckDB through a node; ORC files of ours read by others
 	STYLOBATE_ORC_FILES=$(TARGET)/orc-files cargo test --quiet --workspace -- --ignored files_for_other_readers
 	$(VENV)/bin/python -m pytest -c tests/pytest.ini --ignore tests/python tests
+
+test-clients-all: $(VERSITYGW) ## The same with an S3 server that Go builds
+	$(MAKE) test-clients
 
 test-python: $(CLIENTS) $(S3S_FS) $(ORC_TOOLS) ## The Python package, installed from its wheel
 	@rm -f $(WHEELS)/tested/stylobate-*.whl
@@ -128,6 +132,9 @@ $(CLIENTS): tests/requirements.txt tests/requirements-alone.txt
 $(S3S_FS):
 	cargo install s3s-fs --version 0.14.1 --features binary --locked --root $(TARGET)/tools --target-dir $(TARGET)/tools-build
 	@touch $@
+
+$(VERSITYGW):
+	GOBIN=$(@D) go install github.com/versity/versitygw/cmd/versitygw@v1.8.0
 
 # The reference reader of ORC: the judge of files that we write.
 $(ORC_TOOLS):

@@ -14,7 +14,7 @@ import pytest
 
 import parquet_data
 from proxy import Proxy
-from servers import Bucket, Moto, Node, Origin
+from servers import Bucket, Moto, Node, Origin, VersityGw
 
 # Clients must not find credentials, endpoints or proxies that the tests did not give them.
 for name in [name for name in os.environ if name.startswith("AWS_") or name.lower().endswith("_proxy")]:
@@ -49,6 +49,16 @@ def origin(scratch: Path) -> Iterator[Origin]:
 def moto(scratch: Path) -> Iterator[Moto]:
     """An S3 server of another make, which can do more."""
     server = Moto(scratch / "moto.log")
+    yield server
+    server.kill()
+
+
+@pytest.fixture(scope="session")
+def versitygw(scratch: Path) -> Iterator[VersityGw]:
+    """An S3 gateway over a folder, of a third make."""
+    if not VersityGw.PROGRAM.is_file():
+        pytest.skip("make test-clients-all installs versitygw")
+    server = VersityGw(scratch / "versitygw", scratch / "versitygw.log")
     yield server
     server.kill()
 

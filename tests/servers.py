@@ -176,13 +176,28 @@ class Moto(Server):
         command = [sys.executable, "-m", "moto.server", "-H", "127.0.0.1", "-p", str(self.port)]
         super().__init__(command, log, environment())
         self.endpoint = f"http://127.0.0.1:{self.port}"
-        wait_for("moto", self._answers)
+        wait_for("moto", lambda: _listens(self.port))
         self.s3 = s3_client(self.endpoint, ORIGIN_KEY, ORIGIN_SECRET)
 
-    def _answers(self) -> bool:
-        assert self.running(), self.log()
-        with socket.socket() as probe:
-            return probe.connect_ex(("127.0.0.1", self.port)) == 0
+
+class VersityGw(Server):
+    """The S3 gateway of Versity over a folder; `make test-clients-all` installs it."""
+
+    PROGRAM = target() / "tools" / "bin" / "versitygw"
+
+    def __init__(self, root: Path, log: Path) -> None:
+        root.mkdir(parents=True)
+        self.port = free_port()
+        keys = ["--access", ORIGIN_KEY, "--secret", ORIGIN_SECRET]
+        command = [str(self.PROGRAM), *keys, "--port", f"127.0.0.1:{self.port}", "posix", str(root)]
+        super().__init__(command, log, environment())
+        self.endpoint = f"http://127.0.0.1:{self.port}"
+        wait_for("versitygw", lambda: _listens(self.port))
+
+
+def _listens(port: int) -> bool:
+    with socket.socket() as probe:
+        return probe.connect_ex(("127.0.0.1", port)) == 0
 
 
 @dataclass
