@@ -209,6 +209,7 @@ class Bucket:
     options: dict[str, str] = field(default_factory=dict)
     consistency: str | None = None
     read_only: bool = False
+    more: str = ""
 
     @classmethod
     def of_origin(cls, endpoint: str, name: str, at: str | None = None, **more: Any) -> Bucket:
@@ -222,7 +223,8 @@ class Bucket:
         if self.read_only:
             lines.append("read_only = true")
         lines += ["[bucket.options]", *(f"{key} = {json.dumps(value)}" for key, value in self.options.items())]
-        return "\n".join(lines if self.options else lines[:-1])
+        lines = lines if self.options else lines[:-1]
+        return "\n".join([*lines, self.more])
 
 
 @dataclass

@@ -4,6 +4,7 @@ stale afterwards. Each test that can runs in front of a folder too."""
 from __future__ import annotations
 
 import http.server
+import signal
 import threading
 from collections.abc import Callable, Iterator
 from pathlib import Path
@@ -15,7 +16,7 @@ import pytest
 from botocore.exceptions import ClientError
 from pyarrow import fs
 
-from servers import ORIGIN_KEY, AccessKey, Bucket, Moto, Node, origin_options, request, s3_client
+from servers import ORIGIN_KEY, AccessKey, Bucket, Moto, Node, origin_options, request, s3_client, wait_for
 from signing import Raw, send
 
 OWNER = ("owner-id", "owner-secret-19c3")
@@ -297,3 +298,59 @@ def test_a_node_without_keys_answers_to_local_names_only(start: Callable[..., No
             assert request(door, "GET", path, headers=headers).status == 403, (headers, path)
     evict = request(node.admin, "POST", "/api/evict", "{}", {"content-type": "text/plain"})
     assert evict.status == 415
+
+
+def test_a_page_of_an_allowed_site_reads_and_others_do_not(start: Callable[..., Node], tmp_path: Path) -> None:
+    (tmp_path / "lake").mkdir()
+    (tmp_path / "lake" / "a").write_bytes(b"0123456789")
+    site = "https://app.example"
+    bucket = Bucket("lake", str(tmp_path / "lake"), more=f'[[bucket.cors]]\norigins = ["{site}"]')
+    node = start([bucket, Bucket("other", str(tmp_path))])
+    asked = {"access-control-request-method": "GET", "access-control-request-headers": "range"}
+    for path, origin, status in [
+        ("/lake/a", site, 200),
+        ("/lake/a", "https://evil.example", 403),
+        ("/other/lake/a", site, 403),
+    ]:
+        question = request(node.endpoint, "OPTIONS", path, headers=asked | {"origin": origin})
+        answer = request(node.endpoint, "GET", path, headers={"origin": origin, "range": "bytes=1-2"})
+        assert (question.status, answer.status) == (status, 206 if status == 200 else 403), (path, origin)
+        assert question.headers["access-control-allow-origin"] == (site if status == 200 else None)
+    answer = request(node.endpoint, "GET", "/lake/a", headers={"origin": site})
+    assert (answer.headers["access-control-allow-origin"], answer.body) == (site, b"0123456789")
+    assert "etag" in answer.headers["access-control-expose-headers"]
+    assert "access-control-allow-origin" not in request(node.endpoint, "GET", "/lake/a").headers
+
+
+def test_a_folder_has_no_prefix_without_a_key(guarded: Node, owner: Any) -> None:
+    owner.put_object(Bucket="folder", Key="_temporary/0/task/part", Body=b"x")
+    owner.put_object(Bucket="folder", Key="_temporary/kept", Body=b"x")
+    owner.delete_object(Bucket="folder", Key="_temporary/0/task/part")
+
+    def listed() -> tuple[list[str], list[str]]:
+        found = owner.list_objects_v2(Bucket="folder", Prefix="_temporary/", Delimiter="/")
+        keys = [entry["Key"] for entry in found.get("Contents", [])]
+        return keys, [entry["Prefix"] for entry in found.get("CommonPrefixes", [])]
+
+    assert listed() == (["_temporary/kept"], [])
+    owner.delete_objects(Bucket="folder", Delete={"Objects": [{"Key": "_temporary/kept"}]})
+    assert listed() == ([], [])
+    upload = owner.create_multipart_upload(Bucket="folder", Key="up")["UploadId"]
+    owner.abort_multipart_upload(Bucket="folder", Key="up", UploadId=upload)
+    assert not (guarded.log_path.parent / "folder" / ".stylobate-uploads").exists()
+
+
+def test_a_refused_request_is_a_line_of_the_log(guarded: Node, team: Any) -> None:
+    assert refusal(lambda: team.get_object(Bucket="lake", Key="other/logged")) == 403
+    line = next(line for line in guarded.log().splitlines() if "other/logged" in line)
+    for told in ["request refused", "GetObject", "lake", TEAM[0], "127.0.0.1", "AccessDenied"]:
+        assert told in line, (told, line)
+    assert TEAM[1] not in guarded.log()
+
+
+def test_sighup_ends_no_node(start: Callable[..., Node], tmp_path: Path) -> None:
+    (tmp_path / "lake").mkdir()
+    node = start([Bucket("lake", str(tmp_path / "lake"))])
+    node.process.send_signal(signal.SIGHUP)
+    wait_for("the line of the log", lambda: "SIGHUP" in node.log())
+    assert request(node.endpoint, "GET", "/lake?list-type=2").status == 200

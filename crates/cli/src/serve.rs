@@ -282,6 +282,13 @@ fn reachable(door: SocketAddr) -> SocketAddr {
 fn shutdown() -> anyhow::Result<impl Future<Output = ()>> {
     let mut terminate = signal(SignalKind::terminate()).context("cannot listen for SIGTERM")?;
     let mut interrupt = signal(SignalKind::interrupt()).context("cannot listen for SIGINT")?;
+    // A terminal that is closed ends no node.
+    let mut hangup = signal(SignalKind::hangup()).context("cannot listen for SIGHUP")?;
+    tokio::spawn(async move {
+        while hangup.recv().await.is_some() {
+            tracing::info!("SIGHUP: nothing is read again, the node goes on as it is");
+        }
+    });
     Ok(async move {
         either(&mut terminate, &mut interrupt).await;
         tokio::spawn(async move {

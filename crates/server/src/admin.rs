@@ -94,7 +94,7 @@ async fn require_sight(State(admin): Shared, request: Request, next: Next) -> Re
 
 async fn require_local_name(State(admin): Shared, request: Request, next: Next) -> Response {
     let node = &admin.node;
-    match node.keys().is_empty() && is_foreign(request.uri(), request.headers(), node.domains()) {
+    match node.keys().is_empty() && is_foreign(request.uri(), request.headers(), node.domains(), true) {
         true => refusal(StatusCode::FORBIDDEN, REFUSED),
         false => next.run(request).await,
     }

@@ -14,12 +14,13 @@ use http::{
 /// What a refused client is told.
 pub(crate) const REFUSED: &str = "This node has no access keys and answers to names of this machine only: use localhost or 127.0.0.1, name the host with --domain, or configure an access key.";
 
-/// Whether the request names a host, or comes from a page, that is not of this machine.
-pub(crate) fn is_foreign(uri: &Uri, headers: &HeaderMap, domains: &[String]) -> bool {
+/// Whether the request names a host that is not of this machine, or comes from a page that is not. Where the page is known
+/// to be allowed, `checks_page` is false.
+pub(crate) fn is_foreign(uri: &Uri, headers: &HeaderMap, domains: &[String], checks_page: bool) -> bool {
     let text = |name| headers.get(name).map(|value: &http::HeaderValue| value.to_str().unwrap_or("?"));
     let host = text(HOST).or_else(|| uri.authority().map(http::uri::Authority::as_str));
     let origin = text(ORIGIN).map(|origin| origin.split_once("://").map_or(origin, |(_, host)| host));
-    [host, origin].into_iter().flatten().any(|host| !is_local(host, domains))
+    [host, origin.filter(|_| checks_page)].into_iter().flatten().any(|host| !is_local(host, domains))
 }
 
 fn is_local(host: &str, domains: &[String]) -> bool {
@@ -48,7 +49,7 @@ mod tests {
     fn is_refused(pairs: &[(&'static str, &'static str)]) -> bool {
         let headers =
             pairs.iter().map(|(name, value)| (name.parse().unwrap(), value.parse().unwrap())).collect();
-        is_foreign(&Uri::from_static("/"), &headers, &["s3.example.com".to_owned()])
+        is_foreign(&Uri::from_static("/"), &headers, &["s3.example.com".to_owned()], true)
     }
 
     #[test]

@@ -7,7 +7,11 @@ use chrono::{DateTime, Utc};
 use stylobate_columnar::Cache;
 use stylobate_storage::{Origin, PageCache, ReadThrough};
 
-use crate::{Metrics, Result, access::AccessKeys, config::NodeConfig};
+use crate::{
+    Metrics, Result,
+    access::AccessKeys,
+    config::{CorsRule, NodeConfig},
+};
 
 /// A bucket: a name for clients, and the origin that its objects are read through the cache from.
 #[derive(Debug)]
@@ -18,6 +22,8 @@ pub struct Bucket {
     pub reader: ReadThrough,
     /// Whether writes are refused.
     pub read_only: bool,
+    /// Which web pages of other sites may use it.
+    pub cors: Vec<CorsRule>,
     /// When the bucket came to be, as far as clients are told: when the node was opened.
     pub created: DateTime<Utc>,
 }
@@ -41,7 +47,7 @@ impl Node {
     pub async fn open(config: &NodeConfig) -> Result<Arc<Self>> {
         let origins = config.buckets.iter().map(|bucket| {
             let options: Vec<_> = bucket.options.clone().into_iter().collect();
-            Origin::parse(&bucket.url, &options, &config.server.request_options())
+            Origin::parse(&bucket.url, &options, &config.server.request_options())?.without_empty_folders()
         });
         let origins: Vec<Origin> = origins.collect::<Result<_, _>>()?;
         Self::open_over(config, origins).await
@@ -56,7 +62,10 @@ impl Node {
             let (rules, options) = (bucket.consistency_rules(), config.server.read_options());
             let reader = ReadThrough::new(origin, pages.clone(), rules, options);
             let name = bucket.name.clone();
-            (name.clone(), Bucket { name, reader, read_only: bucket.read_only, created })
+            (
+                name.clone(),
+                Bucket { name, reader, read_only: bucket.read_only, cors: bucket.cors.clone(), created },
+            )
         });
         Ok(Arc::new(Self {
             buckets: buckets.collect(),

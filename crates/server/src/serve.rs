@@ -111,7 +111,10 @@ impl Doors {
         let s3 = s3::service(node.clone());
         let patience = self.drain_timeout;
         let (s3, admin) = (
-            move |stream, watcher| serve_http1(stream, s3.clone(), watcher),
+            move |stream: TcpStream, watcher| {
+                let door = s3.for_peer(stream.peer_addr().ok());
+                serve_http1(stream, door, watcher)
+            },
             move |stream, watcher| serve_http1(stream, admin.clone(), watcher),
         );
         let mut doors = vec![

@@ -1,6 +1,6 @@
 //! Buckets and access keys as they are written, before they are understood.
 
-use super::{Given, Provenance, Secret, Sourced, bucket_name::check_bucket_name};
+use super::{CorsRule, Given, Provenance, Secret, Sourced, bucket_name::check_bucket_name};
 use crate::Result;
 
 /// A `[[bucket]]` of the file, or an `--origin`.
@@ -15,6 +15,8 @@ pub(crate) struct BucketEntry {
     /// Prefix and consistency.
     pub(crate) rules: Vec<(String, Given)>,
     pub(crate) read_only: Option<Sourced<bool>>,
+    /// Which pages may use it, and where each rule stands.
+    pub(crate) cors: Vec<Sourced<CorsRule>>,
 }
 
 impl BucketEntry {
@@ -34,6 +36,7 @@ impl BucketEntry {
             consistency: None,
             rules: Vec::new(),
             read_only: None,
+            cors: Vec::new(),
             from,
         }
     }

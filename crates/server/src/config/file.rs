@@ -5,13 +5,14 @@ use std::{
     sync::Arc,
 };
 
+use stylobate_storage::parse_duration;
 use toml::{
     Spanned,
     de::{DeTable, DeValue},
 };
 
 use super::{
-    Given, Provenance, Setting, Sourced,
+    CorsRule, Given, Provenance, Setting, Sourced,
     entries::{BucketEntry, KeyEntry, SecretEntry},
     layer::Layer,
     settings::unknown_key,
@@ -19,7 +20,8 @@ use super::{
 use crate::Result;
 
 const TOP: [&str; 5] = ["bucket", "access_key", "cache", "flight", "server"];
-const BUCKET: [&str; 6] = ["name", "url", "options", "consistency", "rules", "read_only"];
+const BUCKET: [&str; 7] = ["name", "url", "options", "consistency", "rules", "read_only", "cors"];
+const CORS: [&str; 5] = ["origins", "methods", "headers", "expose", "max_age"];
 const RULE: [&str; 2] = ["prefix", "consistency"];
 const ACCESS_KEY: [&str; 10] = [
     "id",
@@ -159,8 +161,46 @@ impl File<'_> {
             consistency: self.text(table, "consistency")?,
             rules,
             read_only: self.boolean(table, "read_only")?,
+            cors: self
+                .tables(table, "cors")?
+                .into_iter()
+                .map(|value| self.cors(value))
+                .collect::<Result<_>>()?,
             from,
         })
+    }
+
+    fn cors(&self, value: &Value<'_>) -> Result<Sourced<CorsRule>> {
+        let table = self.table(value, "cors")?;
+        self.check_keys(table, "in a CORS rule of [[bucket]]", &CORS)?;
+        let texts = |key: &str| -> Result<Option<Vec<String>>> {
+            let Some(value) = table.get(key) else { return Ok(None) };
+            Ok(Some(self.texts(value, key)?.into_iter().map(|given| given.value).collect()))
+        };
+        let Some(origins) = texts("origins")?.filter(|origins| !origins.is_empty()) else {
+            return self
+                .of(value)
+                .error("a CORS rule needs `origins`, such as [\"https://app.example.com\"]");
+        };
+        let mut rule = CorsRule::reading(origins);
+        if let Some(methods) = texts("methods")? {
+            rule.methods = methods;
+        }
+        if let Some(headers) = texts("headers")? {
+            rule.headers = headers;
+        }
+        if let Some(expose) = texts("expose")? {
+            rule.expose = expose;
+        }
+        if let Some(given) = self.text(table, "max_age")? {
+            let Some(max_age) = parse_duration(&given.value) else {
+                return given
+                    .from
+                    .error(format!("max_age: {:?} is not a time such as 10m or 1h", given.value));
+            };
+            rule.max_age = max_age;
+        }
+        Ok(Sourced::new(rule, self.of(value)))
     }
 
     fn access_key(&self, value: &Value<'_>) -> Result<KeyEntry> {
@@ -285,6 +325,23 @@ mod tests {
 
     fn error(text: &str) -> String {
         read(text).unwrap_err().to_string()
+    }
+
+    #[test]
+    fn a_bucket_says_which_pages_may_use_it() {
+        let bucket = |cors: &str| read(&format!("[[bucket]]\nurl = \"./a\"\n{cors}\n"));
+        let layer = bucket("[[bucket.cors]]\norigins = [\"https://a.example\"]\nmax_age = \"5m\"").unwrap();
+        let rule = &layer.buckets[0].cors[0].value;
+        assert!(rule.allows("https://a.example", "GET") && !rule.allows("https://a.example", "PUT"));
+        assert_eq!(rule.max_age.as_secs(), 300);
+        for wrong in [
+            "[[bucket.cors]]\nmethods = [\"GET\"]",
+            "[[bucket.cors]]\norigins = []",
+            "[[bucket.cors]]\norigins = [\"*\"]\nmax_age = \"soon\"",
+            "[[bucket.cors]]\norigin = [\"*\"]",
+        ] {
+            assert!(bucket(wrong).is_err(), "{wrong}");
+        }
     }
 
     #[test]

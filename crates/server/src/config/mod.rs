@@ -6,6 +6,7 @@
 mod access_key;
 mod bucket;
 mod bucket_name;
+mod cors;
 mod endpoint;
 mod entries;
 mod file;
@@ -37,6 +38,7 @@ use crate::{Result, ServerError};
 pub(crate) use self::secret::scrubbed;
 pub use self::{
     bucket_name::{check_bucket_name, name_of_url},
+    cors::CorsRule,
     flight::FlightConfig,
     given::{Given, Sourced},
     layer::Layer,
@@ -91,6 +93,8 @@ pub struct BucketConfig {
     pub rules: Vec<PrefixRule>,
     /// Whether writes are refused.
     pub read_only: bool,
+    /// Which web pages of other sites may use it. Default: none.
+    pub cors: Vec<CorsRule>,
 }
 
 impl BucketConfig {
@@ -103,6 +107,7 @@ impl BucketConfig {
             consistency: Consistency::DEFAULT,
             rules: Vec::new(),
             read_only: false,
+            cors: Vec::new(),
         }
     }
 

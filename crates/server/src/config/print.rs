@@ -3,7 +3,7 @@
 use std::fmt;
 
 use super::{
-    AccessKeyConfig, Provenance, Setting,
+    AccessKeyConfig, CorsRule, Provenance, Setting,
     bucket::ResolvedBucket,
     entries::{KeyEntry, SecretEntry},
     secret::{HIDDEN, is_secret_option, without_credentials},
@@ -100,6 +100,13 @@ impl Report {
             }
             lines.push(Line { text: "]".to_owned(), from: String::new() });
         }
+        if !entry.cors.is_empty() {
+            lines.push(Line { text: "cors = [".to_owned(), from: String::new() });
+            for rule in &entry.cors {
+                lines.push(Line { text: cors(&rule.value), from: rule.from.to_string() });
+            }
+            lines.push(Line { text: "]".to_owned(), from: String::new() });
+        }
         self.entries.push(("bucket", lines));
     }
 
@@ -121,6 +128,18 @@ impl Report {
         }
         self.entries.push(("access_key", lines));
     }
+}
+
+/// A CORS rule, as it may stand in a file.
+fn cors(rule: &CorsRule) -> String {
+    format!(
+        "    {{ origins = {}, methods = {}, headers = {}, expose = {}, max_age = \"{}s\" }},",
+        list(&rule.origins),
+        list(&rule.methods),
+        list(&rule.headers),
+        list(&rule.expose),
+        rule.max_age.as_secs()
+    )
 }
 
 /// Where a secret is, and never the secret.

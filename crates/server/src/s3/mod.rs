@@ -19,6 +19,7 @@ mod checksum;
 mod chunked;
 mod conditions;
 mod copy;
+mod cors;
 mod delete;
 mod door;
 mod error;

@@ -4,6 +4,7 @@ use std::{
     cell::{Cell, RefCell},
     fmt,
     hash::{BuildHasher, RandomState},
+    net::SocketAddr,
     pin::Pin,
     sync::{
         Arc,
@@ -14,8 +15,8 @@ use std::{
 
 use chrono::Utc;
 use http::{
-    HeaderMap, HeaderName, HeaderValue, Method, Request, Response, StatusCode,
-    header::{AUTHORIZATION, CONNECTION, CONTENT_LENGTH, CONTENT_RANGE, CONTENT_TYPE, EXPECT},
+    HeaderMap, HeaderName, HeaderValue, Method, Request, Response, StatusCode, Uri,
+    header::{AUTHORIZATION, CONNECTION, CONTENT_LENGTH, CONTENT_RANGE, CONTENT_TYPE, EXPECT, ORIGIN},
     request::Parts,
 };
 use hyper::{
@@ -33,6 +34,7 @@ use super::{
     authenticate::{Caller, authenticate, is_signing_parameter},
     authorize::{OPERATION, Rights, note_operation},
     body::{DoorBody, Meter},
+    cors,
     door::Door,
     error::{self, DETAILS},
     forward::{Forwarded, Forwarder},
@@ -62,6 +64,16 @@ const REQUEST_ID: HeaderName = HeaderName::from_static("x-amz-request-id");
 #[derive(Clone)]
 pub struct S3Door {
     shared: Arc<Shared>,
+    /// Who is at the other end of the connection.
+    peer: Option<SocketAddr>,
+}
+
+/// What a refused request was about, and why it was refused, for the log.
+#[derive(Clone)]
+struct Refusal {
+    target: Target,
+    code: String,
+    message: String,
 }
 
 struct Shared {
@@ -92,7 +104,7 @@ pub fn service(node: Arc<Node>) -> S3Door {
         signing_keys: SigningKeys::new(),
         ids: AtomicU64::new(RandomState::new().hash_one(0)),
     };
-    S3Door { shared: Arc::new(shared) }
+    S3Door { shared: Arc::new(shared), peer: None }
 }
 
 impl Service<Request<Incoming>> for S3Door {
@@ -107,6 +119,41 @@ impl Service<Request<Incoming>> for S3Door {
 }
 
 impl S3Door {
+    /// The door for one connection.
+    pub(crate) fn for_peer(&self, peer: Option<SocketAddr>) -> Self {
+        Self { shared: self.shared.clone(), peer }
+    }
+
+    /// Tells the log of a refused request: what it was about, and who sent it.
+    fn log_refusal(
+        &self,
+        answer: &HttpResponse,
+        id: RequestId,
+        operation: &str,
+        (authorization, uri): (Option<HeaderValue>, Uri),
+    ) {
+        let status = answer.status();
+        // Clients ask for what is not there, or has changed, in the course of their work.
+        let is_usual = matches!(status.as_u16(), 404 | 412 | 416);
+        if is_usual || !(status.is_client_error() || status.is_server_error()) {
+            return;
+        }
+        let refusal = answer.extensions().get::<Refusal>();
+        let target = refusal.map(|refusal| &refusal.target);
+        tracing::info!(
+            %id,
+            operation,
+            status = status.as_u16(),
+            bucket = target.and_then(Target::bucket),
+            key = target.and_then(Target::key),
+            access_key = named_access_key(authorization.as_ref(), &uri),
+            client = self.peer.map(tracing::field::display),
+            code = refusal.map(|refusal| refusal.code.as_str()),
+            reason = refusal.map(|refusal| refusal.message.as_str()),
+            "request refused"
+        );
+    }
+
     async fn answer(&self, request: Request<Body>) -> Response<DoorBody> {
         let shared = &self.shared;
         let (started, in_flight) = (Instant::now(), shared.node.metrics().in_flight());
@@ -114,12 +161,14 @@ impl S3Door {
         let is_head = request.method() == Method::HEAD;
         let brings_body = !request.body().is_end_stream();
         let expects = request.headers().contains_key(EXPECT);
+        let signed = (request.headers().get(AUTHORIZATION).cloned(), request.uri().clone());
         let answered = OPERATION.scope(Cell::new("Other"), async {
             let answer = DETAILS.scope(RefCell::default(), shared.handle(request, id)).await;
             (answer, OPERATION.with(Cell::get))
         });
         let (mut answer, operation) = answered.await;
         tidy(&mut answer, is_head);
+        self.log_refusal(&answer, id, operation, signed);
         // A body that was refused is not read to its end, and its connection ends with the answer: a client that is
         // not told would send its next request into a closed connection. So it is where a client that waits for
         // "100 Continue" never got one, since there is nothing to read.
@@ -147,6 +196,15 @@ impl S3Door {
     }
 }
 
+/// The web page that a request comes from.
+#[derive(Clone, Copy, PartialEq, Eq)]
+enum Page {
+    None,
+    /// One of an origin that the bucket's rules allow.
+    Allowed,
+    Unknown,
+}
+
 /// An answer, and whether it is the origin's own.
 enum Answer {
     Ours(HttpResponse),
@@ -156,7 +214,38 @@ enum Answer {
 impl Shared {
     async fn handle(&self, request: Request<Body>, id: RequestId) -> HttpResponse {
         let (parts, body) = request.into_parts();
-        if self.node.keys().is_empty() && is_foreign(&parts.uri, &parts.headers, self.node.domains()) {
+        match parts.method == Method::OPTIONS || parts.headers.contains_key(ORIGIN) {
+            true => self.handle_page(parts, body, id).await,
+            false => self.handle_local(parts, body, id, Page::None).await,
+        }
+    }
+
+    /// Answers a request that a browser sends for a web page, or the question whether it may.
+    async fn handle_page(&self, parts: Parts, body: Body, id: RequestId) -> HttpResponse {
+        let target = self.target(&parts).unwrap_or(Target::Service);
+        let bucket = target.bucket().and_then(|name| self.node.bucket(name));
+        let rules = bucket.map(|bucket| bucket.cors.as_slice()).unwrap_or_default();
+        if parts.method == Method::OPTIONS {
+            note_operation("PreflightObject");
+            return match cors::preflight(rules, &parts.headers) {
+                Ok(answer) => answer,
+                Err(error) => finish(error::to_answer(&error), &target, id).await,
+            };
+        }
+        let Some(rule) = cors::rule_of(rules, &parts.headers, parts.method.as_str()) else {
+            return self.handle_local(parts, body, id, Page::Unknown).await;
+        };
+        let headers = parts.headers.clone();
+        let mut answer = self.handle_local(parts, body, id, Page::Allowed).await;
+        cors::allow(answer.headers_mut(), rule, &headers);
+        answer
+    }
+
+    async fn handle_local(&self, parts: Parts, body: Body, id: RequestId, page: Page) -> HttpResponse {
+        let is_from_page = page == Page::Unknown;
+        if self.node.keys().is_empty()
+            && is_foreign(&parts.uri, &parts.headers, self.node.domains(), is_from_page)
+        {
             let error = S3Error::with_message(S3ErrorCode::AccessDenied, REFUSED);
             return finish(error::to_answer(&error), &Target::Service, id).await;
         }
@@ -260,6 +349,16 @@ impl Shared {
     }
 }
 
+/// The access key that a request names, whether it is its or not.
+fn named_access_key(authorization: Option<&HeaderValue>, uri: &Uri) -> Option<String> {
+    let in_header = authorization.and_then(|value| value.to_str().ok());
+    let credential = match in_header.and_then(|text| text.split_once("Credential=")) {
+        Some((_, rest)) => rest.to_owned(),
+        None => Query::of(uri).get("X-Amz-Credential")?.to_owned(),
+    };
+    credential.split('/').next().map(str::to_owned)
+}
+
 /// Whether an error of a read is one that the origin can put better: it is asked the same, past the cache.
 fn is_of_origin(error: &S3Error) -> bool {
     use s3s::S3ErrorCode::{AccessDenied, InternalError, NotImplemented, SlowDown};
@@ -276,6 +375,15 @@ async fn finish(answer: HttpResponse, target: &Target, id: RequestId) -> HttpRes
         return HttpResponse::from_parts(head, Body::empty());
     };
     let completed = error::complete(&String::from_utf8_lossy(&xml), target, id);
+    let element = |name: &str| {
+        let (_, rest) = completed.split_once(&format!("<{name}>"))?;
+        Some(rest.split_once("</")?.0.to_owned())
+    };
+    head.extensions.insert(Refusal {
+        target: target.clone(),
+        code: element("Code").unwrap_or_default(),
+        message: element("Message").unwrap_or_default(),
+    });
     head.headers.insert(CONTENT_LENGTH, HeaderValue::from(completed.len()));
     HttpResponse::from_parts(head, Body::from(completed))
 }

@@ -84,11 +84,13 @@ impl Builder<'_> {
             client = client.with_default_headers(basic_auth(self.url));
         }
         let store = HttpBuilder::new()
-            .with_url(without_credentials(self.url.as_str()))
+            .with_url(without_user(self.url.as_str()))
             .with_client_options(client)
             .with_retry(self.retry())
             .build()?;
-        Ok((store, self.url.username().to_owned()))
+        // A name shows no query, and yet two of them are two places.
+        let query = blake3::hash(self.url.query().unwrap_or_default().as_bytes()).to_hex();
+        Ok((store, format!("{} {query}", self.url.username())))
     }
 }
 
@@ -104,8 +106,19 @@ fn basic_auth(url: &Url) -> HeaderMap {
     headers
 }
 
-/// The URL without its user and password, fit for errors and logs, whatever was given.
+/// The URL without what may be a secret, fit for errors and logs, whatever was given: user and password, and the query of
+/// a web server's URL. In other URLs a `?` is a wildcard.
 pub fn without_credentials(url: &str) -> String {
+    let url = without_user(url);
+    let is_web = url.starts_with("http://") || url.starts_with("https://");
+    match url.split_once('?').filter(|_| is_web) {
+        Some((shown, _)) => format!("{shown}?***"),
+        None => url,
+    }
+}
+
+/// The URL without its user and password.
+fn without_user(url: &str) -> String {
     let Some((scheme, rest)) = url.split_once("://") else { return url.to_owned() };
     let authority = rest.split(['/', '?', '#']).next().unwrap_or(rest);
     match authority.rsplit_once('@') {

@@ -78,6 +78,18 @@ impl Origin {
         self
     }
 
+    /// The same place, in which a folder is gone with its last file, as in a bucket a prefix is gone with its last key.
+    pub fn without_empty_folders(mut self) -> Result<Self> {
+        if let Some(folder) = &self.folder {
+            let store = LocalFileSystem::new_with_prefix(folder).map_err(|source| Error::OriginConfig {
+                url: self.name.clone(),
+                reason: source.to_string(),
+            })?;
+            self.store = Arc::new(store.with_automatic_cleanup(true));
+        }
+        Ok(self)
+    }
+
     /// The origin at `url`: a folder (`DIR` or `file://`), `s3://`, `gs://`, `az://`, `http(s)://` or `memory://`.
     ///
     /// `options` are keys of the object_store crate, such as `endpoint`, `region`, `access_key_id`,
@@ -299,5 +311,12 @@ mod tests {
         assert_eq!(origin.name(), "http://127.0.0.1:1/files");
         let error = parse("ftp://user:hunter2@host/x", &[]).unwrap_err();
         assert!(!error.to_string().contains("hunter2"));
+        for (url, shown) in [
+            ("https://h/x.parquet?sig=hunter2", "https://h/x.parquet?***"),
+            ("https://me:pw@h/x?a#b", "https://h/x?***"),
+            ("s3://bucket/a?b/*.parquet", "s3://bucket/a?b/*.parquet"),
+        ] {
+            assert_eq!(without_credentials(url), shown);
+        }
     }
 }

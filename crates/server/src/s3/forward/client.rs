@@ -3,7 +3,7 @@
 use std::{error::Error as StdError, time::Duration};
 
 use http::{Request, Response};
-use hyper::body::Incoming;
+use hyper::body::{Body as _, Incoming};
 use hyper_rustls::{HttpsConnector, HttpsConnectorBuilder};
 use hyper_util::{
     client::legacy::{Client, connect::HttpConnector},
@@ -48,6 +48,19 @@ impl OriginClient {
     /// Sends a request; the body of the answer comes as it arrives.
     pub(super) async fn send(&self, request: Request<Body>) -> Result<Response<Incoming>, OriginUnreachable> {
         self.client.request(request).await.map_err(|error| OriginUnreachable { source: Box::new(error) })
+    }
+
+    /// Sends a request that changes nothing; without a body, it is sent once more where a connection that was kept turns out
+    /// to be closed.
+    pub(super) async fn ask(&self, request: Request<Body>) -> Result<Response<Incoming>, OriginUnreachable> {
+        let (parts, body) = request.into_parts();
+        if !body.is_end_stream() {
+            return self.send(Request::from_parts(parts, body)).await;
+        }
+        match self.send(Request::from_parts(parts.clone(), Body::empty())).await {
+            Ok(answer) => Ok(answer),
+            Err(_) => self.send(Request::from_parts(parts, Body::empty())).await,
+        }
     }
 }
 

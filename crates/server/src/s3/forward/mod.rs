@@ -320,7 +320,7 @@ impl Forwarder {
     ) -> S3Result<HttpResponse> {
         let client = self.client.clone();
         if operation.action == Action::Read {
-            let answer = tokio::time::timeout(READ_PATIENCE, client.send(sent)).await;
+            let answer = tokio::time::timeout(READ_PATIENCE, client.ask(sent)).await;
             let answer =
                 answer.map_err(|_| s3_error!(ServiceUnavailable, "the origin did not answer in time"))?;
             return Ok(answer.map_err(|failed| unanswered(&failed))?.map(Body::from));

@@ -34,6 +34,7 @@ impl Names<'_> {
                 ("Name" | "Bucket" | "BucketName", _) if text == self.origin_bucket => {
                     Some(self.bucket.to_owned())
                 }
+                ("Key", Some("Tag")) => None,
                 (
                     "Key" | "Prefix" | "Marker" | "NextMarker" | "StartAfter" | "KeyMarker" | "NextKeyMarker",
                     _,

@@ -1,0 +1,108 @@
+//! Requests of web pages: the question that a browser asks before one, and the headers that let a page read the answer.
+
+use http::{
+    HeaderMap, HeaderValue, StatusCode,
+    header::{
+        ACCESS_CONTROL_ALLOW_HEADERS, ACCESS_CONTROL_ALLOW_METHODS, ACCESS_CONTROL_ALLOW_ORIGIN,
+        ACCESS_CONTROL_EXPOSE_HEADERS, ACCESS_CONTROL_MAX_AGE, ACCESS_CONTROL_REQUEST_HEADERS,
+        ACCESS_CONTROL_REQUEST_METHOD, HeaderName, ORIGIN, VARY,
+    },
+};
+use s3s::{Body, HttpResponse, S3Error, S3ErrorCode, S3Result, s3_error};
+
+use crate::config::CorsRule;
+
+/// The rule by which a page may send a request, if it comes from a page.
+pub(super) fn rule_of<'a>(rules: &'a [CorsRule], headers: &HeaderMap, method: &str) -> Option<&'a CorsRule> {
+    let origin = text(headers, &ORIGIN)?;
+    rules.iter().find(|rule| rule.allows(origin, method))
+}
+
+/// The answer to a browser that asks whether a page may send a request.
+pub(super) fn preflight(rules: &[CorsRule], headers: &HeaderMap) -> S3Result<HttpResponse> {
+    let Some(method) = text(headers, &ACCESS_CONTROL_REQUEST_METHOD).filter(|_| headers.contains_key(ORIGIN))
+    else {
+        return Err(s3_error!(InvalidRequest, "Insufficient information. Origin request header needed."));
+    };
+    let asked: Vec<String> = headers
+        .get_all(ACCESS_CONTROL_REQUEST_HEADERS)
+        .iter()
+        .filter_map(|value| value.to_str().ok())
+        .flat_map(|value| value.split(','))
+        .map(|name| name.trim().to_ascii_lowercase())
+        .filter(|name| !name.is_empty())
+        .collect();
+    let rule = rule_of(rules, headers, method)
+        .filter(|rule| asked.iter().all(|header| rule.allows_header(header)))
+        .ok_or_else(|| forbidden(rules.is_empty()))?;
+
+    let mut answer = HttpResponse::new(Body::empty());
+    let told = answer.headers_mut();
+    allow(told, rule, headers);
+    insert(told, ACCESS_CONTROL_ALLOW_METHODS, &rule.methods.join(", "));
+    if !asked.is_empty() {
+        insert(told, ACCESS_CONTROL_ALLOW_HEADERS, &asked.join(", "));
+    }
+    insert(told, ACCESS_CONTROL_MAX_AGE, &rule.max_age.as_secs().to_string());
+    Ok(answer)
+}
+
+/// Lets the page that sent a request read the answer.
+pub(super) fn allow(answer: &mut HeaderMap, rule: &CorsRule, request: &HeaderMap) {
+    if let Some(origin) = request.get(ORIGIN) {
+        answer.insert(ACCESS_CONTROL_ALLOW_ORIGIN, origin.clone());
+        answer.append(VARY, HeaderValue::from_static("Origin"));
+        insert(answer, ACCESS_CONTROL_EXPOSE_HEADERS, &rule.expose.join(", "));
+    }
+}
+
+fn forbidden(is_off: bool) -> S3Error {
+    let message = match is_off {
+        true => "CORSResponse: CORS is not enabled for this bucket.",
+        false => "CORSResponse: This CORS request is not allowed.",
+    };
+    let mut error = S3Error::with_message(S3ErrorCode::Custom("AccessForbidden".into()), message);
+    error.set_status_code(StatusCode::FORBIDDEN);
+    error
+}
+
+fn text<'a>(headers: &'a HeaderMap, name: &HeaderName) -> Option<&'a str> {
+    headers.get(name)?.to_str().ok()
+}
+
+fn insert(headers: &mut HeaderMap, name: HeaderName, text: &str) {
+    if let Ok(value) = HeaderValue::from_str(text) {
+        headers.insert(name, value);
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn question(origin: &'static str, method: &'static str, asked: &'static str) -> HeaderMap {
+        HeaderMap::from_iter([
+            (ORIGIN, HeaderValue::from_static(origin)),
+            (ACCESS_CONTROL_REQUEST_METHOD, HeaderValue::from_static(method)),
+            (ACCESS_CONTROL_REQUEST_HEADERS, HeaderValue::from_static(asked)),
+        ])
+    }
+
+    #[test]
+    fn a_page_that_may_read_is_told_so() {
+        let rules = [CorsRule::reading(vec!["https://app.example".into()])];
+        let answer = preflight(&rules, &question("https://app.example", "GET", "Range, x-amz-date")).unwrap();
+        assert_eq!(answer.headers()[ACCESS_CONTROL_ALLOW_ORIGIN], "https://app.example");
+        assert_eq!(answer.headers()[ACCESS_CONTROL_ALLOW_HEADERS], "range, x-amz-date");
+        assert_eq!(answer.headers()[ACCESS_CONTROL_MAX_AGE], "3600");
+    }
+
+    #[test]
+    fn others_are_refused() {
+        let rules = [CorsRule::reading(vec!["https://app.example".into()])];
+        assert!(preflight(&rules, &question("https://evil.example", "GET", "range")).is_err());
+        assert!(preflight(&rules, &question("https://app.example", "PUT", "range")).is_err());
+        assert!(preflight(&[], &question("https://app.example", "GET", "range")).is_err());
+        assert!(preflight(&rules, &HeaderMap::new()).is_err());
+    }
+}
