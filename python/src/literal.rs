@@ -23,12 +23,14 @@ pub(crate) fn literal(value: &Bound<'_, PyAny>) -> PyResult<Literal> {
     if let Ok(value) = value.cast::<PyBool>() {
         return Ok(Literal::Boolean(value.is_true()));
     }
+
     if value.is_instance_of::<PyInt>() {
         return integer(value);
     }
     if value.is_instance_of::<PyFloat>() {
         return Ok(Literal::Float(value.extract()?));
     }
+
     if let Ok(value) = value.cast::<PyString>() {
         return Ok(Literal::String(value.to_cow()?.into_owned()));
     }
@@ -39,6 +41,7 @@ pub(crate) fn literal(value: &Bound<'_, PyAny>) -> PyResult<Literal> {
         let bytes = value.py().get_type::<PyBytes>().call1((value,))?;
         return Ok(Literal::Binary(bytes.extract()?));
     }
+
     if is_of(value, "decimal", "Decimal")? {
         return decimal(value);
     }
@@ -52,6 +55,7 @@ pub(crate) fn literal(value: &Bound<'_, PyAny>) -> PyResult<Literal> {
     if is_of(value, "datetime", "time")? {
         return time(value);
     }
+
     foreign(value)
 }
 
@@ -78,9 +82,11 @@ fn decimal(value: &Bound<'_, PyAny>) -> PyResult<Literal> {
         let sign: u8 = parts.getattr("sign")?.extract()?;
         (sign == 1, parts.getattr("digits")?.extract()?, parts.getattr("exponent")?)
     };
+
     let Ok(exponent) = exponent.extract::<i32>() else {
         return Err(out_of_bounds(value, "is not a number"));
     };
+
     let too_long = || out_of_bounds(value, "has more digits than the 38 that a decimal may have");
     let mut unscaled: i128 = 0;
     let zeros = usize::try_from(exponent).unwrap_or(0);
@@ -88,6 +94,7 @@ fn decimal(value: &Bound<'_, PyAny>) -> PyResult<Literal> {
         let next = unscaled.checked_mul(10).and_then(|unscaled| unscaled.checked_add(i128::from(digit)));
         unscaled = next.ok_or_else(too_long)?;
     }
+
     let scale = u8::try_from(exponent.min(0).unsigned_abs()).map_err(|_| too_long())?;
     Ok(Literal::Decimal { unscaled: if negative { -unscaled } else { unscaled }, scale })
 }
@@ -117,6 +124,7 @@ fn offset(value: &Bound<'_, PyAny>) -> PyResult<Option<i128>> {
     if offset.is_none() {
         return Ok(None);
     }
+
     let part = |name| offset.getattr(name)?.extract::<i128>();
     Ok(Some(
         part("days")? * NANOS_PER_DAY + part("seconds")? * NANOS_PER_SECOND + part("microseconds")? * 1000,
@@ -128,6 +136,7 @@ fn timestamp(value: &Bound<'_, PyAny>) -> PyResult<Literal> {
     if value.ne(value)? {
         return Ok(Literal::Null);
     }
+
     let local = i128::from(days(value)?) * NANOS_PER_DAY + nanos_of_day(value)?;
     Ok(Literal::Timestamp(local - offset(value)?.unwrap_or(0)))
 }
@@ -138,6 +147,7 @@ fn time(value: &Bound<'_, PyAny>) -> PyResult<Literal> {
         None if value.getattr("tzinfo")?.is_none() => 0,
         None => return Err(out_of_bounds(value, "is in a zone whose offset depends on the date")),
     };
+
     let nanos = (nanos_of_day(value)? - offset).rem_euclid(NANOS_PER_DAY);
     i64::try_from(nanos).map(Literal::Time).map_err(|_| out_of_bounds(value, "is not a time"))
 }
@@ -149,6 +159,7 @@ fn foreign(value: &Bound<'_, PyAny>) -> PyResult<Literal> {
         if kind == "M" {
             return numpy_datetime(value);
         }
+
         let item = value.call_method0("item")?;
         // A timedelta is nothing to compare with, and a long double's item is a long double.
         if kind != "m" && !item.get_type().is(value.get_type()) {
@@ -160,6 +171,7 @@ fn foreign(value: &Bound<'_, PyAny>) -> PyResult<Literal> {
             return literal(&item);
         }
     }
+
     let class = value.get_type().fully_qualified_name()?;
     Err(PyTypeError::new_err(format!(
         "a column cannot be compared with a {class}: give a number, str, bytes, bool, None, Decimal, date, \
@@ -172,11 +184,13 @@ fn numpy_datetime(value: &Bound<'_, PyAny>) -> PyResult<Literal> {
     if value.ne(value)? {
         return Ok(Literal::Null);
     }
+
     let item = value.call_method1("astype", ("datetime64[us]",))?.call_method0("item")?;
     if value.getattr("dtype")?.getattr("name")?.extract::<String>()? == "datetime64[D]" {
         return date(&item);
     }
     let Literal::Timestamp(micros) = timestamp(&item)? else { return Ok(Literal::Null) };
+
     // What is finer than the microseconds of a datetime.
     let rest = value.call_method1("__sub__", (value.call_method1("astype", ("datetime64[us]",))?,))?;
     let rest: i64 =

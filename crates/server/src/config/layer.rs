@@ -43,9 +43,13 @@ impl Layer {
         Ok(layer)
     }
 
-    /// Fails with [`ServerError::Config`](crate::ServerError::Config) where a variable of the environment is named like one of ours and is none:
-    /// whoever misspelt it would find the default instead of what was meant. Variables that Kubernetes sets for a
-    /// service named "stylobate" are not ours, and `also_known` names others that the configuration refers to.
+    /// Checks that each `STYLOBATE_` variable of the environment is one that is read: a misspelt one would silently leave
+    /// its setting at the default. Variables that Kubernetes sets for a service named "stylobate" are accepted, and so are
+    /// those for which `also_known` returns true.
+    ///
+    /// # Errors
+    ///
+    /// [`ServerError::Config`](crate::ServerError::Config), which names the first unknown variable.
     pub fn check_variables(
         names: impl IntoIterator<Item = String>,
         also_known: &dyn Fn(&str) -> bool,

@@ -154,7 +154,7 @@ impl Signature {
             None if in_query => Self::of_query(query, &parts.headers, now),
             None => Err(s3_error!(
                 AccessDenied,
-                "Sign the request: this node admits nobody without an access key."
+                "Access Denied: this node requires requests to be signed with an access key."
             )),
         }
     }
@@ -256,7 +256,7 @@ impl Signature {
         })
     }
 
-    /// Refuses an x-amz-* header that the signature does not cover, as S3 does: whoever was given a signed URL to put
+    /// Refuses an x-amz-* header that the signature does not cover, as S3 does: the holder of a presigned URL for putting
     /// one object could otherwise add a header that makes it a copy of another.
     fn refuse_unsigned_headers(&self, parts: &Parts) -> S3Result<()> {
         let mut names: Vec<&str> = self.signed_headers.iter().map(String::as_str).collect();
@@ -349,7 +349,7 @@ impl Signature {
         }
         let canonical_request = self.canonical_request(parts, &canonical_path(parts), query, None);
         let string_to_sign = self.string_to_sign(&canonical_request);
-        // Whoever reads the answer may not be whoever holds the token.
+        // The answer may end up in a log: the session token must not.
         let token = canonical_value(&parts.headers, SECURITY_TOKEN);
         let canonical_request = match token.is_empty() {
             true => canonical_request,

@@ -1,5 +1,5 @@
-//! Whether whoever signed a request may do what it asks: checked before each operation, on hits as on misses, and on a
-//! node without keys too, where only a read-only bucket refuses anything.
+//! Authorisation: checks the rights of an access key before each operation, on cache hits and misses alike. On a node
+//! without keys, only writes to a read-only bucket are refused.
 
 use std::cell::Cell;
 

@@ -98,7 +98,7 @@ pub(super) enum ChunkedError {
     /// Its frame cannot be read.
     #[error("the aws-chunked body is malformed")]
     Malformed,
-    /// A chunk or the trailers were not signed by whoever signed the head.
+    /// The signature of a chunk or of the trailers is missing or wrong.
     #[error("the signature of a chunk does not match")]
     Signature,
 }
@@ -139,8 +139,8 @@ pub(super) struct ChunkedBody {
     /// The trailers as they are signed.
     signed_trailers: String,
     trailer_signature: Option<String>,
-    /// The last bytes that came: they go on only once more came, or all was found to be right, so that whoever takes
-    /// the bytes cannot take the body for complete before.
+    /// The last piece of data, held back until the next one arrives or the whole body is verified, so that a consumer never
+    /// receives all bytes of a body that is then rejected.
     held: Option<Bytes>,
     ended: bool,
 }

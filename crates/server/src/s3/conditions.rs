@@ -44,6 +44,11 @@ impl Conditions {
         !self.revalidates() && self.if_match.is_none() && self.if_unmodified_since.is_none()
     }
 
+    /// Whether a condition is about any version at all, which servers understand in different ways.
+    pub(super) fn name_any(&self) -> bool {
+        [&self.if_match, &self.if_none_match].into_iter().any(|tag| *tag == Some(ETagCondition::Any))
+    }
+
     /// The error of conditions that do not hold, which names the one that was decisive.
     pub(super) fn failed(&self) -> S3Error {
         let name = match (&self.if_match, &self.if_unmodified_since) {

@@ -5,33 +5,28 @@ use http::{
     header::{
         ACCESS_CONTROL_ALLOW_HEADERS, ACCESS_CONTROL_ALLOW_METHODS, ACCESS_CONTROL_ALLOW_ORIGIN,
         ACCESS_CONTROL_EXPOSE_HEADERS, ACCESS_CONTROL_MAX_AGE, ACCESS_CONTROL_REQUEST_HEADERS,
-        ACCESS_CONTROL_REQUEST_METHOD, HeaderName, ORIGIN, VARY,
+        ACCESS_CONTROL_REQUEST_METHOD, ORIGIN, VARY,
     },
 };
 use s3s::{Body, HttpResponse, S3Error, S3ErrorCode, S3Result, s3_error};
 
+use super::header_text;
 use crate::config::CorsRule;
 
 /// The rule by which a page may send a request, if it comes from a page.
 pub(super) fn rule_of<'a>(rules: &'a [CorsRule], headers: &HeaderMap, method: &str) -> Option<&'a CorsRule> {
-    let origin = text(headers, &ORIGIN)?;
+    let origin = header_text::value(headers, &ORIGIN)?;
     rules.iter().find(|rule| rule.allows(origin, method))
 }
 
 /// The answer to a browser that asks whether a page may send a request.
 pub(super) fn preflight(rules: &[CorsRule], headers: &HeaderMap) -> S3Result<HttpResponse> {
-    let Some(method) = text(headers, &ACCESS_CONTROL_REQUEST_METHOD).filter(|_| headers.contains_key(ORIGIN))
+    let Some(method) =
+        header_text::value(headers, &ACCESS_CONTROL_REQUEST_METHOD).filter(|_| headers.contains_key(ORIGIN))
     else {
         return Err(s3_error!(InvalidRequest, "Insufficient information. Origin request header needed."));
     };
-    let asked: Vec<String> = headers
-        .get_all(ACCESS_CONTROL_REQUEST_HEADERS)
-        .iter()
-        .filter_map(|value| value.to_str().ok())
-        .flat_map(|value| value.split(','))
-        .map(|name| name.trim().to_ascii_lowercase())
-        .filter(|name| !name.is_empty())
-        .collect();
+    let asked = header_text::list(headers, &ACCESS_CONTROL_REQUEST_HEADERS);
     let rule = rule_of(rules, headers, method)
         .filter(|rule| asked.iter().all(|header| rule.allows_header(header)))
         .ok_or_else(|| forbidden(rules.is_empty()))?;
@@ -39,11 +34,11 @@ pub(super) fn preflight(rules: &[CorsRule], headers: &HeaderMap) -> S3Result<Htt
     let mut answer = HttpResponse::new(Body::empty());
     let told = answer.headers_mut();
     allow(told, rule, headers);
-    insert(told, ACCESS_CONTROL_ALLOW_METHODS, &rule.methods.join(", "));
+    header_text::set(told, ACCESS_CONTROL_ALLOW_METHODS, &rule.methods.join(", "));
     if !asked.is_empty() {
-        insert(told, ACCESS_CONTROL_ALLOW_HEADERS, &asked.join(", "));
+        header_text::set(told, ACCESS_CONTROL_ALLOW_HEADERS, &asked.join(", "));
     }
-    insert(told, ACCESS_CONTROL_MAX_AGE, &rule.max_age.as_secs().to_string());
+    header_text::set(told, ACCESS_CONTROL_MAX_AGE, &rule.max_age.as_secs().to_string());
     Ok(answer)
 }
 
@@ -52,7 +47,7 @@ pub(super) fn allow(answer: &mut HeaderMap, rule: &CorsRule, request: &HeaderMap
     if let Some(origin) = request.get(ORIGIN) {
         answer.insert(ACCESS_CONTROL_ALLOW_ORIGIN, origin.clone());
         answer.append(VARY, HeaderValue::from_static("Origin"));
-        insert(answer, ACCESS_CONTROL_EXPOSE_HEADERS, &rule.expose.join(", "));
+        header_text::set(answer, ACCESS_CONTROL_EXPOSE_HEADERS, &rule.expose.join(", "));
     }
 }
 
@@ -64,16 +59,6 @@ fn forbidden(is_off: bool) -> S3Error {
     let mut error = S3Error::with_message(S3ErrorCode::Custom("AccessForbidden".into()), message);
     error.set_status_code(StatusCode::FORBIDDEN);
     error
-}
-
-fn text<'a>(headers: &'a HeaderMap, name: &HeaderName) -> Option<&'a str> {
-    headers.get(name)?.to_str().ok()
-}
-
-fn insert(headers: &mut HeaderMap, name: HeaderName, text: &str) {
-    if let Ok(value) = HeaderValue::from_str(text) {
-        headers.insert(name, value);
-    }
 }
 
 #[cfg(test)]

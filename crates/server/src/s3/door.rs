@@ -4,7 +4,7 @@ use std::sync::Arc;
 
 use s3s::{S3Result, s3_error};
 
-use super::held::UploadMemory;
+use super::{error, held::UploadMemory};
 use crate::node::{Bucket, Node};
 
 /// What the operations work on. Cheap to clone.
@@ -22,7 +22,7 @@ impl Door {
 
     /// The bucket to read from.
     pub(super) fn readable(&self, name: &str) -> S3Result<&Bucket> {
-        self.node.bucket(name).ok_or_else(|| s3_error!(NoSuchBucket, "The specified bucket does not exist"))
+        self.node.bucket(name).ok_or_else(error::no_such_bucket)
     }
 
     /// The bucket to write to.

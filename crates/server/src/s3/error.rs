@@ -15,7 +15,7 @@ use stylobate_storage::{Error, ObjectHeaders};
 
 use super::{
     chunked::{ChunkedError, PayloadMismatch},
-    etag,
+    etag, header_text,
     request_id::RequestId,
     target::Target,
 };
@@ -144,6 +144,11 @@ pub(super) fn no_such_key() -> S3Error {
     s3_error!(NoSuchKey, "The specified key does not exist.")
 }
 
+/// 404: the node has no bucket of this name.
+pub(super) fn no_such_bucket() -> S3Error {
+    s3_error!(NoSuchBucket, "The specified bucket does not exist")
+}
+
 /// 400: no object can have this key.
 pub(super) fn refused_key() -> S3Error {
     s3_error!(
@@ -269,9 +274,13 @@ pub(super) fn not_modified(meta: &ObjectMeta, described: Option<&ObjectHeaders>)
         }
     }
     if let Some(raw) = &meta.e_tag {
-        insert(&mut headers, ETAG, &etag::quoted(&etag::from_origin(raw)));
+        header_text::set(&mut headers, ETAG, &etag::quoted(&etag::from_origin(raw)));
     }
-    insert(&mut headers, LAST_MODIFIED, &meta.last_modified.format("%a, %d %b %Y %H:%M:%S GMT").to_string());
+    header_text::set(
+        &mut headers,
+        LAST_MODIFIED,
+        &meta.last_modified.format("%a, %d %b %Y %H:%M:%S GMT").to_string(),
+    );
     let mut error = s3_error!(NotModified);
     error.set_headers(headers);
     error
@@ -281,7 +290,7 @@ pub(super) fn not_modified(meta: &ObjectMeta, described: Option<&ObjectHeaders>)
 pub(super) fn invalid_range(size: u64) -> S3Error {
     let mut headers = HeaderMap::with_capacity(2);
     headers.insert(CONTENT_TYPE, HeaderValue::from_static("application/xml"));
-    insert(&mut headers, CONTENT_RANGE, &format!("bytes */{size}"));
+    header_text::set(&mut headers, CONTENT_RANGE, &format!("bytes */{size}"));
     let error = s3_error!(InvalidRange, "The requested range is not satisfiable");
     let mut error = detailed(error, vec![Detail::new("ActualObjectSize", size.to_string())]);
     error.set_headers(headers);
@@ -311,12 +320,6 @@ pub(super) fn payload_mismatch() -> S3Error {
         S3Error::with_message(code, "The provided 'x-amz-content-sha256' does not match what was computed.");
     error.set_status_code(StatusCode::BAD_REQUEST);
     error
-}
-
-fn insert(headers: &mut HeaderMap, name: HeaderName, value: &str) {
-    if let Ok(value) = HeaderValue::from_str(value) {
-        headers.insert(name, value);
-    }
 }
 
 /// Puts an origin's failure into the log.

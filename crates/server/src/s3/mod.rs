@@ -25,6 +25,7 @@ mod door;
 mod error;
 mod etag;
 mod forward;
+mod header_text;
 mod held;
 mod host;
 mod ingest;

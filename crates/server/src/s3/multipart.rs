@@ -33,6 +33,7 @@ pub(super) async fn create(
 ) -> S3Result<S3Response<CreateMultipartUploadOutput>> {
     let bucket = door.writable(&input.bucket)?;
     let path = writable_path(&input.key)?;
+
     refuse_acl(input.acl.as_ref())?;
     read::refuse_customer_key(input.sse_customer_algorithm.as_deref())?;
     refuse(&[
@@ -50,6 +51,7 @@ pub(super) async fn create(
         ("x-amz-grant-write-acp", input.grant_write_acp.is_some()),
         ("expires", input.expires.is_some()),
     ])?;
+
     // A type that says nothing is left to the origin: most origins cannot take a type with parts in any order, and
     // the storage layer would have to stage the parts.
     let untyped = ["application/octet-stream", "binary/octet-stream"];
@@ -62,6 +64,7 @@ pub(super) async fn create(
         storage_class: input.storage_class,
         metadata: input.metadata,
     };
+
     let upload = bucket.reader.create_upload(&path, described.into_attributes()).await;
     let upload_id = upload.map_err(|failed| error::from_storage(&failed))?;
     Ok(S3Response::new(CreateMultipartUploadOutput {
@@ -84,6 +87,7 @@ pub(super) async fn upload_part(
     read::refuse_customer_key(input.sse_customer_algorithm.as_deref())?;
     let path = writable_path(&input.key)?;
     let number = part_number(Some(input.part_number))?;
+
     let checksum = Checksum {
         checksum_crc32: input.checksum_crc32,
         checksum_crc32c: input.checksum_crc32c,
@@ -94,6 +98,7 @@ pub(super) async fn upload_part(
     };
     let verifier = Verifier::new(Claims { md5: input.content_md5, checksum, ..claims })?;
     let incoming = Incoming::of_request(input.body, input.content_length, verifier)?;
+
     let part = (&path, input.upload_id.as_str(), number);
     let (raw, checksum) = store_part(&door.memory, &bucket.reader, part, incoming).await?;
     Ok(S3Response::new(UploadPartOutput {
@@ -118,6 +123,7 @@ pub(super) async fn upload_part_copy(
     read::refuse_customer_key(input.copy_source_sse_customer_algorithm.as_deref())?;
     let (from, to) = (read::readable_path(source_key)?, writable_path(&input.key)?);
     let number = part_number(Some(input.part_number))?;
+
     let range = input.copy_source_range.as_deref().map(dto::Range::parse).transpose();
     let range =
         range.map_err(|_| s3_error!(InvalidArgument, "x-amz-copy-source-range is bytes=first-last"))?;
@@ -128,9 +134,11 @@ pub(super) async fn upload_part_copy(
         if_modified_since: input.copy_source_if_modified_since,
         if_unmodified_since: input.copy_source_if_unmodified_since,
     };
+
     let object =
         read::open(&source.reader, &from, &wanted, &conditions).await.map_err(as_precondition)?.result;
     let last_modified = timestamp(object.meta.last_modified);
+
     let part = (&to, input.upload_id.as_str(), number);
     let (raw, _) = store_part(&door.memory, &target.reader, part, Incoming::of_object(object)).await?;
     let result = CopyPartResult {
@@ -150,9 +158,11 @@ pub(super) async fn complete(
     if input.if_match.is_some() || input.if_none_match.is_some() {
         return Err(s3_error!(NotImplemented, "uploads in parts cannot be completed on a condition"));
     }
+
     let parts = parts(input.multipart_upload.and_then(|upload| upload.parts).unwrap_or_default())?;
     let (reader, upload, target) = (bucket.reader.clone(), input.upload_id, path.clone());
     let memory = door.memory.take(reader.held_to_complete(&upload)).await?;
+
     // Whether the client still waits or not: what is cached must be dropped once the object is there.
     let completed = tokio::spawn(async move {
         let _memory = memory;
@@ -161,6 +171,7 @@ pub(super) async fn complete(
     .await;
     let result =
         completed.map_err(|_| s3_error!(InternalError))?.map_err(|failed| error::from_storage(&failed))?;
+
     let e_tag = match result.e_tag {
         Some(raw) => Some(etag::from_origin(&raw)),
         None => write::current_etag(&bucket.reader, &path).await?,
@@ -183,6 +194,7 @@ pub(super) async fn abort(
     if input.if_match_initiated_time.is_some() {
         return Err(s3_error!(NotImplemented, "uploads cannot be aborted on a condition"));
     }
+
     let aborted = bucket.reader.abort_upload(&path, &input.upload_id).await;
     aborted.map_err(|failed| error::from_storage(&failed))?;
     Ok(S3Response::new(AbortMultipartUploadOutput::default()))
@@ -200,6 +212,7 @@ fn parts(completed: Vec<CompletedPart>) -> S3Result<Vec<(u32, String)>> {
     if completed.is_empty() {
         return Err(s3_error!(MalformedXML, "You must specify at least one part"));
     }
+
     let mut parts: Vec<(u32, String)> = Vec::with_capacity(completed.len());
     for part in completed {
         let number = part_number(part.part_number)?;

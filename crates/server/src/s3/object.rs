@@ -1,7 +1,7 @@
 //! GET and HEAD of an object, answered from the cache: conditions, ranges, and the headers that describe the object.
 //!
-//! What an origin that speaks the S3 protocol said of the object in its headers is handed on as it came. A request that
-//! asks for something unusual is left to the origin, or to the protocol layer where the origin is not such a one.
+//! What an origin that speaks the S3 protocol said of the object in its headers is handed on as it came, and a request that
+//! asks for something unusual is left to it.
 
 use http::{
     HeaderMap, HeaderName, HeaderValue, StatusCode,
@@ -21,7 +21,8 @@ use s3s::{
 use super::{
     attributes::Described,
     conditions::{Conditions, timestamp},
-    error, etag,
+    door::refuse_version,
+    error, etag, header_text,
     keys::Key,
     object_body::ObjectBody,
     range::{Header, Wanted, content_range, judge},
@@ -37,6 +38,7 @@ const UNUSUAL: [&str; 2] = ["x-amz-server-side-encryption-customer-", "x-amz-exp
 const METADATA: &str = "x-amz-meta-";
 const CHECKSUM: &str = "x-amz-checksum-";
 const CHECKSUM_MODE: &str = "x-amz-checksum-mode";
+const CUSTOMER_KEY: HeaderName = HeaderName::from_static("x-amz-server-side-encryption-customer-algorithm");
 const STORAGE_CLASS: HeaderName = HeaderName::from_static("x-amz-storage-class");
 
 /// Parameters that replace a header of the answer.
@@ -60,16 +62,27 @@ pub(super) struct ObjectRead<'a> {
 }
 
 impl ObjectRead<'_> {
-    /// The answer from the cache; `None` if the request is to be answered by others.
+    /// The answer from the cache; `None` if an origin that speaks the S3 protocol is to be asked itself.
     pub(super) async fn answer(&self) -> S3Result<Option<HttpResponse>> {
-        if !self.is_usual() {
+        let asks_origin = self.bucket.reader.origin().s3().is_some();
+        if asks_origin && !self.is_usual() {
             return Ok(None);
         }
-        let Ok(Key::Object(path)) = Key::parse(self.key) else { return Ok(None) };
-        let Some(conditions) = conditions(self.headers) else { return Ok(None) };
+        self.refuse_unserved()?;
+        let path = match Key::parse(self.key) {
+            Ok(Key::Object(path)) => path,
+            Ok(Key::Folder) | Err(_) if asks_origin => return Ok(None),
+            // A key that no object can have is one that no object has.
+            Ok(Key::Folder) | Err(_) => return Err(error::no_such_key()),
+        };
+        let conditions = match conditions(self.headers) {
+            Some(conditions) if !(asks_origin && conditions.name_any()) => conditions,
+            _ if asks_origin => return Ok(None),
+            _ => return Err(s3_error!(NotImplemented, "conditions know one ETag or *")),
+        };
         let reader = &self.bucket.reader;
 
-        let mut wanted = wanted(self.headers)?;
+        let mut wanted = wanted(self.headers, self.part()?)?;
         if wanted.is_partial() && self.headers.contains_key(IF_RANGE) {
             let current = read::look(reader, &path, &conditions).await?;
             if !is_current(self.headers, &current.result) {
@@ -100,6 +113,18 @@ impl ObjectRead<'_> {
             }
         }
         Ok(Some(answer))
+    }
+
+    /// Refuses what only an origin that speaks the S3 protocol can do.
+    fn refuse_unserved(&self) -> S3Result<()> {
+        refuse_version(self.query.get("versionId"))?;
+        read::refuse_customer_key(header_text::value(self.headers, &CUSTOMER_KEY))
+    }
+
+    /// The number of the part that is asked for.
+    fn part(&self) -> S3Result<Option<i32>> {
+        let number = self.query.get("partNumber").map(str::parse).transpose();
+        number.map_err(|_| s3_error!(InvalidArgument, "partNumber must be a number"))
     }
 
     /// Whether nothing of the request makes it another one than a read of the current version.
@@ -145,7 +170,7 @@ pub(super) fn respond(
     headers.insert(ACCEPT_RANGES, HeaderValue::from_static("bytes"));
     headers.insert(CONTENT_LENGTH, HeaderValue::from(length));
     if wanted.is_partial() {
-        insert(&mut headers, CONTENT_RANGE, content_range(&range, size));
+        header_text::set(&mut headers, CONTENT_RANGE, &content_range(&range, size));
     }
 
     let body = match is_head {
@@ -180,34 +205,31 @@ fn describe(headers: &mut HeaderMap, result: &GetResult, path: &str) {
         (STORAGE_CLASS, class),
     ] {
         if let Some(value) = value {
-            insert(headers, name, value);
+            header_text::set(headers, name, &value);
         }
     }
     for (key, value) in described.metadata.into_iter().flatten() {
         if let Ok(name) = HeaderName::try_from(format!("{METADATA}{key}")) {
-            insert(headers, name, value);
+            header_text::set(headers, name, &value);
         }
     }
 }
 
-fn insert(headers: &mut HeaderMap, name: HeaderName, value: String) {
-    if let Ok(value) = HeaderValue::from_maybe_shared(bytes::Bytes::from(value)) {
-        headers.insert(name, value);
-    }
-}
-
-/// What a Range header asks for; one that makes no sense asks for nothing.
-fn wanted(headers: &HeaderMap) -> S3Result<Wanted> {
+/// What a Range header or a part number asks for; a range that makes no sense asks for nothing.
+fn wanted(headers: &HeaderMap, part: Option<i32>) -> S3Result<Wanted> {
     let mut values = headers.get_all(RANGE).iter();
-    let (Some(value), None) = (values.next(), values.next()) else { return Ok(Wanted::All) };
-    let Ok(text) = value.to_str() else { return Ok(Wanted::All) };
+    let text = match (values.next(), values.next()) {
+        (Some(value), None) => value.to_str().unwrap_or_default(),
+        _ => "",
+    };
     let text = match judge(text) {
         Header::Use => text.to_owned(),
-        Header::Ignore => return Ok(Wanted::All),
+        Header::Ignore => return Wanted::new(None, part),
         Header::Replace(text) => text,
     };
+
     let range = dto::Range::parse(&text).map_err(|_| s3_error!(InvalidArgument, "invalid range"))?;
-    Wanted::new(Some(range), None)
+    Wanted::new(Some(range), part)
 }
 
 /// The conditions of a request; `None` where they are written in an unusual way. A date that is none is no condition.
@@ -224,15 +246,18 @@ fn conditions(headers: &HeaderMap) -> Option<Conditions> {
     })
 }
 
-/// One ETag, quoted or not; `None` for a list or `*`, which servers understand in different ways.
+/// One ETag, quoted or not, or `*`; `None` for a list.
 pub(super) fn tag_condition(headers: &HeaderMap, name: &HeaderName) -> Option<Option<ETagCondition>> {
     let mut values = headers.get_all(name).iter();
     let Some(value) = values.next() else { return Some(None) };
     let text = value.to_str().ok()?.trim();
-    if values.next().is_some() || text.contains(',') || matches!(text, "" | "*") {
+    if values.next().is_some() || text.contains(',') || text.is_empty() {
         return None;
     }
-    Some(Some(ETagCondition::ETag(parse_tag(text))))
+    Some(Some(match text {
+        "*" => ETagCondition::Any,
+        text => ETagCondition::ETag(parse_tag(text)),
+    }))
 }
 
 fn parse_tag(text: &str) -> ETag {
@@ -275,13 +300,13 @@ mod tests {
     }
 
     #[test]
-    fn an_etag_may_be_quoted_or_not_but_a_list_is_left_to_the_origin() {
+    fn an_etag_may_be_quoted_or_not_and_a_list_is_none() {
         let condition = |value| tag_condition(&headers("if-match", value), &IF_MATCH);
         let strong = || Some(Some(ETagCondition::ETag(ETag::Strong("a".into()))));
         assert_eq!(condition("\"a\""), strong());
         assert_eq!(condition("a"), strong());
         assert_eq!(condition("W/\"a\""), Some(Some(ETagCondition::ETag(ETag::Weak("a".into())))));
-        assert_eq!(condition("*"), None);
+        assert_eq!(condition("*"), Some(Some(ETagCondition::Any)));
         assert_eq!(condition("\"a\", \"b\""), None);
         assert_eq!(tag_condition(&HeaderMap::new(), &IF_MATCH), Some(None));
     }
@@ -289,8 +314,8 @@ mod tests {
     #[test]
     fn a_range_that_makes_no_sense_asks_for_everything() {
         for value in ["bytes=0-1,3-4", "lines=1-2", "bytes=5-2"] {
-            assert_eq!(wanted(&headers("range", value)).unwrap(), Wanted::All);
+            assert_eq!(wanted(&headers("range", value), None).unwrap(), Wanted::All);
         }
-        assert!(wanted(&headers("range", "bytes=0-1")).unwrap().is_partial());
+        assert!(wanted(&headers("range", "bytes=0-1"), None).unwrap().is_partial());
     }
 }

@@ -1,23 +1,15 @@
 //! The operations that the door serves. Each is in the file of its kind; those that are missing are answered with
-//! NotImplemented.
+//! NotImplemented. Reads of objects do not come here (`object`).
 
 use async_trait::async_trait;
 use s3s::{S3, S3Request, S3Response, S3Result, dto::*, s3_error};
 
-use super::{copy, delete, door::Door, list, multipart, read, uploads, write};
+use super::{copy, delete, door::Door, list, multipart, uploads, write};
 
 type Answer<T> = S3Result<S3Response<T>>;
 
 #[async_trait]
 impl S3 for Door {
-    async fn get_object(&self, req: S3Request<GetObjectInput>) -> Answer<GetObjectOutput> {
-        read::get_object(self, req.input).await
-    }
-
-    async fn head_object(&self, req: S3Request<HeadObjectInput>) -> Answer<HeadObjectOutput> {
-        read::head_object(self, req.input).await
-    }
-
     async fn list_buckets(&self, req: S3Request<ListBucketsInput>) -> Answer<ListBucketsOutput> {
         list::list_buckets(self, &req)
     }

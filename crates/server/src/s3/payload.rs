@@ -24,7 +24,7 @@ use super::{
     attributes::{names_aws_chunked, without_aws_chunked},
     checksum::{Claims, Verifier},
     chunked::{ChunkSignatures, ChunkedBody, PayloadMismatch, Trailers},
-    error,
+    error, header_text,
     sigv4::to_hex,
 };
 
@@ -96,14 +96,7 @@ impl Payload {
         let length = text(&DECODED_LENGTH).and_then(|length| length.parse::<u64>().ok());
         let length = length
             .ok_or_else(|| s3_error!(MissingContentLength, "missing header: x-amz-decoded-content-length"))?;
-        let names: Vec<String> = headers
-            .get_all(TRAILER)
-            .iter()
-            .filter_map(|value| value.to_str().ok())
-            .flat_map(|value| value.split(','))
-            .map(|name| name.trim().to_ascii_lowercase())
-            .filter(|name| !name.is_empty())
-            .collect();
+        let names = header_text::list(headers, &TRAILER);
         let kept = text(&CONTENT_ENCODING).and_then(without_aws_chunked);
         for name in [&CONTENT_SHA256, &DECODED_LENGTH, &TRAILER, &CONTENT_ENCODING, &TRANSFER_ENCODING] {
             headers.remove(name);

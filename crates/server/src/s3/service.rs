@@ -1,6 +1,7 @@
 //! The door itself: an HTTP service that names each request, refuses what must not be read, and counts the rest.
 
 use std::{
+    borrow::Cow,
     cell::{Cell, RefCell},
     fmt,
     hash::{BuildHasher, RandomState},
@@ -23,6 +24,7 @@ use hyper::{
     body::{Body as _, Incoming},
     service::Service,
 };
+use quick_xml::escape::unescape;
 use s3s::{
     Body, HttpResponse, S3Error, S3ErrorCode, S3Result,
     config::{S3Config, StaticConfigProvider},
@@ -68,12 +70,13 @@ pub struct S3Door {
     peer: Option<SocketAddr>,
 }
 
-/// What a refused request was about, and why it was refused, for the log.
+/// The target of a refused request and the reason for the refusal, for the log.
 #[derive(Clone)]
 struct Refusal {
     target: Target,
-    code: String,
-    message: String,
+    /// `None` where the origin refused it in an answer that is passed on unread.
+    code: Option<String>,
+    message: Option<String>,
 }
 
 struct Shared {
@@ -124,7 +127,7 @@ impl S3Door {
         Self { shared: self.shared.clone(), peer }
     }
 
-    /// Tells the log of a refused request: what it was about, and who sent it.
+    /// Logs a refused request with its target, its sender and the reason.
     fn log_refusal(
         &self,
         answer: &HttpResponse,
@@ -133,9 +136,9 @@ impl S3Door {
         (authorization, uri): (Option<HeaderValue>, Uri),
     ) {
         let status = answer.status();
-        // Clients ask for what is not there, or has changed, in the course of their work.
+        // Part of the normal work of clients: missing objects, failed conditions, ranges past the end.
         let is_usual = matches!(status.as_u16(), 404 | 412 | 416);
-        if is_usual || !(status.is_client_error() || status.is_server_error()) {
+        if is_usual || !is_error(answer) {
             return;
         }
         let refusal = answer.extensions().get::<Refusal>();
@@ -148,8 +151,8 @@ impl S3Door {
             key = target.and_then(Target::key),
             access_key = named_access_key(authorization.as_ref(), &uri),
             client = self.peer.map(tracing::field::display),
-            code = refusal.map(|refusal| refusal.code.as_str()),
-            reason = refusal.map(|refusal| refusal.message.as_str()),
+            code = refusal.and_then(|refusal| refusal.code.as_deref()),
+            reason = refusal.and_then(|refusal| refusal.message.as_deref()),
             "request refused"
         );
     }
@@ -172,8 +175,7 @@ impl S3Door {
         // A body that was refused is not read to its end, and its connection ends with the answer: a client that is
         // not told would send its next request into a closed connection. So it is where a client that waits for
         // "100 Continue" never got one, since there is nothing to read.
-        let is_refused = answer.status().is_client_error() || answer.status().is_server_error();
-        let is_unread = if brings_body { is_refused } else { expects };
+        let is_unread = if brings_body { is_error(&answer) } else { expects };
         if is_unread {
             answer.headers_mut().insert(CONNECTION, HeaderValue::from_static("close"));
         }
@@ -247,7 +249,8 @@ impl Shared {
             && is_foreign(&parts.uri, &parts.headers, self.node.domains(), is_from_page)
         {
             let error = S3Error::with_message(S3ErrorCode::AccessDenied, REFUSED);
-            return finish(error::to_answer(&error), &Target::Service, id).await;
+            let target = self.target(&parts).unwrap_or(Target::Service);
+            return finish(error::to_answer(&error), &target, id).await;
         }
         if let Some(get) = PlainGet::parse(&self.node, &self.signing_keys, &parts) {
             note_operation("GetObject");
@@ -274,7 +277,12 @@ impl Shared {
             Err(error) => return finish(error::to_answer(&error), &Target::Service, id).await,
         };
         match self.answer(parts, body, &target).await {
-            Ok(Answer::OfOrigin(answer)) => answer,
+            Ok(Answer::OfOrigin(mut answer)) => {
+                if is_error(&answer) {
+                    answer.extensions_mut().insert(Refusal { target, code: None, message: None });
+                }
+                answer
+            }
             Ok(Answer::Ours(answer)) => finish(answer, &target, id).await,
             Err(error) => finish(error::to_answer(&error), &target, id).await,
         }
@@ -292,9 +300,10 @@ impl Shared {
 
         let bucket = target.bucket().and_then(|name| self.node.bucket(name));
         let endpoint = bucket.and_then(|bucket| bucket.reader.origin().s3());
-        if let (Some(bucket), Some(key)) = (bucket, target.key())
+        if let Some(key) = target.key()
             && matches!(operation.name, "GetObject" | "HeadObject")
         {
+            let bucket = bucket.ok_or_else(error::no_such_bucket)?;
             let (headers, is_head) = (&parts.headers, parts.method == Method::HEAD);
             let read = ObjectRead { bucket, key, is_head, headers, query: &query };
             match read.answer().await {
@@ -365,9 +374,13 @@ fn is_of_origin(error: &S3Error) -> bool {
     matches!(error.code(), AccessDenied | InternalError | NotImplemented | SlowDown)
 }
 
-/// The answer with all that an error says of its request.
+fn is_error(answer: &HttpResponse) -> bool {
+    answer.status().is_client_error() || answer.status().is_server_error()
+}
+
+/// Completes an error with what its XML says of every request: resource, key, bucket and request id.
 async fn finish(answer: HttpResponse, target: &Target, id: RequestId) -> HttpResponse {
-    if !(answer.status().is_client_error() || answer.status().is_server_error()) {
+    if !is_error(&answer) {
         return answer;
     }
     let (mut head, mut body) = answer.into_parts();
@@ -377,13 +390,10 @@ async fn finish(answer: HttpResponse, target: &Target, id: RequestId) -> HttpRes
     let completed = error::complete(&String::from_utf8_lossy(&xml), target, id);
     let element = |name: &str| {
         let (_, rest) = completed.split_once(&format!("<{name}>"))?;
-        Some(rest.split_once("</")?.0.to_owned())
+        unescape(rest.split_once("</")?.0).ok().map(Cow::into_owned)
     };
-    head.extensions.insert(Refusal {
-        target: target.clone(),
-        code: element("Code").unwrap_or_default(),
-        message: element("Message").unwrap_or_default(),
-    });
+    let (code, message) = (element("Code"), element("Message"));
+    head.extensions.insert(Refusal { target: target.clone(), code, message });
     head.headers.insert(CONTENT_LENGTH, HeaderValue::from(completed.len()));
     HttpResponse::from_parts(head, Body::from(completed))
 }

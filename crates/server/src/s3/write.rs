@@ -32,6 +32,7 @@ pub(super) async fn put_object(
     let claims = claims(&mut request);
     let input = request.input;
     let bucket = door.writable(&input.bucket)?;
+
     refuse_acl(input.acl.as_ref())?;
     read::refuse_customer_key(input.sse_customer_algorithm.as_deref())?;
     refuse(&[
@@ -50,6 +51,7 @@ pub(super) async fn put_object(
         ("x-amz-grant-write-acp", input.grant_write_acp.is_some()),
         ("expires", input.expires.is_some()),
     ])?;
+
     let checksum = Checksum {
         checksum_crc32: input.checksum_crc32,
         checksum_crc32c: input.checksum_crc32c,
@@ -60,6 +62,7 @@ pub(super) async fn put_object(
     };
     let verifier = Verifier::new(Claims { md5: input.content_md5, checksum, ..claims })?;
     let incoming = Incoming::of_request(input.body, input.content_length, verifier)?;
+
     let path = match Key::parse(&input.key).map_err(|_| error::refused_key())? {
         Key::Object(path) => path,
         Key::Folder => return mark_folder(incoming).await,
@@ -73,10 +76,12 @@ pub(super) async fn put_object(
         storage_class: input.storage_class,
         metadata: input.metadata,
     };
+
     let reader = &bucket.reader;
     let mode = mode(reader, &path, input.if_match, input.if_none_match).await?;
     let options = PutOptions { mode, attributes: described.into_attributes(), ..PutOptions::default() };
     let stored = ingest::store(&door.memory, reader, &path, incoming, options).await?;
+
     let etag = match stored.result.e_tag {
         Some(raw) => Some(etag::from_origin(&raw)),
         None => current_etag(reader, &path).await?,
@@ -116,6 +121,7 @@ async fn mark_folder(incoming: Incoming) -> S3Result<S3Response<PutObjectOutput>
     if incoming.length().is_some_and(|length| length > 0) {
         return Err(refused());
     }
+
     let (payload, checksum) = incoming.whole(1 << 10).await?;
     match payload.content_length() {
         0 => Ok(answer(Some(ETag::Strong(EMPTY.to_owned())), checksum)),
@@ -147,10 +153,12 @@ async fn mode(
 /// What the head claims of a body, without the checksums that are among the input.
 pub(super) fn claims<T>(request: &mut S3Request<T>) -> Claims {
     let announced = request.extensions.remove::<Arc<AnnouncedTrailers>>();
+
     let (trailer_names, trailers) = match announced {
         Some(announced) => (Some(announced.names.join(",")), Some(announced.found.clone())),
         None => (None, None),
     };
+
     Claims { trailer_names, trailers, ..Claims::default() }
 }
 

@@ -1,4 +1,4 @@
-//! Signatures of Amazon's own examples, and what is said of wrong ones.
+//! The example signatures of Amazon's documentation, and the errors for wrong ones.
 
 use bytes::Bytes;
 use futures::TryStreamExt;

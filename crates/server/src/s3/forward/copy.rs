@@ -25,7 +25,7 @@ use super::{
         range::Wanted,
         read::{self, Opened},
     },
-    Changes, Forwarded, Forwarder, Names, Outgoing, UNSIGNED_PAYLOAD, no_such_bucket,
+    Changes, Forwarded, Forwarder, Names, Outgoing, UNSIGNED_PAYLOAD,
 };
 
 const COPY: &str = "x-amz-copy-source";
@@ -46,7 +46,7 @@ impl Forwarder {
         headers: &HeaderMap,
     ) -> S3Result<Option<HttpResponse>> {
         let Some(source) = CopySource::of(headers)? else { return Ok(None) };
-        let bucket = self.node.bucket(&source.bucket).ok_or_else(no_such_bucket)?;
+        let bucket = self.node.bucket(&source.bucket).ok_or_else(error::no_such_bucket)?;
         if bucket.reader.origin().s3().is_some_and(|endpoint| endpoint.is_beside(request.endpoint)) {
             return Ok(None);
         }
@@ -97,11 +97,7 @@ impl Forwarder {
         let outgoing =
             Outgoing { body: Body::from(StreamingBlob::new(stream)), payload: UNSIGNED_PAYLOAD.to_owned() };
 
-        let names = Names {
-            bucket: &request.bucket.name,
-            origin_bucket: request.endpoint.bucket(),
-            prefix: request.endpoint.key_prefix(),
-        };
+        let names = Names::of(request.bucket, request.endpoint);
         let name = if is_part { "UploadPart" } else { "PutObject" };
         let put = Forwarded {
             bucket: request.bucket,

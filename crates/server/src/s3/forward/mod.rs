@@ -50,7 +50,7 @@ use super::{
     authenticate::{Caller, EMPTY_SHA256, is_signing_parameter},
     authorize::{CopySource, Rights},
     chunked::ChunkedError,
-    error,
+    error, header_text,
     operation::Operation,
     payload::{Payload, check_claims},
     target::{Query, Target, encode_path},
@@ -158,11 +158,7 @@ impl Forwarder {
 
     /// Has the origin answer.
     pub(super) async fn forward(&self, mut request: Forwarded<'_>, body: Body) -> S3Result<HttpResponse> {
-        let names = Names {
-            bucket: &request.bucket.name,
-            origin_bucket: request.endpoint.bucket(),
-            prefix: request.endpoint.key_prefix(),
-        };
+        let names = Names::of(request.bucket, request.endpoint);
         refuse_beyond_prefix(&request, &names)?;
         let begins = KEY_PARAMETERS.iter().filter_map(|name| request.query.get(name));
         for key in request.target.key().into_iter().chain(begins) {
@@ -238,7 +234,7 @@ impl Forwarder {
         let of_body = |name: &HeaderName| name.as_str().starts_with(CHECKSUM) || *name == SDK_CHECKSUM;
         let sums: Vec<_> = headers.keys().filter(|name| of_body(name)).cloned().collect();
         sums.iter().for_each(|name| drop(headers.remove(name)));
-        insert(headers, CONTENT_MD5, &STANDARD.encode(Md5::checksum(&sent)));
+        header_text::set(headers, CONTENT_MD5, &STANDARD.encode(Md5::checksum(&sent)));
         let length = Some(sent.len() as u64);
         let trailers = None;
         Ok((Payload { body: Body::from(sent), length, trailers, sha256: None }, keys))
@@ -259,13 +255,7 @@ impl Forwarder {
         if !names.prefix.is_empty() {
             rewrite_query(&mut query, request.operation, names);
         }
-        let of_connection: Vec<String> = headers
-            .get_all(CONNECTION)
-            .iter()
-            .filter_map(|value| value.to_str().ok())
-            .flat_map(|value| value.split(','))
-            .map(|name| name.trim().to_ascii_lowercase())
-            .collect();
+        let of_connection = header_text::list(&headers, &CONNECTION);
         for (name, value) in &headers {
             let text = name.as_str();
             let is_sent = !NOT_SENT.contains(name)
@@ -283,11 +273,11 @@ impl Forwarder {
 
         let uri = uri_of(endpoint, request.target.key().map(|key| names.to_origin(key)), &query)?;
         if let Some(authority) = uri.authority() {
-            insert(&mut sent, HOST, authority.as_str());
+            header_text::set(&mut sent, HOST, authority.as_str());
         }
-        insert(&mut sent, CONTENT_SHA256, &outgoing.payload);
+        header_text::set(&mut sent, CONTENT_SHA256, &outgoing.payload);
         if endpoint.is_request_payer() {
-            insert(&mut sent, REQUEST_PAYER, "requester");
+            header_text::set(&mut sent, REQUEST_PAYER, "requester");
         }
         let makes_object =
             ["PutObject", "CopyObject", "CreateMultipartUpload"].contains(&request.operation.name);
@@ -423,11 +413,6 @@ fn unanswered(failed: &OriginUnreachable) -> S3Error {
         if let Some(chunked) = found.downcast_ref::<ChunkedError>() {
             return error::from_body(chunked);
         }
-        if found.downcast_ref::<hyper::Error>().is_some_and(hyper::Error::is_incomplete_message)
-            && found.source().is_none()
-        {
-            return error::bad_gateway();
-        }
         cause = found.source();
     }
     error::log(failed);
@@ -475,9 +460,9 @@ fn frame(headers: &mut HeaderMap, payload: Payload, is_empty: bool) -> Outgoing 
         Some(encoding) => format!("{encoding},aws-chunked"),
         None => "aws-chunked".to_owned(),
     };
-    insert(headers, CONTENT_ENCODING, &encoding);
-    insert(headers, DECODED_LENGTH, &length.to_string());
-    insert(headers, AMZ_TRAILER, &trailers.names.join(","));
+    header_text::set(headers, CONTENT_ENCODING, &encoding);
+    header_text::set(headers, DECODED_LENGTH, &length.to_string());
+    header_text::set(headers, AMZ_TRAILER, &trailers.names.join(","));
     match FramedBody::len(length, &trailers.names) {
         Some(framed) => headers.insert(CONTENT_LENGTH, HeaderValue::from(framed)),
         None => headers.remove(CONTENT_LENGTH),
@@ -524,16 +509,16 @@ fn rewrite_query(query: &mut Query, operation: Operation, names: &Names<'_>) {
 fn translate_copy_source(node: &Node, headers: &mut HeaderMap) -> S3Result<()> {
     let Some(source) = CopySource::of(headers)? else { return Ok(()) };
     let endpoint = node.bucket(&source.bucket).and_then(|bucket| bucket.reader.origin().s3());
-    let endpoint = endpoint.ok_or_else(no_such_bucket)?;
+    let endpoint = endpoint.ok_or_else(error::no_such_bucket)?;
     refuse_climbing(&source.key)?;
     let key = encode_path(&format!("{}{}", endpoint.key_prefix(), source.key));
     let version = source.version.map(|version| format!("?versionId={}", encode_path(&version)));
-    insert(headers, COPY_SOURCE, &format!("{}/{key}{}", endpoint.bucket(), version.unwrap_or_default()));
+    header_text::set(
+        headers,
+        COPY_SOURCE,
+        &format!("{}/{key}{}", endpoint.bucket(), version.unwrap_or_default()),
+    );
     Ok(())
-}
-
-fn no_such_bucket() -> S3Error {
-    s3_error!(NoSuchBucket, "The specified bucket does not exist")
 }
 
 /// The objects of a listing, by the names that clients know.
@@ -582,10 +567,4 @@ fn listed_object(
 
 fn is_xml(headers: &HeaderMap) -> bool {
     headers.get(CONTENT_TYPE).is_none_or(|value| value.to_str().is_ok_and(|text| text.contains("xml")))
-}
-
-fn insert(headers: &mut HeaderMap, name: HeaderName, text: &str) {
-    if let Ok(value) = HeaderValue::from_str(text) {
-        headers.insert(name, value);
-    }
 }

@@ -3,9 +3,10 @@
 use std::borrow::Cow;
 
 use percent_encoding::percent_decode_str;
+use stylobate_storage::S3Endpoint;
 
 use super::xml::{self, MalformedXml};
-use crate::s3::target::encode_path;
+use crate::{node::Bucket, s3::target::encode_path};
 
 /// The two names of a bucket, and the prefix that keys have at the origin only.
 pub(super) struct Names<'a> {
@@ -14,7 +15,11 @@ pub(super) struct Names<'a> {
     pub(super) prefix: &'a str,
 }
 
-impl Names<'_> {
+impl<'a> Names<'a> {
+    pub(super) fn of(bucket: &'a Bucket, endpoint: &'a S3Endpoint) -> Self {
+        Self { bucket: &bucket.name, origin_bucket: endpoint.bucket(), prefix: endpoint.key_prefix() }
+    }
+
     /// Whether they are the same for clients and origin, so that answers are handed back as they are.
     pub(super) fn are_same(&self) -> bool {
         self.bucket == self.origin_bucket && self.prefix.is_empty()

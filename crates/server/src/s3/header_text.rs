@@ -1,0 +1,41 @@
+//! Headers as text: values, lists of values, and values that are set.
+
+use http::{HeaderMap, HeaderName, HeaderValue};
+
+/// The first value of a header, if it is visible ASCII.
+pub(super) fn value<'a>(headers: &'a HeaderMap, name: &HeaderName) -> Option<&'a str> {
+    headers.get(name)?.to_str().ok()
+}
+
+/// The elements of a header that is a list with commas, over all of its values, in lower case.
+pub(super) fn list(headers: &HeaderMap, name: &HeaderName) -> Vec<String> {
+    headers
+        .get_all(name)
+        .iter()
+        .filter_map(|value| value.to_str().ok())
+        .flat_map(|value| value.split(','))
+        .map(|element| element.trim().to_ascii_lowercase())
+        .filter(|element| !element.is_empty())
+        .collect()
+}
+
+/// Sets a header. A text that no header can have is left out.
+pub(super) fn set(headers: &mut HeaderMap, name: HeaderName, text: &str) {
+    if let Ok(value) = HeaderValue::from_str(text) {
+        headers.insert(name, value);
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn a_list_spans_all_values_of_its_header() {
+        let name = HeaderName::from_static("x-amz-trailer");
+        let mut headers = HeaderMap::new();
+        headers.append(&name, HeaderValue::from_static("A, b"));
+        headers.append(&name, HeaderValue::from_static("c,,"));
+        assert_eq!(list(&headers, &name), ["a", "b", "c"]);
+    }
+}
