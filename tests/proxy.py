@@ -142,6 +142,9 @@ class _Handler(BaseHTTPRequestHandler):
                 self._refuse(412)
             else:
                 self._answer(answer, body)
+            if length and answer.status >= 400:
+                # A server that refuses a body unread closes the connection, and may not say so.
+                self._hang_up()
         finally:
             proxy.note(under_way=-1)
 

@@ -6,7 +6,10 @@ use http::{Request, Response};
 use hyper::body::{Body as _, Incoming};
 use hyper_rustls::{HttpsConnector, HttpsConnectorBuilder};
 use hyper_util::{
-    client::legacy::{Client, connect::HttpConnector},
+    client::legacy::{
+        Client,
+        connect::{HttpConnector, capture_connection},
+    },
     rt::{TokioExecutor, TokioTimer},
 };
 use s3s::Body;
@@ -46,8 +49,25 @@ impl OriginClient {
     }
 
     /// Sends a request; the body of the answer comes as it arrives.
-    pub(super) async fn send(&self, request: Request<Body>) -> Result<Response<Incoming>, OriginUnreachable> {
-        self.client.request(request).await.map_err(|error| OriginUnreachable { source: Box::new(error) })
+    ///
+    /// A server that refuses a body without reading it closes the connection afterwards, and not all say so: such a
+    /// connection is not used again.
+    pub(super) async fn send(
+        &self,
+        mut request: Request<Body>,
+    ) -> Result<Response<Incoming>, OriginUnreachable> {
+        let has_body = !request.body().is_end_stream();
+        let connection = capture_connection(&mut request);
+        let answer = self.client.request(request).await;
+        let answer = answer.map_err(|error| OriginUnreachable { source: Box::new(error) })?;
+
+        if has_body
+            && !answer.status().is_success()
+            && let Some(connection) = connection.connection_metadata().as_ref()
+        {
+            connection.poison();
+        }
+        Ok(answer)
     }
 
     /// Sends a request that changes nothing; without a body, it is sent once more where a connection that was kept turns out
