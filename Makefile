@@ -9,6 +9,7 @@ VENV := $(TARGET)/venv
 WHEELS := $(TARGET)/wheels
 S3S_FS := $(TARGET)/tools/s3s-fs-0.14.1.installed
 CLIENTS := $(VENV)/requirements.installed
+SPARKS := $(TARGET)/spark-3.5 $(TARGET)/spark-4.0
 VERSITYGW := $(TARGET)/tools/bin/versitygw
 ORC_TOOLS := $(TARGET)/tools/orc-tools-2.1.2-uber.jar
 ORC_TOOLS_SHA256 := a68ad18cc3f1f3620b7b541d12c8460bf248459559c0bb71b36b731bb62bd7dd
@@ -20,7 +21,7 @@ install = pip="$(VENV)/bin/python -m pip"; $$pip --version >/dev/null 2>&1 || pi
   $$pip install --quiet --disable-pip-version-check --no-deps --force-reinstall $(1)/stylobate-*.whl
 
 .DEFAULT_GOAL := help
-.PHONY: help demo test test-rust test-clients test-clients-all test-python built installed wheel check bench-node bench-disk bench-columns bench-write bench-orc bench-graphar bench-graphar-scale bench-store soak kills fuzz release
+.PHONY: help demo test test-rust test-clients test-clients-all test-spark test-python built installed wheel check bench-node bench-disk bench-columns bench-write bench-orc bench-graphar bench-graphar-scale bench-store soak kills fuzz release
 
 help: ## What can be made
 	@sed -n 's/^\([a-z-]*\):.*## \(.*\)/make \1\t\2/p' $(MAKEFILE_LIST) | expand -t 20
@@ -35,10 +36,13 @@ test-rust: ## The tests of the crates
 
 test-clients: built $(CLIENTS) $(S3S_FS) $(ORC_TOOLS) ## boto3, pyarrow, Polars and DuckDB through a node; ORC files of ours read by others
 	STYLOBATE_ORC_FILES=$(TARGET)/orc-files cargo test --quiet --workspace -- --ignored files_for_other_readers
-	$(VENV)/bin/python -m pytest -c tests/pytest.ini --ignore tests/python tests
+	$(VENV)/bin/python -m pytest -c tests/pytest.ini --ignore tests/python --ignore tests/spark tests
 
 test-clients-all: $(VERSITYGW) ## The same with an S3 server that Go builds
 	$(MAKE) test-clients
+
+test-spark: built $(CLIENTS) $(SPARKS:=/installed) ## Spark 3.5 and 4.0 through a node by S3A, with Delta Lake and Apache Iceberg; needs Java 17 and Maven
+	STYLOBATE_SPARK="$(SPARKS)" $(VENV)/bin/python -m pytest -c tests/pytest.ini -s tests/spark
 
 test-python: $(CLIENTS) $(S3S_FS) $(ORC_TOOLS) ## The Python package, installed from its wheel
 	@rm -f $(WHEELS)/tested/stylobate-*.whl
@@ -135,6 +139,14 @@ $(S3S_FS):
 
 $(VERSITYGW):
 	GOBIN=$(@D) go install github.com/versity/versitygw/cmd/versitygw@v1.8.0
+
+# An environment of its own for each version: pyspark, and the jars that its pom names.
+$(TARGET)/spark-%/installed: tests/spark/pom-%.xml
+	$(PYTHON) -m venv --clear $(@D)
+	$(@D)/bin/python -m pip install --quiet --disable-pip-version-check \
+	  pyspark==$$(sed -n 's/.*spark-hadoop-cloud.*<version>\(.*\)<.version>.*/\1/p' $<)
+	mvn --quiet --batch-mode --file $< dependency:copy-dependencies -DincludeScope=runtime -DoutputDirectory=$(@D)/jars
+	@touch $@
 
 # The reference reader of ORC: the judge of files that we write.
 $(ORC_TOOLS):

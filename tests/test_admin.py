@@ -22,7 +22,7 @@ def own(start: Callable[..., Node], proxy: Proxy) -> Node:
 
 def metrics(node: Node) -> dict[str, float]:
     """Every sample of the scrape, by its name and labels."""
-    answer = node.ask("GET", "/metrics")
+    answer = node.ask("GET", "/metrics", headers={"accept": "application/openmetrics-text"})
     assert answer.status == 200
     assert answer.headers["content-type"].startswith("application/openmetrics-text")
     lines = answer.body.decode().splitlines()
@@ -34,17 +34,34 @@ def metrics(node: Node) -> dict[str, float]:
             assert found, line
             samples[found[1]] = float(found[2])
         else:
-            assert re.match(r"# (HELP|TYPE|UNIT) stylobate_[a-z_]+ .", line), line
+            assert re.match(r"# (HELP|TYPE|UNIT) (stylobate|process)_[a-z_]+ .", line), line
     return samples
+
+
+def test_metrics_come_in_the_format_that_is_accepted(own: Node) -> None:
+    answer = own.ask("GET", "/metrics")
+    assert answer.headers["content-type"] == "text/plain; version=0.0.4; charset=utf-8"
+    text = answer.body.decode()
+    for name in ["stylobate_build_info", "stylobate_origin_requests_total", "process_resident_memory_bytes"]:
+        assert f"# HELP {name} " in text
+        assert f"# TYPE {name} " in text
+        assert re.search(rf"^{name}[ {{]", text, re.MULTILINE)
+    assert "# EOF" not in text
+    assert metrics(own)["process_open_fds"] > 5
 
 
 def test_health_and_readiness(own: Node, proxy: Proxy) -> None:
     assert own.ask("GET", "/healthz").body == b"ok\n"
     assert own.ask("GET", "/readyz").json() == {"ready": True}
+    verbose = {"ready": True, "degraded": False, "checks": [{"name": "bucket lake", "ok": True}]}
+    assert own.ask("GET", "/readyz?verbose").json() == verbose
     proxy.down = True
     try:
         answer = wait_for("readiness to end", lambda: (a := own.ask("GET", "/readyz")).status == 503 and a)
         assert [failing["bucket"] for failing in answer.json()["failing"]] == ["lake"]
+        checks = own.ask("GET", "/readyz?verbose").json()["checks"]
+        assert [(check["name"], check["ok"]) for check in checks] == [("bucket lake", False)]
+        assert metrics(own)['stylobate_degraded{part="bucket lake"}'] == 1
         assert own.ask("GET", "/healthz").status == 200
     finally:
         proxy.down = False

@@ -141,7 +141,7 @@ impl PyObjectStoreReader {
         let (process, store) = self.store(py)?;
         let mut request = ListRequest {
             prefix: prefix.to_owned(),
-            delimiter,
+            delimiter: if delimiter { "/".to_owned() } else { String::new() },
             max_keys: PAGE_OF_LISTING,
             ..ListRequest::default()
         };
@@ -157,7 +157,9 @@ impl PyObjectStoreReader {
                 }
             }
         })?;
-        let objects = objects.iter().map(|meta| described(py, meta)).collect::<PyResult<_>>()?;
+        // A key that ends in `/` marks a directory.
+        let files = objects.iter().filter(|object| !object.key.ends_with('/'));
+        let objects = files.map(|object| described(py, &object.meta)).collect::<PyResult<_>>()?;
         Ok((objects, folders))
     }
 

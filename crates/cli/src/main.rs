@@ -13,6 +13,7 @@ mod replay;
 mod rows;
 mod scan;
 mod serve;
+mod service_manager;
 mod table;
 
 use std::{process::ExitCode, time::Duration};

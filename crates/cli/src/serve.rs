@@ -6,12 +6,14 @@ use std::{
     path::PathBuf,
     pin::pin,
     process,
+    sync::Arc,
 };
 
 use anyhow::Context;
 use clap::Args;
+use futures::FutureExt;
 use stylobate_server::{
-    Doors, Node, ServerError, check_origins,
+    Doors, Node, ServerError, Tls, check_origins,
     config::{Layer, Layers, NodeConfig, Resolved, Setting},
 };
 use tokio::signal::unix::{Signal, SignalKind, signal};
@@ -19,6 +21,7 @@ use tokio::signal::unix::{Signal, SignalKind, signal};
 use crate::{
     logging,
     out::{out, print},
+    service_manager,
 };
 
 /// The exit code of a process that was told to stop twice: 128 and the number of SIGINT, as shells count.
@@ -131,6 +134,22 @@ pub(crate) struct ServeArgs {
     #[arg(long, value_name = "TIME")]
     drain_timeout: Option<String>,
 
+    /// A certificate in PEM, for TLS at all doors; it is read again when it changes or on SIGHUP [default: no TLS]
+    #[arg(long, value_name = "FILE", requires = "tls_key")]
+    tls_certificate: Option<String>,
+
+    /// The certificate's private key, in PEM
+    #[arg(long, value_name = "FILE", requires = "tls_certificate")]
+    tls_key: Option<String>,
+
+    /// The oldest version of TLS that clients may use: 1.2 or 1.3 [default: 1.2]
+    #[arg(long, value_name = "VERSION")]
+    tls_min_version: Option<String>,
+
+    /// Log each request of the S3 door, not only those that are refused
+    #[arg(long)]
+    access_log: bool,
+
     /// Which events are logged, such as warn or info,stylobate_server=debug [default: info]
     #[arg(long, value_name = "FILTER")]
     log: Option<String>,
@@ -149,7 +168,12 @@ impl ServeArgs {
     fn layer(&self) -> anyhow::Result<Layer> {
         let domains = (!self.domain.is_empty()).then(|| self.domain.join(","));
         let read_only = self.read_only.then(|| "true".to_owned());
+        let access_log = self.access_log.then(|| "true".to_owned());
         let settings = [
+            (Setting::TlsCertificate, &self.tls_certificate),
+            (Setting::TlsKey, &self.tls_key),
+            (Setting::TlsMinVersion, &self.tls_min_version),
+            (Setting::AccessLog, &access_log),
             (Setting::Listen, &self.listen),
             (Setting::Admin, &self.admin),
             (Setting::Flight, &self.flight),
@@ -221,6 +245,8 @@ pub(crate) async fn run(args: ServeArgs) -> anyhow::Result<()> {
 
     // From here on a signal is remembered, not deadly: what the node has opened is closed again.
     let mut shutdown = pin!(shutdown()?);
+    // A terminal that is closed ends no node, not even one that is starting.
+    let hangup = signal(SignalKind::hangup()).context("cannot listen for SIGHUP")?;
     let doors = Doors::bind(&config).await?;
     let node = Node::open(&config).await?;
     let checked = tokio::select! {
@@ -232,8 +258,34 @@ pub(crate) async fn run(args: ServeArgs) -> anyhow::Result<()> {
         return checked.map(drop).map_err(Into::into);
     }
     announce(&doors, &config)?;
-    doors.serve(node, shutdown).await?;
-    Ok(())
+    let reloading = tokio::spawn(reload_on(hangup, args, node.clone(), doors.tls()));
+    service_manager::notify("READY=1");
+    let stopping = shutdown.inspect(|()| service_manager::notify("STOPPING=1"));
+    let served = doors.serve(node, stopping).await;
+    reloading.abort();
+    Ok(served?)
+}
+
+/// Reads the configuration and the certificate again at each SIGHUP. What cannot be used changes nothing.
+async fn reload_on(mut hangup: Signal, args: ServeArgs, node: Arc<Node>, tls: Option<Arc<Tls>>) {
+    while hangup.recv().await.is_some() {
+        service_manager::notify("RELOADING=1");
+        match args.resolve().and_then(|resolved| Ok(node.reload(&resolved.config)?)) {
+            Ok(left) => {
+                tracing::info!("SIGHUP: access keys and the rules of buckets were read again");
+                for what in left {
+                    tracing::warn!(what, "SIGHUP: only a restart takes this over");
+                }
+            }
+            Err(error) => {
+                tracing::error!(%error, "SIGHUP: the configuration cannot be used; the former one stays")
+            }
+        }
+        if let Some(Err(error)) = tls.as_ref().map(|tls| tls.reload()) {
+            tracing::error!(%error, "SIGHUP: the certificate cannot be used; the former one stays");
+        }
+        service_manager::notify("READY=1");
+    }
 }
 
 /// Says where the node is, and what a client is to be told.
@@ -244,12 +296,16 @@ fn announce(doors: &Doors, config: &NodeConfig) -> anyhow::Result<()> {
         let url = stylobate_server::config::without_credentials(&bucket.url);
         writeln!(out, "bucket  {}  {url}", bucket.name)?;
     }
-    writeln!(out, "s3      http://{s3}")?;
-    writeln!(out, "admin   http://{admin}/")?;
+    let (http, grpc) = match config.server.tls {
+        Some(_) => ("https", "grpc+tls"),
+        None => ("http", "grpc"),
+    };
+    writeln!(out, "s3      {http}://{s3}")?;
+    writeln!(out, "admin   {http}://{admin}/")?;
     if let Some(flight) = doors.flight_address() {
-        writeln!(out, "flight  grpc://{flight}")?;
+        writeln!(out, "flight  {grpc}://{flight}")?;
         let client = reachable(flight);
-        write!(out, "python  client = pyarrow.flight.connect(\"grpc://{client}\")")?;
+        write!(out, "python  client = pyarrow.flight.connect(\"{grpc}://{client}\")")?;
         if !config.access_keys.is_empty() {
             let headers = "[(b\"authorization\", b\"Bearer …\")]";
             write!(out, "; options = pyarrow.flight.FlightCallOptions(headers={headers})")?;
@@ -264,7 +320,7 @@ fn announce(doors: &Doors, config: &NodeConfig) -> anyhow::Result<()> {
     let client = reachable(s3);
     writeln!(
         out,
-        "export AWS_ENDPOINT_URL=http://{client} AWS_ACCESS_KEY_ID={id} AWS_SECRET_ACCESS_KEY={secret} AWS_REGION={region}"
+        "export AWS_ENDPOINT_URL={http}://{client} AWS_ACCESS_KEY_ID={id} AWS_SECRET_ACCESS_KEY={secret} AWS_REGION={region}"
     )?;
     out.flush()?;
     Ok(())
@@ -282,13 +338,6 @@ fn reachable(door: SocketAddr) -> SocketAddr {
 fn shutdown() -> anyhow::Result<impl Future<Output = ()>> {
     let mut terminate = signal(SignalKind::terminate()).context("cannot listen for SIGTERM")?;
     let mut interrupt = signal(SignalKind::interrupt()).context("cannot listen for SIGINT")?;
-    // A terminal that is closed ends no node.
-    let mut hangup = signal(SignalKind::hangup()).context("cannot listen for SIGHUP")?;
-    tokio::spawn(async move {
-        while hangup.recv().await.is_some() {
-            tracing::info!("SIGHUP: nothing is read again, the node goes on as it is");
-        }
-    });
     Ok(async move {
         either(&mut terminate, &mut interrupt).await;
         tokio::spawn(async move {

@@ -20,6 +20,8 @@ pub enum Action {
 #[derive(Debug, Default)]
 pub struct AccessKeys {
     keys: BTreeMap<String, AccessKey>,
+    /// Tells these keys from those of another configuration.
+    generation: u64,
 }
 
 struct AccessKey {
@@ -50,7 +52,12 @@ impl AccessKeys {
             let prefixes = key.prefixes.clone();
             (key.id.clone(), AccessKey { secret, bearer, buckets, prefixes, write: key.write })
         });
-        Self { keys: keys.collect() }
+        Self { keys: keys.collect(), generation: rand::random() }
+    }
+
+    /// A number that the keys of no other configuration have.
+    pub(crate) fn generation(&self) -> u64 {
+        self.generation
     }
 
     /// Whether no key is configured, so that everything is allowed.

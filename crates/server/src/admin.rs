@@ -4,8 +4,9 @@
 //! |---|---|---|
 //! | `GET /healthz` | 200 while the process runs | everybody |
 //! | `GET /readyz` | 200, or 503 with the buckets whose origins do not answer | everybody |
+//! | `GET /readyz?verbose` | the same, with each part of the node and how it is | everybody |
 //! | `GET /` | a page that shows the statistics | a key for all buckets |
-//! | `GET /metrics` | counters for Prometheus | a key for all buckets |
+//! | `GET /metrics` | counters for Prometheus, as OpenMetrics if that is accepted | a key for all buckets |
 //! | `GET /api/stats` | counters as JSON | a key for all buckets |
 //! | `POST /api/warm` | loads what begins with a prefix; how many objects and bytes that were | a key that writes to the bucket |
 //! | `POST /api/evict` | drops what begins with a prefix; how many objects that were | a key that writes to the bucket |
@@ -14,7 +15,6 @@
 //! without keys asks for none, and listens on loopback only. Posts must be `application/json`, which no page of
 //! another site can send.
 
-mod keys;
 mod metrics;
 mod ready;
 mod stats;
@@ -24,7 +24,7 @@ use std::sync::Arc;
 
 use axum::{
     Json, Router,
-    extract::{Request, State},
+    extract::{RawQuery, Request, State},
     http::{HeaderMap, StatusCode, header},
     middleware::{self, Next},
     response::{Html, IntoResponse, Response},
@@ -33,11 +33,14 @@ use axum::{
 use serde_json::json;
 
 pub use self::ready::check_origins;
-use self::{keys::AdminKeys, ready::Readiness, warm::Target};
+use self::{
+    ready::{Readiness, checks},
+    warm::Target,
+};
 pub(crate) use self::{stats::collect as statistics_of, warm::warm};
 use crate::{
     Bucket, Node,
-    config::{AccessKeyConfig, scrubbed},
+    config::scrubbed,
     local_names::{REFUSED, is_foreign},
 };
 
@@ -49,7 +52,6 @@ const PAGE_POLICY: &str = "default-src 'none'; style-src 'unsafe-inline'; script
 /// What the handlers share.
 struct Admin {
     node: Arc<Node>,
-    keys: AdminKeys,
     readiness: Readiness,
 }
 
@@ -57,8 +59,8 @@ type Shared = State<Arc<Admin>>;
 type Refusal = (StatusCode, &'static str);
 
 /// The admin door of a node.
-pub(crate) fn router(node: Arc<Node>, keys: &[AccessKeyConfig]) -> Router {
-    let admin = Arc::new(Admin { node, keys: AdminKeys::new(keys), readiness: Readiness::default() });
+pub(crate) fn router(node: Arc<Node>) -> Router {
+    let admin = Arc::new(Admin { node, readiness: Readiness::default() });
     let seeing = Router::new()
         .route("/", get(page))
         .route("/metrics", get(prometheus))
@@ -86,7 +88,7 @@ fn refusal(status: StatusCode, what: &str) -> Response {
 }
 
 async fn require_sight(State(admin): Shared, request: Request, next: Next) -> Response {
-    match admin.keys.may_see(request.headers()) {
+    match admin.node.admin_keys().may_see(request.headers()) {
         Ok(()) => next.run(request).await,
         Err(refused) => refusal(refused.status(), refused.reason()),
     }
@@ -104,9 +106,10 @@ async fn page() -> impl IntoResponse {
     ([(header::CONTENT_SECURITY_POLICY, PAGE_POLICY), (header::CACHE_CONTROL, "no-store")], Html(STATUS_PAGE))
 }
 
-async fn prometheus(State(admin): Shared) -> Response {
-    match metrics::scrape(&admin.node) {
-        Ok(text) => ([(header::CONTENT_TYPE, metrics::CONTENT_TYPE)], text).into_response(),
+async fn prometheus(State(admin): Shared, headers: HeaderMap) -> Response {
+    let format = metrics::Format::of(&headers);
+    match metrics::scrape(&admin.node, &admin.readiness.last_failing(), format) {
+        Ok(text) => ([(header::CONTENT_TYPE, format.content_type())], text).into_response(),
         Err(_) => refusal(StatusCode::INTERNAL_SERVER_ERROR, "the metrics cannot be written"),
     }
 }
@@ -115,8 +118,13 @@ async fn statistics(State(admin): Shared) -> impl IntoResponse {
     ([(header::CACHE_CONTROL, "no-store")], Json(statistics_of(&admin.node)))
 }
 
-async fn readyz(State(admin): Shared) -> Response {
+async fn readyz(State(admin): Shared, RawQuery(query): RawQuery) -> Response {
     let failing = admin.readiness.failing(&admin.node).await;
+    let is_verbose = query.is_some_and(|query| query.split('&').any(|name| name.starts_with("verbose")));
+    if is_verbose {
+        let status = if failing.is_empty() { StatusCode::OK } else { StatusCode::SERVICE_UNAVAILABLE };
+        return (status, Json(checks(&admin.node, &failing))).into_response();
+    }
     match failing.is_empty() {
         true => Json(json!({ "ready": true })).into_response(),
         false => {
@@ -128,7 +136,7 @@ async fn readyz(State(admin): Shared) -> Response {
 
 /// The bucket that a post is about, if its sender may change what is cached of it.
 fn bucket_of<'a>(admin: &'a Admin, headers: &HeaderMap, target: &Target) -> Result<&'a Bucket, Refusal> {
-    if let Err(refused) = admin.keys.may_change(headers, &target.bucket) {
+    if let Err(refused) = admin.node.admin_keys().may_change(headers, &target.bucket) {
         return Err((refused.status(), refused.reason()));
     }
     admin.node.bucket(&target.bucket).ok_or((StatusCode::NOT_FOUND, "no such bucket"))

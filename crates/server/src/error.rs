@@ -11,6 +11,15 @@ pub type Result<T, E = ServerError> = std::result::Result<T, E>;
 #[derive(Debug, thiserror::Error)]
 #[non_exhaustive]
 pub enum ServerError {
+    /// The certificate or the key of the doors cannot be used. Correct the file.
+    #[error("{}: {reason}", path.display())]
+    Tls {
+        /// The file.
+        path: std::path::PathBuf,
+        /// What is wrong with it.
+        reason: String,
+    },
+
     /// A setting cannot be used. Correct it where `at` says.
     #[error("{at}: {what}")]
     Config {
@@ -120,6 +129,7 @@ impl ServerError {
             Self::Config { .. }
             | Self::NothingToServe { .. }
             | Self::Exposed { .. }
+            | Self::Tls { .. }
             | Self::OwnDoor { .. } => 2,
             Self::PortInUse { .. } | Self::Bind { .. } => 3,
             Self::OriginUnreachable { .. } => 4,

@@ -25,6 +25,7 @@
 
 mod access;
 mod admin;
+mod admin_keys;
 pub mod config;
 mod error;
 mod flight;
@@ -41,5 +42,5 @@ pub use self::{
     error::{Result, ServerError},
     metrics::{FlightStats, InFlightGuard, Metrics, OperationStats, RequestStats},
     node::{Bucket, Node},
-    serve::{Doors, serve},
+    serve::{Doors, Tls, serve},
 };

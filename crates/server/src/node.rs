@@ -4,13 +4,15 @@ use std::{collections::BTreeMap, sync::Arc};
 
 use async_recursion::async_recursion as boxed;
 use chrono::{DateTime, Utc};
+use parking_lot::RwLock;
 use stylobate_columnar::Cache;
 use stylobate_storage::{Origin, PageCache, ReadThrough};
 
 use crate::{
     Metrics, Result,
     access::AccessKeys,
-    config::{CorsRule, NodeConfig},
+    admin_keys::AdminKeys,
+    config::{BucketConfig, CorsRule, NodeConfig},
 };
 
 /// A bucket: a name for clients, and the origin that its objects are read through the cache from.
@@ -20,23 +22,51 @@ pub struct Bucket {
     pub name: String,
     /// Its objects.
     pub reader: ReadThrough,
+    rules: RwLock<Arc<BucketRules>>,
+    url: String,
+    options: BTreeMap<String, String>,
+    /// When the bucket came to be, as far as clients are told: when the node was opened.
+    pub created: DateTime<Utc>,
+}
+
+/// What can be changed of a bucket while the node runs.
+#[derive(Debug)]
+pub struct BucketRules {
     /// Whether writes are refused.
     pub read_only: bool,
     /// Which web pages of other sites may use it.
     pub cors: Vec<CorsRule>,
-    /// When the bucket came to be, as far as clients are told: when the node was opened.
-    pub created: DateTime<Utc>,
+}
+
+impl BucketRules {
+    fn of(config: &BucketConfig) -> Self {
+        Self { read_only: config.read_only, cors: config.cors.clone() }
+    }
+}
+
+impl Bucket {
+    /// The rules as they are now.
+    pub fn rules(&self) -> Arc<BucketRules> {
+        self.rules.read().clone()
+    }
+
+    fn reload(&self, config: &BucketConfig) {
+        self.reader.set_rules(config.consistency_rules());
+        *self.rules.write() = Arc::new(BucketRules::of(config));
+    }
 }
 
 /// A storage node. Its doors share one; nothing in it knows that a socket listens.
 #[derive(Debug)]
 pub struct Node {
     buckets: BTreeMap<String, Bucket>,
-    keys: AccessKeys,
+    keys: RwLock<Arc<AccessKeys>>,
+    admin_keys: RwLock<Arc<AdminKeys>>,
     cache: Cache,
     metrics: Metrics,
     region: String,
     domains: Vec<String>,
+    logs_access: bool,
 }
 
 impl Node {
@@ -47,7 +77,8 @@ impl Node {
     pub async fn open(config: &NodeConfig) -> Result<Arc<Self>> {
         let origins = config.buckets.iter().map(|bucket| {
             let options: Vec<_> = bucket.options.clone().into_iter().collect();
-            Origin::parse(&bucket.url, &options, &config.server.request_options())?.without_empty_folders()
+            let origin = Origin::parse(&bucket.url, &options, &config.server.request_options())?;
+            if bucket.follow_links { Ok(origin) } else { origin.without_links_that_leave() }
         });
         let origins: Vec<Origin> = origins.collect::<Result<_, _>>()?;
         Self::open_over(config, origins).await
@@ -62,14 +93,14 @@ impl Node {
             let (rules, options) = (bucket.consistency_rules(), config.server.read_options());
             let reader = ReadThrough::new(origin, pages.clone(), rules, options);
             let name = bucket.name.clone();
-            (
-                name.clone(),
-                Bucket { name, reader, read_only: bucket.read_only, cors: bucket.cors.clone(), created },
-            )
+            let rules = RwLock::new(Arc::new(BucketRules::of(bucket)));
+            let (url, options) = (bucket.url.clone(), bucket.options.clone());
+            (name.clone(), Bucket { name, reader, rules, url, options, created })
         });
         Ok(Arc::new(Self {
             buckets: buckets.collect(),
-            keys: AccessKeys::new(&config.access_keys),
+            keys: RwLock::new(Arc::new(AccessKeys::new(&config.access_keys))),
+            admin_keys: RwLock::new(Arc::new(AdminKeys::new(&config.access_keys))),
             // Without a Flight door, nothing is decoded.
             cache: match config.server.flight {
                 Some(_) => Cache::over(pages),
@@ -78,6 +109,7 @@ impl Node {
             metrics: Metrics::new(),
             region: config.server.region.clone(),
             domains: config.server.domains.clone(),
+            logs_access: config.server.access_log,
         }))
     }
 
@@ -92,8 +124,38 @@ impl Node {
     }
 
     /// The access keys; none at all means that everything is allowed.
-    pub fn keys(&self) -> &AccessKeys {
-        &self.keys
+    pub fn keys(&self) -> Arc<AccessKeys> {
+        self.keys.read().clone()
+    }
+
+    /// The same keys as the admin door is shown them.
+    pub(crate) fn admin_keys(&self) -> Arc<AdminKeys> {
+        self.admin_keys.read().clone()
+    }
+
+    /// Takes over access keys and the rules of buckets from a configuration that was read again. Requests under way go
+    /// on by the former ones. Returns what else differs, which a running node cannot take over.
+    ///
+    /// Fails with [`ServerError::Exposed`](crate::ServerError::Exposed) where a node without keys would listen beyond
+    /// loopback; then nothing is taken over.
+    pub fn reload(&self, config: &NodeConfig) -> Result<Vec<String>> {
+        config.check_exposure()?;
+        let mut left = Vec::new();
+        for bucket in &config.buckets {
+            match self.buckets.get(&bucket.name) {
+                Some(known) if known.url == bucket.url && known.options == bucket.options => {
+                    known.reload(bucket)
+                }
+                Some(_) => left.push(format!("bucket {} has another origin", bucket.name)),
+                None => left.push(format!("bucket {} is new", bucket.name)),
+            }
+        }
+        let is_gone = |name: &&String| !config.buckets.iter().any(|bucket| bucket.name == **name);
+        left.extend(self.buckets.keys().filter(is_gone).map(|name| format!("bucket {name} is gone")));
+
+        *self.keys.write() = Arc::new(AccessKeys::new(&config.access_keys));
+        *self.admin_keys.write() = Arc::new(AdminKeys::new(&config.access_keys));
+        Ok(left)
     }
 
     /// The page cache that all buckets share.
@@ -104,6 +166,11 @@ impl Node {
     /// What the Flight door decodes the columns of all buckets into, in memory of the same budget as the pages.
     pub fn columns(&self) -> &Cache {
         &self.cache
+    }
+
+    /// Whether each request of the S3 door is logged.
+    pub(crate) fn logs_access(&self) -> bool {
+        self.logs_access
     }
 
     /// The counters of the doors.

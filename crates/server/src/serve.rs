@@ -8,6 +8,7 @@
 
 mod connection;
 mod lingering;
+mod tls;
 
 use std::{io, net::SocketAddr, sync::Arc, time::Duration};
 
@@ -18,16 +19,21 @@ use hyper_util::{
     service::TowerToHyperService,
 };
 use tokio::{
+    io::split,
     net::{TcpListener, TcpStream},
     sync::Semaphore,
     time::{sleep, timeout},
 };
 use tokio_util::sync::CancellationToken;
 
-use self::connection::{Ended, serve_http1, serve_http2};
+pub use self::tls::Tls;
+use self::{
+    connection::{Ended, serve_http1, serve_http2},
+    tls::Protocol,
+};
 use crate::{
     Node, Result, ServerError, admin,
-    config::{AccessKeyConfig, FlightConfig, NodeConfig},
+    config::{FlightConfig, NodeConfig},
     flight, s3,
 };
 
@@ -41,7 +47,7 @@ pub struct Doors {
     admin: Door,
     flight: Option<Door>,
     flight_config: FlightConfig,
-    access_keys: Vec<AccessKeyConfig>,
+    tls: Option<Arc<Tls>>,
     drain_timeout: Duration,
 }
 
@@ -75,7 +81,7 @@ impl Doors {
             admin: Door::bind("admin", "admin", server.admin, server.max_connections).await?,
             flight,
             flight_config: config.flight.clone(),
-            access_keys: config.access_keys.clone(),
+            tls: server.tls.as_ref().map(Tls::open).transpose()?.map(Arc::new),
             drain_timeout: server.drain_timeout,
         })
     }
@@ -95,6 +101,11 @@ impl Doors {
         self.flight.as_ref().map(|door| door.address)
     }
 
+    /// The TLS of the doors, to have its files read again.
+    pub fn tls(&self) -> Option<Arc<Tls>> {
+        self.tls.clone()
+    }
+
     /// Serves until `shutdown` is ready. Then no connection is accepted any more, requests under way have the drain
     /// timeout to finish, and the node is closed, which writes what only memory holds to the disk tier.
     pub fn serve<'a>(
@@ -107,16 +118,39 @@ impl Doors {
 
     async fn serve_until(self, node: Arc<Node>, shutdown: BoxFuture<'_, ()>) -> Result<()> {
         let stop = CancellationToken::new();
-        let admin = TowerToHyperService::new(admin::router(node.clone(), &self.access_keys));
+        let admin = TowerToHyperService::new(admin::router(node.clone()));
         let s3 = s3::service(node.clone());
         let patience = self.drain_timeout;
-        let (s3, admin) = (
-            move |stream: TcpStream, watcher| {
-                let door = s3.for_peer(stream.peer_addr().ok());
-                serve_http1(stream, door, watcher)
-            },
-            move |stream, watcher| serve_http1(stream, admin.clone(), watcher),
-        );
+        let tls = self.tls;
+        let watching = tls.clone().map(|tls| tokio::spawn(tls.watch()));
+        let encryption = tls.clone();
+        let s3 = move |stream: TcpStream, watcher| {
+            let door = s3.for_peer(stream.peer_addr().ok());
+            let tls = encryption.clone();
+            async move {
+                match tls {
+                    Some(tls) => {
+                        let stream = tls.accept(stream, Protocol::Http1).await?;
+                        serve_http1(stream, door, watcher).await
+                    }
+                    None => serve_http1(stream, door, watcher).await,
+                }
+            }
+        };
+        let encryption = tls.clone();
+        let admin = move |stream: TcpStream, watcher| {
+            let door = admin.clone();
+            let tls = encryption.clone();
+            async move {
+                match tls {
+                    Some(tls) => {
+                        let stream = tls.accept(stream, Protocol::Http1).await?;
+                        serve_http1(stream, door, watcher).await
+                    }
+                    None => serve_http1(stream, door, watcher).await,
+                }
+            }
+        };
         let mut doors = vec![
             tokio::spawn(self.s3.serve(s3, node.clone(), stop.clone(), patience)),
             tokio::spawn(self.admin.serve(admin, node.clone(), stop.clone(), patience)),
@@ -124,8 +158,23 @@ impl Doors {
         if let Some(door) = self.flight {
             let service = TowerToHyperService::new(flight::service(node.clone(), &self.flight_config));
             let stopped = stop.clone();
-            let flight =
-                move |stream, watcher| serve_http2(stream, service.clone(), watcher, stopped.clone());
+            let flight = move |stream: TcpStream, watcher| {
+                let service = service.clone();
+                let tls = tls.clone();
+                let stopped = stopped.clone();
+                async move {
+                    match tls {
+                        Some(tls) => {
+                            let (read, write) = split(tls.accept(stream, Protocol::Http2).await?);
+                            serve_http2(read, write, service, watcher, stopped).await
+                        }
+                        None => {
+                            let (read, write) = stream.into_split();
+                            serve_http2(read, write, service, watcher, stopped).await
+                        }
+                    }
+                }
+            };
             doors.push(tokio::spawn(door.serve(flight, node.clone(), stop.clone(), patience)));
         }
         // Whoever drops this future closes the doors too.
@@ -137,6 +186,9 @@ impl Doors {
             if let Err(error) = door.await {
                 tracing::error!(%error, "a door failed");
             }
+        }
+        if let Some(watching) = watching {
+            watching.abort();
         }
         node.close().await;
         tracing::info!("stopped");

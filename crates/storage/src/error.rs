@@ -133,6 +133,28 @@ pub enum Error {
         reason: String,
     },
 
+    /// A part of an upload, which is not the last one, has too few bytes. Send larger parts.
+    #[error("{path}: part {number} has {size} bytes, fewer than {least}")]
+    PartTooSmall {
+        /// The path within the store.
+        path: String,
+        /// The number of the part.
+        number: u32,
+        /// Its size in bytes.
+        size: u64,
+        /// Fewest bytes of each part but the last.
+        least: u64,
+    },
+
+    /// The joined parts have not the checksum that was asked for. Send them again.
+    #[error("{path}: {reason}")]
+    WrongChecksum {
+        /// The path within the store.
+        path: String,
+        /// Which checksum it is.
+        reason: String,
+    },
+
     /// The origin's URL or one of its options cannot be used. Correct the configuration.
     #[error("origin {url}: {reason}")]
     OriginConfig {
@@ -218,6 +240,8 @@ impl Error {
             | Self::Unsynced { .. }
             | Self::NoSuchUpload { .. }
             | Self::InvalidUpload { .. }
+            | Self::PartTooSmall { .. }
+            | Self::WrongChecksum { .. }
             | Self::OriginConfig { .. }
             | Self::CacheLocked { .. }
             | Self::CacheFolder { .. }

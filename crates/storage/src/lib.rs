@@ -32,8 +32,10 @@ mod coalesce;
 mod error;
 mod fetch;
 mod flight;
+mod folder;
 mod freshness;
 mod hedge;
+mod list_page;
 mod listing;
 mod object;
 mod object_headers;
@@ -62,8 +64,9 @@ mod versions;
 
 pub use budget::{Budget, BudgetStats, HitMeter, Holder, HolderStats, Reclaim, Reservation};
 pub use error::{Error, Result};
+pub use folder::{CopyChange, Folder, KeptHeaders, UploadMode, key_of_path, path_of_key};
 pub use freshness::{Consistency, ConsistencyRules, ParseConsistencyError, TableFormat, parse_duration};
-pub use listing::{ListPage, ListRequest};
+pub use list_page::{ListPage, ListRequest, ListedKey};
 pub use object::{ByteRange, ObjectHash, ObjectVersion};
 pub use object_headers::ObjectHeaders;
 pub use open_object::{LocalFile, OpenObject};
@@ -84,5 +87,5 @@ pub use sink::{
 pub use size::{ByteSize, ParseByteSizeError};
 pub use staging::{UnfinishedUpload, UploadedPart};
 pub use stats::ReadStats;
-pub use upload::is_reserved_key;
+pub use upload::{Completion, JoinCheck, is_reserved_key};
 pub use versions::ListedObject;

@@ -6,48 +6,31 @@ use async_recursion::async_recursion as boxed;
 use futures::TryStreamExt;
 use object_store::{ObjectMeta, list::PaginatedListOptions, path::Path};
 
-use crate::{Error, ListedObject, Origin, ReadThrough, Result, upload::is_reserved_key};
-
-/// What to list.
-#[derive(Clone, Debug, Default)]
-pub struct ListRequest {
-    /// What all keys begin with; any text, not only whole path segments.
-    pub prefix: String,
-    /// Whether keys that continue with a `/` behind the prefix are listed as one common prefix.
-    pub delimiter: bool,
-    /// List what comes after this key.
-    pub start_after: Option<String>,
-    /// Go on where the page that returned this token ended.
-    pub token: Option<String>,
-    /// Most objects and common prefixes of a page.
-    pub max_keys: usize,
-}
-
-/// A page of a listing, in order of keys.
-#[derive(Debug, Default)]
-pub struct ListPage {
-    /// The objects.
-    pub objects: Vec<ObjectMeta>,
-    /// The common prefixes; each ends in `/`.
-    pub prefixes: Vec<String>,
-    /// With which to ask for the next page, if there is one.
-    pub next_token: Option<String>,
-}
+use crate::{
+    Error, ListPage, ListRequest, ListedKey, ListedObject, Origin, ReadThrough, Result,
+    upload::is_reserved_key,
+};
 
 impl ReadThrough {
     /// One page of a listing, asked of the origin each time.
     #[boxed]
     pub async fn list_page(&self, request: ListRequest) -> Result<ListPage> {
         let asked = Instant::now();
-        let page = match self.origin().native() {
-            Some(_) => native_page(self.origin(), &request).await,
-            None => walked_page(self.origin(), &request).await,
+        let page = match (self.origin().native(), self.origin().folder().cloned()) {
+            (Some(_), _) => native_page(self.origin(), &request).await,
+            (None, Some(folder)) => {
+                let request = request.clone();
+                let listed = tokio::task::spawn_blocking(move || folder.list_page(&request)).await;
+                listed.unwrap_or_else(|error| Err(error.into()))
+            }
+            (None, None) => walked_page(self.origin(), &request).await,
         };
         let page = page.map_err(|error| Error::from_origin(&request.prefix, error))?;
-        let listed = |meta: &ObjectMeta| ListedObject {
+        let listed = |ListedKey { meta, .. }: &ListedKey| ListedObject {
             path: meta.location.to_string(),
             size: meta.size,
             e_tag: meta.e_tag.clone(),
+            version: meta.version.clone().filter(|_| self.origin().is_folder()),
             last_modified: Some(meta.last_modified),
         };
         self.note_listing(asked, page.objects.iter().map(listed));
@@ -61,7 +44,7 @@ async fn native_page(origin: &Origin, request: &ListRequest) -> object_store::Re
     let before = origin.key_prefix();
     let options = PaginatedListOptions {
         offset: request.start_after.as_ref().map(|key| format!("{before}{key}")),
-        delimiter: request.delimiter.then(|| "/".into()),
+        delimiter: (!request.delimiter.is_empty()).then(|| request.delimiter.clone().into()),
         max_keys: Some(request.max_keys),
         page_token: request.token.clone(),
         ..PaginatedListOptions::default()
@@ -73,14 +56,14 @@ async fn native_page(origin: &Origin, request: &ListRequest) -> object_store::Re
     let mut page = ListPage { next_token: listed.page_token, ..ListPage::default() };
     for meta in listed.result.objects {
         if let Some(key) = own(&meta.location).filter(|key| after(key) && !is_reserved_key(key)) {
-            page.objects.push(ObjectMeta { location: Path::parse(key)?, ..meta });
+            page.objects.push(ListedKey::of(ObjectMeta { location: Path::parse(key)?, ..meta }));
         }
     }
     for prefix in listed.result.common_prefixes {
         let key = own(&prefix).map(|key| format!("{key}/"));
         page.prefixes.extend(key.filter(|key| after(key) && !is_reserved_key(key)));
     }
-    page.objects.sort_by(|a, b| a.location.cmp(&b.location));
+    page.objects.sort_by(|a, b| a.key.cmp(&b.key));
     page.prefixes.sort();
     Ok(page)
 }
@@ -111,7 +94,7 @@ async fn walked_page(origin: &Origin, request: &ListRequest) -> object_store::Re
         }
     };
     let folder = request.prefix.rsplit_once('/').map(|(folder, _)| Path::parse(folder)).transpose()?;
-    if request.delimiter {
+    if !request.delimiter.is_empty() {
         let listed = origin.store().list_with_delimiter(folder.as_ref()).await?;
         for meta in listed.objects {
             take(meta.location.to_string(), Entry::Object(meta));
@@ -131,7 +114,7 @@ async fn walked_page(origin: &Origin, request: &ListRequest) -> object_store::Re
     for (key, entry) in entries.into_iter().take(request.max_keys) {
         last = Some(key.clone());
         match entry {
-            Entry::Object(meta) => page.objects.push(meta),
+            Entry::Object(meta) => page.objects.push(ListedKey::of(meta)),
             Entry::Prefix => page.prefixes.push(key),
         }
     }
@@ -158,14 +141,18 @@ mod tests {
         ReadThrough::new(origin, cache, ConsistencyRules::default(), ReadOptions::default())
     }
 
-    async fn all(store: &ReadThrough, prefix: &str, delimiter: bool, max_keys: usize) -> Vec<String> {
-        let mut request =
-            ListRequest { prefix: prefix.to_owned(), delimiter, max_keys, ..Default::default() };
+    async fn all(store: &ReadThrough, prefix: &str, delimiter: &str, max_keys: usize) -> Vec<String> {
+        let mut request = ListRequest {
+            prefix: prefix.to_owned(),
+            delimiter: delimiter.to_owned(),
+            max_keys,
+            ..Default::default()
+        };
         let mut keys = Vec::new();
         loop {
             let page = store.list_page(request.clone()).await.unwrap();
             assert!(page.objects.len() + page.prefixes.len() <= max_keys);
-            let mut part: Vec<String> = page.objects.iter().map(|meta| meta.location.to_string()).collect();
+            let mut part: Vec<String> = page.objects.into_iter().map(|listed| listed.key).collect();
             part.extend(page.prefixes);
             part.sort();
             keys.extend(part);
@@ -182,17 +169,17 @@ mod tests {
     async fn pages_of_any_size_add_up_to_all_keys_in_order() {
         let store = store(&KEYS).await;
         for max_keys in 1..10 {
-            assert_eq!(all(&store, "", false, max_keys).await, ["a", "a-b", "a/1", "a/2", "ab/c/d", "b"]);
-            assert_eq!(all(&store, "", true, max_keys).await, ["a", "a-b", "a/", "ab/", "b"]);
+            assert_eq!(all(&store, "", "", max_keys).await, ["a", "a-b", "a/1", "a/2", "ab/c/d", "b"]);
+            assert_eq!(all(&store, "", "/", max_keys).await, ["a", "a-b", "a/", "ab/", "b"]);
         }
     }
 
     #[tokio::test]
     async fn a_prefix_need_not_be_a_whole_segment() {
         let store = store(&KEYS).await;
-        assert_eq!(all(&store, "a", false, 9).await, ["a", "a-b", "a/1", "a/2", "ab/c/d"]);
-        assert_eq!(all(&store, "a/", true, 9).await, ["a/1", "a/2"]);
-        assert_eq!(all(&store, "ab/c", true, 9).await, ["ab/c/"]);
-        assert_eq!(all(&store, "zzz", true, 9).await, [] as [&str; 0]);
+        assert_eq!(all(&store, "a", "", 9).await, ["a", "a-b", "a/1", "a/2", "ab/c/d"]);
+        assert_eq!(all(&store, "a/", "/", 9).await, ["a/1", "a/2"]);
+        assert_eq!(all(&store, "ab/c", "/", 9).await, ["ab/c/"]);
+        assert_eq!(all(&store, "zzz", "/", 9).await, [] as [&str; 0]);
     }
 }

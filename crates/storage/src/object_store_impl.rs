@@ -26,9 +26,8 @@ impl ObjectStore for ReadThrough {
         &self,
         location: &Path,
         payload: PutPayload,
-        mut options: PutOptions,
+        options: PutOptions,
     ) -> object_store::Result<PutResult> {
-        options.attributes = self.storable(options.attributes)?;
         let _written = self.invalidate_after(location);
         self.origin().store().put_opts(location, payload, options).await
     }
@@ -36,9 +35,8 @@ impl ObjectStore for ReadThrough {
     async fn put_multipart_opts(
         &self,
         location: &Path,
-        mut options: PutMultipartOptions,
+        options: PutMultipartOptions,
     ) -> object_store::Result<Box<dyn MultipartUpload>> {
-        options.attributes = self.storable(options.attributes)?;
         let upload = self.origin().store().put_multipart_opts(location, options).await?;
         Ok(Box::new(InvalidatingUpload { upload, store: self.clone(), location: location.clone() }))
     }

@@ -91,18 +91,18 @@ impl OpenObject {
     /// [`Self::check_local`] must hold afterwards.
     pub fn local(&self) -> Option<std::io::Result<LocalFile>> {
         let past_pages = self.store.folder_reads() == FolderReads::PastPages;
-        let path = self.store.origin().file(&self.known.path).filter(|_| past_pages)?;
+        let folder = self.store.origin().folder().filter(|_| past_pages)?;
         let counters = self.store.fetcher().counters.clone();
         counters.origin_gets.add(1);
-        Some(File::open(path).map(|file| LocalFile { file, counters }))
+        Some(folder.open_file(&self.known.path).map(|file| LocalFile { file, counters }))
     }
 
     /// Whether all that was read of the file is of this version: an error if it was replaced or written meanwhile.
     pub async fn check_local(&self, file: &LocalFile) -> Result<()> {
         self.check_unchanged().await?;
-        let path = self.store.origin().file(&self.known.path);
         let same = || {
-            let (at_path, open) = (std::fs::metadata(path?).ok()?, file.file.metadata().ok()?);
+            let now = self.store.origin().folder()?.open_file(&self.known.path).ok()?;
+            let (at_path, open) = (now.metadata().ok()?, file.file.metadata().ok()?);
             Some(at_path.ino() == open.ino() && at_path.dev() == open.dev())
         };
         if same() == Some(true) { Ok(()) } else { Err(self.store.fetcher().requests.changed(&self.known)) }
@@ -195,7 +195,8 @@ impl OpenObject {
     async fn check_unchanged(&self) -> Result<()> {
         let requests = &self.store.fetcher().requests;
         let now = requests.head(&self.known.path).await?;
-        let same = now.meta.e_tag == self.known.meta.e_tag && now.meta.size == self.known.meta.size;
+        let (now, known) = (&now.meta, &self.known.meta);
+        let same = now.e_tag == known.e_tag && now.version == known.version && now.size == known.size;
         if same { Ok(()) } else { Err(requests.changed(&self.known)) }
     }
 }

@@ -18,13 +18,12 @@ use std::{
 use async_recursion::async_recursion as boxed;
 use bytes::Bytes;
 use futures::{FutureExt, Stream, StreamExt, TryStreamExt, stream::BoxStream};
-use object_store::{Attribute, Attributes, GetOptions, GetRange, GetResult, GetResultPayload, path::Path};
-use parking_lot::Mutex;
+use object_store::{GetOptions, GetRange, GetResult, GetResultPayload, path::Path};
+use parking_lot::{Mutex, RwLock};
 
 use crate::{
     ByteRange, ByteSize, Consistency, ConsistencyRules, Error, Origin, PageCache, RequestOptions, Result,
     fetch::{Fetcher, Need},
-    object::ObjectVersion,
     object_headers::{ObjectHeaders, SeenHeaders},
     page_cache::PageKey,
     paged::Paged,
@@ -87,7 +86,7 @@ pub struct ReadThrough {
 #[derive(Debug)]
 pub(crate) struct Inner {
     pub(crate) fetcher: Arc<Fetcher>,
-    rules: ConsistencyRules,
+    rules: RwLock<Arc<ConsistencyRules>>,
     read_ahead: Arc<ReadAhead>,
     options: ReadOptions,
     pub(crate) collect_uploads: Seldom,
@@ -101,7 +100,7 @@ impl ReadThrough {
         let requests = Requests::new(origin, options.requests.clone());
         let inner = Inner {
             fetcher: Arc::new(Fetcher::new(requests, cache, options.max_fetch)),
-            rules,
+            rules: RwLock::new(Arc::new(rules)),
             read_ahead,
             options,
             collect_uploads: Seldom::new(COLLECT_UPLOADS_EVERY),
@@ -111,12 +110,22 @@ impl ReadThrough {
 
     /// Another origin, of which nothing is known yet, read in the same way.
     pub fn anew(&self, origin: Origin, cache: PageCache) -> Self {
-        Self::new(origin, cache, self.inner.rules.clone(), self.inner.options.clone())
+        Self::new(
+            origin,
+            cache,
+            ConsistencyRules::clone(&self.inner.rules.read()),
+            self.inner.options.clone(),
+        )
     }
 
     /// Where the objects come from.
     pub fn origin(&self) -> &Origin {
         &self.inner.fetcher.requests.origin
+    }
+
+    /// Replaces the rules of how fresh answers are, for all who read through this.
+    pub fn set_rules(&self, rules: ConsistencyRules) {
+        *self.inner.rules.write() = Arc::new(rules);
     }
 
     /// What its reads did so far.
@@ -210,7 +219,7 @@ impl ReadThrough {
         let mut listing = self.origin().store().list(folder.as_ref());
         while let Some(meta) = listing.next().await {
             let meta = meta.map_err(|error| Error::from_origin(prefix, error))?;
-            let Some(version) = ObjectVersion::of(self.origin().identity(), &meta) else { continue };
+            let Some(version) = self.origin().version_of(&meta) else { continue };
             let is_named = meta.location.as_ref().starts_with(prefix);
             if is_named && drop_pages(self.cache(), version.hash(), meta.size) {
                 dropped.insert(meta.location.to_string());
@@ -228,7 +237,7 @@ impl ReadThrough {
         wanted: Option<Range<u64>>,
     ) -> Result<(Arc<Known>, Vec<Pin>)> {
         let consistency =
-            if at_once { Consistency::Strict } else { self.inner.rules.for_path(path.as_ref()) };
+            if at_once { Consistency::Strict } else { self.inner.rules.read().for_path(path.as_ref()) };
         if let Some(known) = self.versions().fresh(path, consistency) {
             return Ok((known, Vec::new()));
         }
@@ -383,19 +392,6 @@ impl ReadThrough {
         let counted = whole.inspect_ok(move |bytes| counters.bytes_passed_through.add(bytes.len() as u64));
         let stream = counted.chain(unchanged(opened, path)).map_err(object_store::Error::from).boxed();
         Ok((GetResult { payload: GetResultPayload::Stream(stream), meta, range, attributes }, headers))
-    }
-
-    /// What the origin keeps of `attributes`: a folder keeps none, and drops the content type as file systems do,
-    /// but refuses metadata of the user's, which would be lost.
-    pub(crate) fn storable(&self, attributes: Attributes) -> object_store::Result<Attributes> {
-        if !self.origin().is_folder() {
-            return Ok(attributes);
-        }
-        if attributes.iter().any(|(name, _)| matches!(name, Attribute::Metadata(_))) {
-            let source = "a folder cannot keep user metadata".into();
-            return Err(object_store::Error::NotSupported { source });
-        }
-        Ok(Attributes::new())
     }
 }
 

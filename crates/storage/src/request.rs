@@ -146,7 +146,7 @@ impl Requests {
     /// Sends a GET for bytes of the very version that `object` is; any other answer is [`Error::Changed`].
     pub(crate) async fn get_version(&self, object: &Known, range: Range<u64>) -> Result<GetResult> {
         let mut options = GetOptions::new().with_range(Some(range.clone()));
-        if object.meta.e_tag.as_ref().is_some_and(|tag| !tag.starts_with("W/")) {
+        if object.meta.e_tag.as_ref().is_some_and(|tag| !tag.starts_with("W/")) && !self.origin.is_folder() {
             options.if_match = object.meta.e_tag.clone();
         } else {
             options.version = object.meta.version.clone();
@@ -157,6 +157,7 @@ impl Requests {
         })?;
         // Not every origin heeds If-Match: what it sent must be what was asked for.
         let same = answer.meta.e_tag == object.meta.e_tag
+            && (!self.origin.is_folder() || answer.meta.version == object.meta.version)
             && answer.meta.size == object.meta.size
             && answer.range == range;
         if same { Ok(answer) } else { Err(self.changed(object)) }

@@ -57,6 +57,9 @@ pub struct UnfinishedUpload {
 pub(crate) struct Marker {
     pub(crate) path: String,
     pub(crate) attributes: BTreeMap<String, String>,
+    /// Headers that only a folder keeps.
+    #[serde(default)]
+    pub(crate) kept: Vec<(String, String)>,
 }
 
 /// Where an upload's parts are staged.

@@ -5,17 +5,20 @@
 //! crate cannot hand on with parts that come in any order), and where uploads may hold so little memory that a part of
 //! a usual size is more than that: a staged part can be sent piece by piece, one of the origin's own cannot.
 
-use std::collections::BTreeMap;
+use std::{
+    collections::{BTreeMap, HashMap},
+    fmt,
+};
 
 use async_recursion::async_recursion as boxed;
 use futures::TryStreamExt;
 use object_store::{
-    Attribute, AttributeValue, Attributes, MultipartUpload, ObjectStore, ObjectStoreExt, PutMultipartOptions,
-    PutPayload, PutResult, multipart::PartId, path::Path,
+    Attribute, AttributeValue, Attributes, MultipartUpload, ObjectStore, ObjectStoreExt, PutMode,
+    PutMultipartOptions, PutOptions, PutPayload, PutResult, multipart::PartId, path::Path,
 };
 
 use crate::{
-    Error, ReadThrough, Result,
+    Error, KeptHeaders, ReadThrough, Result, UploadMode,
     staging::{Marker, STAGING, Staged, UnfinishedUpload, UploadedPart},
 };
 
@@ -48,12 +51,16 @@ impl<'a> Upload<'a> {
 }
 
 impl ReadThrough {
-    /// Begins an upload; its parts can be sent from now on. Returns its id.
+    /// Begins an upload; its parts can be sent from now on. Returns its id. What is in `kept`, only a folder keeps.
     #[boxed]
-    pub async fn create_upload(&self, path: &Path, attributes: Attributes) -> Result<String> {
+    pub async fn create_upload(
+        &self,
+        path: &Path,
+        attributes: Attributes,
+        kept: KeptHeaders,
+    ) -> Result<String> {
         let failed = |error| Error::from_write(path.as_ref(), error);
         self.collect_abandoned_uploads();
-        let attributes = self.storable(attributes).map_err(failed)?;
         let stage =
             !attributes.is_empty() || self.most_for_one_upload().is_some_and(|most| most < USUAL_PART);
         if let Some(native) = self.origin().native().filter(|_| !stage) {
@@ -62,7 +69,8 @@ impl ReadThrough {
         }
         let id = format!("{:032x}", rand::random::<u128>());
         let staged = Staged::of(&id).ok_or_else(|| no_such_upload(path))?;
-        let marker = Marker { path: path.to_string(), attributes: to_record(&attributes) };
+        let marker =
+            Marker { path: path.to_string(), attributes: to_record(&attributes), kept: kept.to_record() };
         self.mark_upload(&staged, &marker).await?;
         Ok(format!("s.{id}"))
     }
@@ -79,7 +87,7 @@ impl ReadThrough {
         path: &Path,
         upload: &str,
         number: u32,
-        data: PutPayload,
+        (data, kept): (PutPayload, KeptHeaders),
     ) -> Result<String> {
         let failed = |error| Error::from_origin(path.as_ref(), error);
         match Upload::parse(path, upload)? {
@@ -91,8 +99,9 @@ impl ReadThrough {
             }
             Upload::Staged(staged) => {
                 self.staged_marker(path, &staged).await?;
-                let put = self.origin().store().put(&staged.part(number), data).await.map_err(failed)?;
-                Ok(put.e_tag.unwrap_or_default())
+                let options = PutOptions { extensions: kept.into_extensions(), ..PutOptions::default() };
+                let put = self.origin().store().put_opts(&staged.part(number), data, options).await;
+                Ok(put.map_err(failed)?.e_tag.unwrap_or_default())
             }
         }
     }
@@ -105,10 +114,13 @@ impl ReadThrough {
         path: &Path,
         upload: &str,
         number: u32,
+        kept: KeptHeaders,
     ) -> Result<Option<Box<dyn MultipartUpload>>> {
         let Upload::Staged(staged) = Upload::parse(path, upload)? else { return Ok(None) };
         self.staged_marker(path, &staged).await?;
-        let part = self.origin().store().put_multipart(&staged.part(number)).await;
+        let options =
+            PutMultipartOptions { extensions: kept.into_extensions(), ..PutMultipartOptions::default() };
+        let part = self.origin().store().put_multipart_opts(&staged.part(number), options).await;
         part.map(Some).map_err(|error| Error::from_origin(path.as_ref(), error))
     }
 
@@ -139,12 +151,15 @@ impl ReadThrough {
     }
 
     /// Joins the parts, given by number and ETag in ascending order, into the object.
+    ///
+    /// Of `completion`, an origin whose uploads are its own heeds nothing.
     #[boxed]
     pub async fn complete_upload(
         &self,
         path: &Path,
         upload: &str,
         parts: &[(u32, String)],
+        completion: Completion,
     ) -> Result<PutResult> {
         let failed = |error| Error::from_write(path.as_ref(), error);
         if parts.is_empty() || !parts.is_sorted_by(|a, b| a.0 < b.0) {
@@ -168,9 +183,15 @@ impl ReadThrough {
                 let marker = self.staged_marker(path, &staged).await?;
                 // Nobody may take it for abandoned while its parts are joined.
                 self.mark_upload(&staged, &marker).await?;
-                let options = PutMultipartOptions::from(from_record(marker.attributes));
+                self.check_parts(path, &staged, parts, completion.least_part).await?;
+
+                let kept = KeptHeaders::of_record(&marker.kept);
+                kept.extend(&completion.kept);
+                let mut options = PutMultipartOptions::from(from_record(marker.attributes));
+                options.extensions = kept.into_extensions();
+                options.extensions.insert(UploadMode(completion.mode));
                 let joined = self.origin().store().put_multipart_opts(path, options).await.map_err(failed)?;
-                let result = self.join(path, &staged, parts, joined).await?;
+                let result = self.join(path, &staged, parts, (joined, completion.check)).await?;
                 if let Err(error) = self.remove_staged(path, &staged).await {
                     tracing::warn!(%path, %error, "parts of a complete upload not removed");
                 }
@@ -196,15 +217,44 @@ impl ReadThrough {
         }
     }
 
+    /// Refuses parts that are not there, and such with fewer bytes than `least`: only the last one may have fewer.
+    async fn check_parts(
+        &self,
+        path: &Path,
+        staged: &Staged,
+        parts: &[(u32, String)],
+        least: u64,
+    ) -> Result<()> {
+        let there: HashMap<u32, UploadedPart> =
+            self.staged_parts(path, staged).await?.into_iter().map(|part| (part.number, part)).collect();
+        let mut too_small = None;
+        for (index, (number, etag)) in parts.iter().enumerate() {
+            let part = there.get(number).ok_or_else(|| invalid_part(path, *number))?;
+            if part.e_tag.as_deref().is_some_and(|real| unquoted(real) != unquoted(etag)) {
+                return Err(invalid_part(path, *number));
+            }
+            if part.size < least && index + 1 < parts.len() {
+                too_small.get_or_insert(part);
+            }
+        }
+        match too_small {
+            Some(UploadedPart { number, size, .. }) => {
+                let path = path.to_string();
+                Err(Error::PartTooSmall { path, number: *number, size: *size, least })
+            }
+            None => Ok(()),
+        }
+    }
+
     /// Streams the staged parts into `joined`; aborts it if any of them fails.
     async fn join(
         &self,
         path: &Path,
         staged: &Staged,
         parts: &[(u32, String)],
-        mut joined: Box<dyn MultipartUpload>,
+        (mut joined, mut check): (Box<dyn MultipartUpload>, Option<Box<dyn JoinCheck>>),
     ) -> Result<PutResult> {
-        let outcome = self.join_parts(path, staged, parts, &mut joined).await;
+        let outcome = self.join_parts(path, staged, parts, (&mut joined, &mut check)).await;
         if outcome.is_err()
             && let Err(error) = joined.abort().await
         {
@@ -218,7 +268,7 @@ impl ReadThrough {
         path: &Path,
         staged: &Staged,
         parts: &[(u32, String)],
-        joined: &mut Box<dyn MultipartUpload>,
+        (joined, check): (&mut Box<dyn MultipartUpload>, &mut Option<Box<dyn JoinCheck>>),
     ) -> Result<PutResult> {
         let failed = |error| Error::from_write(path.as_ref(), error);
         let joined_part = self.joined_part() as usize;
@@ -230,12 +280,14 @@ impl ReadThrough {
                     object_store::Error::NotFound { .. } => invalid_part(path, *number),
                     other => failed(other),
                 })?;
-            let unquoted = |etag: &str| etag.trim_matches('"').to_owned();
             if part.meta.e_tag.as_deref().is_some_and(|real| unquoted(real) != unquoted(etag)) {
                 return Err(invalid_part(path, *number));
             }
             let mut stream = part.into_stream();
             while let Some(mut bytes) = stream.try_next().await.map_err(failed)? {
+                if let Some(check) = check {
+                    check.update(&bytes);
+                }
                 while pending_len + bytes.len() >= joined_part {
                     pending.push(bytes.split_to(joined_part - pending_len));
                     let full = PutPayload::from_iter(std::mem::take(&mut pending));
@@ -249,8 +301,39 @@ impl ReadThrough {
         if pending_len > 0 {
             joined.put_part(PutPayload::from_iter(pending)).await.map_err(failed)?;
         }
+        if let Some(check) = check {
+            check.finish().map_err(|reason| Error::WrongChecksum { path: path.to_string(), reason })?;
+        }
         joined.complete().await.map_err(failed)
     }
+}
+
+/// How the parts of an upload become an object.
+#[derive(Default)]
+pub struct Completion {
+    /// On which state of the object; only a folder compares.
+    pub mode: PutMode,
+    /// What a folder keeps with the object.
+    pub kept: KeptHeaders,
+    /// Fewest bytes of each part but the last.
+    pub least_part: u64,
+    /// Sees all bytes before the object is there.
+    pub check: Option<Box<dyn JoinCheck>>,
+}
+
+impl fmt::Debug for Completion {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.debug_struct("Completion").field("mode", &self.mode).finish_non_exhaustive()
+    }
+}
+
+/// Checks the bytes of parts while they are joined.
+pub trait JoinCheck: Send {
+    /// Takes the next bytes into account.
+    fn update(&mut self, bytes: &[u8]);
+
+    /// Whether all bytes are as they should be. Fails with what is wrong.
+    fn finish(&mut self) -> std::result::Result<(), String>;
 }
 
 const USER_METADATA: &str = "metadata:";
@@ -279,6 +362,10 @@ fn from_record(record: BTreeMap<String, String>) -> Attributes {
     };
     let known = |(name, value): (String, String)| Some((attribute(&name)?, AttributeValue::from(value)));
     record.into_iter().filter_map(known).collect()
+}
+
+fn unquoted(etag: &str) -> &str {
+    etag.trim_matches('"')
 }
 
 fn no_such_upload(path: &Path) -> Error {

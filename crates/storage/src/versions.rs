@@ -18,10 +18,7 @@ use futures::{
 use object_store::{Attributes, ObjectMeta, path::Path};
 use parking_lot::{Mutex, RwLock};
 
-use crate::{
-    Consistency, ObjectHeaders, Origin, Result,
-    object::{ObjectHash, ObjectVersion},
-};
+use crate::{Consistency, ObjectHeaders, Origin, Result, object::ObjectHash};
 
 /// Most paths remembered per bucket, about 40 MB of them.
 const MOST_PATHS: usize = 65_536;
@@ -50,7 +47,7 @@ const SETTLED_AFTER: TimeDelta = TimeDelta::seconds(2);
 impl Known {
     pub(crate) fn new(origin: &Origin, path: Path, meta: ObjectMeta, attributes: Attributes) -> Self {
         let unsettled = origin.may_be_writing() && Utc::now() - meta.last_modified < SETTLED_AFTER;
-        let version = ObjectVersion::of(origin.identity(), &meta).filter(|_| !unsettled);
+        let version = origin.version_of(&meta).filter(|_| !unsettled);
         let hash = version.map(|version| version.hash());
         Self { path, meta, attributes, headers: None, hash, unsettled, checked: Instant::now() }
     }
@@ -69,6 +66,8 @@ pub struct ListedObject {
     pub size: u64,
     /// The ETag, quoted or not.
     pub e_tag: Option<String>,
+    /// The version, where the listing tells it.
+    pub version: Option<String>,
     /// When it was changed last.
     pub last_modified: Option<DateTime<Utc>>,
 }
@@ -244,7 +243,9 @@ impl Versions {
         let known = self.known.read().get(&listed.path).cloned()?;
         let unquoted = |tag: &str| tag.trim_matches('"').to_owned();
         let etags = known.meta.e_tag.as_deref().zip(listed.e_tag.as_deref());
-        let is_same = etags.is_some_and(|(ours, theirs)| unquoted(ours) == unquoted(theirs));
+        let versions = known.meta.version.as_deref().zip(listed.version.as_deref());
+        let is_same = etags.is_some_and(|(ours, theirs)| unquoted(ours) == unquoted(theirs))
+            && versions.is_none_or(|(ours, theirs)| ours == theirs);
         let is_replaced = known.meta.size != listed.size || etags.is_some() && !is_same;
         // The same bytes may have been written again with other metadata: then nothing is renewed.
         let changed = known.meta.last_modified.timestamp();
@@ -385,6 +386,7 @@ mod tests {
             path: "a".to_owned(),
             size,
             e_tag: Some(tag.to_owned()),
+            version: None,
             last_modified: Some(first.meta.last_modified),
         };
         let known = |versions: &Versions| versions.fresh(&Path::from("a"), Consistency::Immutable);

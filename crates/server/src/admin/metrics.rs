@@ -1,7 +1,10 @@
-//! All counters of a node in the text format of Prometheus (OpenMetrics 1.0), taken at the time of the scrape.
+//! All counters of a node in the text formats of Prometheus and OpenMetrics, taken at the time of the scrape.
+
+mod process;
 
 use std::fmt;
 
+use http::{HeaderMap, header::ACCEPT};
 use prometheus_client::{
     collector::Collector,
     encoding::{DescriptorEncoder, EncodeLabelSet, NoLabelSet, text},
@@ -14,12 +17,38 @@ use stylobate_storage::{BudgetStats, CacheStats, Holder, ReadStats};
 use super::stats::hit_ratio;
 use crate::{FlightStats, Node, RequestStats, metrics::Latencies};
 
-/// The type of the text.
-pub(super) const CONTENT_TYPE: &str = "application/openmetrics-text; version=1.0.0; charset=utf-8";
+/// A text format of metrics.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(super) enum Format {
+    /// Prometheus' own, version 0.0.4.
+    Text,
+    /// OpenMetrics 1.0.
+    OpenMetrics,
+}
 
-/// What a node has counted, as text.
-pub(super) fn scrape(node: &Node) -> Result<String, fmt::Error> {
+impl Format {
+    /// The one that a client accepts.
+    pub(super) fn of(headers: &HeaderMap) -> Self {
+        let accepted = headers.get(ACCEPT).and_then(|value| value.to_str().ok()).unwrap_or_default();
+        if accepted.contains("application/openmetrics-text") { Self::OpenMetrics } else { Self::Text }
+    }
+
+    pub(super) fn content_type(self) -> &'static str {
+        match self {
+            Self::Text => "text/plain; version=0.0.4; charset=utf-8",
+            Self::OpenMetrics => "application/openmetrics-text; version=1.0.0; charset=utf-8",
+        }
+    }
+}
+
+/// What a node has counted, as text. `failing` are the buckets whose origins did not answer lately.
+pub(super) fn scrape(node: &Node, failing: &[String], format: Format) -> Result<String, fmt::Error> {
     let counted = Counted {
+        degraded: node
+            .buckets()
+            .map(|bucket| (format!("bucket {}", bucket.name), failing.contains(&bucket.name)))
+            .chain([("disk tier".to_owned(), node.cache().stats().disk_paused > 0)])
+            .collect(),
         requests: node.metrics().snapshot(),
         latencies: node.metrics().latencies(),
         flight: node.metrics().flight_stats(),
@@ -28,11 +57,35 @@ pub(super) fn scrape(node: &Node) -> Result<String, fmt::Error> {
         columns: node.columns().stats(),
         buckets: node.buckets().map(|bucket| (bucket.name.clone(), bucket.reader.stats())).collect(),
     };
-    let mut registry = Registry::with_prefix("stylobate");
-    registry.register_collector(Box::new(counted));
+    let mut registry = Registry::default();
+    registry.sub_registry_with_prefix("stylobate").register_collector(Box::new(counted));
+    registry.register_collector(Box::new(process::Process));
     let mut text = String::new();
     text::encode(&mut text, &registry)?;
-    Ok(text)
+    Ok(match format {
+        Format::OpenMetrics => text,
+        Format::Text => to_prometheus(&text),
+    })
+}
+
+/// OpenMetrics as Prometheus' older format: there a counter is described under the name of its samples.
+fn to_prometheus(text: &str) -> String {
+    let is_counter = |name: &str| text.contains(&format!("# TYPE {name} counter\n"));
+    let mut lines = String::with_capacity(text.len());
+    for line in text.lines().filter(|line| *line != "# EOF") {
+        let described =
+            ["# HELP ", "# TYPE "].into_iter().find_map(|kind| Some((kind, line.strip_prefix(kind)?)));
+        match described.and_then(|(kind, rest)| Some((kind, rest.split_once(' ')?))) {
+            Some((kind, (name, rest))) if is_counter(name) => {
+                lines.push_str(&format!("{kind}{name}_total {rest}\n"));
+            }
+            _ => {
+                lines.push_str(line);
+                lines.push('\n');
+            }
+        }
+    }
+    lines
 }
 
 /// One moment's counters.
@@ -45,6 +98,8 @@ struct Counted {
     cache: CacheStats,
     columns: ColumnStats,
     buckets: Vec<(String, ReadStats)>,
+    /// The parts of the node, and whether each does less than it should.
+    degraded: Vec<(String, bool)>,
 }
 
 type Encoder<'a> = DescriptorEncoder<'a>;
@@ -63,7 +118,12 @@ impl Collector for Counted {
 impl Counted {
     fn doors(&self, encoder: &mut Encoder<'_>) -> fmt::Result {
         let version = [("version", env!("CARGO_PKG_VERSION"))];
-        gauge(encoder, "build", "The version that runs; always 1", [(version, 1.0)])?;
+        gauge(encoder, "build_info", "The version that runs; always 1", [(version, 1.0)])?;
+        let degraded = self
+            .degraded
+            .iter()
+            .map(|(part, is_degraded)| ([("part", part.as_str())], if *is_degraded { 1.0 } else { 0.0 }));
+        gauge(encoder, "degraded", "1 for a part that does less than it should", degraded)?;
         let uptime = self.requests.uptime_seconds as f64;
         lone_gauge(encoder, "uptime_seconds", "Seconds since the node started", uptime)?;
 
@@ -253,6 +313,11 @@ fn lone_counter(encoder: &mut Encoder<'_>, name: &str, help: &str, value: u64) -
     metric.encode_counter::<NoLabelSet, _, u64>(&value, None)
 }
 
+fn lone_float_counter(encoder: &mut Encoder<'_>, name: &str, help: &str, value: f64) -> fmt::Result {
+    let mut metric = encoder.encode_descriptor(name, help, None, MetricType::Counter)?;
+    metric.encode_counter::<NoLabelSet, _, f64>(&value, None)
+}
+
 fn gauge<L: EncodeLabelSet>(
     encoder: &mut Encoder<'_>,
     name: &str,
@@ -268,4 +333,16 @@ fn gauge<L: EncodeLabelSet>(
 
 fn lone_gauge(encoder: &mut Encoder<'_>, name: &str, help: &str, value: f64) -> fmt::Result {
     encoder.encode_descriptor(name, help, None, MetricType::Gauge)?.encode_gauge(&value)
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn a_counter_is_described_under_the_name_of_its_samples() {
+        let text = "# HELP a_b What.\n# TYPE a_b counter\na_b_total{x=\"1\"} 2\n# HELP g Now.\n# TYPE g gauge\ng 1\n# EOF\n";
+        let expected = "# HELP a_b_total What.\n# TYPE a_b_total counter\na_b_total{x=\"1\"} 2\n# HELP g Now.\n# TYPE g gauge\ng 1\n";
+        assert_eq!(to_prometheus(text), expected);
+    }
 }

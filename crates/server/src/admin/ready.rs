@@ -60,6 +60,13 @@ pub(super) struct Readiness {
 }
 
 impl Readiness {
+    /// The buckets that did not answer when they were asked last; none if nobody asked yet.
+    pub(super) fn last_failing(&self) -> Vec<String> {
+        let last = self.last.try_lock();
+        let failing = last.ok().and_then(|last| last.as_ref().map(|(_, failing)| failing.clone()));
+        failing.iter().flat_map(|failing| failing.iter()).map(|failing| failing.bucket.clone()).collect()
+    }
+
     /// The buckets whose origins do not answer. Whoever asks at the same time waits for one answer.
     pub(super) async fn failing(&self, node: &Node) -> Arc<Vec<Failing>> {
         let mut last = self.last.lock().await;
@@ -76,6 +83,44 @@ impl Readiness {
         *last = Some((Instant::now(), failing.clone()));
         failing
     }
+}
+
+/// Each part of a node and how it is: whether it works, and what is wrong with it.
+#[derive(Debug, Serialize)]
+pub(super) struct Checks {
+    ready: bool,
+    /// Whether some part does less than it should.
+    degraded: bool,
+    checks: Vec<Check>,
+}
+
+#[derive(Debug, Serialize)]
+struct Check {
+    name: String,
+    ok: bool,
+    #[serde(skip_serializing_if = "Option::is_none")]
+    error: Option<&'static str>,
+}
+
+/// Looks at each part of a node, of whose buckets some do not answer.
+pub(super) fn checks(node: &Node, failing: &[Failing]) -> Checks {
+    let error_of =
+        |name: &str| failing.iter().find(|failing| failing.bucket == name).map(|failing| failing.error);
+    let mut checks: Vec<Check> = node
+        .buckets()
+        .map(|bucket| {
+            let error = error_of(&bucket.name);
+            Check { name: format!("bucket {}", bucket.name), ok: error.is_none(), error }
+        })
+        .collect();
+
+    let cache = node.cache().stats();
+    if cache.disk_capacity > 0 {
+        let error =
+            (cache.disk_paused > 0).then_some("the disk is full or fails: nothing more is written to it");
+        checks.push(Check { name: "disk tier".to_owned(), ok: error.is_none(), error });
+    }
+    Checks { ready: failing.is_empty(), degraded: checks.iter().any(|check| !check.ok), checks }
 }
 
 fn in_a_word(error: &Error) -> &'static str {

@@ -49,7 +49,7 @@ pub(crate) fn collect(node: &Node) -> Stats {
             BucketStats {
                 name: bucket.name.clone(),
                 origin: without_credentials(bucket.reader.origin().name()),
-                read_only: bucket.read_only,
+                read_only: bucket.rules().read_only,
                 hit_ratio: hit_ratio([&reads]),
                 reads,
             }

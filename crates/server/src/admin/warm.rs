@@ -1,9 +1,8 @@
 //! Loads everything that begins with a prefix into the cache.
 
 use futures::{StreamExt, stream};
-use object_store::ObjectMeta;
 use serde::{Deserialize, Serialize};
-use stylobate_storage::{ListRequest, ReadThrough};
+use stylobate_storage::{ListRequest, ListedKey, ReadThrough};
 
 use crate::config::scrubbed;
 
@@ -58,7 +57,7 @@ pub(crate) async fn warm(reader: &ReadThrough, prefix: &str) -> Warmed {
     loop {
         let request = ListRequest {
             prefix: prefix.to_owned(),
-            delimiter: false,
+            delimiter: String::new(),
             start_after: None,
             token: token.take(),
             max_keys: LISTING,
@@ -70,7 +69,7 @@ pub(crate) async fn warm(reader: &ReadThrough, prefix: &str) -> Warmed {
                 return warmed;
             }
         };
-        let load = |object: ObjectMeta| async move {
+        let load = |ListedKey { meta: object, .. }| async move {
             let loaded = reader.warm(&object.location).await;
             (object, loaded)
         };

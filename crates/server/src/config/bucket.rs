@@ -69,6 +69,7 @@ pub(super) fn resolve(entry: BucketEntry, defaults: &Defaults) -> Result<Resolve
         consistency: consistency.value,
         rules,
         read_only: read_only.value,
+        follow_links: entry.follow_links.as_ref().is_some_and(|given| given.value),
         cors: entry.cors.iter().map(|rule| rule.value.clone()).collect(),
     };
     Ok(ResolvedBucket { config, entry, consistency_from: consistency.from, read_only_from: read_only.from })

@@ -15,6 +15,8 @@ pub(crate) struct BucketEntry {
     /// Prefix and consistency.
     pub(crate) rules: Vec<(String, Given)>,
     pub(crate) read_only: Option<Sourced<bool>>,
+    /// Whether links that lead out of a folder are followed.
+    pub(crate) follow_links: Option<Sourced<bool>>,
     /// Which pages may use it, and where each rule stands.
     pub(crate) cors: Vec<Sourced<CorsRule>>,
 }
@@ -36,6 +38,7 @@ impl BucketEntry {
             consistency: None,
             rules: Vec::new(),
             read_only: None,
+            follow_links: None,
             cors: Vec::new(),
             from,
         }

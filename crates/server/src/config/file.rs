@@ -20,7 +20,8 @@ use super::{
 use crate::Result;
 
 const TOP: [&str; 5] = ["bucket", "access_key", "cache", "flight", "server"];
-const BUCKET: [&str; 7] = ["name", "url", "options", "consistency", "rules", "read_only", "cors"];
+const BUCKET: [&str; 8] =
+    ["name", "url", "options", "consistency", "rules", "read_only", "follow_links", "cors"];
 const CORS: [&str; 5] = ["origins", "methods", "headers", "expose", "max_age"];
 const RULE: [&str; 2] = ["prefix", "consistency"];
 const ACCESS_KEY: [&str; 10] = [
@@ -161,6 +162,7 @@ impl File<'_> {
             consistency: self.text(table, "consistency")?,
             rules,
             read_only: self.boolean(table, "read_only")?,
+            follow_links: self.boolean(table, "follow_links")?,
             cors: self
                 .tables(table, "cors")?
                 .into_iter()

@@ -18,6 +18,7 @@ mod memory;
 mod print;
 mod secret;
 mod settings;
+mod tls;
 mod values;
 
 use std::{
@@ -46,6 +47,7 @@ pub use self::{
     memory::available_memory,
     secret::{Secret, without_credentials},
     settings::Setting,
+    tls::{TlsConfig, TlsVersion},
 };
 pub use crate::provenance::Provenance;
 
@@ -93,6 +95,8 @@ pub struct BucketConfig {
     pub rules: Vec<PrefixRule>,
     /// Whether writes are refused.
     pub read_only: bool,
+    /// Whether links that lead out of a folder are followed.
+    pub follow_links: bool,
     /// Which web pages of other sites may use it. Default: none.
     pub cors: Vec<CorsRule>,
 }
@@ -107,6 +111,7 @@ impl BucketConfig {
             consistency: Consistency::DEFAULT,
             rules: Vec::new(),
             read_only: false,
+            follow_links: false,
             cors: Vec::new(),
         }
     }
@@ -217,6 +222,10 @@ pub struct ServerConfig {
     pub max_connections: usize,
     /// How long requests may take to finish once the node is told to stop. Default: 30 s.
     pub drain_timeout: Duration,
+    /// How all doors encrypt. Default: not at all.
+    pub tls: Option<TlsConfig>,
+    /// Whether each request of the S3 door is logged. Default: false; refused ones always are.
+    pub access_log: bool,
     /// Which events are logged: a filter of `tracing`. Default: [`Self::LOG`].
     pub log: String,
     /// How they are printed. Default: text.
@@ -270,6 +279,8 @@ impl Default for ServerConfig {
             region: "us-east-1".to_owned(),
             max_connections: 10_000,
             drain_timeout: Duration::from_secs(30),
+            tls: None,
+            access_log: false,
             log: Self::LOG.to_owned(),
             log_format: LogFormat::Text,
             read_ahead: ByteSize::mib(32),

@@ -91,6 +91,9 @@ impl Report {
         let consistency = config.consistency.to_string();
         lines.push(Line::new("consistency", quoted(&consistency), &bucket.consistency_from));
         lines.push(Line::new("read_only", config.read_only, &bucket.read_only_from));
+        if let Some(follow_links) = &entry.follow_links {
+            lines.push(Line::new("follow_links", follow_links.value, &follow_links.from));
+        }
         if !entry.rules.is_empty() {
             lines.push(Line { text: "rules = [".to_owned(), from: String::new() });
             for (prefix, given) in &entry.rules {

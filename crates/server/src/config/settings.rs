@@ -16,6 +16,10 @@ pub enum Setting {
     Region,
     MaxConnections,
     DrainTimeout,
+    TlsCertificate,
+    TlsKey,
+    TlsMinVersion,
+    AccessLog,
     Log,
     LogFormat,
     ReadOnly,
@@ -36,7 +40,7 @@ pub enum Setting {
 
 impl Setting {
     /// Every setting, in the order in which they are printed.
-    pub const ALL: [Self; 23] = [
+    pub const ALL: [Self; 27] = [
         Self::Listen,
         Self::Admin,
         Self::Flight,
@@ -44,6 +48,10 @@ impl Setting {
         Self::Region,
         Self::MaxConnections,
         Self::DrainTimeout,
+        Self::TlsCertificate,
+        Self::TlsKey,
+        Self::TlsMinVersion,
+        Self::AccessLog,
         Self::Log,
         Self::LogFormat,
         Self::ReadOnly,
@@ -81,6 +89,10 @@ impl Setting {
             Self::Region => "region",
             Self::MaxConnections => "max_connections",
             Self::DrainTimeout => "drain_timeout",
+            Self::TlsCertificate => "tls_certificate",
+            Self::TlsKey => "tls_key",
+            Self::TlsMinVersion => "tls_min_version",
+            Self::AccessLog => "access_log",
             Self::Log => "log",
             Self::LogFormat => "log_format",
             Self::ReadOnly => "read_only",

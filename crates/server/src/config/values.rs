@@ -5,7 +5,8 @@ use std::{net::SocketAddr, path::PathBuf, time::Duration};
 use stylobate_storage::{ByteSize, Consistency, EvictionPolicy, parse_duration};
 
 use super::{
-    CacheConfig, FlightConfig, Given, Provenance, ServerConfig, Setting, Sourced, layer::Layer, print::Report,
+    CacheConfig, FlightConfig, Given, Provenance, ServerConfig, Setting, Sourced, TlsConfig, TlsVersion,
+    layer::Layer, print::Report,
 };
 use crate::Result;
 
@@ -82,6 +83,8 @@ impl Values<'_> {
                 whole_number(text, 1..=1_000_000).map(|count| count as usize)
             })?,
             drain_timeout: self.duration(Setting::DrainTimeout, default.drain_timeout)?,
+            tls: self.tls()?,
+            access_log: self.boolean(Setting::AccessLog)?,
             log: self.text(Setting::Log, default.log, |text| Ok::<_, String>(text.to_owned()))?,
             log_format: self.text(Setting::LogFormat, default.log_format, str::parse)?,
             read_ahead: self.text(Setting::ReadAhead, default.read_ahead, str::parse)?,
@@ -147,6 +150,41 @@ impl Values<'_> {
         let shown = flight.value.map_or_else(|| "off".to_owned(), |address| address.to_string());
         self.report.text(Setting::Flight, &shown, &flight.from);
         Ok(flight.value)
+    }
+
+    /// The certificate and its key, which come together.
+    fn tls(&mut self) -> Result<Option<TlsConfig>> {
+        let mut file = |setting: Setting| {
+            let file = self.sourced(setting, None, |text| match text {
+                "" => Err("write the path of a file in PEM"),
+                path => Ok(Some(PathBuf::from(path))),
+            })?;
+            match &file.value {
+                Some(path) => self.report.text(setting, &path.to_string_lossy(), &file.from),
+                None => self.report.comment(setting, "none: no TLS", &file.from),
+            }
+            Ok::<_, crate::ServerError>(file)
+        };
+        let certificate = file(Setting::TlsCertificate)?;
+        let key = file(Setting::TlsKey)?;
+        let min_version = self.text(Setting::TlsMinVersion, TlsVersion::default(), str::parse)?;
+        match (certificate.value, key.value) {
+            (Some(certificate), Some(key)) => Ok(Some(TlsConfig { certificate, key, min_version })),
+            (None, None) => Ok(None),
+            (Some(_), None) => {
+                certificate.from.error("tls_certificate: give its private key too, as tls_key")
+            }
+            (None, Some(_)) => key.from.error("tls_key: give its certificate too, as tls_certificate"),
+        }
+    }
+
+    /// A setting that is true or false, and false by default.
+    fn boolean(&mut self, setting: Setting) -> Result<bool> {
+        let value = self.sourced(setting, false, |text| {
+            text.parse().map_err(|_| format!("must be true or false, not {text:?}"))
+        })?;
+        self.report.bare(setting, value.value.to_string(), &value.from);
+        Ok(value.value)
     }
 
     fn domains(&mut self) -> Result<Vec<String>> {

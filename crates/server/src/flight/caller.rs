@@ -7,7 +7,7 @@ use super::error::status;
 use crate::AccessKeys;
 
 /// The id of the access key whose token is shown; `None` on a node without keys, where nothing needs to be shown.
-pub(super) fn caller<'a>(keys: &'a AccessKeys, metadata: &MetadataMap) -> Result<Option<&'a str>, Status> {
+pub(super) fn caller(keys: &AccessKeys, metadata: &MetadataMap) -> Result<Option<String>, Status> {
     if keys.is_empty() {
         return Ok(None);
     }
@@ -15,7 +15,7 @@ pub(super) fn caller<'a>(keys: &'a AccessKeys, metadata: &MetadataMap) -> Result
     let (scheme, token) = shown.and_then(|text| text.split_once(' ')).unwrap_or_default();
     let known = scheme.eq_ignore_ascii_case("bearer").then(|| keys.of_bearer(token.trim())).flatten();
     match known {
-        Some(id) => Ok(Some(id)),
+        Some(id) => Ok(Some(id.to_owned())),
         None => Err(status(
             Code::Unauthenticated,
             "show the token of an access key in the header: authorization: Bearer TOKEN",
@@ -52,7 +52,7 @@ mod tests {
         for (text, id) in
             [("Bearer token1", "one"), ("bearer  token1 ", "one"), ("Bearer secret of two", "two")]
         {
-            assert_eq!(caller(&keys, &shown(text)).unwrap(), Some(id), "{text}");
+            assert_eq!(caller(&keys, &shown(text)).unwrap().as_deref(), Some(id), "{text}");
         }
         for text in
             ["Bearer secret of one", "Bearer", "Bearer ", "token1", "Basic token1", "Bearer token", ""]

@@ -58,7 +58,7 @@ async fn top(bucket: &Bucket, prefix: &str, flights: &mut Vec<FlightInfo>) -> Re
     loop {
         let request = ListRequest {
             prefix: prefix.to_owned(),
-            delimiter: true,
+            delimiter: "/".to_owned(),
             start_after: None,
             token: token.take(),
             max_keys: MOST,
@@ -69,7 +69,8 @@ async fn top(bucket: &Bucket, prefix: &str, flights: &mut Vec<FlightInfo>) -> Re
             Ok::<_, Status>(scannable.then(|| folder.trim_end_matches('/').to_owned()))
         });
         let folders: Vec<_> = stream::iter(folders).buffered(CONCURRENCY).try_collect().await?;
-        let files = page.objects.iter().map(|object| object.location.as_ref()).filter(|key| is_file(key));
+        let files =
+            page.objects.iter().map(|object| object.meta.location.as_ref()).filter(|key| is_file(key));
         let mut keys: Vec<String> = folders.into_iter().flatten().chain(files.map(str::to_owned)).collect();
         keys.sort_unstable();
         for key in keys {
@@ -90,7 +91,7 @@ async fn top(bucket: &Bucket, prefix: &str, flights: &mut Vec<FlightInfo>) -> Re
 async fn has_files(bucket: &Bucket, folder: &str) -> Result<bool, Status> {
     let request = ListRequest { prefix: folder.to_owned(), max_keys: GLIMPSE, ..ListRequest::default() };
     let page = list_page(bucket, request).await?;
-    Ok(page.objects.iter().any(|object| is_file(object.location.as_ref())))
+    Ok(page.objects.iter().any(|object| is_file(object.meta.location.as_ref())))
 }
 
 async fn list_page(bucket: &Bucket, request: ListRequest) -> Result<ListPage, Status> {

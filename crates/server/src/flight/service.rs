@@ -54,8 +54,8 @@ pub(crate) fn service(node: Arc<Node>, config: &FlightConfig) -> FlightServiceSe
 type Answer<T> = Result<Response<T>, Status>;
 
 impl FlightDoor {
-    fn caller(&self, metadata: &MetadataMap) -> Result<Option<&str>, Status> {
-        caller(self.node.keys(), metadata)
+    fn caller(&self, metadata: &MetadataMap) -> Result<Option<String>, Status> {
+        caller(&self.node.keys(), metadata)
     }
 
     /// Answers a call, and counts it.
@@ -86,6 +86,7 @@ impl FlightDoor {
         descriptor: FlightDescriptor,
     ) -> Result<FlightInfo, Status> {
         let caller = self.caller(metadata)?;
+        let caller = caller.as_deref();
         let command = Command::of(&descriptor)?;
         let scan = self.plan(caller, &command).await?;
         let endpoints = self.endpoints(&scan, &command, caller)?;
@@ -145,6 +146,7 @@ impl FlightDoor {
     /// The scan that a ticket opens for the caller, and what the bucket is called.
     async fn scan_of(&self, metadata: &MetadataMap, ticket: &[u8]) -> Result<(Scan, Naming), Status> {
         let caller = self.caller(metadata)?;
+        let caller = caller.as_deref();
         let Ticket { command, work } = self.tickets.open(ticket, caller, SystemTime::now())?;
         let bucket = command.place()?.open(&self.node, caller, Action::Read)?;
         let request = match work {
@@ -186,6 +188,7 @@ impl FlightService for FlightDoor {
     async fn list_flights(&self, request: Request<Criteria>) -> Answer<Self::ListFlightsStream> {
         self.counted("ListFlights", async {
             let caller = self.caller(request.metadata())?;
+            let caller = caller.as_deref();
             let flights = list::list(&self.node, caller, &request.get_ref().expression).await?;
             Ok(stream::iter(flights.into_iter().map(Ok)).boxed())
         })
@@ -204,6 +207,7 @@ impl FlightService for FlightDoor {
     async fn get_schema(&self, request: Request<FlightDescriptor>) -> Answer<SchemaResult> {
         self.counted("GetSchema", async {
             let caller = self.caller(request.metadata())?;
+            let caller = caller.as_deref();
             let scan = self.plan(caller, &Command::of(request.get_ref())?).await?;
             let schema = SchemaResult::try_from(SchemaAsIpc::new(scan.schema(), &ipc_options()));
             schema.map_err(|_| status(Code::Internal, "the schema cannot be written"))
@@ -230,6 +234,7 @@ impl FlightService for FlightDoor {
     async fn do_action(&self, request: Request<ActionRequest>) -> Answer<Self::DoActionStream> {
         self.counted("DoAction", async {
             let caller = self.caller(request.metadata())?;
+            let caller = caller.as_deref();
             let body = action::act(&self.node, caller, request.get_ref()).await?;
             Ok(stream::iter([Ok(ActionResult { body: body.into() })]).boxed())
         })

@@ -1,7 +1,14 @@
 //! What an object says of itself, between S3 headers and the attributes of an object store.
 
+use http::{
+    HeaderMap, HeaderName, HeaderValue,
+    header::{CACHE_CONTROL, CONTENT_DISPOSITION, CONTENT_ENCODING, CONTENT_LANGUAGE, CONTENT_TYPE},
+};
 use object_store::{Attribute, AttributeValue, Attributes};
 use s3s::dto::{Metadata, StorageClass};
+
+pub(super) const METADATA: &str = "x-amz-meta-";
+pub(super) const STORAGE_CLASS: HeaderName = HeaderName::from_static("x-amz-storage-class");
 
 /// What S3 calls an object of no type.
 const UNTYPED: &str = "binary/octet-stream";
@@ -42,6 +49,49 @@ impl Described {
         described
     }
 
+    /// What the headers of an object say.
+    pub(super) fn from_headers(headers: &HeaderMap) -> Self {
+        let text =
+            |name: &HeaderName| headers.get(name).and_then(|value| value.to_str().ok()).map(str::to_owned);
+        let metadata = headers.iter().filter_map(|(name, value)| {
+            let key = name.as_str().strip_prefix(METADATA)?;
+            Some((key.to_owned(), String::from_utf8_lossy(value.as_bytes()).into_owned()))
+        });
+        let metadata: Metadata = metadata.collect();
+        Self {
+            content_type: text(&CONTENT_TYPE),
+            cache_control: text(&CACHE_CONTROL),
+            content_disposition: text(&CONTENT_DISPOSITION),
+            content_encoding: text(&CONTENT_ENCODING),
+            content_language: text(&CONTENT_LANGUAGE),
+            storage_class: text(&STORAGE_CLASS).map(StorageClass::from),
+            metadata: (!metadata.is_empty()).then_some(metadata),
+        }
+    }
+
+    /// The headers that say it.
+    pub(super) fn into_headers(self) -> Vec<(HeaderName, HeaderValue)> {
+        let encoding = self.content_encoding.and_then(|encoding| without_aws_chunked(&encoding));
+        let class = self.storage_class.map(|class| class.as_str().to_owned());
+        let named = [
+            (CONTENT_TYPE, self.content_type),
+            (CACHE_CONTROL, self.cache_control),
+            (CONTENT_DISPOSITION, self.content_disposition),
+            (CONTENT_ENCODING, encoding),
+            (CONTENT_LANGUAGE, self.content_language),
+            (STORAGE_CLASS, class.filter(|class| class != "STANDARD")),
+        ];
+        let named = named.into_iter().filter_map(|(name, value)| Some((name, value?)));
+        let metadata =
+            self.metadata.into_iter().flatten().filter_map(|(key, value)| {
+                Some((HeaderName::try_from(format!("{METADATA}{key}")).ok()?, value))
+            });
+        let headers = named.chain(metadata);
+        headers
+            .filter_map(|(name, value)| Some((name, HeaderValue::from_bytes(value.as_bytes()).ok()?)))
+            .collect()
+    }
+
     /// What is to be kept with the object.
     pub(super) fn into_attributes(self) -> Attributes {
         let encoding = self.content_encoding.and_then(|encoding| without_aws_chunked(&encoding));
@@ -79,7 +129,8 @@ fn is_aws_chunked(encoding: &str) -> bool {
     encoding.eq_ignore_ascii_case("aws-chunked")
 }
 
-fn type_of(path: &str) -> &'static str {
+/// The type of an object that has none of its own.
+pub(super) fn type_of(path: &str) -> &'static str {
     let extension =
         path.rsplit('/').next().and_then(|name| name.rsplit_once('.')).map(|(_, extension)| extension);
     match extension {

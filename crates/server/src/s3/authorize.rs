@@ -130,7 +130,7 @@ impl Rights<'_> {
         if !self.node.keys().allows(self.access_key, bucket, action) {
             return Err(denied("Access Denied"));
         }
-        let read_only = self.node.bucket(bucket).is_some_and(|bucket| bucket.read_only);
+        let read_only = self.node.bucket(bucket).is_some_and(|bucket| bucket.rules().read_only);
         match action {
             Action::Write if read_only => Err(denied("The bucket is read-only.")),
             Action::Read | Action::Write => Ok(()),

@@ -2,6 +2,7 @@
 
 use std::{
     fmt,
+    net::SocketAddr,
     pin::Pin,
     sync::Arc,
     task::{Context, Poll, ready},
@@ -9,6 +10,7 @@ use std::{
 };
 
 use bytes::Bytes;
+use http::Method;
 use hyper::body::{Body, Frame, SizeHint};
 use s3s::StdError;
 
@@ -31,7 +33,18 @@ pub(super) struct Meter {
     /// Until the head of the answer was ready.
     pub(super) ready_after: Duration,
     pub(super) bytes_out: u64,
+    /// What the access log tells of the request, if there is one.
+    pub(super) access: Option<Box<Access>>,
     pub(super) _in_flight: InFlightGuard,
+}
+
+/// What the access log tells of a request beside its outcome.
+pub(super) struct Access {
+    pub(super) method: Method,
+    /// The path, without the query: there may be a signature in it.
+    pub(super) path: String,
+    pub(super) access_key: Option<String>,
+    pub(super) client: Option<SocketAddr>,
 }
 
 impl DoorBody {
@@ -72,8 +85,23 @@ impl Body for DoorBody {
 
 impl Drop for Meter {
     fn drop(&mut self) {
-        let Self { node, id, operation, status, started, ready_after, bytes_out, _in_flight: _ } = self;
+        let Self { node, id, operation, status, started, ready_after, bytes_out, access, _in_flight: _ } =
+            self;
         node.metrics().request(operation, *status, ready_after.as_secs_f64(), *bytes_out);
+        if let Some(Access { method, path, access_key, client }) = access.as_deref() {
+            tracing::info!(
+                target: "stylobate::access",
+                %id,
+                %method,
+                path,
+                operation,
+                status,
+                bytes_out,
+                seconds = started.elapsed().as_secs_f64(),
+                access_key,
+                client = client.map(tracing::field::display),
+            );
+        }
         tracing::debug!(%id, operation, status, bytes_out, ?ready_after, took = ?started.elapsed(), "request");
     }
 }

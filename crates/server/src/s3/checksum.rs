@@ -33,6 +33,13 @@ pub(super) struct Verifier {
     md5: Option<Md5>,
 }
 
+/// What is true of all bytes.
+pub(super) struct Verified {
+    pub(super) checksum: Checksum,
+    /// The MD5, if it was claimed or wanted.
+    pub(super) md5: Option<[u8; 16]>,
+}
+
 impl Verifier {
     /// Prepares to check these claims.
     pub(super) fn new(claims: Claims) -> S3Result<Self> {
@@ -57,6 +64,11 @@ impl Verifier {
         Ok(Self { claims, hasher, md5 })
     }
 
+    /// Has the MD5 computed, whether it is claimed or not.
+    pub(super) fn want_md5(&mut self) {
+        self.md5.get_or_insert_with(Md5::new);
+    }
+
     /// Takes the next bytes into account.
     pub(super) fn update(&mut self, bytes: &[u8]) {
         self.hasher.update(bytes);
@@ -66,9 +78,10 @@ impl Verifier {
     }
 
     /// The checksums of the bytes, if all that was claimed of them is true.
-    pub(super) fn finish(self) -> S3Result<Checksum> {
-        if let (Some(md5), Some(claimed)) = (self.md5, &self.claims.md5)
-            && STANDARD.encode(md5.finalize()) != *claimed
+    pub(super) fn finish(self) -> S3Result<Verified> {
+        let md5 = self.md5.map(Md5::finalize);
+        if let (Some(md5), Some(claimed)) = (md5, &self.claims.md5)
+            && STANDARD.encode(md5) != *claimed
         {
             return Err(s3_error!(
                 BadDigest,
@@ -94,7 +107,7 @@ impl Verifier {
                 return Err(s3_error!(BadDigest, "The {name} you specified did not match what we received."));
             }
         }
-        Ok(computed)
+        Ok(Verified { checksum: computed, md5 })
     }
 }
 
@@ -113,7 +126,7 @@ mod tests {
             let mut verifier = Verifier::new(claims)?;
             verifier.update(b"hel");
             verifier.update(b"lo");
-            verifier.finish()
+            verifier.finish().map(|verified| verified.checksum)
         };
         verify().map_err(|error: s3s::S3Error| error.code().as_str().to_owned())
     }

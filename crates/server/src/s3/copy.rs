@@ -1,7 +1,7 @@
 //! CopyObject: by the origin itself within a bucket, and by reading and writing between buckets, where metadata is
 //! replaced, or where a condition binds the copy to one version.
 
-use object_store::{CopyOptions, ObjectStore, PutOptions};
+use object_store::{CopyOptions, ObjectStore, PutOptions, path::Path};
 use s3s::{
     S3Error, S3ErrorCode, S3Response, S3Result,
     dto::{
@@ -9,6 +9,7 @@ use s3s::{
     },
     s3_error,
 };
+use stylobate_storage::{CopyChange, ReadThrough};
 
 use super::{
     attributes::Described,
@@ -16,8 +17,11 @@ use super::{
     door::{Door, refuse_version},
     error, etag,
     ingest::{self, Incoming, to_its_end},
+    kept::{Said, keep_described, tagging_text, tags_of},
+    object::describe_copy,
     range::Wanted,
     read,
+    tagging::read_tags,
     write::{refuse, refuse_acl, writable_path},
 };
 
@@ -28,26 +32,27 @@ pub(super) async fn copy_object(
     let target = door.writable(&input.bucket)?;
     let (source_bucket, source_key) = source_of(&input.copy_source)?;
     let source = door.readable(source_bucket)?;
-    let to = writable_path(&input.key)?;
-    let from = read::readable_path(source_key)?;
+    let to = writable_path(&target.reader, &input.key)?;
+    let from = read::readable_path(&source.reader, source_key)?;
     refuse_acl(input.acl.as_ref())?;
     read::refuse_customer_key(input.sse_customer_algorithm.as_deref())?;
     read::refuse_customer_key(input.copy_source_sse_customer_algorithm.as_deref())?;
+    let is_folder = target.reader.origin().folder().is_some();
     let retagged = input.tagging_directive.is_some_and(|tags| tags.as_str() == TaggingDirective::REPLACE);
     refuse(&[
         (
             "x-amz-server-side-encryption",
             input.server_side_encryption.is_some() || input.ssekms_key_id.is_some(),
         ),
-        ("x-amz-tagging", input.tagging.is_some() || retagged),
+        ("x-amz-tagging", (input.tagging.is_some() || retagged) && !is_folder),
         ("x-amz-object-lock-mode", input.object_lock_mode.is_some()),
         ("x-amz-object-lock-retain-until-date", input.object_lock_retain_until_date.is_some()),
         ("x-amz-object-lock-legal-hold", input.object_lock_legal_hold_status.is_some()),
-        ("x-amz-website-redirect-location", input.website_redirect_location.is_some()),
+        ("x-amz-website-redirect-location", input.website_redirect_location.is_some() && !is_folder),
         ("x-amz-grant-full-control", input.grant_full_control.is_some()),
         ("x-amz-grant-read", input.grant_read.is_some() || input.grant_read_acp.is_some()),
         ("x-amz-grant-write-acp", input.grant_write_acp.is_some()),
-        ("expires", input.expires.is_some()),
+        ("expires", input.expires.is_some() && !is_folder),
     ])?;
     let replace = match input.metadata_directive.as_ref().map(MetadataDirective::as_str) {
         None | Some("" | MetadataDirective::COPY) => false,
@@ -67,37 +72,64 @@ pub(super) async fn copy_object(
         if_modified_since: input.copy_source_if_modified_since,
         if_unmodified_since: input.copy_source_if_unmodified_since,
     };
-    if same_bucket && !replace && conditions.is_empty() && input.storage_class.is_none() {
-        let (reader, path, to) = (target.reader.clone(), from.clone(), to.clone());
-        let copied =
-            to_its_end(async move { reader.copy_opts(&path, &to, CopyOptions::default()).await }).await;
+    let described = Described {
+        content_type: input.content_type,
+        cache_control: input.cache_control,
+        content_disposition: input.content_disposition,
+        content_encoding: input.content_encoding,
+        content_language: input.content_language,
+        storage_class: input.storage_class.clone(),
+        metadata: input.metadata,
+    };
+    let said = Said {
+        expires: input.expires.as_ref(),
+        tagging: input.tagging.as_deref(),
+        redirect: input.website_redirect_location.as_deref(),
+    };
+    let is_plain = !replace && conditions.is_empty() && input.storage_class.is_none();
+    if same_bucket && is_folder {
+        let opened = read::look(&source.reader, &from, &conditions).await.map_err(as_precondition)?;
+        let mut change = CopyChange { version: opened.result.meta.version, ..CopyChange::default() };
+        if replace {
+            let kept = Said { tagging: None, ..said }.to_kept()?;
+            keep_described(&kept, described);
+            change.headers = Some(kept);
+        } else if let Some(class) = &input.storage_class {
+            change.class = Some(class.as_str().to_owned());
+        }
+        if retagged {
+            change.tags = Some(tagging_text(&tags_of(input.tagging.as_deref().unwrap_or_default())?));
+        }
+        let mut options = CopyOptions::default();
+        options.extensions.insert(change);
+        copy_within(&target.reader, &from, &to, options).await?;
+    } else if same_bucket && is_plain {
+        let copied = copy_within(&target.reader, &from, &to, CopyOptions::default()).await;
         if copied.is_err() {
             // That the source is not there says more than that the target cannot be.
             read::look(&source.reader, &from, &Conditions::default()).await?;
         }
         copied?;
     } else {
-        let object = read::open(&source.reader, &from, &Wanted::All, &conditions)
-            .await
-            .map_err(as_precondition)?
-            .result;
+        let opened =
+            read::open(&source.reader, &from, &Wanted::All, &conditions).await.map_err(as_precondition)?;
+        let of_source = Described::from_headers(&describe_copy(&opened, from.as_ref()));
         let described = match replace {
-            true => Described {
-                content_type: input.content_type,
-                cache_control: input.cache_control,
-                content_disposition: input.content_disposition,
-                content_encoding: input.content_encoding,
-                content_language: input.content_language,
-                storage_class: input.storage_class,
-                metadata: input.metadata,
-            },
-            false => Described {
-                storage_class: input.storage_class,
-                ..Described::from_origin(&object.attributes, from.as_ref())
-            },
+            true => described,
+            false => Described { storage_class: input.storage_class, ..of_source },
         };
-        let options = PutOptions { attributes: described.into_attributes(), ..PutOptions::default() };
-        ingest::store(&door.memory, &target.reader, &to, Incoming::of_object(object), options).await?;
+        let mut options = PutOptions { attributes: described.into_attributes(), ..PutOptions::default() };
+        let mut incoming = Incoming::of_object(opened.result);
+        if is_folder {
+            let tags = match source.reader.origin().folder().filter(|_| !retagged) {
+                Some(folder) => Some(read_tags(folder, from.clone()).await?),
+                None => input.tagging.clone().filter(|_| retagged),
+            };
+            let kept = Said { tagging: tags.as_deref(), ..said }.to_kept()?;
+            incoming = incoming.keeping(&kept);
+            options.extensions.insert(kept);
+        }
+        ingest::store(&door.memory, &target.reader, &to, incoming, options).await?;
     }
     let copied = read::look(&target.reader, &to, &Conditions::default()).await?.result.meta;
     let result = CopyObjectResult {
@@ -106,6 +138,12 @@ pub(super) async fn copy_object(
         ..Default::default()
     };
     Ok(S3Response::new(CopyObjectOutput { copy_object_result: Some(result), ..Default::default() }))
+}
+
+/// Has the origin copy an object within its bucket.
+async fn copy_within(reader: &ReadThrough, from: &Path, to: &Path, options: CopyOptions) -> S3Result<()> {
+    let (reader, from, to) = (reader.clone(), from.clone(), to.clone());
+    to_its_end(async move { reader.copy_opts(&from, &to, options).await }).await
 }
 
 /// The bucket and the key of what is to be copied.

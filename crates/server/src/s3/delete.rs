@@ -5,19 +5,21 @@ use object_store::{ObjectStore, ObjectStoreExt, path::Path};
 use s3s::{
     S3Error, S3Request, S3Response, S3Result,
     dto::{
-        DeleteObjectInput, DeleteObjectOutput, DeleteObjectsInput, DeleteObjectsOutput, DeletedObject, Error,
-        ObjectIdentifier,
+        DeleteObjectInput, DeleteObjectOutput, DeleteObjectsInput, DeleteObjectsOutput, DeletedObject,
+        ETagCondition, Error, ObjectIdentifier, Timestamp,
     },
     s3_error,
 };
-use stylobate_storage::ReadThrough;
+use stylobate_storage::{Folder, ReadThrough};
 
 use super::{
     authenticate::Caller,
     authorize::Rights,
+    conditions::{Conditions, timestamp},
     door::{Door, refuse_version},
     error,
     keys::Key,
+    read,
 };
 use crate::access::Action;
 
@@ -33,17 +35,53 @@ pub(super) async fn delete_object(
 ) -> S3Result<S3Response<DeleteObjectOutput>> {
     let bucket = door.writable(&input.bucket)?;
     refuse_version(input.version_id.as_deref())?;
-    if input.if_match.is_some()
+    let is_conditional = input.if_match.is_some()
         || input.if_match_last_modified_time.is_some()
-        || input.if_match_size.is_some()
-    {
-        return Err(conditional());
-    }
-    match Key::parse(&input.key).map_err(|_| error::refused_key())? {
-        Key::Object(path) => delete(&bucket.reader, &path).await?,
-        Key::Folder => {}
+        || input.if_match_size.is_some();
+    let path = match Key::at(bucket.reader.origin(), &input.key).map_err(|_| error::refused_key())? {
+        Key::Object(path) => path,
+        Key::Folder => return Ok(S3Response::new(DeleteObjectOutput::default())),
+    };
+    match bucket.reader.origin().folder().cloned() {
+        Some(folder) if is_conditional => {
+            let expected = Expected {
+                tag: input.if_match,
+                size: input.if_match_size,
+                last_modified: input.if_match_last_modified_time,
+            };
+            delete_if(&bucket.reader, folder, &path, expected).await?;
+        }
+        _ if is_conditional => return Err(conditional()),
+        _ => delete(&bucket.reader, &path).await?,
     }
     Ok(S3Response::new(DeleteObjectOutput::default()))
+}
+
+/// What an object must be to be deleted.
+#[derive(Default)]
+struct Expected {
+    tag: Option<ETagCondition>,
+    size: Option<i64>,
+    last_modified: Option<Timestamp>,
+}
+
+/// Deletes an object of a folder if it is the expected one.
+async fn delete_if(reader: &ReadThrough, folder: Folder, path: &Path, expected: Expected) -> S3Result<()> {
+    let conditions = Conditions { if_match: expected.tag.clone(), ..Conditions::default() };
+    let known = read::look(reader, path, &conditions).await?.result.meta;
+    let is_other = expected.size.is_some_and(|size| size != known.size as i64)
+        || expected.last_modified.is_some_and(|time| time != timestamp(known.last_modified));
+    if is_other {
+        return Err(error::precondition_failed("If-Match"));
+    }
+
+    let (target, tag) = (path.clone(), known.e_tag.clone());
+    let removed = tokio::task::spawn_blocking(move || {
+        folder.remove_if(&target, |now| tag.as_deref().is_none_or(|tag| tag == now))
+    })
+    .await;
+    reader.invalidate(path);
+    removed.map_err(|_| s3_error!(InternalError))?.map_err(error::from_write)
 }
 
 pub(super) async fn delete_objects(
@@ -63,7 +101,7 @@ pub(super) async fn delete_objects(
         .into_iter()
         .map(|object| {
             let may = rights.check_key(&input.bucket, &object.key, Action::Write);
-            (may.and_then(|()| check(&object)), object.key)
+            (may.and_then(|()| check(reader, &object)), object.key)
         })
         .collect();
     let paths: Vec<Path> = checked.iter().filter_map(|(path, _)| path.as_ref().ok()?.clone()).collect();
@@ -97,12 +135,12 @@ pub(super) async fn delete_objects(
 }
 
 /// The path to delete, or `None` if there is nothing to do.
-fn check(object: &ObjectIdentifier) -> S3Result<Option<Path>> {
+fn check(reader: &ReadThrough, object: &ObjectIdentifier) -> S3Result<Option<Path>> {
     refuse_version(object.version_id.as_deref())?;
     if object.e_tag.is_some() || object.last_modified_time.is_some() || object.size.is_some() {
         return Err(conditional());
     }
-    match Key::parse(&object.key) {
+    match Key::at(reader.origin(), &object.key) {
         Ok(Key::Object(path)) => Ok(Some(path)),
         Ok(Key::Folder) => Ok(None),
         Err(_) => Err(error::refused_key()),

@@ -4,7 +4,7 @@ use std::sync::Arc;
 
 use s3s::{S3Result, s3_error};
 
-use super::{error, held::UploadMemory};
+use super::{completion::Completed, error, held::UploadMemory};
 use crate::node::{Bucket, Node};
 
 /// What the operations work on. Cheap to clone.
@@ -12,12 +12,13 @@ use crate::node::{Bucket, Node};
 pub(super) struct Door {
     pub(super) node: Arc<Node>,
     pub(super) memory: UploadMemory,
+    pub(super) completed: Arc<Completed>,
 }
 
 impl Door {
     pub(super) fn new(node: Arc<Node>) -> Self {
         let memory = UploadMemory::beside(node.cache());
-        Self { node, memory }
+        Self { node, memory, completed: Arc::default() }
     }
 
     /// The bucket to read from.
@@ -28,7 +29,7 @@ impl Door {
     /// The bucket to write to.
     pub(super) fn writable(&self, name: &str) -> S3Result<&Bucket> {
         let bucket = self.readable(name)?;
-        match bucket.read_only {
+        match bucket.rules().read_only {
             true => Err(s3_error!(AccessDenied, "The bucket is read-only.")),
             false => Ok(bucket),
         }

@@ -62,6 +62,10 @@ pub(super) fn from_storage(error: &Error) -> S3Error {
             s3_error!(NoSuchUpload, "The specified multipart upload does not exist.")
         }
         Error::InvalidUpload { reason, .. } => s3_error!(InvalidPart, "{reason}"),
+        Error::PartTooSmall { .. } => {
+            s3_error!(EntityTooSmall, "Your proposed upload is smaller than the minimum allowed size")
+        }
+        Error::WrongChecksum { reason, .. } => s3_error!(BadDigest, "{reason}"),
         Error::Changed { .. } => {
             s3_error!(ServiceUnavailable, "object changed during read: send the request again")
         }

@@ -17,13 +17,14 @@ use s3s::{
     dto::{Checksum, StreamingBlob},
     s3_error,
 };
-use stylobate_storage::{ByteSize, ReadThrough};
+use stylobate_storage::{ByteSize, KeptHeaders, ReadThrough, UploadMode};
 use tokio::task::JoinSet;
 
 use super::{
     checksum::Verifier,
     error,
     held::{Held, LEAST_PART, MIB, UploadMemory},
+    kept::{FULL_OBJECT, hex, keep_checksums, keep_etag},
 };
 
 /// Bytes that are put in one request.
@@ -48,6 +49,8 @@ pub(super) struct Incoming {
     received: u64,
     ended: bool,
     verifier: Verifier,
+    /// Gets the ETag and the checksums, for a folder.
+    kept: Option<KeptHeaders>,
     patience: Duration,
 }
 
@@ -66,7 +69,7 @@ impl Incoming {
             Some(body) => body.map_err(|failed| error::from_body(&*failed)).boxed(),
             None => futures::stream::empty().boxed(),
         };
-        Ok(Self { body, length, received: 0, ended: false, verifier, patience: PATIENCE })
+        Ok(Self { body, length, received: 0, ended: false, verifier, kept: None, patience: PATIENCE })
     }
 
     /// The bytes of an object that is copied.
@@ -75,7 +78,24 @@ impl Incoming {
         let body = object.into_stream().map_err(error::from_store).boxed();
         let verifier = Verifier::default();
         // How long an origin may take is settled where it is read.
-        Self { body, length, received: 0, ended: false, verifier, patience: Duration::MAX }
+        Self { body, length, received: 0, ended: false, verifier, kept: None, patience: Duration::MAX }
+    }
+
+    /// Has the MD5 of the bytes kept as the object's ETag, and their checksums.
+    pub(super) fn keeping(mut self, kept: &KeptHeaders) -> Self {
+        self.verifier.want_md5();
+        self.kept = Some(kept.clone());
+        self
+    }
+
+    /// The checksums, if the bytes are as they should be.
+    fn verify(&mut self) -> S3Result<Checksum> {
+        let verified = std::mem::take(&mut self.verifier).finish()?;
+        if let (Some(kept), Some(md5)) = (&self.kept, verified.md5) {
+            keep_etag(kept, &hex(&md5));
+            keep_checksums(kept, &verified.checksum, FULL_OBJECT);
+        }
+        Ok(verified.checksum)
     }
 
     /// How many bytes there will be, where that is known.
@@ -121,7 +141,7 @@ impl Incoming {
         if !self.ended {
             return Err(too_large());
         }
-        let checksum = self.verifier.finish()?;
+        let checksum = self.verify()?;
         Ok((held.take(u64::MAX), checksum))
     }
 }
@@ -171,7 +191,8 @@ pub(super) async fn store(
         return Err(too_large());
     }
     let most = memory.most().min(WHOLE);
-    let conditional = options.mode != PutMode::Overwrite;
+    // A folder compares when the object gets its name, however large it is.
+    let conditional = options.mode != PutMode::Overwrite && reader.origin().folder().is_none();
     if conditional && incoming.length.is_some_and(|length| length > most) {
         return Err(large_and_conditional(most));
     }
@@ -183,7 +204,9 @@ pub(super) async fn store(
         if conditional {
             return Err(large_and_conditional(cut.whole));
         }
-        let options = PutMultipartOptions::from(options.attributes);
+        let PutOptions { mode, tags, attributes, mut extensions } = options;
+        extensions.insert(UploadMode(mode));
+        let options = PutMultipartOptions { tags, attributes, extensions };
         let upload = reader.put_multipart_opts(path, options).await.map_err(error::from_write)?;
         return send_in_parts(upload, incoming, held, cut).await;
     }
@@ -193,11 +216,11 @@ pub(super) async fn store(
 async fn put_whole(
     reader: &ReadThrough,
     path: &Path,
-    incoming: Incoming,
+    mut incoming: Incoming,
     mut held: Held,
     options: PutOptions,
 ) -> S3Result<Stored> {
-    let checksum = incoming.verifier.finish()?;
+    let checksum = incoming.verify()?;
     let (reader, path, payload) = (reader.clone(), path.clone(), held.take(u64::MAX));
     let result = to_its_end(async move { reader.put_opts(&path, payload, options).await }).await?;
     Ok(Stored { result, checksum })
@@ -210,6 +233,8 @@ pub(super) async fn store_part(
     (path, upload, number): (&Path, &str, u32),
     incoming: Incoming,
 ) -> S3Result<(String, Checksum)> {
+    let kept = KeptHeaders::default();
+    let incoming = if reader.origin().folder().is_some() { incoming.keeping(&kept) } else { incoming };
     let Some(length) = incoming.length else {
         return Err(s3_error!(MissingContentLength, "You must provide the Content-Length HTTP header."));
     };
@@ -219,7 +244,7 @@ pub(super) async fn store_part(
     if length > memory.share() {
         let cut = Cut::within(memory.share());
         let memory = memory.take(cut.room).await?;
-        let part = reader.begin_part(path, upload, number).await;
+        let part = reader.begin_part(path, upload, number, kept.clone()).await;
         if let Some(part) = part.map_err(|failed| error::from_storage(&failed))? {
             let stored = send_in_parts(part, incoming, Held::default(), cut).await?;
             return Ok((stored.result.e_tag.unwrap_or_default(), stored.checksum));
@@ -231,7 +256,7 @@ pub(super) async fn store_part(
     }
     let _memory = memory.take(length).await?;
     let (payload, checksum) = incoming.whole(length).await?;
-    let uploaded = reader.upload_part(path, upload, number, payload).await;
+    let uploaded = reader.upload_part(path, upload, number, (payload, kept)).await;
     Ok((uploaded.map_err(|failed| error::from_storage(&failed))?, checksum))
 }
 
@@ -274,7 +299,7 @@ async fn send_in_parts(
     while !parts.is_empty() {
         one_done(&mut parts).await?;
     }
-    let checksum = incoming.verifier.finish()?;
+    let checksum = incoming.verify()?;
     let result = to_its_end(upload.complete()).await?;
     Ok(Stored { result, checksum })
 }

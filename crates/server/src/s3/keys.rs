@@ -1,10 +1,10 @@
 //! Keys of objects: used exactly as the client gave them, or refused.
 //!
-//! A key becomes a path below an origin, which may be a folder of this machine. So nothing is repaired here: a key
-//! with a `..`, an empty segment or a control byte is no key at all.
+//! A folder holds every key, under a path that stands for it. Elsewhere nothing is repaired: a key with a `..`, an empty
+//! segment or a control byte is no key at all.
 
 use object_store::path::Path;
-use stylobate_storage::is_reserved_key;
+use stylobate_storage::{Origin, is_reserved_key, path_of_key};
 
 /// The longest key, in bytes of UTF-8, as in S3.
 const MAX_KEY: usize = 1024;
@@ -23,6 +23,17 @@ pub(super) enum Key {
 pub(super) struct RefusedKey;
 
 impl Key {
+    /// What a key is at an origin.
+    pub(super) fn at(origin: &Origin, key: &str) -> Result<Self, RefusedKey> {
+        if origin.folder().is_none() {
+            return Self::parse(key);
+        }
+        if key.len() > MAX_KEY || is_reserved_key(key) {
+            return Err(RefusedKey);
+        }
+        path_of_key(key).map(Self::Object).ok_or(RefusedKey)
+    }
+
     /// The key as a path, unchanged.
     pub(super) fn parse(key: &str) -> Result<Self, RefusedKey> {
         if key.len() > MAX_KEY || key.contains('\\') || is_reserved_key(key) {
@@ -43,7 +54,10 @@ impl Key {
 
 /// Whether some key could begin with this prefix: all its segments but the last are whole, and must be segments
 /// that a key may have.
-pub(super) fn can_begin_a_key(prefix: &str) -> bool {
+pub(super) fn can_begin_a_key(origin: &Origin, prefix: &str) -> bool {
+    if origin.folder().is_some() {
+        return true;
+    }
     match prefix.rsplit_once('/') {
         Some((whole, _)) => !prefix.contains('\\') && Key::parse(whole).is_ok() && !whole.ends_with('/'),
         None => !prefix.contains('\\') && !prefix.chars().any(|c| c.is_ascii_control()),
@@ -85,6 +99,8 @@ mod tests {
 
     #[test]
     fn a_prefix_that_no_key_has_is_known_without_asking_the_origin() {
+        let origin = Origin::new("x", std::sync::Arc::new(object_store::memory::InMemory::new()));
+        let can_begin_a_key = |prefix: &str| can_begin_a_key(&origin, prefix);
         for prefix in ["", "a", "a/", "a/b", ".", "..", "a/.", "part-0"] {
             assert!(can_begin_a_key(prefix), "{prefix:?}");
         }

@@ -1,18 +1,21 @@
 //! ListBuckets and both versions of ListObjects.
 
-use object_store::ObjectMeta;
 use s3s::{
     S3Request, S3Response, S3Result,
     dto::{
-        self, CommonPrefix, EncodingType, ListBucketsInput, ListBucketsOutput, ListObjectsInput,
-        ListObjectsOutput, ListObjectsV2Input, ListObjectsV2Output, Object, ObjectStorageClass,
+        self, CommonPrefix, EncodingType, ListBucketsInput, ListBucketsOutput, ListObjectVersionsInput,
+        ListObjectVersionsOutput, ListObjectsInput, ListObjectsOutput, ListObjectsV2Input,
+        ListObjectsV2Output, Object, ObjectStorageClass, ObjectVersion, ObjectVersionStorageClass,
     },
     s3_error,
 };
-use stylobate_storage::{ListPage, ListRequest};
+use stylobate_storage::{ListPage, ListRequest, ListedKey};
 
-use super::{authenticate::Caller, conditions::timestamp, door::Door, error, etag, keys, token};
+use super::{authenticate::Caller, conditions::timestamp, door::Door, error, etag, keys, questions, token};
 use crate::{access::Action, node::Bucket};
+
+/// The version of an object in a bucket without versions.
+const NO_VERSION: &str = "null";
 
 /// Most keys and prefixes of one answer, as in S3.
 const MAX_KEYS: i32 = 1000;
@@ -46,17 +49,13 @@ pub(super) async fn list_objects(
     let bucket = door.readable(&input.bucket)?;
     let asked = Asked {
         prefix: input.prefix.clone().unwrap_or_default(),
-        delimiter: delimiter(input.delimiter.as_deref())?,
+        delimiter: delimiter(bucket, input.delimiter.as_deref())?,
         max_keys: max_keys(input.max_keys)?,
         encoding: encoding(input.encoding_type.as_ref())?,
     };
     let marker = input.marker.clone().filter(|marker| !marker.is_empty());
     let start_after = marker.as_deref().map(|marker| past(marker, &asked));
-    let mut page = asked.page(bucket, start_after.clone(), None).await?;
-    // A page may come out empty where its keys are not to be seen; only a key can mark where to go on.
-    while last_of(&page).is_none() && page.next_token.is_some() {
-        page = asked.page(bucket, start_after.clone(), page.next_token).await?;
-    }
+    let page = asked.page_with_marker(bucket, start_after).await?;
     let next_marker = page.next_token.is_some().then(|| last_of(&page)).flatten();
     let encoded = |text: Option<String>| text.map(|text| asked.encoding.apply(text));
     Ok(S3Response::new(ListObjectsOutput {
@@ -81,7 +80,7 @@ pub(super) async fn list_objects_v2(
     let bucket = door.readable(&input.bucket)?;
     let asked = Asked {
         prefix: input.prefix.clone().unwrap_or_default(),
-        delimiter: delimiter(input.delimiter.as_deref())?,
+        delimiter: delimiter(bucket, input.delimiter.as_deref())?,
         max_keys: max_keys(input.max_keys)?,
         encoding: encoding(input.encoding_type.as_ref())?,
     };
@@ -106,10 +105,57 @@ pub(super) async fn list_objects_v2(
     }))
 }
 
+/// A bucket without versions lists the current objects, as versions that are called "null".
+pub(super) async fn list_object_versions(
+    door: &Door,
+    input: ListObjectVersionsInput,
+) -> S3Result<S3Response<ListObjectVersionsOutput>> {
+    let bucket = door.readable(&input.bucket)?;
+    let asked = Asked {
+        prefix: input.prefix.clone().unwrap_or_default(),
+        delimiter: delimiter(bucket, input.delimiter.as_deref())?,
+        max_keys: max_keys(input.max_keys)?,
+        encoding: encoding(input.encoding_type.as_ref())?,
+    };
+    let marker = input.key_marker.clone().filter(|marker| !marker.is_empty());
+    let start_after = marker.as_deref().map(|marker| past(marker, &asked));
+    let page = asked.page_with_marker(bucket, start_after).await?;
+    let is_truncated = page.next_token.is_some();
+    let next_key_marker = is_truncated.then(|| last_of(&page)).flatten();
+    let encoded = |text: Option<String>| text.map(|text| asked.encoding.apply(text));
+
+    let version = |object: Object| ObjectVersion {
+        key: object.key,
+        e_tag: object.e_tag,
+        size: object.size,
+        last_modified: object.last_modified,
+        is_latest: Some(true),
+        version_id: Some(NO_VERSION.to_owned()),
+        owner: Some(questions::owner()),
+        storage_class: Some(ObjectVersionStorageClass::from_static(ObjectVersionStorageClass::STANDARD)),
+        ..Default::default()
+    };
+    Ok(S3Response::new(ListObjectVersionsOutput {
+        name: Some(input.bucket),
+        prefix: Some(asked.encoding.apply(asked.prefix.clone())),
+        key_marker: Some(encoded(input.key_marker).unwrap_or_default()),
+        version_id_marker: input.version_id_marker,
+        max_keys: Some(asked.max_keys),
+        is_truncated: Some(is_truncated),
+        next_version_id_marker: next_key_marker.as_ref().map(|_| NO_VERSION.to_owned()),
+        next_key_marker: encoded(next_key_marker),
+        delimiter: encoded(input.delimiter),
+        encoding_type: input.encoding_type,
+        common_prefixes: Some(asked.prefixes(page.prefixes)),
+        versions: Some(asked.objects(page.objects).into_iter().map(version).collect()),
+        ..Default::default()
+    }))
+}
+
 /// What both versions of a listing ask for.
 struct Asked {
     prefix: String,
-    delimiter: bool,
+    delimiter: String,
     max_keys: i32,
     encoding: Encoding,
 }
@@ -121,12 +167,12 @@ impl Asked {
         start_after: Option<String>,
         token: Option<String>,
     ) -> S3Result<ListPage> {
-        if self.max_keys == 0 || !keys::can_begin_a_key(&self.prefix) {
+        if self.max_keys == 0 || !keys::can_begin_a_key(bucket.reader.origin(), &self.prefix) {
             return Ok(ListPage { objects: Vec::new(), prefixes: Vec::new(), next_token: None });
         }
         let request = ListRequest {
             prefix: self.prefix.clone(),
-            delimiter: self.delimiter,
+            delimiter: self.delimiter.clone(),
             start_after,
             token,
             max_keys: self.max_keys as usize,
@@ -134,9 +180,19 @@ impl Asked {
         bucket.reader.list_page(request).await.map_err(|failed| error::from_storage(&failed))
     }
 
-    fn objects(&self, objects: Vec<ObjectMeta>) -> Vec<Object> {
-        let object = |meta: ObjectMeta| Object {
-            key: Some(self.encoding.apply(meta.location.into())),
+    /// A page of a listing that goes on behind its last key or prefix.
+    async fn page_with_marker(&self, bucket: &Bucket, start_after: Option<String>) -> S3Result<ListPage> {
+        let mut page = self.page(bucket, start_after.clone(), None).await?;
+        // A page may come out empty where its keys are not to be seen; only a key can mark where to go on.
+        while last_of(&page).is_none() && page.next_token.is_some() {
+            page = self.page(bucket, start_after.clone(), page.next_token).await?;
+        }
+        Ok(page)
+    }
+
+    fn objects(&self, objects: Vec<ListedKey>) -> Vec<Object> {
+        let object = |ListedKey { key, meta }| Object {
+            key: Some(self.encoding.apply(key)),
             last_modified: Some(timestamp(meta.last_modified)),
             e_tag: meta.e_tag.as_deref().map(etag::from_origin),
             size: Some(meta.size as i64),
@@ -189,11 +245,12 @@ pub(super) fn encoding(asked: Option<&EncodingType>) -> S3Result<Encoding> {
     }
 }
 
-fn delimiter(asked: Option<&str>) -> S3Result<bool> {
-    match asked {
-        None | Some("") => Ok(false),
-        Some("/") => Ok(true),
-        Some(_) => Err(s3_error!(NotImplemented, "the only delimiter is '/'")),
+/// The delimiter of a listing. Only a folder knows others than a slash.
+fn delimiter(bucket: &Bucket, asked: Option<&str>) -> S3Result<String> {
+    match asked.unwrap_or_default() {
+        known @ ("" | "/") => Ok(known.to_owned()),
+        other if bucket.reader.origin().folder().is_some() => Ok(other.to_owned()),
+        _ => Err(s3_error!(NotImplemented, "the only delimiter is '/'")),
     }
 }
 
@@ -209,7 +266,8 @@ fn max_keys(asked: Option<i32>) -> S3Result<i32> {
 /// would be rolled up into the same prefix again.
 fn past(marker: &str, asked: &Asked) -> String {
     let below = marker.strip_prefix(asked.prefix.as_str()).unwrap_or_default();
-    if asked.delimiter && below.find('/') == below.len().checked_sub(1) && !below.is_empty() {
+    let end = below.len().checked_sub(asked.delimiter.len());
+    if !asked.delimiter.is_empty() && !below.is_empty() && below.find(&asked.delimiter) == end {
         return format!("{marker}{}", char::MAX);
     }
     marker.to_owned()
@@ -217,7 +275,7 @@ fn past(marker: &str, asked: &Asked) -> String {
 
 /// The last key or prefix of a page.
 fn last_of(page: &ListPage) -> Option<String> {
-    let key = page.objects.last().map(|meta| meta.location.as_ref());
+    let key = page.objects.last().map(|listed| listed.key.as_str());
     let prefix = page.prefixes.last().map(String::as_str);
     key.max(prefix).map(str::to_owned)
 }
@@ -226,17 +284,22 @@ fn last_of(page: &ListPage) -> Option<String> {
 mod tests {
     use super::*;
 
-    fn asked(prefix: &str, delimiter: bool) -> Asked {
-        Asked { prefix: prefix.into(), delimiter, max_keys: 1000, encoding: Encoding::Plain }
+    fn asked(prefix: &str, delimiter: &str) -> Asked {
+        Asked {
+            prefix: prefix.into(),
+            delimiter: delimiter.into(),
+            max_keys: 1000,
+            encoding: Encoding::Plain,
+        }
     }
 
     #[test]
     fn a_marker_that_is_a_common_prefix_stands_for_all_below_it() {
-        assert!(past("a/", &asked("", true)).as_str() > "a/zzz");
-        assert!(past("a/b/", &asked("a/", true)).as_str() > "a/b/zzz");
-        assert_eq!(past("a/b/", &asked("", true)), "a/b/");
-        assert_eq!(past("a/", &asked("", false)), "a/");
-        assert_eq!(past("a", &asked("", true)), "a");
+        assert!(past("a/", &asked("", "/")).as_str() > "a/zzz");
+        assert!(past("a/b/", &asked("a/", "/")).as_str() > "a/b/zzz");
+        assert_eq!(past("a/b/", &asked("", "/")), "a/b/");
+        assert_eq!(past("a/", &asked("", "")), "a/");
+        assert_eq!(past("a", &asked("", "/")), "a");
     }
 
     #[test]
@@ -251,12 +314,5 @@ mod tests {
     fn url_encoding_leaves_slashes_alone() {
         assert_eq!(Encoding::Url.apply("a b/c+d=ü".into()), "a%20b/c%2Bd%3D%C3%BC");
         assert_eq!(Encoding::Plain.apply("a b".into()), "a b");
-    }
-
-    #[test]
-    fn no_delimiter_but_a_slash_is_known() {
-        assert!(delimiter(Some("/")).unwrap());
-        assert!(!delimiter(Some("")).unwrap());
-        assert!(delimiter(Some("|")).is_err());
     }
 }

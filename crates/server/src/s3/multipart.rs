@@ -1,7 +1,8 @@
 //! Uploads in parts that the client numbers: create, upload, copy into, complete, abort.
 
+use object_store::path::Path;
 use s3s::{
-    S3Request, S3Response, S3Result,
+    S3ErrorCode, S3Request, S3Response, S3Result,
     dto::{
         self, AbortMultipartUploadInput, AbortMultipartUploadOutput, Checksum, CompleteMultipartUploadInput,
         CompleteMultipartUploadOutput, CompletedPart, CopyPartResult, CreateMultipartUploadInput,
@@ -10,19 +11,25 @@ use s3s::{
     },
     s3_error,
 };
+use stylobate_storage::{Completion, KeptHeaders, ReadThrough};
 
 use super::{
     attributes::Described,
     checksum::{Claims, Verifier},
+    completion::{UploadName, etag_of_parts, full_checksum},
     conditions::{Conditions, timestamp},
     copy::{as_precondition, source_of},
     door::Door,
     error, etag,
     ingest::{Incoming, store_part},
+    kept::{Said, keep_etag},
     range::Wanted,
     read,
     write::{self, refuse, refuse_acl, writable_path},
 };
+
+/// Fewest bytes of each part but the last, as in S3.
+const LEAST_PART: u64 = 5 << 20;
 
 /// Most parts of an upload, as in S3.
 const MAX_PARTS: i32 = 10_000;
@@ -32,7 +39,8 @@ pub(super) async fn create(
     input: CreateMultipartUploadInput,
 ) -> S3Result<S3Response<CreateMultipartUploadOutput>> {
     let bucket = door.writable(&input.bucket)?;
-    let path = writable_path(&input.key)?;
+    let path = writable_path(&bucket.reader, &input.key)?;
+    let is_folder = bucket.reader.origin().folder().is_some();
 
     refuse_acl(input.acl.as_ref())?;
     read::refuse_customer_key(input.sse_customer_algorithm.as_deref())?;
@@ -41,22 +49,29 @@ pub(super) async fn create(
             "x-amz-server-side-encryption",
             input.server_side_encryption.is_some() || input.ssekms_key_id.is_some(),
         ),
-        ("x-amz-tagging", input.tagging.is_some()),
+        ("x-amz-tagging", input.tagging.is_some() && !is_folder),
         ("x-amz-object-lock-mode", input.object_lock_mode.is_some()),
         ("x-amz-object-lock-retain-until-date", input.object_lock_retain_until_date.is_some()),
         ("x-amz-object-lock-legal-hold", input.object_lock_legal_hold_status.is_some()),
-        ("x-amz-website-redirect-location", input.website_redirect_location.is_some()),
+        ("x-amz-website-redirect-location", input.website_redirect_location.is_some() && !is_folder),
         ("x-amz-grant-full-control", input.grant_full_control.is_some()),
         ("x-amz-grant-read", input.grant_read.is_some() || input.grant_read_acp.is_some()),
         ("x-amz-grant-write-acp", input.grant_write_acp.is_some()),
-        ("expires", input.expires.is_some()),
+        ("expires", input.expires.is_some() && !is_folder),
     ])?;
+
+    let said = Said {
+        expires: input.expires.as_ref(),
+        tagging: input.tagging.as_deref(),
+        redirect: input.website_redirect_location.as_deref(),
+    };
+    let kept = if is_folder { said.to_kept()? } else { KeptHeaders::default() };
 
     // A type that says nothing is left to the origin: most origins cannot take a type with parts in any order, and
     // the storage layer would have to stage the parts.
     let untyped = ["application/octet-stream", "binary/octet-stream"];
     let described = Described {
-        content_type: input.content_type.filter(|text| !untyped.contains(&text.as_str())),
+        content_type: input.content_type.filter(|text| is_folder || !untyped.contains(&text.as_str())),
         cache_control: input.cache_control,
         content_disposition: input.content_disposition,
         content_encoding: input.content_encoding,
@@ -65,7 +80,7 @@ pub(super) async fn create(
         metadata: input.metadata,
     };
 
-    let upload = bucket.reader.create_upload(&path, described.into_attributes()).await;
+    let upload = bucket.reader.create_upload(&path, described.into_attributes(), kept).await;
     let upload_id = upload.map_err(|failed| error::from_storage(&failed))?;
     Ok(S3Response::new(CreateMultipartUploadOutput {
         bucket: Some(input.bucket),
@@ -85,7 +100,7 @@ pub(super) async fn upload_part(
     let input = request.input;
     let bucket = door.writable(&input.bucket)?;
     read::refuse_customer_key(input.sse_customer_algorithm.as_deref())?;
-    let path = writable_path(&input.key)?;
+    let path = writable_path(&bucket.reader, &input.key)?;
     let number = part_number(Some(input.part_number))?;
 
     let checksum = Checksum {
@@ -121,7 +136,8 @@ pub(super) async fn upload_part_copy(
     let source = door.readable(source_bucket)?;
     read::refuse_customer_key(input.sse_customer_algorithm.as_deref())?;
     read::refuse_customer_key(input.copy_source_sse_customer_algorithm.as_deref())?;
-    let (from, to) = (read::readable_path(source_key)?, writable_path(&input.key)?);
+    let (from, to) =
+        (read::readable_path(&source.reader, source_key)?, writable_path(&target.reader, &input.key)?);
     let number = part_number(Some(input.part_number))?;
 
     let range = input.copy_source_range.as_deref().map(dto::Range::parse).transpose();
@@ -154,19 +170,56 @@ pub(super) async fn complete(
     input: CompleteMultipartUploadInput,
 ) -> S3Result<S3Response<CompleteMultipartUploadOutput>> {
     let bucket = door.writable(&input.bucket)?;
-    let path = writable_path(&input.key)?;
-    if input.if_match.is_some() || input.if_none_match.is_some() {
+    let path = writable_path(&bucket.reader, &input.key)?;
+    let is_folder = bucket.reader.origin().folder().is_some();
+    if !is_folder && (input.if_match.is_some() || input.if_none_match.is_some()) {
         return Err(s3_error!(NotImplemented, "uploads in parts cannot be completed on a condition"));
     }
 
-    let parts = parts(input.multipart_upload.and_then(|upload| upload.parts).unwrap_or_default())?;
-    let (reader, upload, target) = (bucket.reader.clone(), input.upload_id, path.clone());
-    let memory = door.memory.take(reader.held_to_complete(&upload)).await?;
+    let listed = input.multipart_upload.as_ref().and_then(|upload| upload.parts.clone());
+    let parts = parts(listed.unwrap_or_default())?;
+    let name = UploadName {
+        bucket: input.bucket.clone(),
+        key: input.key.clone(),
+        id: input.upload_id.clone(),
+        parts: parts.clone(),
+    };
+    let outcome = join(door, &bucket.reader, &path, input, parts).await;
+    match outcome {
+        Ok(answer) => {
+            door.completed.note(name, &answer);
+            Ok(S3Response::new(answer))
+        }
+        Err(failed) if *failed.code() == S3ErrorCode::NoSuchUpload => {
+            door.completed.answer(&name).map(S3Response::new).ok_or(failed)
+        }
+        Err(failed) => Err(failed),
+    }
+}
 
+/// Joins the parts of an upload.
+async fn join(
+    door: &Door,
+    reader: &ReadThrough,
+    path: &Path,
+    input: CompleteMultipartUploadInput,
+    parts: Vec<(u32, String)>,
+) -> S3Result<CompleteMultipartUploadOutput> {
+    let mut completion = Completion { least_part: LEAST_PART, ..Completion::default() };
+    if reader.origin().folder().is_some() {
+        completion.check = full_checksum(&input, &completion.kept)?;
+        completion.mode = write::mode(reader, path, input.if_match, input.if_none_match).await?;
+        if let Some(etag) = etag_of_parts(&parts) {
+            keep_etag(&completion.kept, &etag);
+        }
+    }
+
+    let memory = door.memory.take(reader.held_to_complete(&input.upload_id)).await?;
+    let (joining, upload, target) = (reader.clone(), input.upload_id, path.clone());
     // Whether the client still waits or not: what is cached must be dropped once the object is there.
     let completed = tokio::spawn(async move {
         let _memory = memory;
-        reader.complete_upload(&target, &upload, &parts).await
+        joining.complete_upload(&target, &upload, &parts, completion).await
     })
     .await;
     let result =
@@ -174,15 +227,15 @@ pub(super) async fn complete(
 
     let e_tag = match result.e_tag {
         Some(raw) => Some(etag::from_origin(&raw)),
-        None => write::current_etag(&bucket.reader, &path).await?,
+        None => write::current_etag(reader, path).await?,
     };
-    Ok(S3Response::new(CompleteMultipartUploadOutput {
+    Ok(CompleteMultipartUploadOutput {
         location: Some(format!("/{}/{}", input.bucket, input.key)),
         bucket: Some(input.bucket),
         key: Some(input.key),
         e_tag,
         ..Default::default()
-    }))
+    })
 }
 
 pub(super) async fn abort(
@@ -190,7 +243,7 @@ pub(super) async fn abort(
     input: AbortMultipartUploadInput,
 ) -> S3Result<S3Response<AbortMultipartUploadOutput>> {
     let bucket = door.writable(&input.bucket)?;
-    let path = writable_path(&input.key)?;
+    let path = writable_path(&bucket.reader, &input.key)?;
     if input.if_match_initiated_time.is_some() {
         return Err(s3_error!(NotImplemented, "uploads cannot be aborted on a condition"));
     }

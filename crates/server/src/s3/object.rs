@@ -19,7 +19,7 @@ use s3s::{
 };
 
 use super::{
-    attributes::Described,
+    attributes::{Described, METADATA, STORAGE_CLASS, type_of},
     conditions::{Conditions, timestamp},
     door::refuse_version,
     error, etag, header_text,
@@ -35,11 +35,9 @@ use crate::node::Bucket;
 /// of a bucket whose owner the origin is to compare.
 const UNUSUAL: [&str; 2] = ["x-amz-server-side-encryption-customer-", "x-amz-expected-bucket-owner"];
 
-const METADATA: &str = "x-amz-meta-";
 const CHECKSUM: &str = "x-amz-checksum-";
 const CHECKSUM_MODE: &str = "x-amz-checksum-mode";
 const CUSTOMER_KEY: HeaderName = HeaderName::from_static("x-amz-server-side-encryption-customer-algorithm");
-const STORAGE_CLASS: HeaderName = HeaderName::from_static("x-amz-storage-class");
 
 /// Parameters that replace a header of the answer.
 const OVERRIDES: [(&str, HeaderName); 6] = [
@@ -69,7 +67,7 @@ impl ObjectRead<'_> {
             return Ok(None);
         }
         self.refuse_unserved()?;
-        let path = match Key::parse(self.key) {
+        let path = match Key::at(self.bucket.reader.origin(), self.key) {
             Ok(Key::Object(path)) => path,
             Ok(Key::Folder) | Err(_) if asks_origin => return Ok(None),
             // A key that no object can have is one that no object has.
@@ -163,6 +161,9 @@ pub(super) fn respond(
             let kept = |name: &HeaderName| with_checksums || !name.as_str().starts_with(CHECKSUM);
             for (name, value) in described.iter().filter(|(name, _)| kept(name)) {
                 headers.append(name.clone(), value.clone());
+            }
+            if !headers.contains_key(CONTENT_TYPE) {
+                header_text::set(&mut headers, CONTENT_TYPE, type_of(path));
             }
         }
         None => describe(&mut headers, &result, path),

@@ -4,7 +4,7 @@
 use async_trait::async_trait;
 use s3s::{S3, S3Request, S3Response, S3Result, dto::*, s3_error};
 
-use super::{copy, delete, door::Door, list, multipart, uploads, write};
+use super::{copy, delete, door::Door, list, multipart, questions, tagging, uploads, write};
 
 type Answer<T> = S3Result<S3Response<T>>;
 
@@ -108,5 +108,167 @@ impl S3 for Door {
 
     async fn list_parts(&self, req: S3Request<ListPartsInput>) -> Answer<ListPartsOutput> {
         uploads::list_parts(self, req.input).await
+    }
+
+    async fn list_object_versions(
+        &self,
+        req: S3Request<ListObjectVersionsInput>,
+    ) -> Answer<ListObjectVersionsOutput> {
+        list::list_object_versions(self, req.input).await
+    }
+
+    async fn get_object_tagging(
+        &self,
+        req: S3Request<GetObjectTaggingInput>,
+    ) -> Answer<GetObjectTaggingOutput> {
+        tagging::get(self, req.input).await
+    }
+
+    async fn put_object_tagging(
+        &self,
+        req: S3Request<PutObjectTaggingInput>,
+    ) -> Answer<PutObjectTaggingOutput> {
+        tagging::put(self, req.input).await
+    }
+
+    async fn delete_object_tagging(
+        &self,
+        req: S3Request<DeleteObjectTaggingInput>,
+    ) -> Answer<DeleteObjectTaggingOutput> {
+        tagging::delete(self, req.input).await
+    }
+
+    async fn get_object_attributes(
+        &self,
+        req: S3Request<GetObjectAttributesInput>,
+    ) -> Answer<GetObjectAttributesOutput> {
+        questions::object_attributes(self, req.input).await
+    }
+
+    async fn get_object_acl(&self, req: S3Request<GetObjectAclInput>) -> Answer<GetObjectAclOutput> {
+        questions::object_acl(self, req.input).await
+    }
+
+    async fn get_bucket_acl(&self, req: S3Request<GetBucketAclInput>) -> Answer<GetBucketAclOutput> {
+        self.readable(&req.input.bucket)?;
+        let grants = Some(questions::grants());
+        Ok(S3Response::new(GetBucketAclOutput { grants, owner: Some(questions::owner()) }))
+    }
+
+    async fn get_bucket_logging(
+        &self,
+        req: S3Request<GetBucketLoggingInput>,
+    ) -> Answer<GetBucketLoggingOutput> {
+        self.readable(&req.input.bucket)?;
+        Ok(S3Response::new(GetBucketLoggingOutput::default()))
+    }
+
+    async fn get_bucket_notification_configuration(
+        &self,
+        req: S3Request<GetBucketNotificationConfigurationInput>,
+    ) -> Answer<GetBucketNotificationConfigurationOutput> {
+        self.readable(&req.input.bucket)?;
+        Ok(S3Response::new(GetBucketNotificationConfigurationOutput::default()))
+    }
+
+    async fn get_bucket_accelerate_configuration(
+        &self,
+        req: S3Request<GetBucketAccelerateConfigurationInput>,
+    ) -> Answer<GetBucketAccelerateConfigurationOutput> {
+        self.readable(&req.input.bucket)?;
+        Ok(S3Response::new(GetBucketAccelerateConfigurationOutput::default()))
+    }
+
+    async fn get_bucket_request_payment(
+        &self,
+        req: S3Request<GetBucketRequestPaymentInput>,
+    ) -> Answer<GetBucketRequestPaymentOutput> {
+        self.readable(&req.input.bucket)?;
+        let payer = Some(Payer::from_static(Payer::BUCKET_OWNER));
+        Ok(S3Response::new(GetBucketRequestPaymentOutput { payer }))
+    }
+
+    async fn get_bucket_encryption(
+        &self,
+        req: S3Request<GetBucketEncryptionInput>,
+    ) -> Answer<GetBucketEncryptionOutput> {
+        let code = "ServerSideEncryptionConfigurationNotFoundError";
+        let message = "The server side encryption configuration was not found";
+        questions::none(self, &req.input.bucket, code, message)
+    }
+
+    async fn get_bucket_policy(&self, req: S3Request<GetBucketPolicyInput>) -> Answer<GetBucketPolicyOutput> {
+        let message = "The bucket policy does not exist";
+        questions::none(self, &req.input.bucket, "NoSuchBucketPolicy", message)
+    }
+
+    async fn get_bucket_policy_status(
+        &self,
+        req: S3Request<GetBucketPolicyStatusInput>,
+    ) -> Answer<GetBucketPolicyStatusOutput> {
+        let message = "The bucket policy does not exist";
+        questions::none(self, &req.input.bucket, "NoSuchBucketPolicy", message)
+    }
+
+    async fn get_bucket_lifecycle_configuration(
+        &self,
+        req: S3Request<GetBucketLifecycleConfigurationInput>,
+    ) -> Answer<GetBucketLifecycleConfigurationOutput> {
+        let message = "The lifecycle configuration does not exist";
+        questions::none(self, &req.input.bucket, "NoSuchLifecycleConfiguration", message)
+    }
+
+    async fn get_bucket_cors(&self, req: S3Request<GetBucketCorsInput>) -> Answer<GetBucketCorsOutput> {
+        let message = "The CORS configuration does not exist";
+        questions::none(self, &req.input.bucket, "NoSuchCORSConfiguration", message)
+    }
+
+    async fn get_bucket_tagging(
+        &self,
+        req: S3Request<GetBucketTaggingInput>,
+    ) -> Answer<GetBucketTaggingOutput> {
+        questions::none(self, &req.input.bucket, "NoSuchTagSet", "The TagSet does not exist")
+    }
+
+    async fn get_bucket_website(
+        &self,
+        req: S3Request<GetBucketWebsiteInput>,
+    ) -> Answer<GetBucketWebsiteOutput> {
+        let message = "The specified bucket does not have a website configuration";
+        questions::none(self, &req.input.bucket, "NoSuchWebsiteConfiguration", message)
+    }
+
+    async fn get_bucket_replication(
+        &self,
+        req: S3Request<GetBucketReplicationInput>,
+    ) -> Answer<GetBucketReplicationOutput> {
+        let code = "ReplicationConfigurationNotFoundError";
+        questions::none(self, &req.input.bucket, code, "The replication configuration was not found")
+    }
+
+    async fn get_bucket_ownership_controls(
+        &self,
+        req: S3Request<GetBucketOwnershipControlsInput>,
+    ) -> Answer<GetBucketOwnershipControlsOutput> {
+        let code = "OwnershipControlsNotFoundError";
+        questions::none(self, &req.input.bucket, code, "The bucket ownership controls were not found")
+    }
+
+    async fn get_public_access_block(
+        &self,
+        req: S3Request<GetPublicAccessBlockInput>,
+    ) -> Answer<GetPublicAccessBlockOutput> {
+        let code = "NoSuchPublicAccessBlockConfiguration";
+        let message = "The public access block configuration was not found";
+        questions::none(self, &req.input.bucket, code, message)
+    }
+
+    async fn get_object_lock_configuration(
+        &self,
+        req: S3Request<GetObjectLockConfigurationInput>,
+    ) -> Answer<GetObjectLockConfigurationOutput> {
+        let code = "ObjectLockConfigurationNotFoundError";
+        let message = "Object Lock configuration does not exist for this bucket";
+        questions::none(self, &req.input.bucket, code, message)
     }
 }

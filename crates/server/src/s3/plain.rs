@@ -57,11 +57,12 @@ impl PlainGet {
         let path = decoded(parts.uri.path())?;
         let (bucket, key) = path.strip_prefix('/')?.split_once('/')?;
         let host = parts.headers.get(HOST)?.to_str().ok()?;
-        if bucket_of_host(host, node.domains()).is_some() || node.bucket(bucket).is_none() {
+        if bucket_of_host(host, node.domains()).is_some() {
             return None;
         }
 
-        let Ok(Key::Object(path)) = Key::parse(key) else { return None };
+        let origin = node.bucket(bucket)?.reader.origin();
+        let Ok(Key::Object(path)) = Key::at(origin, key) else { return None };
         let wanted = wanted(&parts.headers)?;
         let wants_checksums = asks_for_checksums(&parts.headers);
         if !is_admitted(node, signing_keys, parts, bucket, key) {
@@ -106,7 +107,7 @@ fn is_admitted(node: &Node, signing_keys: &SigningKeys, parts: &Parts, bucket: &
         return parts.uri.query().is_none();
     }
 
-    let access_key = signing_keys.verify(parts, keys, Utc::now());
+    let access_key = signing_keys.verify(parts, &keys, Utc::now());
     access_key.is_some() && keys.allows_key(access_key, bucket, key, Action::Read)
 }
 

@@ -16,8 +16,8 @@ use super::{
 };
 
 /// The path of a key that may be read. A key that no object can have is one that no object has.
-pub(super) fn readable_path(key: &str) -> S3Result<Path> {
-    match Key::parse(key) {
+pub(super) fn readable_path(reader: &ReadThrough, key: &str) -> S3Result<Path> {
+    match Key::at(reader.origin(), key) {
         Ok(Key::Object(path)) => Ok(path),
         Ok(Key::Folder) | Err(_) => Err(error::no_such_key()),
     }

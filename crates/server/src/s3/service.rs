@@ -35,7 +35,7 @@ use s3s::{
 use super::{
     authenticate::{Caller, authenticate, is_signing_parameter},
     authorize::{OPERATION, Rights, note_operation},
-    body::{DoorBody, Meter},
+    body::{Access, DoorBody, Meter},
     cors,
     door::Door,
     error::{self, DETAILS},
@@ -51,7 +51,7 @@ use super::{
 };
 use crate::{
     local_names::{REFUSED, is_foreign},
-    node::Node,
+    node::{Bucket, Node},
 };
 
 /// Most bytes of an XML body: a thousand keys to delete, or ten thousand parts to join.
@@ -165,6 +165,15 @@ impl S3Door {
         let brings_body = !request.body().is_end_stream();
         let expects = request.headers().contains_key(EXPECT);
         let signed = (request.headers().get(AUTHORIZATION).cloned(), request.uri().clone());
+        let access = shared.node.logs_access().then(|| {
+            let (authorization, uri) = &signed;
+            Box::new(Access {
+                method: request.method().clone(),
+                path: request.uri().path().to_owned(),
+                access_key: named_access_key(authorization.as_ref(), uri),
+                client: self.peer,
+            })
+        });
         let answered = OPERATION.scope(Cell::new("Other"), async {
             let answer = DETAILS.scope(RefCell::default(), shared.handle(request, id)).await;
             (answer, OPERATION.with(Cell::get))
@@ -192,6 +201,7 @@ impl S3Door {
             started,
             ready_after: started.elapsed(),
             bytes_out: 0,
+            access,
             _in_flight: in_flight,
         };
         answer.map(|body| DoorBody::new(body, meter))
@@ -226,7 +236,8 @@ impl Shared {
     async fn handle_page(&self, parts: Parts, body: Body, id: RequestId) -> HttpResponse {
         let target = self.target(&parts).unwrap_or(Target::Service);
         let bucket = target.bucket().and_then(|name| self.node.bucket(name));
-        let rules = bucket.map(|bucket| bucket.cors.as_slice()).unwrap_or_default();
+        let rules = bucket.map(Bucket::rules);
+        let rules = rules.as_ref().map(|rules| rules.cors.as_slice()).unwrap_or_default();
         if parts.method == Method::OPTIONS {
             note_operation("PreflightObject");
             return match cors::preflight(rules, &parts.headers) {
@@ -291,7 +302,7 @@ impl Shared {
     async fn answer(&self, mut parts: Parts, body: Body, target: &Target) -> S3Result<Answer> {
         refuse_form(&parts)?;
         let mut query = Query::of(&parts.uri);
-        let caller = authenticate(&parts, &query, self.node.keys(), Utc::now())?;
+        let caller = authenticate(&parts, &query, &self.node.keys(), Utc::now())?;
         take_headers(&mut query, &mut parts.headers);
         let operation = Operation::of(&parts.method, target, &query, &parts.headers)?;
         note_operation(operation.name);

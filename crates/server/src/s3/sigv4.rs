@@ -45,8 +45,8 @@ const SIGNATURE_PARAMETER: &str = "X-Amz-Signature";
 
 /// Verifies signatures and caches the signing keys of valid ones.
 ///
-/// A key is cached under its credential, `id/day/region/s3/aws4_request`: it depends on nothing else, because the
-/// secret of an access key never changes while the node runs. Only a valid signature caches a key, so a client
+/// A key is cached under its credential, `id/day/region/s3/aws4_request`, and the generation of access keys that the
+/// secret is of: a secret may change when the configuration is read again. Only a valid signature caches a key, so a client
 /// without a secret cannot fill the cache. There is no `Debug`, which would have to hide everything.
 pub(super) struct SigningKeys {
     by_credential: RwLock<HashMap<String, HmacSha256>>,
@@ -80,7 +80,7 @@ impl SigningKeys {
         let secret = keys.secret(credential.access_key)?.expose();
         let canonical_request = signature.canonical_request(parts)?;
 
-        let name = credential.joined();
+        let name = format!("{:x}/{}", keys.generation(), credential.joined());
         let cached = self.by_credential.read().get(&name).cloned();
         let is_cached = cached.is_some();
         let key = cached.or_else(|| signing_key(secret, credential.day, credential.region))?;

@@ -2,6 +2,7 @@
 //!
 //! What this node staged, it can tell. Of an origin's own uploads the object_store crate tells nothing.
 
+use object_store::path::Path;
 use s3s::{
     S3Error, S3Response, S3Result,
     dto::{
@@ -10,7 +11,7 @@ use s3s::{
     },
     s3_error,
 };
-use stylobate_storage::{UnfinishedUpload, UploadedPart};
+use stylobate_storage::{UnfinishedUpload, UploadedPart, key_of_path};
 
 use super::{
     conditions::timestamp,
@@ -27,7 +28,7 @@ const MOST: i32 = 1000;
 pub(super) async fn list_parts(door: &Door, input: ListPartsInput) -> S3Result<S3Response<ListPartsOutput>> {
     let bucket = door.readable(&input.bucket)?;
     read::refuse_customer_key(input.sse_customer_algorithm.as_deref())?;
-    let path = writable_path(&input.key)?;
+    let path = writable_path(&bucket.reader, &input.key)?;
     let most = most("max-parts", input.max_parts)?;
     let after = number("part-number-marker", input.part_number_marker)?.unwrap_or_default();
     let parts = bucket.reader.list_parts(&path, &input.upload_id).await;
@@ -72,6 +73,10 @@ pub(super) async fn list_uploads(
     let encoding = encoding(input.encoding_type.as_ref())?;
     let uploads = bucket.reader.list_uploads().await;
     let mut uploads = uploads.map_err(|failed| error::from_storage(&failed))?.ok_or_else(unknown)?;
+    if bucket.reader.origin().folder().is_some() {
+        uploads.iter_mut().for_each(|upload| upload.path = key_of_path(&Path::from(upload.path.as_str())));
+        uploads.sort_by(|a, b| (&a.path, &a.id).cmp(&(&b.path, &b.id)));
+    }
     let prefix = input.prefix.as_deref().unwrap_or_default();
     let (key, id) = (input.key_marker.as_deref(), input.upload_id_marker.as_deref());
     uploads.retain(|upload| upload.path.starts_with(prefix) && is_after(upload, key, id));

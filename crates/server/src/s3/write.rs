@@ -17,6 +17,7 @@ use super::{
     door::Door,
     error, etag,
     ingest::{self, Incoming},
+    kept::Said,
     keys::Key,
     payload::AnnouncedTrailers,
     read,
@@ -32,6 +33,7 @@ pub(super) async fn put_object(
     let claims = claims(&mut request);
     let input = request.input;
     let bucket = door.writable(&input.bucket)?;
+    let is_folder = bucket.reader.origin().folder().is_some();
 
     refuse_acl(input.acl.as_ref())?;
     read::refuse_customer_key(input.sse_customer_algorithm.as_deref())?;
@@ -40,16 +42,16 @@ pub(super) async fn put_object(
             "x-amz-server-side-encryption",
             input.server_side_encryption.is_some() || input.ssekms_key_id.is_some(),
         ),
-        ("x-amz-tagging", input.tagging.is_some()),
+        ("x-amz-tagging", input.tagging.is_some() && !is_folder),
         ("x-amz-object-lock-mode", input.object_lock_mode.is_some()),
         ("x-amz-object-lock-retain-until-date", input.object_lock_retain_until_date.is_some()),
         ("x-amz-object-lock-legal-hold", input.object_lock_legal_hold_status.is_some()),
-        ("x-amz-website-redirect-location", input.website_redirect_location.is_some()),
+        ("x-amz-website-redirect-location", input.website_redirect_location.is_some() && !is_folder),
         ("x-amz-write-offset-bytes", input.write_offset_bytes.is_some()),
         ("x-amz-grant-full-control", input.grant_full_control.is_some()),
         ("x-amz-grant-read", input.grant_read.is_some() || input.grant_read_acp.is_some()),
         ("x-amz-grant-write-acp", input.grant_write_acp.is_some()),
-        ("expires", input.expires.is_some()),
+        ("expires", input.expires.is_some() && !is_folder),
     ])?;
 
     let checksum = Checksum {
@@ -61,9 +63,9 @@ pub(super) async fn put_object(
         ..Default::default()
     };
     let verifier = Verifier::new(Claims { md5: input.content_md5, checksum, ..claims })?;
-    let incoming = Incoming::of_request(input.body, input.content_length, verifier)?;
+    let mut incoming = Incoming::of_request(input.body, input.content_length, verifier)?;
 
-    let path = match Key::parse(&input.key).map_err(|_| error::refused_key())? {
+    let path = match Key::at(bucket.reader.origin(), &input.key).map_err(|_| error::refused_key())? {
         Key::Object(path) => path,
         Key::Folder => return mark_folder(incoming).await,
     };
@@ -79,7 +81,17 @@ pub(super) async fn put_object(
 
     let reader = &bucket.reader;
     let mode = mode(reader, &path, input.if_match, input.if_none_match).await?;
-    let options = PutOptions { mode, attributes: described.into_attributes(), ..PutOptions::default() };
+    let mut options = PutOptions { mode, attributes: described.into_attributes(), ..PutOptions::default() };
+    if is_folder {
+        let said = Said {
+            expires: input.expires.as_ref(),
+            tagging: input.tagging.as_deref(),
+            redirect: input.website_redirect_location.as_deref(),
+        };
+        let kept = said.to_kept()?;
+        incoming = incoming.keeping(&kept);
+        options.extensions.insert(kept);
+    }
     let stored = ingest::store(&door.memory, reader, &path, incoming, options).await?;
 
     let etag = match stored.result.e_tag {
@@ -108,8 +120,8 @@ pub(super) async fn current_etag(reader: &ReadThrough, path: &Path) -> S3Result<
 }
 
 /// The path of a key that may be written.
-pub(super) fn writable_path(key: &str) -> S3Result<Path> {
-    match Key::parse(key) {
+pub(super) fn writable_path(reader: &ReadThrough, key: &str) -> S3Result<Path> {
+    match Key::at(reader.origin(), key) {
         Ok(Key::Object(path)) => Ok(path),
         Ok(Key::Folder) | Err(_) => Err(error::refused_key()),
     }
@@ -130,7 +142,7 @@ async fn mark_folder(incoming: Incoming) -> S3Result<S3Response<PutObjectOutput>
 }
 
 /// Which state of the object a write asks for.
-async fn mode(
+pub(super) async fn mode(
     reader: &ReadThrough,
     path: &Path,
     if_match: Option<ETagCondition>,
@@ -139,6 +151,10 @@ async fn mode(
     match (if_match, if_none_match) {
         (None, None) => Ok(PutMode::Overwrite),
         (None, Some(ETagCondition::Any)) => Ok(PutMode::Create),
+        (Some(ETagCondition::Any), None) if reader.origin().folder().is_some() => {
+            read::look(reader, path, &Conditions::default()).await?;
+            Ok(PutMode::Update(UpdateVersion { e_tag: None, version: None }))
+        }
         (Some(ETagCondition::ETag(tag)), None) => {
             let if_match = Some(ETagCondition::ETag(tag));
             let known =

@@ -13,8 +13,7 @@ use hyper_util::{
     server::graceful::Watcher,
 };
 use tokio::{
-    io::{AsyncReadExt, join},
-    net::TcpStream,
+    io::{AsyncRead, AsyncReadExt, AsyncWrite, join},
     time::timeout,
 };
 use tokio_util::sync::CancellationToken;
@@ -36,8 +35,9 @@ const PREFACE: [u8; 24] = *b"PRI * HTTP/2.0\r\n\r\nSM\r\n\r\n";
 pub(super) type Ended = Box<dyn StdError + Send + Sync>;
 
 /// Serves a connection of HTTP/1.1 until it ends, or as long as the watcher lets it.
-pub(super) async fn serve_http1<S, B>(stream: TcpStream, service: S, watcher: Watcher) -> Result<(), Ended>
+pub(super) async fn serve_http1<I, S, B>(stream: I, service: S, watcher: Watcher) -> Result<(), Ended>
 where
+    I: AsyncRead + AsyncWrite + Unpin + Send + 'static,
     S: Service<Request<Incoming>, Response = Response<B>>,
     S::Error: Into<Ended>,
     B: Body + 'static,
@@ -55,13 +55,16 @@ where
 
 /// Serves a connection of HTTP/2, whose client knows that it is, until it ends, or as long as the watcher lets it.
 /// One that has not said anything yet is over with `stop`.
-pub(super) async fn serve_http2<S, B>(
-    stream: TcpStream,
+pub(super) async fn serve_http2<R, W, S, B>(
+    mut read: R,
+    write: W,
     service: S,
     watcher: Watcher,
     stop: CancellationToken,
 ) -> Result<(), Ended>
 where
+    R: AsyncRead + Unpin + Send + 'static,
+    W: AsyncWrite + Unpin + Send + 'static,
     S: Service<Request<Incoming>, Response = Response<B>>,
     S::Future: Send + 'static,
     S::Error: Into<Ended>,
@@ -69,7 +72,6 @@ where
     B::Data: Send,
     B::Error: Into<Ended>,
 {
-    let (mut read, write) = stream.into_split();
     let mut preface = [0; PREFACE.len()];
     let said = timeout(HEAD_PATIENCE, read.read_exact(&mut preface));
     match stop.run_until_cancelled(said).await {

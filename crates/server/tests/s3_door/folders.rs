@@ -19,12 +19,11 @@ async fn folder() -> (TestNode, tempfile::TempDir) {
     (Setup::new().origin("lake", origin).start().await, folder)
 }
 
-/// Keys that the folder cannot hold: names that are too long or that its client keeps to itself, what would lie below
-/// a file, and a folder.
+/// Keys that the folder cannot hold: names that are too long, what would lie below a file, and a folder.
 fn impossible() -> Vec<String> {
     let long = "n".repeat(256);
     let below = [format!("new/{long}"), format!("{long}/a"), "file/a".into(), "file/a/b".into()];
-    [long, "folder".into(), "a%231".into()].into_iter().chain(below).collect()
+    [long, "folder".into()].into_iter().chain(below).collect()
 }
 
 #[tokio::test]
@@ -55,7 +54,7 @@ async fn keys_that_the_folder_cannot_hold_are_among_those_deleted_together() {
         keys.map(|key| format!("<Object><Key>{}</Key></Object>", key.replace("%23", "#"))).collect();
     let answer =
         node.send("POST", "/lake?delete", &[], format!("<Delete>{objects}</Delete>").as_bytes()).await;
-    assert_eq!((answer.elements("Deleted").len(), answer.elements("Error").len()), (8, 0), "{}", answer.body);
+    assert_eq!((answer.elements("Deleted").len(), answer.elements("Error").len()), (7, 0), "{}", answer.body);
     assert!(!folder.path().join("file").exists());
 }
 
@@ -105,7 +104,7 @@ async fn uploads_that_were_abandoned_a_week_ago_are_removed_and_no_younger_ones(
     };
     let files = |id: &str| {
         let staged = folder.path().join(".stylobate-uploads").join(id);
-        std::fs::read_dir(staged).unwrap().count()
+        std::fs::read_dir(staged).map_or(0, Iterator::count)
     };
     begin().await;
     for _ in 0..100 {

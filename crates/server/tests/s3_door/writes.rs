@@ -115,15 +115,18 @@ async fn what_the_node_cannot_do_is_refused_and_not_dropped() {
 }
 
 #[tokio::test]
-async fn a_folder_keeps_content_and_refuses_user_metadata() {
+async fn a_folder_keeps_content_and_what_is_said_of_it() {
     let folder = tempfile::tempdir().unwrap();
     let origin = Origin::parse(folder.path().to_str().unwrap(), &[], &Default::default()).unwrap();
     let node = Setup::new().origin("lake", origin).start().await;
     assert_eq!(node.send("PUT", "/lake/a/b.csv", &[("content-type", "text/x")], b"1,2").await.status, 200);
     assert_eq!(std::fs::read_to_string(folder.path().join("a/b.csv")).unwrap(), "1,2");
     let kept = node.send("PUT", "/lake/c", &[("x-amz-meta-owner", "me")], b"x").await;
-    assert_eq!((kept.status, kept.code()), (501, "NotImplemented"));
-    assert!(!folder.path().join("c").exists());
+    assert_eq!((kept.status, kept.header("etag")), (200, Some("\"9dd4e461268c8034f5c8564e155c67a6\"")));
+    let got = node.get("/lake/a/b.csv", &[]).await;
+    assert_eq!(got.header("content-type"), Some("text/x"));
+    let got = node.get("/lake/c", &[]).await;
+    assert_eq!((got.header("x-amz-meta-owner"), got.header("etag")), (Some("me"), kept.header("etag")));
 }
 
 #[tokio::test]

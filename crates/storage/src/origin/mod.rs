@@ -7,9 +7,8 @@ use std::{fmt, path::PathBuf, sync::Arc};
 
 use async_recursion::async_recursion as boxed;
 use object_store::{
-    ObjectStore, ObjectStoreExt, ObjectStoreScheme,
+    ObjectMeta, ObjectStore, ObjectStoreExt, ObjectStoreScheme,
     list::{PaginatedListOptions, PaginatedListStore},
-    local::LocalFileSystem,
     memory::InMemory,
     multipart::MultipartStore,
     path::Path,
@@ -19,7 +18,7 @@ use url::Url;
 
 use self::cloud::Builder;
 pub use self::{cloud::without_credentials, s3::S3Endpoint};
-use crate::{Error, RequestOptions, Result};
+use crate::{Error, Folder, ObjectVersion, RequestOptions, Result};
 
 /// An object store and what of it goes beyond [`ObjectStore`]. Cheap to clone.
 #[derive(Clone)]
@@ -32,8 +31,8 @@ pub struct Origin {
     store: Arc<dyn ObjectStore>,
     native: Option<Native>,
     s3: Option<Arc<S3Endpoint>>,
-    /// A folder: it keeps no content type or metadata, and its files can change while they are read.
-    folder: Option<PathBuf>,
+    /// A folder: its files can change while they are read.
+    folder: Option<Folder>,
     /// Its files are whole when they get their names, and stay as they are.
     has_final_files: bool,
     /// Its client sends requests again by itself.
@@ -78,16 +77,12 @@ impl Origin {
         self
     }
 
-    /// The same place, in which a folder is gone with its last file, as in a bucket a prefix is gone with its last key.
-    pub fn without_empty_folders(mut self) -> Result<Self> {
-        if let Some(folder) = &self.folder {
-            let store = LocalFileSystem::new_with_prefix(folder).map_err(|source| Error::OriginConfig {
-                url: self.name.clone(),
-                reason: source.to_string(),
-            })?;
-            self.store = Arc::new(store.with_automatic_cleanup(true));
-        }
-        Ok(self)
+    /// The same place, in which links that lead out of a folder are not followed: they are no objects.
+    pub fn without_links_that_leave(self) -> Result<Self> {
+        let Some(folder) = &self.folder else { return Ok(self) };
+        let root = folder.root().to_owned();
+        Self::folder_at(&self.name, &root, false)
+            .map(|origin| Self { has_final_files: self.has_final_files, ..origin })
     }
 
     /// The origin at `url`: a folder (`DIR` or `file://`), `s3://`, `gs://`, `az://`, `http(s)://` or `memory://`.
@@ -107,7 +102,7 @@ impl Origin {
                 })?;
                 (scheme, parsed)
             }
-            _ => return Self::folder(url, PathBuf::from(url)),
+            _ => return Self::folder_of(url, PathBuf::from(url)),
         };
         let (scheme, prefix) = scheme;
         let name = without_credentials(url).trim_end_matches('/').to_owned();
@@ -117,7 +112,7 @@ impl Origin {
             ObjectStoreScheme::Local => {
                 let path =
                     parsed.to_file_path().map_err(|()| error("not a path of this machine".to_owned()))?;
-                Self::folder(url, path)
+                Self::folder_of(url, path)
             }
             ObjectStoreScheme::Memory => {
                 // Its objects are gone with the process, and its ETags begin anew.
@@ -147,15 +142,21 @@ impl Origin {
         }
     }
 
-    fn folder(url: &str, path: PathBuf) -> Result<Self> {
+    fn folder_of(url: &str, path: PathBuf) -> Result<Self> {
         let error = |reason: String| Error::OriginConfig { url: url.to_owned(), reason };
         let path = path.canonicalize().map_err(|source| error(format!("no such folder ({source})")))?;
         if !path.is_dir() {
             return Err(error("not a folder".to_owned()));
         }
-        let store = LocalFileSystem::new_with_prefix(&path).map_err(|source| error(source.to_string()))?;
+        Self::folder_at(url, &path, true)
+    }
+
+    fn folder_at(url: &str, path: &std::path::Path, follows_links: bool) -> Result<Self> {
+        let error =
+            |source: std::io::Error| Error::OriginConfig { url: url.to_owned(), reason: source.to_string() };
+        let folder = Folder::open_root(path, follows_links).map_err(error)?;
         let name = format!("file://{}", path.display());
-        Ok(Self { folder: Some(path), ..Self::new(name, Arc::new(store)) })
+        Ok(Self { folder: Some(folder.clone()), ..Self::new(name, Arc::new(folder)) })
     }
 
     fn cloud<S>(name: String, prefix: Path, (store, account): (S, String)) -> Self
@@ -189,11 +190,6 @@ impl Origin {
         format!("{}{slash}{path}", self.name)
     }
 
-    /// What tells its objects from those of every other origin.
-    pub(crate) fn identity(&self) -> &str {
-        &self.identity
-    }
-
     /// The store, with paths relative to the origin.
     pub fn store(&self) -> &Arc<dyn ObjectStore> {
         &self.store
@@ -208,10 +204,21 @@ impl Origin {
         self.native.as_ref()
     }
 
-    /// The file that an object is, in a folder.
-    pub(crate) fn file(&self, path: &Path) -> Option<PathBuf> {
-        let folder = self.folder.as_ref()?;
-        Some(path.parts().fold(folder.clone(), |file, part| file.join(part.as_ref())))
+    /// The folder that this is, if it is one.
+    pub fn folder(&self) -> Option<&Folder> {
+        self.folder.as_ref()
+    }
+
+    /// The version that the origin's description of an object stands for; `None` if it cannot be told from the next one.
+    pub(crate) fn version_of(&self, meta: &ObjectMeta) -> Option<ObjectVersion> {
+        // The ETag that a folder keeps says less than the state of the file.
+        let state = meta.version.clone().filter(|_| self.is_folder());
+        match state {
+            Some(state) => {
+                ObjectVersion::of(&self.identity, &ObjectMeta { e_tag: Some(state), ..meta.clone() })
+            }
+            None => ObjectVersion::of(&self.identity, meta),
+        }
     }
 
     /// Whether a file may still be written to a moment after that began.
@@ -249,7 +256,7 @@ impl Origin {
             let failed_read = |error: std::io::Error| {
                 failed(object_store::Error::Generic { store: "folder", source: error.into() })
             };
-            tokio::fs::read_dir(folder).await.map(drop).map_err(failed_read)
+            tokio::fs::read_dir(folder.root()).await.map(drop).map_err(failed_read)
         } else {
             match self.store.head(&Path::from(".stylobate-check")).await {
                 Ok(_) | Err(object_store::Error::NotFound { .. }) => Ok(()),

@@ -111,6 +111,8 @@ pub struct CacheStats {
     pub dropped_queue_full: u64,
     /// Pieces that did not reach the disk because it was full or failed.
     pub dropped_disk_failed: u64,
+    /// 1 while the disk tier takes no writes, since the disk is full or fails; it is tried again from time to time.
+    pub disk_paused: u64,
     /// Pieces found on disk and not used, since they were damaged or unreadable.
     pub disk_rejected: u64,
 }
@@ -312,6 +314,7 @@ impl PageCache {
             dropped_inserts: dropped.queue_full + dropped.disk_failed + dropped.closed + dropped.too_large,
             dropped_queue_full: dropped.queue_full,
             dropped_disk_failed: dropped.disk_failed,
+            disk_paused: u64::from(disk.is_paused),
             disk_rejected: disk.rejected,
             ..stats
         }

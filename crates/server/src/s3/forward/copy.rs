@@ -67,7 +67,7 @@ impl Forwarder {
             }
             _ => Wanted::All,
         };
-        let path = read::readable_path(&source.key)?;
+        let path = read::readable_path(&bucket.reader, &source.key)?;
         let opened = read::open(&bucket.reader, &path, &wanted, &conditions).await.map_err(|failed| {
             match failed.code() {
                 S3ErrorCode::NotModified => error::precondition_failed("x-amz-copy-source-If-None-Match"),

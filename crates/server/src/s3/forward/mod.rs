@@ -557,6 +557,7 @@ fn listed_object(
     Some(ListedObject {
         path: decoded.strip_prefix(names.prefix).unwrap_or(&decoded).to_owned(),
         size: entry.get("Size")?.parse().ok()?,
+        version: None,
         e_tag: entry.get("ETag").cloned(),
         last_modified: entry
             .get("LastModified")

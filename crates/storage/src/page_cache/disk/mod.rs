@@ -135,6 +135,8 @@ pub(crate) struct DroppedWrites {
 /// Sizes are in bytes.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub(crate) struct DiskStats {
+    /// Whether it takes no writes, since the disk is full or fails.
+    pub(crate) is_paused: bool,
     /// Most bytes on disk.
     pub(crate) capacity: u64,
     /// Bytes of pages that are on disk.
@@ -396,6 +398,7 @@ impl DiskTier {
 
         let state = self.shared.state.lock();
         DiskStats {
+            is_paused: state.is_open() && state.is_paused(),
             capacity: self.shared.geometry.capacity(),
             used: state.index.live(),
             pages: state.index.pages() as u64,

@@ -6,8 +6,14 @@ use base64::{Engine, prelude::BASE64_STANDARD};
 use crate::config::{AccessKeyConfig, Secret};
 
 /// The node's keys as the admin door is shown them. None at all lets everybody in.
-pub(super) struct AdminKeys {
+pub(crate) struct AdminKeys {
     keys: Vec<AdminKey>,
+}
+
+impl std::fmt::Debug for AdminKeys {
+    fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
+        f.debug_struct("AdminKeys").field("keys", &self.keys.len()).finish_non_exhaustive()
+    }
 }
 
 struct AdminKey {
@@ -18,7 +24,7 @@ struct AdminKey {
 
 /// Why somebody is not let in.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub(super) enum Refused {
+pub(crate) enum Refused {
     /// No key was shown, or none that is known.
     Unknown,
     /// The key does not allow this.
@@ -26,14 +32,14 @@ pub(super) enum Refused {
 }
 
 impl Refused {
-    pub(super) fn status(self) -> StatusCode {
+    pub(crate) fn status(self) -> StatusCode {
         match self {
             Self::Unknown => StatusCode::UNAUTHORIZED,
             Self::Forbidden => StatusCode::FORBIDDEN,
         }
     }
 
-    pub(super) fn reason(self) -> &'static str {
+    pub(crate) fn reason(self) -> &'static str {
         match self {
             Self::Unknown => "show an access key: Authorization: Bearer SECRET, or basic with ID and SECRET",
             Self::Forbidden => "this access key does not allow it",
@@ -42,7 +48,7 @@ impl Refused {
 }
 
 impl AdminKeys {
-    pub(super) fn new(keys: &[AccessKeyConfig]) -> Self {
+    pub(crate) fn new(keys: &[AccessKeyConfig]) -> Self {
         let with_basic = |config: &AccessKeyConfig| {
             let pair = format!("{}:{}", config.id, config.secret.expose());
             AdminKey { config: config.clone(), basic: Secret::new(BASE64_STANDARD.encode(pair)) }
@@ -51,12 +57,12 @@ impl AdminKeys {
     }
 
     /// Statistics tell of all buckets, so only a key for all buckets sees them.
-    pub(super) fn may_see(&self, headers: &HeaderMap) -> Result<(), Refused> {
+    pub(crate) fn may_see(&self, headers: &HeaderMap) -> Result<(), Refused> {
         self.check(headers, |key| key.buckets.iter().any(|name| name == "*"))
     }
 
     /// What is cached of a bucket is changed with a key that writes to it.
-    pub(super) fn may_change(&self, headers: &HeaderMap, bucket: &str) -> Result<(), Refused> {
+    pub(crate) fn may_change(&self, headers: &HeaderMap, bucket: &str) -> Result<(), Refused> {
         self.check(headers, |key| key.write && key.prefixes.is_empty() && key.opens(bucket))
     }
 

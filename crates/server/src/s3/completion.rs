@@ -1,0 +1,185 @@
+//! CompleteMultipartUpload, as far as a folder's upload is concerned: the ETag of the parts, a checksum of all bytes, and
+//! the answer to a request that is sent again.
+
+use std::collections::VecDeque;
+
+use parking_lot::Mutex;
+use s3s::{
+    S3Result,
+    checksum::ChecksumHasher,
+    crypto::{Checksum as _, Crc32, Crc32c, Crc64Nvme, Md5, Sha1, Sha256},
+    dto::{Checksum, CompleteMultipartUploadInput, CompleteMultipartUploadOutput},
+    s3_error,
+};
+use stylobate_storage::{JoinCheck, KeptHeaders};
+
+use super::kept::{FULL_OBJECT, hex, keep_checksums};
+
+/// Completed uploads that are remembered.
+const MOST_COMPLETED: usize = 1000;
+
+/// The ETag of an object that was joined of parts with these ETags; `None` if one of them is no MD5.
+pub(super) fn etag_of_parts(parts: &[(u32, String)]) -> Option<String> {
+    let mut md5 = Md5::new();
+    for (_, etag) in parts {
+        md5.update(&from_hex(etag.trim_matches('"'))?);
+    }
+    Some(format!("{}-{}", hex(&md5.finalize()), parts.len()))
+}
+
+fn from_hex(text: &str) -> Option<[u8; 16]> {
+    let mut bytes = [0; 16];
+    if text.len() != 32 {
+        return None;
+    }
+    for (byte, at) in bytes.iter_mut().zip((0..32).step_by(2)) {
+        *byte = u8::from_str_radix(text.get(at..at + 2)?, 16).ok()?;
+    }
+    Some(bytes)
+}
+
+/// Compares the checksum of all bytes with the one that a client expects, and has it kept with the object.
+struct FullChecksum {
+    claimed: Checksum,
+    hasher: ChecksumHasher,
+    kept: KeptHeaders,
+}
+
+impl JoinCheck for FullChecksum {
+    fn update(&mut self, bytes: &[u8]) {
+        self.hasher.update(bytes);
+    }
+
+    fn finish(&mut self) -> Result<(), String> {
+        let computed = std::mem::take(&mut self.hasher).finalize();
+        if computed != self.claimed {
+            return Err("The checksum you specified did not match the joined parts.".to_owned());
+        }
+        keep_checksums(&self.kept, &computed, FULL_OBJECT);
+        Ok(())
+    }
+}
+
+/// The check of the checksum that a request names, if it is one of all bytes.
+pub(super) fn full_checksum(
+    input: &CompleteMultipartUploadInput,
+    kept: &KeptHeaders,
+) -> S3Result<Option<Box<dyn JoinCheck>>> {
+    let claimed = Checksum {
+        checksum_crc32: input.checksum_crc32.clone(),
+        checksum_crc32c: input.checksum_crc32c.clone(),
+        checksum_crc64nvme: input.checksum_crc64nvme.clone(),
+        checksum_sha1: input.checksum_sha1.clone(),
+        checksum_sha256: input.checksum_sha256.clone(),
+        ..Default::default()
+    };
+    if claimed == Checksum::default() {
+        return Ok(None);
+    }
+    // That of the checksums of parts says in its end how many there are.
+    let is_composite = |value: &Option<String>| value.as_ref().is_some_and(|value| value.contains('-'));
+    let values =
+        [&claimed.checksum_crc32, &claimed.checksum_crc32c, &claimed.checksum_sha1, &claimed.checksum_sha256];
+    let says_composite = input.checksum_type.as_ref().is_some_and(|kind| kind.as_str() != FULL_OBJECT);
+    if says_composite || values.into_iter().any(is_composite) {
+        return check_composite(input, &claimed).map(|()| None);
+    }
+
+    let hasher = ChecksumHasher {
+        crc32: claimed.checksum_crc32.is_some().then(Crc32::new),
+        crc32c: claimed.checksum_crc32c.is_some().then(Crc32c::new),
+        crc64nvme: claimed.checksum_crc64nvme.is_some().then(Crc64Nvme::new),
+        sha1: claimed.checksum_sha1.is_some().then(Sha1::new),
+        sha256: claimed.checksum_sha256.is_some().then(Sha256::new),
+    };
+    Ok(Some(Box::new(FullChecksum { claimed, hasher, kept: kept.clone() })))
+}
+
+/// Compares the checksum of the checksums of the parts, where the request lists them.
+fn check_composite(input: &CompleteMultipartUploadInput, claimed: &Checksum) -> S3Result<()> {
+    use base64::{Engine as _, engine::general_purpose::STANDARD};
+    let parts =
+        input.multipart_upload.as_ref().and_then(|upload| upload.parts.as_deref()).unwrap_or_default();
+    let matches = |claimed: &Option<String>, of_part: Vec<Option<&String>>, hash: fn(&[u8]) -> Vec<u8>| {
+        let Some(claimed) = claimed else { return true };
+        let raw: Option<Vec<Vec<u8>>> =
+            of_part.into_iter().map(|value| STANDARD.decode(value?).ok()).collect();
+        raw.is_none_or(|raw| {
+            let digest = STANDARD.encode(hash(&raw.concat()));
+            *claimed == digest || *claimed == format!("{digest}-{}", parts.len())
+        })
+    };
+
+    let is_right = matches(
+        &claimed.checksum_crc32,
+        parts.iter().map(|part| part.checksum_crc32.as_ref()).collect(),
+        |bytes| Crc32::checksum(bytes).to_vec(),
+    ) && matches(
+        &claimed.checksum_crc32c,
+        parts.iter().map(|part| part.checksum_crc32c.as_ref()).collect(),
+        |bytes| Crc32c::checksum(bytes).to_vec(),
+    ) && matches(
+        &claimed.checksum_sha1,
+        parts.iter().map(|part| part.checksum_sha1.as_ref()).collect(),
+        |bytes| Sha1::checksum(bytes).to_vec(),
+    ) && matches(
+        &claimed.checksum_sha256,
+        parts.iter().map(|part| part.checksum_sha256.as_ref()).collect(),
+        |bytes| Sha256::checksum(bytes).to_vec(),
+    );
+    if is_right {
+        return Ok(());
+    }
+    Err(s3_error!(BadDigest, "The checksum you specified did not match those of the parts."))
+}
+
+/// What uploads were completed lately: a client that lost the answer asks again, and gets the same.
+#[derive(Debug, Default)]
+pub(super) struct Completed(Mutex<VecDeque<(UploadName, CompleteMultipartUploadOutput)>>);
+
+/// Which upload was completed, of which parts.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub(super) struct UploadName {
+    pub(super) bucket: String,
+    pub(super) key: String,
+    pub(super) id: String,
+    pub(super) parts: Vec<(u32, String)>,
+}
+
+impl Completed {
+    pub(super) fn note(&self, name: UploadName, answer: &CompleteMultipartUploadOutput) {
+        let mut all = self.0.lock();
+        if all.len() == MOST_COMPLETED {
+            all.pop_front();
+        }
+        all.push_back((name, copy_of(answer)));
+    }
+
+    pub(super) fn answer(&self, name: &UploadName) -> Option<CompleteMultipartUploadOutput> {
+        let all = self.0.lock();
+        all.iter().find(|(completed, _)| completed == name).map(|(_, answer)| copy_of(answer))
+    }
+}
+
+fn copy_of(answer: &CompleteMultipartUploadOutput) -> CompleteMultipartUploadOutput {
+    CompleteMultipartUploadOutput {
+        location: answer.location.clone(),
+        bucket: answer.bucket.clone(),
+        key: answer.key.clone(),
+        e_tag: answer.e_tag.clone(),
+        ..Default::default()
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn the_etag_of_parts_is_the_md5_of_their_md5s() {
+        let parts = [(1, "\"5d41402abc4b2a76b9719d911017c592\"".to_owned())];
+        let etag = etag_of_parts(&parts).unwrap();
+        assert!(etag.ends_with("-1") && etag.len() == 34, "{etag}");
+        assert_eq!(etag_of_parts(&[(1, "\"x\"".to_owned())]), None);
+    }
+}

@@ -1,0 +1,170 @@
+//! What a folder keeps with an object beyond the attributes of an object store: ETag, checksums, tags, expiry.
+
+use http::{
+    HeaderMap, HeaderName, HeaderValue,
+    header::{ETAG, EXPIRES},
+};
+use s3s::{
+    S3Result,
+    dto::{Checksum, Timestamp, TimestampFormat},
+    s3_error,
+};
+use stylobate_storage::KeptHeaders;
+
+use super::{attributes::Described, target::Query};
+
+pub(super) const TAGGING: HeaderName = HeaderName::from_static("x-amz-tagging");
+const REDIRECT: HeaderName = HeaderName::from_static("x-amz-website-redirect-location");
+const CHECKSUM_TYPE: HeaderName = HeaderName::from_static("x-amz-checksum-type");
+
+/// The kind of a checksum that is of all bytes, not of the checksums of parts.
+pub(super) const FULL_OBJECT: &str = "FULL_OBJECT";
+
+const MOST_TAGS: usize = 10;
+const LONGEST_TAG_KEY: usize = 128;
+const LONGEST_TAG_VALUE: usize = 256;
+
+/// What a write says of its object that only a folder keeps.
+#[derive(Default)]
+pub(super) struct Said<'a> {
+    pub(super) expires: Option<&'a Timestamp>,
+    pub(super) tagging: Option<&'a str>,
+    pub(super) redirect: Option<&'a str>,
+}
+
+impl Said<'_> {
+    /// The headers to keep. Fails if the tags are none.
+    pub(super) fn to_kept(&self) -> S3Result<KeptHeaders> {
+        let kept = KeptHeaders::default();
+        if let Some(tagging) = self.tagging {
+            set(&kept, TAGGING, &tagging_text(&tags_of(tagging)?));
+        }
+        if let Some(redirect) = self.redirect {
+            set(&kept, REDIRECT, redirect);
+        }
+
+        let mut expires = Vec::new();
+        if let Some(time) = self.expires
+            && time.format(TimestampFormat::HttpDate, &mut expires).is_ok()
+        {
+            set(&kept, EXPIRES, &String::from_utf8_lossy(&expires));
+        }
+        Ok(kept)
+    }
+}
+
+/// Adds the headers that describe an object in any store.
+pub(super) fn keep_described(kept: &KeptHeaders, described: Described) {
+    for (name, value) in described.into_headers() {
+        kept.set(name, value);
+    }
+}
+
+/// Adds the checksums that were verified.
+pub(super) fn keep_checksums(kept: &KeptHeaders, checksum: &Checksum, kind: &str) {
+    let mut is_any = false;
+    for (name, value) in [
+        ("x-amz-checksum-crc32", &checksum.checksum_crc32),
+        ("x-amz-checksum-crc32c", &checksum.checksum_crc32c),
+        ("x-amz-checksum-crc64nvme", &checksum.checksum_crc64nvme),
+        ("x-amz-checksum-sha1", &checksum.checksum_sha1),
+        ("x-amz-checksum-sha256", &checksum.checksum_sha256),
+    ] {
+        if let Some(value) = value {
+            set(kept, HeaderName::from_static(name), value);
+            is_any = true;
+        }
+    }
+    if is_any {
+        set(kept, CHECKSUM_TYPE, kind);
+    }
+}
+
+/// The checksums among the headers of an object.
+pub(super) fn checksums_of(headers: &HeaderMap) -> Checksum {
+    let value = |name: &str| headers.get(name).and_then(|value| value.to_str().ok()).map(str::to_owned);
+    Checksum {
+        checksum_crc32: value("x-amz-checksum-crc32"),
+        checksum_crc32c: value("x-amz-checksum-crc32c"),
+        checksum_crc64nvme: value("x-amz-checksum-crc64nvme"),
+        checksum_sha1: value("x-amz-checksum-sha1"),
+        checksum_sha256: value("x-amz-checksum-sha256"),
+        ..Default::default()
+    }
+}
+
+/// Bytes in hexadecimal.
+pub(super) fn hex(bytes: &[u8]) -> String {
+    bytes.iter().map(|byte| format!("{byte:02x}")).collect()
+}
+
+/// Keeps an ETag, given without quotes.
+pub(super) fn keep_etag(kept: &KeptHeaders, etag: &str) {
+    set(kept, ETAG, &format!("\"{etag}\""));
+}
+
+fn set(kept: &KeptHeaders, name: HeaderName, text: &str) {
+    if let Ok(value) = HeaderValue::from_str(text) {
+        kept.set(name, value);
+    }
+}
+
+/// The tags that a header spells, in their order.
+pub(super) fn tags_of(header: &str) -> S3Result<Vec<(String, String)>> {
+    let uri = http::Uri::builder().path_and_query(format!("/?{header}")).build();
+    let uri =
+        uri.map_err(|_| s3_error!(InvalidArgument, "The header 'x-amz-tagging' shall be encoded as UTF-8"))?;
+    let query = Query::of(&uri);
+    let tags = query.0.into_iter().map(|tag| (tag.name, tag.value.unwrap_or_default()));
+    check_tags(tags.collect())
+}
+
+/// The tags, if an object may have them.
+pub(super) fn check_tags(tags: Vec<(String, String)>) -> S3Result<Vec<(String, String)>> {
+    if tags.len() > MOST_TAGS {
+        return Err(s3_error!(InvalidTag, "Object tags cannot be greater than {MOST_TAGS}"));
+    }
+    for (index, (key, value)) in tags.iter().enumerate() {
+        if key.is_empty() || key.chars().count() > LONGEST_TAG_KEY {
+            return Err(s3_error!(InvalidTag, "The TagKey you have provided is invalid"));
+        }
+        if value.chars().count() > LONGEST_TAG_VALUE {
+            return Err(s3_error!(InvalidTag, "The TagValue you have provided is invalid"));
+        }
+        if tags.iter().take(index).any(|(other, _)| other == key) {
+            return Err(s3_error!(InvalidTag, "Cannot provide multiple Tags with the same key"));
+        }
+    }
+    Ok(tags)
+}
+
+/// The tags as a header spells them.
+pub(super) fn tagging_text(tags: &[(String, String)]) -> String {
+    let parameters = tags
+        .iter()
+        .map(|(name, value)| super::target::Parameter { name: name.clone(), value: Some(value.clone()) });
+    Query(parameters.collect()).to_text()
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn tags_come_back_from_their_header() {
+        let tags = tags_of("a=1&b%20c=x%26y&empty=").unwrap();
+        assert_eq!(tags[1], ("b c".to_owned(), "x&y".to_owned()));
+        assert_eq!(tags_of(&tagging_text(&tags)).unwrap(), tags);
+        assert!(tags_of("").unwrap().is_empty());
+    }
+
+    #[test]
+    fn tags_that_no_object_may_have_are_refused() {
+        let code = |header: &str| tags_of(header).unwrap_err().code().as_str().to_owned();
+        assert_eq!(code("a=1&a=2"), "InvalidTag");
+        assert_eq!(code("=1"), "InvalidTag");
+        assert_eq!(code(&format!("a={}", "x".repeat(257))), "InvalidTag");
+        let many: Vec<_> = (0..11).map(|i| format!("k{i}=v")).collect();
+        assert_eq!(code(&many.join("&")), "InvalidTag");
+    }
+}

@@ -1,0 +1,81 @@
+//! Tags of objects in a folder: GetObjectTagging, PutObjectTagging, DeleteObjectTagging.
+
+use object_store::path::Path;
+use s3s::{
+    S3Response, S3Result,
+    dto::{
+        DeleteObjectTaggingInput, DeleteObjectTaggingOutput, GetObjectTaggingInput, GetObjectTaggingOutput,
+        PutObjectTaggingInput, PutObjectTaggingOutput, Tag,
+    },
+    s3_error,
+};
+use stylobate_storage::Folder;
+
+use super::{
+    conditions::Conditions,
+    door::{Door, refuse_version},
+    error,
+    kept::{check_tags, tagging_text, tags_of},
+    read,
+};
+use crate::node::Bucket;
+
+pub(super) async fn get(
+    door: &Door,
+    input: GetObjectTaggingInput,
+) -> S3Result<S3Response<GetObjectTaggingOutput>> {
+    let bucket = door.readable(&input.bucket)?;
+    refuse_version(input.version_id.as_deref())?;
+    let path = read::readable_path(&bucket.reader, &input.key)?;
+    let tag = |(key, value): (String, String)| Tag { key: Some(key), value: Some(value) };
+    let tag_set = match bucket.reader.origin().folder() {
+        Some(folder) => tags_of(&read_tags(folder, path).await?)?.into_iter().map(tag).collect(),
+        // An origin of another kind has none that could be told.
+        None => {
+            read::look(&bucket.reader, &path, &Conditions::default()).await?;
+            Vec::new()
+        }
+    };
+    Ok(S3Response::new(GetObjectTaggingOutput { tag_set, version_id: None }))
+}
+
+/// The tags of an object, as a header spells them.
+pub(super) async fn read_tags(folder: &Folder, path: Path) -> S3Result<String> {
+    let folder = folder.clone();
+    let tags = tokio::task::spawn_blocking(move || folder.tags(&path)).await;
+    tags.map_err(|_| s3_error!(InternalError))?.map_err(error::from_store)
+}
+
+pub(super) async fn put(
+    door: &Door,
+    input: PutObjectTaggingInput,
+) -> S3Result<S3Response<PutObjectTaggingOutput>> {
+    let bucket = door.writable(&input.bucket)?;
+    refuse_version(input.version_id.as_deref())?;
+    let tags = input.tagging.tag_set.into_iter();
+    let tags = tags.map(|tag| (tag.key.unwrap_or_default(), tag.value.unwrap_or_default())).collect();
+    set(bucket, &input.key, tagging_text(&check_tags(tags)?)).await?;
+    Ok(S3Response::new(PutObjectTaggingOutput::default()))
+}
+
+pub(super) async fn delete(
+    door: &Door,
+    input: DeleteObjectTaggingInput,
+) -> S3Result<S3Response<DeleteObjectTaggingOutput>> {
+    let bucket = door.writable(&input.bucket)?;
+    refuse_version(input.version_id.as_deref())?;
+    set(bucket, &input.key, String::new()).await?;
+    Ok(S3Response::with_status(DeleteObjectTaggingOutput::default(), http::StatusCode::NO_CONTENT))
+}
+
+async fn set(bucket: &Bucket, key: &str, tags: String) -> S3Result<()> {
+    let path = read::readable_path(&bucket.reader, key)?;
+    let Some(folder) = bucket.reader.origin().folder().cloned() else {
+        return Err(s3_error!(NotImplemented, "tags of objects are kept in folders and at S3 origins only"));
+    };
+
+    let target = path.clone();
+    let written = tokio::task::spawn_blocking(move || folder.set_tags(&target, Some(&tags))).await;
+    bucket.reader.invalidate(&path);
+    written.map_err(|_| s3_error!(InternalError))?.map_err(error::from_store)
+}

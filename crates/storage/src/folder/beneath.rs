@@ -1,0 +1,201 @@
+//! Opens files and directories below a folder, and nothing that lies outside of it.
+
+use std::{
+    fs::File,
+    io,
+    os::fd::{AsFd, OwnedFd},
+    path::{Path, PathBuf},
+};
+
+use rustix::{
+    fs::{Mode, OFlags, openat},
+    io::Errno,
+};
+
+/// How often a directory is made again that another writer removed, since it was empty.
+pub(super) const ATTEMPTS: usize = 64;
+
+/// A folder, by an open descriptor of it.
+#[derive(Debug)]
+pub(super) struct Root {
+    path: PathBuf,
+    descriptor: OwnedFd,
+    follows_links: bool,
+}
+
+impl Root {
+    /// Opens the folder. Links that lead out of it are followed if `follows_links`.
+    pub(super) fn open(path: &Path, follows_links: bool) -> io::Result<Self> {
+        let flags = OFlags::DIRECTORY | OFlags::RDONLY | OFlags::CLOEXEC;
+        let descriptor = rustix::fs::open(path, flags, Mode::empty())?;
+        Ok(Self { path: path.to_owned(), descriptor, follows_links })
+    }
+
+    pub(super) fn path(&self) -> &Path {
+        &self.path
+    }
+
+    /// Opens what is at a relative path. What lies outside of the folder is not there.
+    pub(super) fn open_at(&self, relative: &Path, flags: OFlags) -> io::Result<OwnedFd> {
+        let relative = if relative.as_os_str().is_empty() { Path::new(".") } else { relative };
+        let flags = flags | OFlags::CLOEXEC;
+        if self.follows_links {
+            return Ok(openat(&self.descriptor, relative, flags, Mode::empty())?);
+        }
+
+        match open_beneath(&self.descriptor, relative, flags) {
+            // A link may be absolute and yet lead to a place within.
+            Err(Errno::XDEV) => {
+                let resolved = self.resolved(relative)?;
+                open_beneath(&self.descriptor, &resolved, flags).map_err(|error| match error {
+                    Errno::XDEV => io::ErrorKind::NotFound.into(),
+                    error => error.into(),
+                })
+            }
+            // A kernel or a sandbox without this call.
+            Err(Errno::NOSYS | Errno::PERM) => {
+                let resolved = self.resolved(relative)?;
+                Ok(openat(&self.descriptor, &resolved, flags, Mode::empty())?)
+            }
+            opened => Ok(opened?),
+        }
+    }
+
+    /// The path with all links followed, relative to the folder.
+    fn resolved(&self, relative: &Path) -> io::Result<PathBuf> {
+        let real = std::fs::canonicalize(self.path.join(relative))?;
+        match real.strip_prefix(&self.path) {
+            Ok(within) if within.as_os_str().is_empty() => Ok(PathBuf::from(".")),
+            Ok(within) => Ok(within.to_owned()),
+            Err(_) => Err(io::ErrorKind::NotFound.into()),
+        }
+    }
+
+    /// Opens a file to be read. Whatever else is at the path is no object.
+    pub(super) fn open_file(&self, relative: &Path) -> io::Result<File> {
+        // A pipe would keep its reader waiting for a writer.
+        let file = File::from(self.open_at(relative, OFlags::RDONLY | OFlags::NONBLOCK)?);
+        if file.metadata()?.is_file() { Ok(file) } else { Err(io::ErrorKind::NotFound.into()) }
+    }
+
+    /// Opens a directory, for the names in it.
+    pub(super) fn open_directory(&self, relative: &Path) -> io::Result<OwnedFd> {
+        self.open_at(relative, OFlags::PATH | OFlags::DIRECTORY)
+    }
+
+    /// Opens a directory, which is made if it is missing.
+    pub(super) fn make_directory(&self, relative: &Path) -> io::Result<OwnedFd> {
+        for _ in 0..ATTEMPTS {
+            match self.open_directory(relative) {
+                Err(error) if error.kind() == io::ErrorKind::NotFound => {}
+                opened => return opened,
+            }
+            let (Some(parent), Some(name)) = (relative.parent(), relative.file_name()) else {
+                return Err(io::ErrorKind::NotFound.into());
+            };
+
+            let parent = self.make_directory(parent)?;
+            match rustix::fs::mkdirat(parent.as_fd(), name, Mode::from_raw_mode(0o777)) {
+                Ok(()) => {}
+                // A link that leads out of the folder or to nothing stays one.
+                Err(Errno::EXIST) if is_no_directory(parent.as_fd(), name) => {
+                    return Err(io::ErrorKind::NotADirectory.into());
+                }
+                // Another writer made it, or removed the one above, which was empty.
+                Err(Errno::EXIST | Errno::NOENT) => {}
+                Err(error) => return Err(error.into()),
+            }
+        }
+        Err(io::ErrorKind::NotFound.into())
+    }
+}
+
+/// Whether there is something of this name that is no directory.
+fn is_no_directory(parent: impl AsFd, name: &std::ffi::OsStr) -> bool {
+    let found = rustix::fs::statat(parent, name, rustix::fs::AtFlags::SYMLINK_NOFOLLOW);
+    found.is_ok_and(|found| !rustix::fs::FileType::from_raw_mode(found.st_mode).is_dir())
+}
+
+#[cfg(target_os = "linux")]
+fn open_beneath(folder: &OwnedFd, relative: &Path, flags: OFlags) -> Result<OwnedFd, Errno> {
+    use rustix::fs::ResolveFlags;
+    let resolve = ResolveFlags::BENEATH | ResolveFlags::NO_MAGICLINKS;
+    loop {
+        match rustix::fs::openat2(folder, relative, flags, Mode::empty(), resolve) {
+            // A rename elsewhere interfered with the check.
+            Err(Errno::AGAIN | Errno::INTR) => {}
+            opened => return opened,
+        }
+    }
+}
+
+#[cfg(not(target_os = "linux"))]
+fn open_beneath(_: &OwnedFd, _: &Path, _: OFlags) -> Result<OwnedFd, Errno> {
+    Err(Errno::NOSYS)
+}
+
+#[cfg(test)]
+mod tests {
+    use std::os::unix::fs::symlink;
+
+    use super::*;
+
+    struct Folders {
+        _all: tempfile::TempDir,
+        inside: PathBuf,
+        outside: PathBuf,
+    }
+
+    fn folders() -> Folders {
+        let all = tempfile::tempdir().unwrap();
+        let real = all.path().canonicalize().unwrap();
+        let (inside, outside) = (real.join("in"), real.join("out"));
+        for folder in [&inside, &outside] {
+            std::fs::create_dir_all(folder.join("d")).unwrap();
+            std::fs::write(folder.join("d/f"), "x").unwrap();
+        }
+        Folders { _all: all, inside, outside }
+    }
+
+    #[test]
+    fn links_are_followed_within_the_folder_only() {
+        let Folders { _all, inside, outside } = folders();
+        symlink("d/f", inside.join("relative")).unwrap();
+        symlink(inside.join("d"), inside.join("absolute")).unwrap();
+        symlink("../out/d/f", inside.join("leaves")).unwrap();
+        symlink(&outside, inside.join("away")).unwrap();
+
+        let root = Root::open(&inside, false).unwrap();
+        for path in ["d/f", "relative", "absolute/f"] {
+            assert!(root.open_file(Path::new(path)).is_ok(), "{path}");
+        }
+        for path in ["leaves", "away/d/f", "absent", "../out/d/f"] {
+            let error = root.open_file(Path::new(path)).unwrap_err();
+            assert_eq!(error.kind(), io::ErrorKind::NotFound, "{path}");
+        }
+        assert!(root.make_directory(Path::new("away/new")).is_err());
+        assert!(!outside.join("new").exists());
+
+        let root = Root::open(&inside, true).unwrap();
+        assert!(root.open_file(Path::new("leaves")).is_ok() && root.open_file(Path::new("away/d/f")).is_ok());
+    }
+
+    #[test]
+    fn a_pipe_is_no_file_and_nobody_waits_for_it() {
+        let Folders { _all, inside, .. } = folders();
+        let made = rustix::fs::mkfifoat(rustix::fs::CWD, inside.join("pipe"), Mode::from_raw_mode(0o600));
+        made.unwrap();
+        let error = Root::open(&inside, false).unwrap().open_file(Path::new("pipe")).unwrap_err();
+        assert_eq!(error.kind(), io::ErrorKind::NotFound);
+    }
+
+    #[test]
+    fn directories_are_made_where_they_are_missing() {
+        let Folders { _all, inside, .. } = folders();
+        let root = Root::open(&inside, false).unwrap();
+        root.make_directory(Path::new("d/e/g")).unwrap();
+        assert!(inside.join("d/e/g").is_dir());
+        let error = root.make_directory(Path::new("d/f/g")).unwrap_err();
+        assert_eq!(error.kind(), io::ErrorKind::NotADirectory);
+    }
+}

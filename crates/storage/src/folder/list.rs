@@ -1,0 +1,391 @@
+//! Listings of a folder in the order of keys: a page costs the directories on its way and the files that it shows.
+//!
+//! A walk goes down into the directories that hold wanted keys, and is at one name in each of them. In the order of keys
+//! a directory stands where its name with a `/` does: `a-b` before `a/`.
+
+use std::{
+    collections::HashMap,
+    fs::Metadata,
+    io,
+    os::unix::fs::MetadataExt,
+    path::{Path as FilePath, PathBuf},
+    sync::{Arc, atomic::Ordering},
+    time::{Duration, SystemTime},
+};
+
+use object_store::{ObjectMeta, path::Path};
+use parking_lot::Mutex;
+use rustix::fs::OFlags;
+
+use super::{
+    Folder, failed,
+    names::{MARKER, Named, directory_of_prefix, file_of_path, key_of_path},
+    record::{self, Stamp},
+    write::etag_of,
+};
+use crate::{ListPage, ListRequest, ListedKey};
+
+/// Names of a directory from which on they are kept for the next page.
+const MANY: usize = 512;
+
+/// Bytes of names that are kept.
+const MOST_KEPT: usize = 16 << 20;
+
+/// How long a directory must have been left alone before its time of change tells one state from the next.
+const SETTLED_AFTER: Duration = Duration::from_millis(50);
+
+/// An object or a common prefix of a listing.
+#[derive(Debug)]
+pub(super) enum Found {
+    Object(ListedKey),
+    Prefix(String),
+}
+
+/// One name in a directory.
+#[derive(Debug)]
+struct Name {
+    /// As in a key; a directory's ends in `/`.
+    key: String,
+    /// As in a path.
+    segment: String,
+}
+
+impl Name {
+    fn is_directory(&self) -> bool {
+        self.key.ends_with('/')
+    }
+}
+
+type Names = Arc<[Name]>;
+
+/// The names of large directories, so that not every page of a listing reads them anew.
+#[derive(Debug, Default)]
+pub(super) struct KeptNames(Mutex<HashMap<PathBuf, Kept>>);
+
+#[derive(Debug)]
+struct Kept {
+    stamp: Stamp,
+    names: Names,
+    bytes: usize,
+    used: SystemTime,
+}
+
+impl KeptNames {
+    fn get(&self, directory: &FilePath, stamp: &Stamp) -> Option<Names> {
+        let mut all = self.0.lock();
+        let kept = all.get_mut(directory).filter(|kept| kept.stamp == *stamp)?;
+        kept.used = SystemTime::now();
+        Some(kept.names.clone())
+    }
+
+    fn put(&self, directory: &FilePath, stamp: Stamp, names: &Names) {
+        let bytes = names.iter().map(|name| size_of::<Name>() + name.key.len() + name.segment.len()).sum();
+        if names.len() < MANY || bytes > MOST_KEPT {
+            return;
+        }
+
+        let mut all = self.0.lock();
+        all.insert(
+            directory.to_owned(),
+            Kept { stamp, names: names.clone(), bytes, used: SystemTime::now() },
+        );
+        while all.values().map(|kept| kept.bytes).sum::<usize>() > MOST_KEPT {
+            let oldest = all.iter().min_by_key(|(_, kept)| kept.used).map(|(directory, _)| directory.clone());
+            oldest.and_then(|directory| all.remove(&directory));
+        }
+    }
+}
+
+/// A directory that a walk is in.
+#[derive(Debug)]
+struct Level {
+    /// What its keys begin with.
+    key: String,
+    path: Path,
+    names: Names,
+    next: usize,
+    /// Device and inode: a link to a directory above would be walked for ever.
+    identity: (u64, u64),
+}
+
+/// A walk over the keys of a folder that begin with a prefix, in their order.
+#[derive(Debug)]
+pub(super) struct Walk {
+    folder: Folder,
+    prefix: String,
+    delimiter: String,
+    /// Keys up to this one are passed over.
+    after: String,
+    levels: Vec<Level>,
+}
+
+impl Walk {
+    /// Begins behind the key `after`. Without a delimiter, all keys are shown.
+    pub(super) fn begin(
+        folder: &Folder,
+        prefix: &str,
+        delimiter: &str,
+        after: &str,
+    ) -> object_store::Result<Self> {
+        let above = prefix.rfind('/').map_or("", |slash| prefix.get(..=slash).unwrap_or_default());
+        let directory = directory_of_prefix(above).map(|path| (above.to_owned(), path));
+        Self::at(folder, prefix.to_owned(), directory, (delimiter, after))
+    }
+
+    /// Begins in a directory, which may be one of the store itself.
+    pub(super) fn begin_in(
+        folder: &Folder,
+        directory: Path,
+        delimiter: &str,
+        after: &str,
+    ) -> object_store::Result<Self> {
+        let prefix =
+            if directory.is_root() { String::new() } else { format!("{}/", key_of_path(&directory)) };
+        Self::at(folder, prefix.clone(), Some((prefix, directory)), (delimiter, after))
+    }
+
+    fn at(
+        folder: &Folder,
+        prefix: String,
+        directory: Option<(String, Path)>,
+        (delimiter, after): (&str, &str),
+    ) -> object_store::Result<Self> {
+        let mut walk = Self {
+            folder: folder.clone(),
+            prefix,
+            delimiter: delimiter.to_owned(),
+            after: after.to_owned(),
+            levels: Vec::new(),
+        };
+        if let Some((key, path)) = directory {
+            match walk.enter(key, path.clone()) {
+                Ok(()) => {}
+                Err(error) if is_absent(&error) => {}
+                Err(error) => return Err(failed(&path, error)),
+            }
+        }
+        Ok(walk)
+    }
+
+    /// The next object or common prefix.
+    pub(super) fn next(&mut self) -> object_store::Result<Option<Found>> {
+        while let Some(level) = self.levels.last_mut() {
+            let Some(name) = level.names.get(level.next) else {
+                self.levels.pop();
+                continue;
+            };
+
+            level.next += 1;
+            let key = format!("{}{}", level.key, name.key);
+            let path = child(&level.path, &name.segment)?;
+            let is_directory = name.is_directory();
+            if !key.starts_with(&self.prefix) && !(is_directory && self.prefix.starts_with(&key)) {
+                // Keys that begin alike stand together.
+                if key > self.prefix {
+                    self.levels.pop();
+                }
+                continue;
+            }
+
+            if let Some(prefix) = self.common_prefix(&key) {
+                if self.shows(&prefix, is_directory)? {
+                    return Ok(Some(Found::Prefix(prefix)));
+                }
+            } else if is_directory {
+                self.descend(key, path);
+            } else if key > self.after
+                && let Some(meta) = self.folder.look(&path)
+            {
+                return Ok(Some(Found::Object(ListedKey { key, meta })));
+            }
+        }
+        Ok(None)
+    }
+
+    /// What a key is rolled up into.
+    fn common_prefix(&self, key: &str) -> Option<String> {
+        if self.delimiter.is_empty() {
+            return None;
+        }
+        let below = key.strip_prefix(&self.prefix)?;
+        let end = below.find(&self.delimiter)? + self.delimiter.len();
+        key.get(..self.prefix.len() + end).map(str::to_owned)
+    }
+
+    /// Whether a common prefix is to be shown: once, and only for keys that are not passed over.
+    fn shows(&mut self, prefix: &str, is_directory: bool) -> object_store::Result<bool> {
+        let is_whole_directory = is_directory && self.delimiter == "/";
+        if prefix <= self.after.as_str() && !self.after.starts_with(prefix) {
+            return Ok(false);
+        }
+
+        // Directories are shown even if they are empty, as far as none of their keys is passed over.
+        let mut is_shown = is_whole_directory;
+        if self.after.starts_with(prefix) || !is_whole_directory {
+            is_shown = Self::begin(&self.folder, prefix, "", &self.after)?.next()?.is_some();
+        }
+        if !is_whole_directory {
+            // All that begin so are shown by now, in whatever directories they lie.
+            let after = format!("{prefix}{}", char::MAX);
+            *self = Self::begin(&self.folder, &self.prefix, &self.delimiter, &after)?;
+        }
+        Ok(is_shown)
+    }
+
+    /// Goes down into a directory. One that may not be read is passed over.
+    fn descend(&mut self, key: String, path: Path) {
+        if key <= self.after && !self.after.starts_with(&key) {
+            return;
+        }
+        match self.enter(key, path.clone()) {
+            Ok(()) => {}
+            Err(error) if is_absent(&error) => {}
+            Err(error) => self.folder.warn_unreadable(&path, &error),
+        }
+    }
+
+    fn enter(&mut self, key: String, path: Path) -> io::Result<()> {
+        let (names, metadata) = self.folder.names(&path)?;
+        let identity = (metadata.dev(), metadata.ino());
+        if self.levels.iter().any(|level| level.identity == identity) {
+            return Ok(());
+        }
+
+        let first = self.after.as_str().max(self.prefix.as_str());
+        let is_before = |name: &Name| {
+            let full = format!("{key}{}", name.key);
+            full.as_str() < first && !(name.is_directory() && first.starts_with(&full))
+        };
+        let next = if first.starts_with(&key) { names.partition_point(is_before) } else { 0 };
+        self.levels.push(Level { key, path, names, next, identity });
+        Ok(())
+    }
+}
+
+/// The path of a segment in a directory, as it is: joining paths would escape it.
+fn child(directory: &Path, segment: &str) -> object_store::Result<Path> {
+    match directory.is_root() {
+        true => Ok(Path::parse(segment)?),
+        false => Ok(Path::parse(format!("{directory}/{segment}"))?),
+    }
+}
+
+fn is_absent(error: &io::Error) -> bool {
+    use io::ErrorKind::{InvalidFilename, NotADirectory, NotFound};
+    matches!(error.kind(), NotFound | NotADirectory | InvalidFilename)
+}
+
+impl Folder {
+    /// One page of a listing.
+    pub(crate) fn list_page(&self, request: &ListRequest) -> object_store::Result<ListPage> {
+        let after = [&request.start_after, &request.token].into_iter().flatten().max();
+        let after = after.map(String::as_str).unwrap_or_default();
+        let mut walk = Walk::begin(self, &request.prefix, &request.delimiter, after)?;
+        let mut page = ListPage::default();
+        let mut last = String::new();
+        while let Some(found) = walk.next()? {
+            if page.objects.len() + page.prefixes.len() == request.max_keys {
+                page.next_token = Some(last);
+                break;
+            }
+            match found {
+                Found::Object(listed) => {
+                    last.clone_from(&listed.key);
+                    page.objects.push(listed);
+                }
+                Found::Prefix(prefix) => {
+                    last = format!("{prefix}{}", char::MAX);
+                    page.prefixes.push(prefix);
+                }
+            }
+        }
+        Ok(page)
+    }
+
+    /// What is known of an object without opening it; `None` if there is none.
+    pub(super) fn look(&self, path: &Path) -> Option<ObjectMeta> {
+        let file = self.inner.root.path().join(file_of_path(path));
+        let metadata = match std::fs::metadata(&file) {
+            Ok(metadata) => metadata,
+            Err(error) => {
+                if !is_absent(&error) {
+                    self.warn_unreadable(path, &error);
+                }
+                return None;
+            }
+        };
+        if !metadata.is_file() {
+            return None;
+        }
+
+        let stamp = Stamp::of(&metadata);
+        let record = record::read_at(&self.inner.root, path, &file, &stamp);
+        Some(stamp.to_meta(path, etag_of(record.as_ref(), &stamp)))
+    }
+
+    /// The names in a directory, in the order of keys.
+    fn names(&self, path: &Path) -> io::Result<(Names, Metadata)> {
+        let relative = if path.is_root() { PathBuf::new() } else { file_of_path(path) };
+        let opened = self.inner.root.open_directory(&relative)?;
+        let metadata = std::fs::File::from(opened).metadata()?;
+        let stamp = Stamp::of(&metadata);
+        if let Some(names) = self.inner.kept_names.get(&relative, &stamp) {
+            return Ok((names, metadata));
+        }
+
+        let mut names = Vec::new();
+        for entry in std::fs::read_dir(self.inner.root.path().join(&relative))? {
+            let entry = entry?;
+            let (segment, key) = match Named::of(&entry.file_name()) {
+                Named::Segment(segment, key) => (segment, key),
+                Named::Reserved => continue,
+                Named::Foreign => {
+                    self.warn_foreign(&entry.path());
+                    continue;
+                }
+            };
+
+            let mut kind = entry.file_type()?;
+            if kind.is_symlink() {
+                let target = self.inner.root.open_at(&relative.join(entry.file_name()), OFlags::PATH);
+                let Ok(target) = target.and_then(|target| std::fs::File::from(target).metadata()) else {
+                    continue;
+                };
+                kind = target.file_type();
+            }
+            match kind {
+                kind if kind.is_dir() && segment != MARKER => {
+                    names.push(Name { key: format!("{key}/"), segment });
+                }
+                kind if kind.is_file() => names.push(Name { key, segment }),
+                _ => {}
+            }
+        }
+        names.sort_unstable_by(|a, b| a.key.cmp(&b.key));
+
+        let names: Names = names.into();
+        let is_settled = metadata.modified()?.elapsed().is_ok_and(|unchanged| unchanged > SETTLED_AFTER);
+        if is_settled {
+            self.inner.kept_names.put(&relative, stamp, &names);
+        }
+        Ok((names, metadata))
+    }
+
+    fn warn_foreign(&self, file: &FilePath) {
+        if !self.inner.warned.foreign.swap(true, Ordering::Relaxed) {
+            tracing::warn!(
+                file = %file.display(),
+                "files are passed over whose names are not UTF-8 or are reserved; no more warnings about such names"
+            );
+        }
+    }
+
+    fn warn_unreadable(&self, path: &Path, error: &io::Error) {
+        if !self.inner.warned.unreadable.swap(true, Ordering::Relaxed) {
+            tracing::warn!(
+                folder = %self.inner.root.path().display(), %path, %error,
+                "what cannot be read is left out of listings; no more warnings about this folder"
+            );
+        }
+    }
+}

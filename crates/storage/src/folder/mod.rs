@@ -1,0 +1,182 @@
+//! A folder of the file system as an object store that keeps all that a bucket would: any key, headers, tags, ETags.
+//!
+//! ```text
+//! names ─▶ beneath ─▶ record          which file a key is, opened below the folder, with what is kept beside it
+//!             ├─▶ list                pages of keys in order
+//!             └─▶ write               whole files under their names, copies, renames, deletions
+//! ```
+//!
+//! A directory is there as long as there is something in it: it is made with its first file and removed with its last one.
+
+mod beneath;
+mod list;
+mod names;
+mod record;
+mod store;
+#[cfg(test)]
+mod tests;
+mod write;
+
+use std::{
+    fs::File,
+    hash::{BuildHasher, RandomState},
+    io,
+    sync::{
+        Arc,
+        atomic::{AtomicBool, Ordering},
+    },
+};
+
+use object_store::{ObjectMeta, path::Path};
+use parking_lot::{Mutex, MutexGuard};
+use rustix::fs::OFlags;
+
+use self::{
+    beneath::Root,
+    list::KeptNames,
+    names::file_of_path,
+    record::{Record, Stamp},
+    write::etag_of,
+};
+pub use self::{
+    names::{key_of_path, path_of_key},
+    record::KeptHeaders,
+    store::UploadMode,
+    write::CopyChange,
+};
+
+/// Writes to different paths do not wait for each other, but for those whose hashes collide.
+const STRIPES: usize = 64;
+
+/// A folder as an object store. Cheap to clone.
+#[derive(Clone, Debug)]
+pub struct Folder {
+    inner: Arc<Inner>,
+}
+
+#[derive(Debug)]
+struct Inner {
+    root: Root,
+    hasher: RandomState,
+    stripes: [Mutex<()>; STRIPES],
+    kept_names: KeptNames,
+    lacks_nameless_files: AtomicBool,
+    warned: Warned,
+}
+
+/// Warnings that were given.
+#[derive(Debug, Default)]
+struct Warned {
+    foreign: AtomicBool,
+    unreadable: AtomicBool,
+}
+
+/// A file that was opened, and what is known of it.
+struct Opened {
+    file: File,
+    stamp: Stamp,
+    record: Option<Record>,
+    meta: ObjectMeta,
+}
+
+impl Folder {
+    /// Opens a folder. Links that lead out of it are followed if `follows_links`, and are no objects otherwise.
+    pub(crate) fn open_root(path: &std::path::Path, follows_links: bool) -> io::Result<Self> {
+        let inner = Inner {
+            root: Root::open(path, follows_links)?,
+            hasher: RandomState::new(),
+            stripes: std::array::from_fn(|_| Mutex::new(())),
+            kept_names: KeptNames::default(),
+            lacks_nameless_files: AtomicBool::new(false),
+            warned: Warned::default(),
+        };
+        Ok(Self { inner: Arc::new(inner) })
+    }
+
+    /// The folder's own path.
+    pub(crate) fn root(&self) -> &std::path::Path {
+        self.inner.root.path()
+    }
+
+    /// Opens the file that is the object at a path.
+    pub(crate) fn open_file(&self, path: &Path) -> io::Result<File> {
+        self.inner.root.open_file(&file_of_path(path))
+    }
+
+    fn open(&self, path: &Path) -> object_store::Result<Opened> {
+        let file = self.open_file(path).map_err(|error| failed(path, error))?;
+        let metadata = file.metadata().map_err(|error| failed(path, error))?;
+        let stamp = Stamp::of(&metadata);
+        let record = record::read(&self.inner.root, path, &file, &stamp);
+        let meta = stamp.to_meta(path, etag_of(record.as_ref(), &stamp));
+        Ok(Opened { file, stamp, record, meta })
+    }
+
+    /// The ETag and the state of the object at a path, which need not be readable; `None` if there is none.
+    fn state(&self, path: &Path) -> Option<(String, Stamp)> {
+        let file = file_of_path(path);
+        let opened = self.inner.root.open_at(&file, OFlags::PATH).ok()?;
+        let metadata = File::from(opened).metadata().ok().filter(std::fs::Metadata::is_file)?;
+        let stamp = Stamp::of(&metadata);
+        let record = record::read_at(&self.inner.root, path, &self.root().join(file), &stamp);
+        Some((etag_of(record.as_ref(), &stamp), stamp))
+    }
+
+    /// The tags of an object, as S3 spells them in a header; empty if it has none.
+    pub fn tags(&self, path: &Path) -> object_store::Result<String> {
+        let record = self.open(path)?.record;
+        Ok(record.and_then(|record| record.tags().map(str::to_owned)).unwrap_or_default())
+    }
+
+    /// Replaces the tags of an object. What is cached of the object is of another version afterwards.
+    pub fn set_tags(&self, path: &Path, tags: Option<&str>) -> object_store::Result<()> {
+        let _alone = self.alone(path);
+        let Opened { file, stamp, record, .. } = self.open(path)?;
+        let mut record = record.unwrap_or_else(|| Record::new(&stamp, &http::HeaderMap::new()));
+        record.set_tags(tags);
+        record::write(&self.inner.root, path, &file, &record).map_err(|error| failed(path, error))
+    }
+
+    /// Removes an object if its ETag, quoted, is the one that `condition` wants.
+    pub fn remove_if(&self, path: &Path, condition: impl FnOnce(&str) -> bool) -> object_store::Result<()> {
+        self.remove(path, condition)
+    }
+
+    /// Keeps others from giving a file at this path its name, or from taking it away.
+    fn alone(&self, path: &Path) -> MutexGuard<'_, ()> {
+        let stripe = self.inner.hasher.hash_one(path.as_ref()) as usize % STRIPES;
+        self.inner.stripes.get(stripe).unwrap_or(&self.inner.stripes[0]).lock()
+    }
+
+    fn has_nameless_files(&self) -> bool {
+        !self.inner.lacks_nameless_files.load(Ordering::Relaxed)
+    }
+
+    fn note_no_nameless_files(&self) {
+        self.inner.lacks_nameless_files.store(true, Ordering::Relaxed);
+    }
+}
+
+impl Stamp {
+    fn to_meta(&self, path: &Path, etag: String) -> ObjectMeta {
+        ObjectMeta {
+            location: path.clone(),
+            last_modified: self.last_modified(),
+            size: self.size,
+            e_tag: Some(etag),
+            version: Some(self.to_text()),
+        }
+    }
+}
+
+/// The system's error about an object.
+fn failed(path: &Path, error: io::Error) -> object_store::Error {
+    let path = path.to_string();
+    match error.kind() {
+        io::ErrorKind::NotFound => object_store::Error::NotFound { path, source: error.into() },
+        io::ErrorKind::PermissionDenied => {
+            object_store::Error::PermissionDenied { path, source: error.into() }
+        }
+        _ => object_store::Error::Generic { store: "folder", source: error.into() },
+    }
+}

@@ -1,0 +1,299 @@
+//! What a folder keeps of an object beside its bytes: the headers that describe it, and its tags.
+//!
+//! ```text
+//! user.stylobate                                          an extended attribute of the file, in JSON
+//! .stylobate-attributes/<hash of path>-<inode>            the same in a file, where there is no room for the attribute
+//! ```
+//!
+//! A record is about a file of one size and time of change: one that somebody else wrote since has none.
+
+use std::{
+    fs::{File, Metadata},
+    io,
+    os::unix::fs::MetadataExt,
+    path::PathBuf,
+    sync::Arc,
+};
+
+use chrono::{DateTime, Utc};
+use http::{
+    Extensions, HeaderMap, HeaderName, HeaderValue,
+    header::{
+        CACHE_CONTROL, CONTENT_DISPOSITION, CONTENT_ENCODING, CONTENT_LANGUAGE, CONTENT_TYPE, ETAG,
+        LAST_MODIFIED,
+    },
+};
+use object_store::{Attribute, AttributeValue, Attributes, path::Path};
+use parking_lot::Mutex;
+use rustix::{fs::XattrFlags, io::Errno};
+use serde::{Deserialize, Serialize};
+
+use super::beneath::Root;
+
+const ATTRIBUTE: &str = "user.stylobate";
+const BESIDE: &str = ".stylobate-attributes";
+
+const USER_METADATA: &str = "x-amz-meta-";
+pub(super) const STORAGE_CLASS: HeaderName = HeaderName::from_static("x-amz-storage-class");
+pub(super) const TAGGING: HeaderName = HeaderName::from_static("x-amz-tagging");
+const TAGGING_COUNT: HeaderName = HeaderName::from_static("x-amz-tagging-count");
+
+/// Bytes that are tried first for the value of an attribute.
+const USUAL: usize = 1024;
+
+/// Headers that a folder is to keep with an object, in the extensions of a write. They may be completed until the write
+/// is: an ETag or a checksum is known when the last byte has come. Clones share them.
+#[derive(Clone, Debug, Default)]
+pub struct KeptHeaders(Arc<Mutex<HeaderMap>>);
+
+impl KeptHeaders {
+    /// Adds a header, or replaces it.
+    pub fn set(&self, name: HeaderName, value: HeaderValue) {
+        self.0.lock().insert(name, value);
+    }
+
+    /// Adds headers, or replaces them by those of `others`.
+    pub(crate) fn extend(&self, others: &Self) {
+        let others = others.to_map();
+        self.0.lock().extend(others);
+    }
+
+    /// Extensions of a write that carry these.
+    pub fn into_extensions(self) -> Extensions {
+        let mut extensions = Extensions::new();
+        extensions.insert(self);
+        extensions
+    }
+
+    pub(super) fn to_map(&self) -> HeaderMap {
+        self.0.lock().clone()
+    }
+
+    pub(crate) fn to_record(&self) -> Vec<(String, String)> {
+        to_text(&self.0.lock())
+    }
+
+    pub(crate) fn of_record(record: &[(String, String)]) -> Self {
+        Self(Arc::new(Mutex::new(of_text(record))))
+    }
+}
+
+/// Headers as they are written down. One that is not UTF-8 is left out.
+fn to_text(headers: &HeaderMap) -> Vec<(String, String)> {
+    let text = |value: &HeaderValue| std::str::from_utf8(value.as_bytes()).ok().map(str::to_owned);
+    headers.iter().filter_map(|(name, value)| Some((name.to_string(), text(value)?))).collect()
+}
+
+fn of_text(headers: &[(String, String)]) -> HeaderMap {
+    let header = |(name, value): &(String, String)| {
+        Some((HeaderName::try_from(name).ok()?, HeaderValue::from_bytes(value.as_bytes()).ok()?))
+    };
+    headers.iter().filter_map(header).collect()
+}
+
+/// What tells one state of a file from all others: inode, times of change, size.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub(super) struct Stamp {
+    pub(super) inode: u64,
+    pub(super) size: u64,
+    modified: i128,
+    changed: i128,
+}
+
+impl Stamp {
+    pub(super) fn of(metadata: &Metadata) -> Self {
+        let nanoseconds = |seconds: i64, rest: i64| i128::from(seconds) * 1_000_000_000 + i128::from(rest);
+        Self {
+            inode: metadata.ino(),
+            size: metadata.len(),
+            modified: nanoseconds(metadata.mtime(), metadata.mtime_nsec()),
+            changed: nanoseconds(metadata.ctime(), metadata.ctime_nsec()),
+        }
+    }
+
+    pub(super) fn to_text(&self) -> String {
+        let Self { inode, size, modified, changed } = self;
+        format!("{inode:x}-{modified:x}-{changed:x}-{size:x}")
+    }
+
+    pub(super) fn last_modified(&self) -> DateTime<Utc> {
+        DateTime::from_timestamp_nanos(i64::try_from(self.modified).unwrap_or(i64::MAX))
+    }
+}
+
+/// The record of a file.
+#[derive(Clone, Debug, Default, PartialEq, Serialize, Deserialize)]
+pub(super) struct Record {
+    size: u64,
+    modified: String,
+    headers: Vec<(String, String)>,
+}
+
+impl Record {
+    /// The record of a file that is as `stamp` says.
+    pub(super) fn new(stamp: &Stamp, headers: &HeaderMap) -> Self {
+        Self { size: stamp.size, modified: format!("{:x}", stamp.modified), headers: to_text(headers) }
+    }
+
+    fn is_of(&self, stamp: &Stamp) -> bool {
+        self.size == stamp.size && self.modified == format!("{:x}", stamp.modified)
+    }
+
+    /// The headers as they were given, tags among them.
+    pub(super) fn headers(&self) -> HeaderMap {
+        of_text(&self.headers)
+    }
+
+    fn get(&self, name: &HeaderName) -> Option<&str> {
+        self.headers.iter().find_map(|(found, value)| (found == name.as_str()).then_some(value.as_str()))
+    }
+
+    /// The tags, as S3 spells them in a header.
+    pub(super) fn tags(&self) -> Option<&str> {
+        self.get(&TAGGING)
+    }
+
+    pub(super) fn set_tags(&mut self, tags: Option<&str>) {
+        self.headers.retain(|(name, _)| name != TAGGING.as_str());
+        let tags = tags.filter(|tags| !tags.is_empty());
+        self.headers.extend(tags.map(|tags| (TAGGING.to_string(), tags.to_owned())));
+    }
+
+    /// The ETag, quoted, if one is kept.
+    pub(super) fn etag(&self) -> Option<&str> {
+        self.get(&ETAG)
+    }
+
+    /// The headers with which S3 would describe the object.
+    pub(super) fn describe(&self, etag: &str, stamp: &Stamp) -> HeaderMap {
+        let mut headers = self.headers();
+        if let Some(tags) = headers.remove(TAGGING) {
+            let count = tags.as_bytes().split(|byte| *byte == b'&').count();
+            headers.insert(TAGGING_COUNT, HeaderValue::from(count));
+        }
+
+        let changed = stamp.last_modified().format("%a, %d %b %Y %H:%M:%S GMT").to_string();
+        for (name, value) in [(ETAG, etag), (LAST_MODIFIED, changed.as_str())] {
+            if let Ok(value) = HeaderValue::from_str(value) {
+                headers.insert(name, value);
+            }
+        }
+        headers
+    }
+
+    /// The same as attributes of an object store.
+    pub(super) fn attributes(&self) -> Attributes {
+        let attribute = |(name, value): &(String, String)| {
+            let name = attribute_of(name)?;
+            Some((name, AttributeValue::from(value.clone())))
+        };
+        self.headers.iter().filter_map(attribute).collect()
+    }
+}
+
+/// The attributes of an object store that are headers under another name.
+static ATTRIBUTES: [(Attribute, HeaderName); 6] = [
+    (Attribute::CacheControl, CACHE_CONTROL),
+    (Attribute::ContentDisposition, CONTENT_DISPOSITION),
+    (Attribute::ContentEncoding, CONTENT_ENCODING),
+    (Attribute::ContentLanguage, CONTENT_LANGUAGE),
+    (Attribute::ContentType, CONTENT_TYPE),
+    (Attribute::StorageClass, STORAGE_CLASS),
+];
+
+fn attribute_of(header: &str) -> Option<Attribute> {
+    if let Some(key) = header.strip_prefix(USER_METADATA) {
+        return Some(Attribute::Metadata(key.to_owned().into()));
+    }
+    let named = ATTRIBUTES.iter().find(|(_, name)| name.as_str() == header);
+    named.map(|(attribute, _)| attribute.clone())
+}
+
+/// The headers of attributes, or what of them cannot be one.
+pub(super) fn headers_of(attributes: &Attributes) -> Result<HeaderMap, String> {
+    let mut headers = HeaderMap::new();
+    for (attribute, value) in attributes {
+        let name = match attribute {
+            Attribute::Metadata(key) => HeaderName::try_from(format!("{USER_METADATA}{key}")).ok(),
+            attribute => {
+                ATTRIBUTES.iter().find(|(known, _)| known == attribute).map(|(_, name)| name.clone())
+            }
+        };
+        let value = HeaderValue::from_bytes(value.as_bytes()).ok();
+        let (Some(name), Some(value)) = (name, value) else {
+            return Err(format!("{attribute:?} cannot be kept as a header"));
+        };
+        headers.insert(name, value);
+    }
+    Ok(headers)
+}
+
+/// Where the record of a file at `path` lies if it does not fit into its attributes.
+fn beside(root: &Root, path: &Path, inode: u64) -> PathBuf {
+    let hash = blake3::hash(path.as_ref().as_bytes()).to_hex();
+    let (above, name) = hash.split_at(2);
+    root.path().join(BESIDE).join(above).join(format!("{name}-{inode:x}"))
+}
+
+/// The record of an open file, if it has one and is still as it was then.
+pub(super) fn read(root: &Root, path: &Path, file: &File, stamp: &Stamp) -> Option<Record> {
+    read_by(root, path, stamp, |value| rustix::fs::fgetxattr(file, ATTRIBUTE, value))
+}
+
+/// The record of a file by its name.
+pub(super) fn read_at(root: &Root, path: &Path, file: &std::path::Path, stamp: &Stamp) -> Option<Record> {
+    read_by(root, path, stamp, |value| rustix::fs::getxattr(file, ATTRIBUTE, value))
+}
+
+fn read_by(
+    root: &Root,
+    path: &Path,
+    stamp: &Stamp,
+    get: impl Fn(&mut [u8]) -> Result<usize, Errno>,
+) -> Option<Record> {
+    let mut value = vec![0; USUAL];
+    let mut length = get(&mut value);
+    if length == Err(Errno::RANGE) {
+        value.resize(usize::from(u16::MAX) + 1, 0);
+        length = get(&mut value);
+    }
+
+    let json = match length {
+        Ok(length) => value.get(..length)?.to_vec(),
+        Err(_) => std::fs::read(beside(root, path, stamp.inode)).ok()?,
+    };
+    let record: Record = serde_json::from_slice(&json).ok()?;
+    record.is_of(stamp).then_some(record)
+}
+
+/// Keeps the record with an open file that is to be, or is, at `path`.
+pub(super) fn write(root: &Root, path: &Path, file: &File, record: &Record) -> io::Result<()> {
+    let json = serde_json::to_vec(record)?;
+    match rustix::fs::fsetxattr(file, ATTRIBUTE, &json, XattrFlags::empty()) {
+        Ok(()) => return Ok(()),
+        Err(Errno::NOTSUP | Errno::NOSPC | Errno::TOOBIG | Errno::RANGE | Errno::DQUOT | Errno::PERM) => {}
+        Err(error) => return Err(error.into()),
+    }
+
+    // What is there already would be found first.
+    let _ = rustix::fs::fremovexattr(file, ATTRIBUTE);
+    let place = beside(root, path, file.metadata()?.ino());
+    let staged = place.with_extension(format!("{:016x}", rand::random::<u64>()));
+    if let Some(above) = place.parent() {
+        std::fs::create_dir_all(above)?;
+    }
+    std::fs::write(&staged, json)?;
+    std::fs::rename(&staged, &place)
+}
+
+/// Removes the record that lies beside the file of this inode that was at `path`. Returns whether there was one.
+pub(super) fn remove_beside(root: &Root, path: &Path, inode: u64) -> bool {
+    let place = beside(root, path, inode);
+    let is_removed = std::fs::remove_file(&place).is_ok();
+    if is_removed {
+        for above in place.ancestors().skip(1).take(2) {
+            let _ = std::fs::remove_dir(above);
+        }
+    }
+    is_removed
+}

@@ -1,0 +1,396 @@
+//! Writes of a folder: a file is filled without a name, and gets its own at the end, whole and with its record.
+//!
+//! ```text
+//! a/b/c.parquet   O_TMPFILE in the nearest directory that is there ── written ── record ── a/b/ made ── linked, or
+//!                 renamed over what it replaces
+//! ```
+//!
+//! Nothing is left of a write that ends early, not even where the process is killed. Where a file system has no files
+//! without names, the file is called `.stylobate-part-…`, which no listing shows.
+
+use std::{
+    ffi::OsStr,
+    fs::File,
+    io,
+    os::{
+        fd::{AsFd, AsRawFd, OwnedFd},
+        unix::fs::FileExt,
+    },
+    path::{Path as FilePath, PathBuf},
+};
+
+use http::{HeaderMap, HeaderName, HeaderValue, header::ETAG};
+use object_store::{PutMode, PutPayload, PutResult, path::Path};
+use rustix::{
+    fs::{AtFlags, Mode, OFlags, RenameFlags},
+    io::Errno,
+};
+
+use super::{
+    Folder,
+    beneath::ATTEMPTS,
+    failed,
+    names::file_of_path,
+    record::{self, KeptHeaders, Record, STORAGE_CLASS, Stamp, TAGGING},
+};
+
+/// The mode of a new file, of which the umask takes away.
+const NEW: Mode = Mode::from_raw_mode(0o666);
+
+/// A file that has no name yet.
+#[derive(Debug)]
+pub(super) struct NewFile {
+    pub(super) file: File,
+    /// The directory and the name under which it lies until then, if it has to have one.
+    staged: Option<(OwnedFd, String)>,
+}
+
+impl Drop for NewFile {
+    fn drop(&mut self) {
+        if let Some((directory, name)) = &self.staged {
+            let _ = rustix::fs::unlinkat(directory, name.as_str(), AtFlags::empty());
+        }
+    }
+}
+
+impl NewFile {
+    /// Opens a file that can get the name `target`.
+    fn create(folder: &Folder, target: &FilePath) -> io::Result<Self> {
+        for _ in 1..ATTEMPTS {
+            match Self::create_near(folder, target) {
+                // Somebody removed the directory, which was empty.
+                Err(error) if error.kind() == io::ErrorKind::NotFound => {}
+                created => return created,
+            }
+        }
+        Self::create_near(folder, target)
+    }
+
+    /// Opens a file in the nearest directory above `target` that is there.
+    fn create_near(folder: &Folder, target: &FilePath) -> io::Result<Self> {
+        let mut above = target.parent().unwrap_or(FilePath::new(""));
+        let directory = loop {
+            match (folder.inner.root.open_directory(above), above.parent()) {
+                (Err(error), Some(parent)) if error.kind() == io::ErrorKind::NotFound => above = parent,
+                (opened, _) => break opened?,
+            }
+        };
+
+        #[cfg(target_os = "linux")]
+        if folder.has_nameless_files() {
+            let flags = OFlags::RDWR | OFlags::CLOEXEC | OFlags::TMPFILE;
+            match rustix::fs::openat(&directory, ".", flags, NEW) {
+                Ok(file) => return Ok(Self { file: file.into(), staged: None }),
+                Err(Errno::OPNOTSUPP | Errno::ISDIR | Errno::INVAL) => {
+                    folder.note_no_nameless_files();
+                }
+                // So ext4 says that the directory was removed meanwhile.
+                Err(Errno::PERM) if rustix::fs::fstat(&directory).is_ok_and(|found| found.st_nlink == 0) => {
+                    return Err(io::ErrorKind::NotFound.into());
+                }
+                Err(error) => return Err(error.into()),
+            }
+        }
+
+        let name = part_name();
+        let flags = OFlags::RDWR | OFlags::CREATE | OFlags::EXCL | OFlags::CLOEXEC;
+        let file = rustix::fs::openat(&directory, name.as_str(), flags, NEW)?;
+        Ok(Self { file: file.into(), staged: Some((directory, name)) })
+    }
+
+    /// Links the file into the directory. Fails with [`Errno::EXIST`] if there is something of this name.
+    fn link(&self, directory: &OwnedFd, name: &OsStr) -> Result<(), Errno> {
+        match &self.staged {
+            None => {
+                let path = format!("/proc/self/fd/{}", self.file.as_raw_fd());
+                rustix::fs::linkat(rustix::fs::CWD, path, directory, name, AtFlags::SYMLINK_FOLLOW)
+            }
+            Some((from, staged)) => rename_new(from, OsStr::new(staged), directory, name),
+        }
+    }
+
+    /// Puts the file in the place of what has the name now, if anything.
+    fn replace(&self, directory: &OwnedFd, name: &OsStr) -> Result<(), Errno> {
+        if let Some((from, staged)) = &self.staged {
+            return rustix::fs::renameat(from, staged.as_str(), directory, name);
+        }
+
+        match self.link(directory, name) {
+            Err(Errno::EXIST) => {}
+            linked => return linked,
+        }
+        let staged = part_name();
+        self.link(directory, OsStr::new(&staged))?;
+        let renamed = rustix::fs::renameat(directory, staged.as_str(), directory, name);
+        if renamed.is_err() {
+            let _ = rustix::fs::unlinkat(directory, staged.as_str(), AtFlags::empty());
+        }
+        renamed
+    }
+}
+
+fn part_name() -> String {
+    format!(".stylobate-part-{:032x}", rand::random::<u128>())
+}
+
+/// Renames a file unless there is one of the new name.
+fn rename_new(from: &OwnedFd, old: &OsStr, to: &OwnedFd, new: &OsStr) -> Result<(), Errno> {
+    match rustix::fs::renameat_with(from, old, to, new, RenameFlags::NOREPLACE) {
+        // A file system that cannot: the link is there first, and the old name is gone a moment later.
+        Err(Errno::INVAL | Errno::NOSYS) => {
+            rustix::fs::linkat(from, old, to, new, AtFlags::empty())?;
+            rustix::fs::unlinkat(from, old, AtFlags::empty())
+        }
+        renamed => renamed,
+    }
+}
+
+/// A write under way to an object.
+#[derive(Debug)]
+pub(super) struct Write {
+    folder: Folder,
+    path: Path,
+    target: PathBuf,
+    new: NewFile,
+}
+
+impl Write {
+    /// Begins to write the object at a path.
+    pub(super) fn begin(folder: &Folder, path: &Path) -> object_store::Result<Self> {
+        let target = file_of_path(path);
+        let new = NewFile::create(folder, &target).map_err(|error| failed(path, error))?;
+        Ok(Self { folder: folder.clone(), path: path.clone(), target, new })
+    }
+
+    pub(super) fn file(&self) -> &File {
+        &self.new.file
+    }
+
+    /// Gives the object its name, if the mode allows it, and keeps these headers with it.
+    pub(super) fn publish(self, mode: &PutMode, headers: &HeaderMap) -> object_store::Result<PutResult> {
+        let (folder, path) = (&self.folder, &self.path);
+        let io = |error: io::Error| failed(path, error);
+        let stamp = Stamp::of(&self.new.file.metadata().map_err(io)?);
+        let record = (!headers.is_empty()).then(|| Record::new(&stamp, headers));
+        if let Some(record) = &record {
+            record::write(&folder.inner.root, path, &self.new.file, record).map_err(io)?;
+        }
+
+        let placed = self.place(mode);
+        if placed.is_err() && record.is_some() {
+            record::remove_beside(&folder.inner.root, path, stamp.inode);
+        }
+        placed?;
+        let stamp = Stamp::of(&self.new.file.metadata().map_err(io)?);
+        Ok(PutResult { e_tag: Some(etag_of(record.as_ref(), &stamp)), version: Some(stamp.to_text()) })
+    }
+
+    fn place(&self, mode: &PutMode) -> object_store::Result<()> {
+        let (folder, path) = (&self.folder, &self.path);
+        let (above, name) = (self.target.parent(), self.target.file_name());
+        let (Some(above), Some(name)) = (above, name) else {
+            return Err(failed(path, io::ErrorKind::InvalidFilename.into()));
+        };
+
+        let _alone = folder.alone(path);
+        let before = folder.state(path);
+        check_mode(path, mode, before.as_ref())?;
+        for _ in 0..ATTEMPTS {
+            let directory = folder.inner.root.make_directory(above).map_err(|error| failed(path, error))?;
+            let placed = match mode {
+                PutMode::Create => self.new.link(&directory, name),
+                PutMode::Overwrite | PutMode::Update(_) => self.new.replace(&directory, name),
+            };
+            match placed {
+                Ok(()) => {
+                    if let Some((_, stamp)) = before {
+                        record::remove_beside(&folder.inner.root, path, stamp.inode);
+                    }
+                    return Ok(());
+                }
+                // Somebody removed the directory, which was empty.
+                Err(Errno::NOENT) => {}
+                Err(Errno::EXIST) => return Err(exists(path)),
+                Err(error) => return Err(failed(path, error.into())),
+            }
+        }
+        Err(failed(path, io::ErrorKind::NotFound.into()))
+    }
+}
+
+/// The ETag of a file: the one that is kept, or what tells its state from others.
+pub(super) fn etag_of(record: Option<&Record>, stamp: &Stamp) -> String {
+    match record.and_then(Record::etag) {
+        Some(etag) => etag.to_owned(),
+        None => format!("\"{}\"", stamp.to_text()),
+    }
+}
+
+/// Whether what is there now is what the mode asks for.
+fn check_mode(path: &Path, mode: &PutMode, before: Option<&(String, Stamp)>) -> object_store::Result<()> {
+    match (mode, before) {
+        (PutMode::Overwrite, _) | (PutMode::Create, None) => Ok(()),
+        (PutMode::Create, Some(_)) => Err(exists(path)),
+        (PutMode::Update(expected), Some((etag, stamp)))
+            if expected.e_tag.as_ref().is_none_or(|expected| expected == etag)
+                && expected.version.as_ref().is_none_or(|expected| *expected == stamp.to_text()) =>
+        {
+            Ok(())
+        }
+        (PutMode::Update(_), _) => Err(precondition(path)),
+    }
+}
+
+pub(super) fn precondition(path: &Path) -> object_store::Error {
+    let source = "the object is not of the version that was asked for".into();
+    object_store::Error::Precondition { path: path.to_string(), source }
+}
+
+fn exists(path: &Path) -> object_store::Error {
+    object_store::Error::AlreadyExists {
+        path: path.to_string(),
+        source: "the object is there already".into(),
+    }
+}
+
+/// Writes a payload from an offset on.
+pub(super) fn write_at(file: &File, payload: &PutPayload, mut offset: u64) -> io::Result<()> {
+    for bytes in payload {
+        file.write_all_at(bytes, offset)?;
+        offset += bytes.len() as u64;
+    }
+    Ok(())
+}
+
+/// What a copy within a folder is to be of, and how it differs; in the extensions of the copy.
+#[derive(Clone, Debug, Default)]
+pub struct CopyChange {
+    /// The version that the source must have.
+    pub version: Option<String>,
+    /// Headers in the place of those that describe the source; its ETag and checksums stay.
+    pub headers: Option<KeptHeaders>,
+    /// A storage class in the place of the source's.
+    pub class: Option<String>,
+    /// Tags in the place of the source's, as S3 spells them in a header.
+    pub tags: Option<String>,
+}
+
+impl CopyChange {
+    fn apply(&self, source: HeaderMap) -> HeaderMap {
+        let mut headers = source;
+        if let Some(replaced) = &self.headers {
+            let is_of_bytes =
+                |name: &HeaderName| *name == ETAG || name.as_str().starts_with("x-amz-checksum-");
+            let kept = headers.into_iter().filter_map(|(name, value)| Some((name?, value)));
+            headers = kept.filter(|(name, _)| is_of_bytes(name) || *name == TAGGING).collect();
+            headers.extend(replaced.to_map());
+        }
+        if let Some(class) = self.class.as_deref().and_then(|class| HeaderValue::from_str(class).ok()) {
+            headers.insert(STORAGE_CLASS, class);
+        }
+        if let Some(tags) = &self.tags {
+            headers.remove(TAGGING);
+            let tags = HeaderValue::from_str(tags).ok().filter(|tags| !tags.is_empty());
+            headers.extend(tags.map(|tags| (TAGGING, tags)));
+        }
+        headers
+    }
+}
+
+impl Folder {
+    /// Copies the bytes of an object and what is kept with it, by the file system itself where it can.
+    pub(super) fn copy_file(
+        &self,
+        from: &Path,
+        to: &Path,
+        mode: &PutMode,
+        change: &CopyChange,
+    ) -> object_store::Result<()> {
+        let source = self.open(from)?;
+        if change.version.is_some() && change.version != source.meta.version {
+            return Err(precondition(from));
+        }
+
+        let write = Write::begin(self, to)?;
+        let (mut reader, mut writer) = (&source.file, write.file());
+        io::copy(&mut reader, &mut writer).map_err(|error| failed(to, error))?;
+
+        let kept = source.record.unwrap_or_default();
+        write.publish(mode, &change.apply(kept.headers())).map(drop)
+    }
+
+    /// Gives an object another name.
+    pub(super) fn rename_file(&self, from: &Path, to: &Path, replaces: bool) -> object_store::Result<()> {
+        let source = self.open(from)?;
+        let (old, new) = (file_of_path(from), file_of_path(to));
+        let names = (old.parent(), old.file_name(), new.parent(), new.file_name());
+        let (Some(old_above), Some(old_name), Some(new_above), Some(new_name)) = names else {
+            return Err(failed(from, io::ErrorKind::InvalidFilename.into()));
+        };
+
+        {
+            let _alone = self.alone(to);
+            let old_directory =
+                self.inner.root.open_directory(old_above).map_err(|error| failed(from, error))?;
+            let renamed = self.inner.root.make_directory(new_above).and_then(|new_directory| {
+                Ok(match replaces {
+                    true => rustix::fs::renameat(&old_directory, old_name, new_directory, new_name)?,
+                    false => rename_new(&old_directory, old_name, &new_directory, new_name)?,
+                })
+            });
+            renamed.map_err(|error| match error.kind() {
+                io::ErrorKind::AlreadyExists => exists(to),
+                _ => failed(to, error),
+            })?;
+        }
+
+        // An attribute goes with its file.
+        if let Some(record) = &source.record
+            && record::remove_beside(&self.inner.root, from, source.stamp.inode)
+        {
+            record::write(&self.inner.root, to, &source.file, record).map_err(|error| failed(to, error))?;
+        }
+        self.remove_empty(old_above);
+        Ok(())
+    }
+
+    /// Removes an object, if it is the one that the condition names, and the directories that it leaves empty.
+    pub(super) fn remove(
+        &self,
+        path: &Path,
+        condition: impl FnOnce(&str) -> bool,
+    ) -> object_store::Result<()> {
+        let target = file_of_path(path);
+        let (Some(above), Some(name)) = (target.parent(), target.file_name()) else {
+            return Err(failed(path, io::ErrorKind::NotFound.into()));
+        };
+
+        {
+            let _alone = self.alone(path);
+            let Some((etag, stamp)) = self.state(path) else {
+                return Err(failed(path, io::ErrorKind::NotFound.into()));
+            };
+            if !condition(&etag) {
+                return Err(precondition(path));
+            }
+
+            let directory = self.inner.root.open_directory(above).map_err(|error| failed(path, error))?;
+            rustix::fs::unlinkat(directory.as_fd(), name, AtFlags::empty())
+                .map_err(|error| failed(path, error.into()))?;
+            record::remove_beside(&self.inner.root, path, stamp.inode);
+        }
+        self.remove_empty(above);
+        Ok(())
+    }
+
+    /// Removes a directory and those above it, as far as they are empty.
+    fn remove_empty(&self, directory: &FilePath) {
+        for directory in directory.ancestors() {
+            let (Some(above), Some(name)) = (directory.parent(), directory.file_name()) else { return };
+            let Ok(above) = self.inner.root.open_directory(above) else { return };
+            if rustix::fs::unlinkat(above, name, AtFlags::REMOVEDIR).is_err() {
+                return;
+            }
+        }
+    }
+}
