@@ -25,6 +25,7 @@ pub struct Bucket {
     rules: RwLock<Arc<BucketRules>>,
     url: String,
     options: BTreeMap<String, String>,
+    follow_links: bool,
     /// When the bucket came to be, as far as clients are told: when the node was opened.
     pub created: DateTime<Utc>,
 }
@@ -48,6 +49,11 @@ impl Bucket {
     /// The rules as they are now.
     pub fn rules(&self) -> Arc<BucketRules> {
         self.rules.read().clone()
+    }
+
+    /// Whether a configuration is about the same objects.
+    fn is_same_place(&self, config: &BucketConfig) -> bool {
+        self.url == config.url && self.options == config.options && self.follow_links == config.follow_links
     }
 
     fn reload(&self, config: &BucketConfig) {
@@ -95,7 +101,10 @@ impl Node {
             let name = bucket.name.clone();
             let rules = RwLock::new(Arc::new(BucketRules::of(bucket)));
             let (url, options) = (bucket.url.clone(), bucket.options.clone());
-            (name.clone(), Bucket { name, reader, rules, url, options, created })
+            (
+                name.clone(),
+                Bucket { name, reader, rules, url, options, follow_links: bucket.follow_links, created },
+            )
         });
         Ok(Arc::new(Self {
             buckets: buckets.collect(),
@@ -143,9 +152,8 @@ impl Node {
         let mut left = Vec::new();
         for bucket in &config.buckets {
             match self.buckets.get(&bucket.name) {
-                Some(known) if known.url == bucket.url && known.options == bucket.options => {
-                    known.reload(bucket)
-                }
+                Some(known) if known.is_same_place(bucket) => known.reload(bucket),
+
                 Some(_) => left.push(format!("bucket {} has another origin", bucket.name)),
                 None => left.push(format!("bucket {} is new", bucket.name)),
             }
@@ -153,6 +161,11 @@ impl Node {
         let is_gone = |name: &&String| !config.buckets.iter().any(|bucket| bucket.name == **name);
         left.extend(self.buckets.keys().filter(is_gone).map(|name| format!("bucket {name} is gone")));
 
+        // The doors are bound already, perhaps where everybody could come in.
+        if config.access_keys.is_empty() && !self.keys().is_empty() {
+            left.push("there are no access keys any more: the former ones stay".to_owned());
+            return Ok(left);
+        }
         *self.keys.write() = Arc::new(AccessKeys::new(&config.access_keys));
         *self.admin_keys.write() = Arc::new(AdminKeys::new(&config.access_keys));
         Ok(left)

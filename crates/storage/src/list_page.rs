@@ -11,6 +11,8 @@ pub struct ListRequest {
     pub delimiter: String,
     /// List what comes after this key.
     pub start_after: Option<String>,
+    /// List what comes after all keys that begin so.
+    pub past_prefix: Option<String>,
     /// Go on where the page that returned this token ended.
     pub token: Option<String>,
     /// Most objects and common prefixes of a page.

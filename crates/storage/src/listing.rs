@@ -16,6 +16,10 @@ impl ReadThrough {
     #[boxed]
     pub async fn list_page(&self, request: ListRequest) -> Result<ListPage> {
         let asked = Instant::now();
+        let mut request = request;
+        if let Some(prefix) = request.past_prefix.as_ref().filter(|_| !self.origin().is_folder()) {
+            request.start_after = Some(format!("{prefix}{}", char::MAX));
+        }
         let page = match (self.origin().native(), self.origin().folder().cloned()) {
             (Some(_), _) => native_page(self.origin(), &request).await,
             (None, Some(folder)) => {

@@ -383,7 +383,10 @@ impl ReadThrough {
             }
         };
         let GetResult { meta, range, attributes, .. } = &result;
-        let (meta, range, attributes) = (meta.clone(), range.clone(), attributes.clone());
+        let (mut meta, range, attributes) = (meta.clone(), range.clone(), attributes.clone());
+        if self.origin().is_folder() {
+            meta.version = None;
+        }
         let headers = seen.take(meta.e_tag.as_deref());
         let counters = self.inner.fetcher.counters.clone();
         let announced = if options.head { 0..0 } else { range.clone() };
@@ -459,7 +462,7 @@ fn answer(
 ) -> GetResult {
     GetResult {
         payload: GetResultPayload::Stream(stream),
-        meta: known.meta.clone(),
+        meta: known.shown(),
         range,
         attributes: known.attributes.clone(),
     }

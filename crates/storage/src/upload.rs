@@ -19,6 +19,7 @@ use object_store::{
 
 use crate::{
     Error, KeptHeaders, ReadThrough, Result, UploadMode,
+    folder::BESIDE,
     staging::{Marker, STAGING, Staged, UnfinishedUpload, UploadedPart},
 };
 
@@ -28,9 +29,12 @@ const JOINED_PART: u64 = 16 << 20;
 /// No usual client sends parts that are larger.
 const USUAL_PART: u64 = 96 << 20;
 
-/// Whether the key belongs to the store itself, for parts of uploads under way: no client may name it.
+/// Whether the key belongs to the store itself, for parts of uploads under way or for what a folder keeps beside its
+/// files: no client may name it.
 pub fn is_reserved_key(key: &str) -> bool {
-    key.strip_prefix(STAGING).is_some_and(|rest| rest.is_empty() || rest.starts_with('/'))
+    let is_below =
+        |folder: &str| key.strip_prefix(folder).is_some_and(|rest| rest.is_empty() || rest.starts_with('/'));
+    is_below(STAGING) || is_below(BESIDE)
 }
 
 /// An upload's id: which kind it is, then the origin's id or our own.
@@ -345,6 +349,7 @@ fn to_record(attributes: &Attributes) -> BTreeMap<String, String> {
         Attribute::ContentLanguage => Some("content-language".to_owned()),
         Attribute::ContentType => Some("content-type".to_owned()),
         Attribute::CacheControl => Some("cache-control".to_owned()),
+        Attribute::StorageClass => Some("storage-class".to_owned()),
         Attribute::Metadata(name) => Some(format!("{USER_METADATA}{name}")),
         _ => None,
     };
@@ -358,6 +363,7 @@ fn from_record(record: BTreeMap<String, String>) -> Attributes {
         "content-language" => Some(Attribute::ContentLanguage),
         "content-type" => Some(Attribute::ContentType),
         "cache-control" => Some(Attribute::CacheControl),
+        "storage-class" => Some(Attribute::StorageClass),
         other => other.strip_prefix(USER_METADATA).map(|name| Attribute::Metadata(name.to_owned().into())),
     };
     let known = |(name, value): (String, String)| Some((attribute(&name)?, AttributeValue::from(value)));

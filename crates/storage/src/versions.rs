@@ -34,6 +34,8 @@ pub(crate) struct Known {
     pub(crate) headers: Option<ObjectHeaders>,
     /// `None` where the origin gives no strong ETag, or may still be writing: nothing of the object may be cached.
     pub(crate) hash: Option<ObjectHash>,
+    /// The version in `meta` is the state of a file, which nobody can ask for later.
+    is_of_file: bool,
     unsettled: bool,
     checked: Instant,
 }
@@ -49,7 +51,14 @@ impl Known {
         let unsettled = origin.may_be_writing() && Utc::now() - meta.last_modified < SETTLED_AFTER;
         let version = origin.version_of(&meta).filter(|_| !unsettled);
         let hash = version.map(|version| version.hash());
-        Self { path, meta, attributes, headers: None, hash, unsettled, checked: Instant::now() }
+        let is_of_file = origin.is_folder();
+        Self { path, meta, attributes, headers: None, hash, is_of_file, unsettled, checked: Instant::now() }
+    }
+
+    /// The object as it is described to readers.
+    pub(crate) fn shown(&self) -> ObjectMeta {
+        let version = self.meta.version.clone().filter(|_| !self.is_of_file);
+        ObjectMeta { version, ..self.meta.clone() }
     }
 
     fn is_fresh(&self, consistency: Consistency) -> bool {

@@ -58,6 +58,7 @@ pub(crate) async fn warm(reader: &ReadThrough, prefix: &str) -> Warmed {
         let request = ListRequest {
             prefix: prefix.to_owned(),
             delimiter: String::new(),
+            past_prefix: None,
             start_after: None,
             token: token.take(),
             max_keys: LISTING,

@@ -60,6 +60,7 @@ async fn top(bucket: &Bucket, prefix: &str, flights: &mut Vec<FlightInfo>) -> Re
             prefix: prefix.to_owned(),
             delimiter: "/".to_owned(),
             start_after: None,
+            past_prefix: None,
             token: token.take(),
             max_keys: MOST,
         };

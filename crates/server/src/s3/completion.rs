@@ -143,7 +143,18 @@ pub(super) struct UploadName {
     pub(super) bucket: String,
     pub(super) key: String,
     pub(super) id: String,
-    pub(super) parts: Vec<(u32, String)>,
+    pub(super) parts: [u8; 32],
+}
+
+/// What tells one list of parts from another.
+pub(super) fn hash_of_parts(parts: &[(u32, String)]) -> [u8; 32] {
+    let mut hasher = blake3::Hasher::new();
+    for (number, etag) in parts {
+        hasher.update(&number.to_le_bytes());
+        hasher.update(&(etag.len() as u64).to_le_bytes());
+        hasher.update(etag.as_bytes());
+    }
+    *hasher.finalize().as_bytes()
 }
 
 impl Completed {

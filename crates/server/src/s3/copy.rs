@@ -89,7 +89,8 @@ pub(super) async fn copy_object(
     let is_plain = !replace && conditions.is_empty() && input.storage_class.is_none();
     if same_bucket && is_folder {
         let opened = read::look(&source.reader, &from, &conditions).await.map_err(as_precondition)?;
-        let mut change = CopyChange { version: opened.result.meta.version, ..CopyChange::default() };
+        let e_tag = opened.result.meta.e_tag.filter(|_| !conditions.is_empty());
+        let mut change = CopyChange { e_tag, ..CopyChange::default() };
         if replace {
             let kept = Said { tagging: None, ..said }.to_kept()?;
             keep_described(&kept, described);

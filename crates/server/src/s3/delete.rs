@@ -75,12 +75,13 @@ async fn delete_if(reader: &ReadThrough, folder: Folder, path: &Path, expected: 
         return Err(error::precondition_failed("If-Match"));
     }
 
-    let (target, tag) = (path.clone(), known.e_tag.clone());
+    let (reader, target, tag) = (reader.clone(), path.clone(), known.e_tag.clone());
     let removed = tokio::task::spawn_blocking(move || {
-        folder.remove_if(&target, |now| tag.as_deref().is_none_or(|tag| tag == now))
+        let removed = folder.remove_if(&target, |now| tag.as_deref().is_none_or(|tag| tag == now));
+        reader.invalidate(&target);
+        removed
     })
     .await;
-    reader.invalidate(path);
     removed.map_err(|_| s3_error!(InternalError))?.map_err(error::from_write)
 }
 
@@ -105,9 +106,15 @@ pub(super) async fn delete_objects(
         })
         .collect();
     let paths: Vec<Path> = checked.iter().filter_map(|(path, _)| path.as_ref().ok()?.clone()).collect();
-    let together = reader.delete_stream(stream::iter(paths).map(Ok).boxed());
-    // Which keys failed is known only where each is deleted by itself; deleting one again does no harm.
-    let all_gone = together.try_for_each(|_| async { Ok(()) }).await.is_ok();
+    // Which keys failed is known only where each is deleted by itself; deleting one again does no harm. A folder has
+    // nothing that deletes many at once.
+    let all_gone = match reader.origin().folder() {
+        Some(_) => false,
+        None => {
+            let together = reader.delete_stream(stream::iter(paths).map(Ok).boxed());
+            together.try_for_each(|_| async { Ok(()) }).await.is_ok()
+        }
+    };
     let outcomes = stream::iter(checked).map(async |(checked, key)| {
         let outcome = match checked {
             Ok(Some(path)) if !all_gone => delete(reader, &path).await,
@@ -147,12 +154,16 @@ fn check(reader: &ReadThrough, object: &ObjectIdentifier) -> S3Result<Option<Pat
     }
 }
 
+/// Deletes an object, whether its client still waits or not: what is cached must be dropped once it is gone.
 async fn delete(reader: &ReadThrough, path: &Path) -> S3Result<()> {
-    match reader.delete(path).await {
-        Ok(()) | Err(object_store::Error::NotFound { .. }) => {
-            reader.invalidate(path);
-            Ok(())
-        }
+    let (deleting, target) = (reader.clone(), path.clone());
+    let deleted = tokio::spawn(async move {
+        let deleted = deleting.delete(&target).await;
+        deleting.invalidate(&target);
+        deleted
+    });
+    match deleted.await.map_err(|_| s3_error!(InternalError))? {
+        Ok(()) | Err(object_store::Error::NotFound { .. }) => Ok(()),
         Err(failed) => match stylobate_storage::Error::from_write(path.as_ref(), failed) {
             // What cannot be there is not there.
             stylobate_storage::Error::ImpossiblePath { .. } => Ok(()),

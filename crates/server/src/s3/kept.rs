@@ -36,7 +36,7 @@ impl Said<'_> {
     /// The headers to keep. Fails if the tags are none.
     pub(super) fn to_kept(&self) -> S3Result<KeptHeaders> {
         let kept = KeptHeaders::default();
-        if let Some(tagging) = self.tagging {
+        if let Some(tagging) = self.tagging.filter(|tagging| !tagging.is_empty()) {
             set(&kept, TAGGING, &tagging_text(&tags_of(tagging)?));
         }
         if let Some(redirect) = self.redirect {

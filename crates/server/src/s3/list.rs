@@ -54,8 +54,7 @@ pub(super) async fn list_objects(
         encoding: encoding(input.encoding_type.as_ref())?,
     };
     let marker = input.marker.clone().filter(|marker| !marker.is_empty());
-    let start_after = marker.as_deref().map(|marker| past(marker, &asked));
-    let page = asked.page_with_marker(bucket, start_after).await?;
+    let page = asked.page_with_marker(bucket, marker).await?;
     let next_marker = page.next_token.is_some().then(|| last_of(&page)).flatten();
     let encoded = |text: Option<String>| text.map(|text| asked.encoding.apply(text));
     Ok(S3Response::new(ListObjectsOutput {
@@ -118,8 +117,7 @@ pub(super) async fn list_object_versions(
         encoding: encoding(input.encoding_type.as_ref())?,
     };
     let marker = input.key_marker.clone().filter(|marker| !marker.is_empty());
-    let start_after = marker.as_deref().map(|marker| past(marker, &asked));
-    let page = asked.page_with_marker(bucket, start_after).await?;
+    let page = asked.page_with_marker(bucket, marker).await?;
     let is_truncated = page.next_token.is_some();
     let next_key_marker = is_truncated.then(|| last_of(&page)).flatten();
     let encoded = |text: Option<String>| text.map(|text| asked.encoding.apply(text));
@@ -161,19 +159,23 @@ struct Asked {
 }
 
 impl Asked {
+    /// A page behind a key, or behind all keys below a common prefix.
     async fn page(
         &self,
         bucket: &Bucket,
-        start_after: Option<String>,
+        marker: Option<String>,
         token: Option<String>,
     ) -> S3Result<ListPage> {
         if self.max_keys == 0 || !keys::can_begin_a_key(bucket.reader.origin(), &self.prefix) {
             return Ok(ListPage { objects: Vec::new(), prefixes: Vec::new(), next_token: None });
         }
+        let (past_prefix, start_after): (Vec<_>, Vec<_>) =
+            marker.into_iter().partition(|marker| is_prefix(marker, self));
         let request = ListRequest {
             prefix: self.prefix.clone(),
             delimiter: self.delimiter.clone(),
-            start_after,
+            start_after: start_after.into_iter().next(),
+            past_prefix: past_prefix.into_iter().next(),
             token,
             max_keys: self.max_keys as usize,
         };
@@ -181,11 +183,11 @@ impl Asked {
     }
 
     /// A page of a listing that goes on behind its last key or prefix.
-    async fn page_with_marker(&self, bucket: &Bucket, start_after: Option<String>) -> S3Result<ListPage> {
-        let mut page = self.page(bucket, start_after.clone(), None).await?;
+    async fn page_with_marker(&self, bucket: &Bucket, marker: Option<String>) -> S3Result<ListPage> {
+        let mut page = self.page(bucket, marker.clone(), None).await?;
         // A page may come out empty where its keys are not to be seen; only a key can mark where to go on.
         while last_of(&page).is_none() && page.next_token.is_some() {
-            page = self.page(bucket, start_after.clone(), page.next_token).await?;
+            page = self.page(bucket, marker.clone(), page.next_token).await?;
         }
         Ok(page)
     }
@@ -262,15 +264,12 @@ fn max_keys(asked: Option<i32>) -> S3Result<i32> {
     }
 }
 
-/// Where a listing goes on after `marker`. A marker that was a common prefix stands for all keys below it: they
-/// would be rolled up into the same prefix again.
-fn past(marker: &str, asked: &Asked) -> String {
+/// Whether `marker` was a common prefix. Then it stands for all keys below it: they would be rolled up into the same
+/// prefix again.
+fn is_prefix(marker: &str, asked: &Asked) -> bool {
     let below = marker.strip_prefix(asked.prefix.as_str()).unwrap_or_default();
     let end = below.len().checked_sub(asked.delimiter.len());
-    if !asked.delimiter.is_empty() && !below.is_empty() && below.find(&asked.delimiter) == end {
-        return format!("{marker}{}", char::MAX);
-    }
-    marker.to_owned()
+    !asked.delimiter.is_empty() && !below.is_empty() && below.find(&asked.delimiter) == end
 }
 
 /// The last key or prefix of a page.
@@ -295,11 +294,11 @@ mod tests {
 
     #[test]
     fn a_marker_that_is_a_common_prefix_stands_for_all_below_it() {
-        assert!(past("a/", &asked("", "/")).as_str() > "a/zzz");
-        assert!(past("a/b/", &asked("a/", "/")).as_str() > "a/b/zzz");
-        assert_eq!(past("a/b/", &asked("", "/")), "a/b/");
-        assert_eq!(past("a/", &asked("", "")), "a/");
-        assert_eq!(past("a", &asked("", "/")), "a");
+        assert!(is_prefix("a/", &asked("", "/")));
+        assert!(is_prefix("a/b/", &asked("a/", "/")));
+        assert!(!is_prefix("a/b/", &asked("", "/")));
+        assert!(!is_prefix("a/", &asked("", "")));
+        assert!(!is_prefix("a", &asked("", "/")));
     }
 
     #[test]

@@ -2,7 +2,7 @@
 
 use object_store::path::Path;
 use s3s::{
-    S3ErrorCode, S3Request, S3Response, S3Result,
+    S3Request, S3Response, S3Result,
     dto::{
         self, AbortMultipartUploadInput, AbortMultipartUploadOutput, Checksum, CompleteMultipartUploadInput,
         CompleteMultipartUploadOutput, CompletedPart, CopyPartResult, CreateMultipartUploadInput,
@@ -16,7 +16,7 @@ use stylobate_storage::{Completion, KeptHeaders, ReadThrough};
 use super::{
     attributes::Described,
     checksum::{Claims, Verifier},
-    completion::{UploadName, etag_of_parts, full_checksum},
+    completion::{UploadName, etag_of_parts, full_checksum, hash_of_parts},
     conditions::{Conditions, timestamp},
     copy::{as_precondition, source_of},
     door::Door,
@@ -182,7 +182,7 @@ pub(super) async fn complete(
         bucket: input.bucket.clone(),
         key: input.key.clone(),
         id: input.upload_id.clone(),
-        parts: parts.clone(),
+        parts: hash_of_parts(&parts),
     };
     let outcome = join(door, &bucket.reader, &path, input, parts).await;
     match outcome {
@@ -190,10 +190,8 @@ pub(super) async fn complete(
             door.completed.note(name, &answer);
             Ok(S3Response::new(answer))
         }
-        Err(failed) if *failed.code() == S3ErrorCode::NoSuchUpload => {
-            door.completed.answer(&name).map(S3Response::new).ok_or(failed)
-        }
-        Err(failed) => Err(failed),
+        // It may have been completed before, or meanwhile by the same request, sent again.
+        Err(failed) => door.completed.answer(&name).map(S3Response::new).ok_or(failed),
     }
 }
 

@@ -74,8 +74,12 @@ async fn set(bucket: &Bucket, key: &str, tags: String) -> S3Result<()> {
         return Err(s3_error!(NotImplemented, "tags of objects are kept in folders and at S3 origins only"));
     };
 
-    let target = path.clone();
-    let written = tokio::task::spawn_blocking(move || folder.set_tags(&target, Some(&tags))).await;
-    bucket.reader.invalidate(&path);
+    let reader = bucket.reader.clone();
+    let written = tokio::task::spawn_blocking(move || {
+        let written = folder.set_tags(&path, Some(&tags));
+        reader.invalidate(&path);
+        written
+    })
+    .await;
     written.map_err(|_| s3_error!(InternalError))?.map_err(error::from_store)
 }

@@ -74,7 +74,11 @@ pub(super) async fn list_uploads(
     let uploads = bucket.reader.list_uploads().await;
     let mut uploads = uploads.map_err(|failed| error::from_storage(&failed))?.ok_or_else(unknown)?;
     if bucket.reader.origin().folder().is_some() {
-        uploads.iter_mut().for_each(|upload| upload.path = key_of_path(&Path::from(upload.path.as_str())));
+        for upload in &mut uploads {
+            if let Ok(path) = Path::parse(&upload.path) {
+                upload.path = key_of_path(&path);
+            }
+        }
         uploads.sort_by(|a, b| (&a.path, &a.id).cmp(&(&b.path, &b.id)));
     }
     let prefix = input.prefix.as_deref().unwrap_or_default();

@@ -160,7 +160,8 @@ pub(super) async fn mode(
             let known =
                 read::look(reader, path, &Conditions { if_match, ..Default::default() }).await?.result;
             // In the origin's own spelling; it compares again when it writes.
-            Ok(PutMode::Update(UpdateVersion { e_tag: known.meta.e_tag, version: known.meta.version }))
+            let version = known.meta.version.filter(|_| reader.origin().folder().is_none());
+            Ok(PutMode::Update(UpdateVersion { e_tag: known.meta.e_tag, version }))
         }
         _ => Err(s3_error!(NotImplemented, "writes know If-None-Match: * and If-Match with one ETag")),
     }

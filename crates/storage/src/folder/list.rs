@@ -18,10 +18,9 @@ use parking_lot::Mutex;
 use rustix::fs::OFlags;
 
 use super::{
-    Folder, failed,
+    Folder, failed, is_absent,
     names::{MARKER, Named, directory_of_prefix, file_of_path, key_of_path},
-    record::{self, Stamp},
-    write::etag_of,
+    record::Stamp,
 };
 use crate::{ListPage, ListRequest, ListedKey};
 
@@ -31,8 +30,13 @@ const MANY: usize = 512;
 /// Bytes of names that are kept.
 const MOST_KEPT: usize = 16 << 20;
 
-/// How long a directory must have been left alone before its time of change tells one state from the next.
-const SETTLED_AFTER: Duration = Duration::from_millis(50);
+/// How long a directory must have been left alone before its time of change tells one state from the next: file systems
+/// count in steps of up to two seconds.
+const SETTLED_AFTER: Duration = Duration::from_secs(3);
+
+/// How tokens begin that stand for a key, and for all keys with a prefix.
+const BEHIND_KEY: &str = "k";
+const BEHIND_PREFIX: &str = "p";
 
 /// An object or a common prefix of a listing.
 #[derive(Debug)]
@@ -108,6 +112,61 @@ struct Level {
     identity: (u64, u64),
 }
 
+/// Where a walk begins.
+#[derive(Clone, Debug)]
+pub(super) enum After {
+    /// Behind this key.
+    Key(String),
+    /// Behind all keys that begin so.
+    Prefix(String),
+}
+
+impl After {
+    /// What a request goes on behind.
+    fn of(request: &ListRequest) -> Self {
+        match (&request.token, &request.past_prefix, &request.start_after) {
+            (Some(token), _, _) => match token.strip_prefix(BEHIND_PREFIX) {
+                Some(prefix) => Self::Prefix(prefix.to_owned()),
+                None => Self::Key(token.strip_prefix(BEHIND_KEY).unwrap_or(token).to_owned()),
+            },
+            (None, Some(prefix), _) => Self::Prefix(prefix.clone()),
+            (None, None, Some(key)) => Self::Key(key.clone()),
+            (None, None, None) => Self::Key(String::new()),
+        }
+    }
+
+    fn to_token(&self) -> String {
+        match self {
+            Self::Key(key) => format!("{BEHIND_KEY}{key}"),
+            Self::Prefix(prefix) => format!("{BEHIND_PREFIX}{prefix}"),
+        }
+    }
+
+    fn text(&self) -> &str {
+        match self {
+            Self::Key(text) | Self::Prefix(text) => text,
+        }
+    }
+
+    /// Whether a key is passed over.
+    fn passes(&self, key: &str) -> bool {
+        match self {
+            Self::Key(after) => key <= after.as_str(),
+            Self::Prefix(after) => key <= after.as_str() || key.starts_with(after.as_str()),
+        }
+    }
+
+    /// Whether all keys that begin with `prefix` are passed over.
+    fn passes_all(&self, prefix: &str) -> bool {
+        match self {
+            Self::Key(after) => prefix <= after.as_str() && !after.starts_with(prefix),
+            Self::Prefix(after) => {
+                prefix.starts_with(after.as_str()) || prefix <= after.as_str() && !after.starts_with(prefix)
+            }
+        }
+    }
+}
+
 /// A walk over the keys of a folder that begin with a prefix, in their order.
 #[derive(Debug)]
 pub(super) struct Walk {
@@ -115,17 +174,17 @@ pub(super) struct Walk {
     prefix: String,
     delimiter: String,
     /// Keys up to this one are passed over.
-    after: String,
+    after: After,
     levels: Vec<Level>,
 }
 
 impl Walk {
-    /// Begins behind the key `after`. Without a delimiter, all keys are shown.
+    /// Begins behind `after`. Without a delimiter, all keys are shown.
     pub(super) fn begin(
         folder: &Folder,
         prefix: &str,
         delimiter: &str,
-        after: &str,
+        after: After,
     ) -> object_store::Result<Self> {
         let above = prefix.rfind('/').map_or("", |slash| prefix.get(..=slash).unwrap_or_default());
         let directory = directory_of_prefix(above).map(|path| (above.to_owned(), path));
@@ -137,7 +196,7 @@ impl Walk {
         folder: &Folder,
         directory: Path,
         delimiter: &str,
-        after: &str,
+        after: After,
     ) -> object_store::Result<Self> {
         let prefix =
             if directory.is_root() { String::new() } else { format!("{}/", key_of_path(&directory)) };
@@ -148,13 +207,13 @@ impl Walk {
         folder: &Folder,
         prefix: String,
         directory: Option<(String, Path)>,
-        (delimiter, after): (&str, &str),
+        (delimiter, after): (&str, After),
     ) -> object_store::Result<Self> {
         let mut walk = Self {
             folder: folder.clone(),
             prefix,
             delimiter: delimiter.to_owned(),
-            after: after.to_owned(),
+            after,
             levels: Vec::new(),
         };
         if let Some((key, path)) = directory {
@@ -193,7 +252,7 @@ impl Walk {
                 }
             } else if is_directory {
                 self.descend(key, path);
-            } else if key > self.after
+            } else if !self.after.passes(&key)
                 && let Some(meta) = self.folder.look(&path)
             {
                 return Ok(Some(Found::Object(ListedKey { key, meta })));
@@ -215,26 +274,26 @@ impl Walk {
     /// Whether a common prefix is to be shown: once, and only for keys that are not passed over.
     fn shows(&mut self, prefix: &str, is_directory: bool) -> object_store::Result<bool> {
         let is_whole_directory = is_directory && self.delimiter == "/";
-        if prefix <= self.after.as_str() && !self.after.starts_with(prefix) {
+        if self.after.passes_all(prefix) {
             return Ok(false);
         }
 
         // Directories are shown even if they are empty, as far as none of their keys is passed over.
         let mut is_shown = is_whole_directory;
-        if self.after.starts_with(prefix) || !is_whole_directory {
-            is_shown = Self::begin(&self.folder, prefix, "", &self.after)?.next()?.is_some();
+        if self.after.text().starts_with(prefix) || !is_whole_directory {
+            is_shown = Self::begin(&self.folder, prefix, "", self.after.clone())?.next()?.is_some();
         }
         if !is_whole_directory {
             // All that begin so are shown by now, in whatever directories they lie.
-            let after = format!("{prefix}{}", char::MAX);
-            *self = Self::begin(&self.folder, &self.prefix, &self.delimiter, &after)?;
+            let after = After::Prefix(prefix.to_owned());
+            *self = Self::begin(&self.folder, &self.prefix, &self.delimiter, after)?;
         }
         Ok(is_shown)
     }
 
     /// Goes down into a directory. One that may not be read is passed over.
     fn descend(&mut self, key: String, path: Path) {
-        if key <= self.after && !self.after.starts_with(&key) {
+        if self.after.passes_all(&key) {
             return;
         }
         match self.enter(key, path.clone()) {
@@ -251,7 +310,7 @@ impl Walk {
             return Ok(());
         }
 
-        let first = self.after.as_str().max(self.prefix.as_str());
+        let first = self.after.text().max(self.prefix.as_str());
         let is_before = |name: &Name| {
             let full = format!("{key}{}", name.key);
             full.as_str() < first && !(name.is_directory() && first.starts_with(&full))
@@ -270,31 +329,24 @@ fn child(directory: &Path, segment: &str) -> object_store::Result<Path> {
     }
 }
 
-fn is_absent(error: &io::Error) -> bool {
-    use io::ErrorKind::{InvalidFilename, NotADirectory, NotFound};
-    matches!(error.kind(), NotFound | NotADirectory | InvalidFilename)
-}
-
 impl Folder {
     /// One page of a listing.
     pub(crate) fn list_page(&self, request: &ListRequest) -> object_store::Result<ListPage> {
-        let after = [&request.start_after, &request.token].into_iter().flatten().max();
-        let after = after.map(String::as_str).unwrap_or_default();
-        let mut walk = Walk::begin(self, &request.prefix, &request.delimiter, after)?;
+        let mut walk = Walk::begin(self, &request.prefix, &request.delimiter, After::of(request))?;
         let mut page = ListPage::default();
-        let mut last = String::new();
+        let mut last = After::Key(String::new());
         while let Some(found) = walk.next()? {
             if page.objects.len() + page.prefixes.len() == request.max_keys {
-                page.next_token = Some(last);
+                page.next_token = Some(last.to_token());
                 break;
             }
             match found {
                 Found::Object(listed) => {
-                    last.clone_from(&listed.key);
+                    last = After::Key(listed.key.clone());
                     page.objects.push(listed);
                 }
                 Found::Prefix(prefix) => {
-                    last = format!("{prefix}{}", char::MAX);
+                    last = After::Prefix(prefix.clone());
                     page.prefixes.push(prefix);
                 }
             }
@@ -304,27 +356,18 @@ impl Folder {
 
     /// What is known of an object without opening it; `None` if there is none.
     pub(super) fn look(&self, path: &Path) -> Option<ObjectMeta> {
-        let file = self.inner.root.path().join(file_of_path(path));
-        let metadata = match std::fs::metadata(&file) {
-            Ok(metadata) => metadata,
+        match self.state(path) {
+            Ok(found) => found.map(|(etag, stamp)| stamp.to_meta(path, etag)),
             Err(error) => {
-                if !is_absent(&error) {
-                    self.warn_unreadable(path, &error);
-                }
-                return None;
+                self.warn_unreadable(path, &error);
+                None
             }
-        };
-        if !metadata.is_file() {
-            return None;
         }
-
-        let stamp = Stamp::of(&metadata);
-        let record = record::read_at(&self.inner.root, path, &file, &stamp);
-        Some(stamp.to_meta(path, etag_of(record.as_ref(), &stamp)))
     }
 
     /// The names in a directory, in the order of keys.
     fn names(&self, path: &Path) -> io::Result<(Names, Metadata)> {
+        let asked = SystemTime::now();
         let relative = if path.is_root() { PathBuf::new() } else { file_of_path(path) };
         let opened = self.inner.root.open_directory(&relative)?;
         let metadata = std::fs::File::from(opened).metadata()?;
@@ -334,6 +377,7 @@ impl Folder {
         }
 
         let mut names = Vec::new();
+        let mut has_links = false;
         for entry in std::fs::read_dir(self.inner.root.path().join(&relative))? {
             let entry = entry?;
             let (segment, key) = match Named::of(&entry.file_name()) {
@@ -347,6 +391,7 @@ impl Folder {
 
             let mut kind = entry.file_type()?;
             if kind.is_symlink() {
+                has_links = true;
                 let target = self.inner.root.open_at(&relative.join(entry.file_name()), OFlags::PATH);
                 let Ok(target) = target.and_then(|target| std::fs::File::from(target).metadata()) else {
                     continue;
@@ -364,8 +409,9 @@ impl Folder {
         names.sort_unstable_by(|a, b| a.key.cmp(&b.key));
 
         let names: Names = names.into();
-        let is_settled = metadata.modified()?.elapsed().is_ok_and(|unchanged| unchanged > SETTLED_AFTER);
-        if is_settled {
+        // What a link leads to may change while the directory does not.
+        let changed = stamp.last_changed();
+        if !has_links && asked.duration_since(changed).is_ok_and(|unchanged| unchanged > SETTLED_AFTER) {
             self.inner.kept_names.put(&relative, stamp, &names);
         }
         Ok((names, metadata))

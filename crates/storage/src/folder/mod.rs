@@ -22,7 +22,7 @@ use std::{
     hash::{BuildHasher, RandomState},
     io,
     sync::{
-        Arc,
+        Arc, LazyLock,
         atomic::{AtomicBool, Ordering},
     },
 };
@@ -31,6 +31,7 @@ use object_store::{ObjectMeta, path::Path};
 use parking_lot::{Mutex, MutexGuard};
 use rustix::fs::OFlags;
 
+pub(crate) use self::record::BESIDE;
 use self::{
     beneath::Root,
     list::KeptNames,
@@ -57,8 +58,6 @@ pub struct Folder {
 #[derive(Debug)]
 struct Inner {
     root: Root,
-    hasher: RandomState,
-    stripes: [Mutex<()>; STRIPES],
     kept_names: KeptNames,
     lacks_nameless_files: AtomicBool,
     warned: Warned,
@@ -84,8 +83,6 @@ impl Folder {
     pub(crate) fn open_root(path: &std::path::Path, follows_links: bool) -> io::Result<Self> {
         let inner = Inner {
             root: Root::open(path, follows_links)?,
-            hasher: RandomState::new(),
-            stripes: std::array::from_fn(|_| Mutex::new(())),
             kept_names: KeptNames::default(),
             lacks_nameless_files: AtomicBool::new(false),
             warned: Warned::default(),
@@ -107,19 +104,27 @@ impl Folder {
         let file = self.open_file(path).map_err(|error| failed(path, error))?;
         let metadata = file.metadata().map_err(|error| failed(path, error))?;
         let stamp = Stamp::of(&metadata);
-        let record = record::read(&self.inner.root, path, &file, &stamp);
+        let record =
+            record::read(&self.inner.root, path, &file, &stamp).map_err(|error| failed(path, error))?;
         let meta = stamp.to_meta(path, etag_of(record.as_ref(), &stamp));
         Ok(Opened { file, stamp, record, meta })
     }
 
     /// The ETag and the state of the object at a path, which need not be readable; `None` if there is none.
-    fn state(&self, path: &Path) -> Option<(String, Stamp)> {
+    fn state(&self, path: &Path) -> io::Result<Option<(String, Stamp)>> {
         let file = file_of_path(path);
-        let opened = self.inner.root.open_at(&file, OFlags::PATH).ok()?;
-        let metadata = File::from(opened).metadata().ok().filter(std::fs::Metadata::is_file)?;
+        let opened = match self.inner.root.open_at(&file, OFlags::PATH) {
+            Err(error) if is_absent(&error) => return Ok(None),
+            opened => File::from(opened?),
+        };
+        let metadata = opened.metadata()?;
+        if !metadata.is_file() {
+            return Ok(None);
+        }
+
         let stamp = Stamp::of(&metadata);
-        let record = record::read_at(&self.inner.root, path, &self.root().join(file), &stamp);
-        Some((etag_of(record.as_ref(), &stamp), stamp))
+        let record = record::read_at(&self.inner.root, path, &self.root().join(file), &stamp)?;
+        Ok(Some((etag_of(record.as_ref(), &stamp), stamp)))
     }
 
     /// The tags of an object, as S3 spells them in a header; empty if it has none.
@@ -143,9 +148,14 @@ impl Folder {
     }
 
     /// Keeps others from giving a file at this path its name, or from taking it away.
-    fn alone(&self, path: &Path) -> MutexGuard<'_, ()> {
-        let stripe = self.inner.hasher.hash_one(path.as_ref()) as usize % STRIPES;
-        self.inner.stripes.get(stripe).unwrap_or(&self.inner.stripes[0]).lock()
+    ///
+    /// All folders of the process share the locks: one may be below another, or be opened twice.
+    fn alone(&self, path: &Path) -> MutexGuard<'static, ()> {
+        static HASHER: LazyLock<RandomState> = LazyLock::new(RandomState::new);
+        static LOCKS: [Mutex<()>; STRIPES] = [const { Mutex::new(()) }; STRIPES];
+        let file = self.root().join(file_of_path(path));
+        let stripe = HASHER.hash_one(file) as usize % STRIPES;
+        LOCKS.get(stripe).unwrap_or(&LOCKS[0]).lock()
     }
 
     fn has_nameless_files(&self) -> bool {
@@ -167,6 +177,12 @@ impl Stamp {
             version: Some(self.to_text()),
         }
     }
+}
+
+/// Whether an error says that there is nothing.
+fn is_absent(error: &io::Error) -> bool {
+    use io::ErrorKind::{InvalidFilename, NotADirectory, NotFound};
+    matches!(error.kind(), NotFound | NotADirectory | InvalidFilename)
 }
 
 /// The system's error about an object.

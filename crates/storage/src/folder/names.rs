@@ -87,7 +87,7 @@ fn unescaped(path: &str) -> Option<String> {
         })
         .collect();
     let key = String::from_utf8(bytes?).ok()?;
-    (segment(&key) == path).then_some(key)
+    (!key.contains('/') && segment(&key) == path).then_some(key)
 }
 
 /// Whether a file system holds the segment of a key under its own name.
@@ -166,6 +166,9 @@ mod tests {
         assert_eq!(Named::of(OsStr::new(".stylobate-uploads")), Named::Reserved);
         assert_eq!(Named::of(OsStr::new(".stylobate-name-zz")), Named::Foreign);
         assert_eq!(Named::of(OsStr::new(".stylobate-name-61")), Named::Foreign);
+        // A newline and "/../x": no segment has a slash in it.
+        let climbing = Path::parse("a/.stylobate-name-0a2f2e2e2f78").unwrap();
+        assert_eq!(file_of_path(&climbing), PathBuf::from(climbing.as_ref()));
         assert_ne!(file(".stylobate-uploads/x"), PathBuf::from(".stylobate-uploads/x"));
     }
 

@@ -13,6 +13,7 @@ use std::{
     os::unix::fs::MetadataExt,
     path::PathBuf,
     sync::Arc,
+    time::{Duration, SystemTime},
 };
 
 use chrono::{DateTime, Utc};
@@ -28,10 +29,10 @@ use parking_lot::Mutex;
 use rustix::{fs::XattrFlags, io::Errno};
 use serde::{Deserialize, Serialize};
 
-use super::beneath::Root;
+use super::beneath::{ATTEMPTS, Root};
 
 const ATTRIBUTE: &str = "user.stylobate";
-const BESIDE: &str = ".stylobate-attributes";
+pub(crate) const BESIDE: &str = ".stylobate-attributes";
 
 const USER_METADATA: &str = "x-amz-meta-";
 pub(super) const STORAGE_CLASS: HeaderName = HeaderName::from_static("x-amz-storage-class");
@@ -114,6 +115,12 @@ impl Stamp {
     pub(super) fn to_text(&self) -> String {
         let Self { inode, size, modified, changed } = self;
         format!("{inode:x}-{modified:x}-{changed:x}-{size:x}")
+    }
+
+    /// The later one of the two times of change.
+    pub(super) fn last_changed(&self) -> SystemTime {
+        let nanoseconds = u64::try_from(self.modified.max(self.changed)).unwrap_or_default();
+        SystemTime::UNIX_EPOCH + Duration::from_nanos(nanoseconds)
     }
 
     pub(super) fn last_modified(&self) -> DateTime<Utc> {
@@ -236,12 +243,17 @@ fn beside(root: &Root, path: &Path, inode: u64) -> PathBuf {
 }
 
 /// The record of an open file, if it has one and is still as it was then.
-pub(super) fn read(root: &Root, path: &Path, file: &File, stamp: &Stamp) -> Option<Record> {
+pub(super) fn read(root: &Root, path: &Path, file: &File, stamp: &Stamp) -> io::Result<Option<Record>> {
     read_by(root, path, stamp, |value| rustix::fs::fgetxattr(file, ATTRIBUTE, value))
 }
 
-/// The record of a file by its name.
-pub(super) fn read_at(root: &Root, path: &Path, file: &std::path::Path, stamp: &Stamp) -> Option<Record> {
+/// The record of a file by its name. That of a file that may not be read is not known.
+pub(super) fn read_at(
+    root: &Root,
+    path: &Path,
+    file: &std::path::Path,
+    stamp: &Stamp,
+) -> io::Result<Option<Record>> {
     read_by(root, path, stamp, |value| rustix::fs::getxattr(file, ATTRIBUTE, value))
 }
 
@@ -250,7 +262,7 @@ fn read_by(
     path: &Path,
     stamp: &Stamp,
     get: impl Fn(&mut [u8]) -> Result<usize, Errno>,
-) -> Option<Record> {
+) -> io::Result<Option<Record>> {
     let mut value = vec![0; USUAL];
     let mut length = get(&mut value);
     if length == Err(Errno::RANGE) {
@@ -259,11 +271,20 @@ fn read_by(
     }
 
     let json = match length {
-        Ok(length) => value.get(..length)?.to_vec(),
-        Err(_) => std::fs::read(beside(root, path, stamp.inode)).ok()?,
+        Ok(length) => {
+            value.truncate(length);
+            value
+        }
+        // Where there is no attribute, there may be a file.
+        Err(Errno::NODATA | Errno::NOTSUP) => match std::fs::read(beside(root, path, stamp.inode)) {
+            Err(error) if error.kind() == io::ErrorKind::NotFound => return Ok(None),
+            read => read?,
+        },
+        Err(Errno::NOENT | Errno::ACCESS) => return Ok(None),
+        Err(error) => return Err(error.into()),
     };
-    let record: Record = serde_json::from_slice(&json).ok()?;
-    record.is_of(stamp).then_some(record)
+    let record: Option<Record> = serde_json::from_slice(&json).ok();
+    Ok(record.filter(|record| record.is_of(stamp)))
 }
 
 /// Keeps the record with an open file that is to be, or is, at `path`.
@@ -275,15 +296,35 @@ pub(super) fn write(root: &Root, path: &Path, file: &File, record: &Record) -> i
         Err(error) => return Err(error.into()),
     }
 
-    // What is there already would be found first.
-    let _ = rustix::fs::fremovexattr(file, ATTRIBUTE);
     let place = beside(root, path, file.metadata()?.ino());
     let staged = place.with_extension(format!("{:016x}", rand::random::<u64>()));
+    let mut written = Ok(());
+    for _ in 0..ATTEMPTS {
+        written = write_beside(&place, &staged, &json);
+        match &written {
+            // Somebody removed the folder, which was empty.
+            Err(error) if error.kind() == io::ErrorKind::NotFound => {}
+            _ => break,
+        }
+    }
+    if written.is_err() {
+        let _ = std::fs::remove_file(&staged);
+        return written;
+    }
+
+    // The attribute would be found first.
+    match rustix::fs::fremovexattr(file, ATTRIBUTE) {
+        Ok(()) | Err(Errno::NODATA | Errno::NOTSUP) => Ok(()),
+        Err(error) => Err(error.into()),
+    }
+}
+
+fn write_beside(place: &std::path::Path, staged: &std::path::Path, json: &[u8]) -> io::Result<()> {
     if let Some(above) = place.parent() {
         std::fs::create_dir_all(above)?;
     }
-    std::fs::write(&staged, json)?;
-    std::fs::rename(&staged, &place)
+    std::fs::write(staged, json)?;
+    std::fs::rename(staged, place)
 }
 
 /// Removes the record that lies beside the file of this inode that was at `path`. Returns whether there was one.

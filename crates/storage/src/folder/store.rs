@@ -23,7 +23,7 @@ use object_store::{
 
 use super::{
     Folder, Opened, failed,
-    list::{Found, Walk},
+    list::{After, Found, Walk},
     names::{MARKER, file_of_path},
     record::{KeptHeaders, headers_of},
     write::{CopyChange, Write, precondition, write_at},
@@ -151,9 +151,9 @@ impl ObjectStore for Folder {
         offset: &Path,
     ) -> BoxStream<'static, object_store::Result<ObjectMeta>> {
         let directory = prefix.cloned().unwrap_or_default();
-        let after = if offset.is_root() { String::new() } else { super::key_of_path(offset) };
+        let after = After::Key(if offset.is_root() { String::new() } else { super::key_of_path(offset) });
         let folder = self.clone();
-        let begin = blocking(move || Walk::begin_in(&folder, directory, "", &after));
+        let begin = blocking(move || Walk::begin_in(&folder, directory, "", after));
         futures::stream::once(begin).map_ok(objects_of).try_flatten().boxed()
     }
 
@@ -161,7 +161,7 @@ impl ObjectStore for Folder {
         let directory = prefix.cloned().unwrap_or_default();
         let folder = self.clone();
         blocking(move || {
-            let mut walk = Walk::begin_in(&folder, directory, "/", "")?;
+            let mut walk = Walk::begin_in(&folder, directory, "/", After::Key(String::new()))?;
             let mut listed = ListResult { common_prefixes: Vec::new(), objects: Vec::new() };
             while let Some(found) = walk.next()? {
                 match found {

@@ -177,8 +177,9 @@ impl Write {
         }
 
         let placed = self.place(mode);
-        if placed.is_err() && record.is_some() {
+        if placed.is_err() {
             record::remove_beside(&folder.inner.root, path, stamp.inode);
+            folder.remove_empty(self.target.parent().unwrap_or(FilePath::new("")));
         }
         placed?;
         let stamp = Stamp::of(&self.new.file.metadata().map_err(io)?);
@@ -193,7 +194,7 @@ impl Write {
         };
 
         let _alone = folder.alone(path);
-        let before = folder.state(path);
+        let before = folder.state(path).map_err(|error| failed(path, error))?;
         check_mode(path, mode, before.as_ref())?;
         for _ in 0..ATTEMPTS {
             let directory = folder.inner.root.make_directory(above).map_err(|error| failed(path, error))?;
@@ -265,8 +266,8 @@ pub(super) fn write_at(file: &File, payload: &PutPayload, mut offset: u64) -> io
 /// What a copy within a folder is to be of, and how it differs; in the extensions of the copy.
 #[derive(Clone, Debug, Default)]
 pub struct CopyChange {
-    /// The version that the source must have.
-    pub version: Option<String>,
+    /// The ETag that the source must have.
+    pub e_tag: Option<String>,
     /// Headers in the place of those that describe the source; its ETag and checksums stay.
     pub headers: Option<KeptHeaders>,
     /// A storage class in the place of the source's.
@@ -307,13 +308,17 @@ impl Folder {
         change: &CopyChange,
     ) -> object_store::Result<()> {
         let source = self.open(from)?;
-        if change.version.is_some() && change.version != source.meta.version {
+        if change.e_tag.is_some() && change.e_tag != source.meta.e_tag {
             return Err(precondition(from));
         }
 
         let write = Write::begin(self, to)?;
         let (mut reader, mut writer) = (&source.file, write.file());
-        io::copy(&mut reader, &mut writer).map_err(|error| failed(to, error))?;
+        let copied = io::copy(&mut reader, &mut writer).map_err(|error| failed(to, error))?;
+        let now = source.file.metadata().map_err(|error| failed(from, error))?;
+        if copied != source.stamp.size || Stamp::of(&now) != source.stamp {
+            return Err(failed(from, io::Error::other("the object was changed while it was copied")));
+        }
 
         let kept = source.record.unwrap_or_default();
         write.publish(mode, &change.apply(kept.headers())).map(drop)
@@ -330,18 +335,30 @@ impl Folder {
 
         {
             let _alone = self.alone(to);
-            let old_directory =
-                self.inner.root.open_directory(old_above).map_err(|error| failed(from, error))?;
-            let renamed = self.inner.root.make_directory(new_above).and_then(|new_directory| {
-                Ok(match replaces {
-                    true => rustix::fs::renameat(&old_directory, old_name, new_directory, new_name)?,
-                    false => rename_new(&old_directory, old_name, &new_directory, new_name)?,
-                })
-            });
+            let replaced = self.state(to).map_err(|error| failed(to, error))?;
+            let mut renamed = Ok(());
+            for _ in 0..ATTEMPTS {
+                let old_directory =
+                    self.inner.root.open_directory(old_above).map_err(|error| failed(from, error))?;
+                renamed = self.inner.root.make_directory(new_above).and_then(|new_directory| {
+                    Ok(match replaces {
+                        true => rustix::fs::renameat(&old_directory, old_name, new_directory, new_name)?,
+                        false => rename_new(&old_directory, old_name, &new_directory, new_name)?,
+                    })
+                });
+                match &renamed {
+                    // Somebody removed the new directory, which was empty.
+                    Err(error) if error.kind() == io::ErrorKind::NotFound => {}
+                    _ => break,
+                }
+            }
             renamed.map_err(|error| match error.kind() {
                 io::ErrorKind::AlreadyExists => exists(to),
                 _ => failed(to, error),
             })?;
+            if let Some((_, stamp)) = replaced.filter(|(_, stamp)| stamp.inode != source.stamp.inode) {
+                record::remove_beside(&self.inner.root, to, stamp.inode);
+            }
         }
 
         // An attribute goes with its file.
@@ -367,7 +384,8 @@ impl Folder {
 
         {
             let _alone = self.alone(path);
-            let Some((etag, stamp)) = self.state(path) else {
+            let before = self.state(path).map_err(|error| failed(path, error))?;
+            let Some((etag, stamp)) = before else {
                 return Err(failed(path, io::ErrorKind::NotFound.into()));
             };
             if !condition(&etag) {

@@ -332,9 +332,10 @@ fn a_time_is_a_time_of_the_calendar() {
 #[test]
 fn each_day_has_a_signing_key_of_its_own() {
     let keys = SigningKeys::new();
+    let known = known_keys();
     let verify = |signed: DateTime<Utc>, now: DateTime<Utc>| {
         let parts = Signer::new("reader", signed).presign(get(), 3 * 86_400).into_parts().unwrap();
-        keys.verify(&parts, &known_keys(), now).is_some()
+        keys.verify(&parts, &known, now).is_some()
     };
     let tomorrow = noon() + TimeDelta::days(1);
     assert!(verify(noon(), noon()));
@@ -355,6 +356,8 @@ fn a_cached_signing_key_opens_nothing_for_others() {
     let writer = parts(Signer::new("writer", noon()));
     assert_eq!(keys.verify(&writer, &known_keys(), noon()), Some("writer"));
 
+    let changed = access_keys(&[("reader", "another secret"), ("writer", "secret of writer")]);
+    assert_eq!(keys.verify(&reader, &changed, noon()), None, "the key of its former secret is cached");
     let revoked = access_keys(&[("writer", "secret of writer")]);
     assert_eq!(keys.verify(&reader, &revoked, noon()), None, "its key is cached");
 }
