@@ -238,7 +238,8 @@ impl Walk {
             let key = format!("{}{}", level.key, name.key);
             let path = child(&level.path, &name.segment)?;
             let is_directory = name.is_directory();
-            if !key.starts_with(&self.prefix) && !(is_directory && self.prefix.starts_with(&key)) {
+            let is_wanted = key.starts_with(&self.prefix) || is_directory && self.prefix.starts_with(&key);
+            if !is_wanted {
                 // Keys that begin alike stand together.
                 if key > self.prefix {
                     self.levels.pop();

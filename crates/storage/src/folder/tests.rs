@@ -365,7 +365,7 @@ async fn what_is_no_object_is_not_listed_and_does_not_fail_a_listing() {
     let foreign = std::os::unix::ffi::OsStrExt::from_bytes(b"d/\xff\xfe");
     std::fs::write(root.join::<&std::ffi::OsStr>(foreign), "").unwrap();
     std::fs::create_dir(root.join("d/closed")).unwrap();
-    std::fs::set_permissions(root.join("d/closed"), std::fs::Permissions::from_mode(0)).unwrap();
+    std::fs::set_permissions(root.join("d/closed"), std::fs::Permissions::from_mode(0o000)).unwrap();
 
     assert_eq!(list(folder, "", "", 10), ["d/a", "d/link"]);
     for absent in ["d/out", "d/dangling", "d/pipe", "d/closed", "d"] {

@@ -341,10 +341,11 @@ impl Folder {
                 let old_directory =
                     self.inner.root.open_directory(old_above).map_err(|error| failed(from, error))?;
                 renamed = self.inner.root.make_directory(new_above).and_then(|new_directory| {
-                    Ok(match replaces {
-                        true => rustix::fs::renameat(&old_directory, old_name, new_directory, new_name)?,
-                        false => rename_new(&old_directory, old_name, &new_directory, new_name)?,
-                    })
+                    let renamed = match replaces {
+                        true => rustix::fs::renameat(&old_directory, old_name, new_directory, new_name),
+                        false => rename_new(&old_directory, old_name, &new_directory, new_name),
+                    };
+                    renamed.map_err(io::Error::from)
                 });
                 match &renamed {
                     // Somebody removed the new directory, which was empty.
