@@ -25,6 +25,10 @@ async fn suite(store: &dyn ObjectStore) {
     integration::copy_if_not_exists(dynamic).await;
     integration::copy_rename_nonexistent_object(dynamic).await;
     integration::stream_get(dynamic).await;
+    integration::put_get_attributes(store).await;
+    integration::put_opts(store, true).await;
+    integration::multipart_race_condition(store, true).await;
+    integration::multipart_out_of_order(store).await;
 }
 
 #[tokio::test]
@@ -34,10 +38,6 @@ async fn the_suite_passes_over_a_store_in_memory() {
             let origin = Origin::new("suite", Arc::new(InMemory::new()));
             let store = through(origin, memory, consistency).await;
             suite(&store).await;
-            integration::put_get_attributes(&store).await;
-            integration::put_opts(&store, true).await;
-            integration::multipart_race_condition(&store, true).await;
-            integration::multipart_out_of_order(&store).await;
         }
     }
 }
@@ -48,5 +48,4 @@ async fn the_suite_passes_over_a_folder() {
     let origin = Origin::parse(folder.path().to_str().unwrap(), &[], &RequestOptions::default()).unwrap();
     let store = through(origin, ByteSize::mib(64), Consistency::DEFAULT).await;
     suite(&store).await;
-    integration::put_opts(&store, false).await;
 }
