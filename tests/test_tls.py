@@ -2,10 +2,11 @@
 
 from __future__ import annotations
 
+import datetime
+import ipaddress
 import signal
 import socket
 import ssl
-import subprocess
 from collections.abc import Callable
 from pathlib import Path
 from typing import Any
@@ -15,6 +16,11 @@ import pyarrow.flight as fl
 import pytest
 from botocore.config import Config
 from botocore.exceptions import ClientError, SSLError
+from cryptography import x509
+from cryptography.hazmat.primitives import hashes
+from cryptography.hazmat.primitives.asymmetric import ec
+from cryptography.hazmat.primitives.serialization import Encoding, NoEncryption, PrivateFormat
+from cryptography.x509.oid import NameOID
 
 from servers import AccessKey, Bucket, Node, s3_client, wait_for
 
@@ -22,13 +28,20 @@ KEY = AccessKey("tls-id", "tls-secret-5c2a", write=True)
 
 
 def certificate(folder: Path, name: str) -> tuple[Path, Path]:
-    """A certificate of its own for 127.0.0.1 and its key."""
-    cert = folder / f"{name}.crt"
-    key = folder / f"{name}.key"
-    command = ["openssl", "req", "-x509", "-newkey", "ec", "-pkeyopt", "ec_paramgen_curve:prime256v1", "-nodes"]
-    subject = ["-days", "2", "-subj", f"/CN={name}", "-addext", "subjectAltName=IP:127.0.0.1"]
-    subprocess.run([*command, *subject, "-keyout", key, "-out", cert], check=True, capture_output=True)
-    return cert, key
+    """A certificate of its own for 127.0.0.1 and its key, in PEM."""
+    key = ec.generate_private_key(ec.SECP256R1())
+    subject = x509.Name([x509.NameAttribute(NameOID.COMMON_NAME, name)])
+    now = datetime.datetime.now(datetime.timezone.utc)
+    builder = x509.CertificateBuilder(subject, subject, key.public_key(), x509.random_serial_number())
+    builder = builder.not_valid_before(now - datetime.timedelta(days=1)).not_valid_after(now + datetime.timedelta(days=1))
+    address = x509.IPAddress(ipaddress.ip_address("127.0.0.1"))
+    builder = builder.add_extension(x509.SubjectAlternativeName([address]), critical=False)
+    builder = builder.add_extension(x509.BasicConstraints(ca=True, path_length=None), critical=True)
+
+    files = folder / f"{name}.crt", folder / f"{name}.key"
+    files[0].write_bytes(builder.sign(key, hashes.SHA256()).public_bytes(Encoding.PEM))
+    files[1].write_bytes(key.private_bytes(Encoding.PEM, PrivateFormat.PKCS8, NoEncryption()))
+    return files
 
 
 def client(node: Node, cert: Path, key: AccessKey = KEY) -> Any:
