@@ -1,4 +1,4 @@
-//! Tells systemd, or whoever else set `NOTIFY_SOCKET`, how the node is doing (see sd_notify(3)).
+//! Reports the state of the node to the service manager through `NOTIFY_SOCKET`; see sd_notify(3).
 
 use std::{
     ffi::OsStr,

@@ -14,6 +14,11 @@ use std::{io, net::SocketAddr, sync::Arc, time::Duration};
 
 use async_recursion::async_recursion as boxed;
 use futures::{FutureExt, future::BoxFuture};
+use http::{Request, Response};
+use hyper::{
+    body::{Body, Incoming},
+    service::Service,
+};
 use hyper_util::{
     server::graceful::{GracefulShutdown, Watcher},
     service::TowerToHyperService,
@@ -123,34 +128,15 @@ impl Doors {
         let patience = self.drain_timeout;
         let tls = self.tls;
         let watching = tls.clone().map(|tls| tokio::spawn(tls.watch()));
-        let encryption = tls.clone();
+        let s3_tls = tls.clone();
         let s3 = move |stream: TcpStream, watcher| {
             let door = s3.for_peer(stream.peer_addr().ok());
-            let tls = encryption.clone();
-            async move {
-                match tls {
-                    Some(tls) => {
-                        let stream = tls.accept(stream, Protocol::Http1).await?;
-                        serve_http1(stream, door, watcher).await
-                    }
-                    None => serve_http1(stream, door, watcher).await,
-                }
-            }
+            accept_http1(s3_tls.clone(), stream, door, watcher)
         };
-        let encryption = tls.clone();
-        let admin = move |stream: TcpStream, watcher| {
-            let door = admin.clone();
-            let tls = encryption.clone();
-            async move {
-                match tls {
-                    Some(tls) => {
-                        let stream = tls.accept(stream, Protocol::Http1).await?;
-                        serve_http1(stream, door, watcher).await
-                    }
-                    None => serve_http1(stream, door, watcher).await,
-                }
-            }
-        };
+        let admin_tls = tls.clone();
+        let admin =
+            move |stream: TcpStream, watcher| accept_http1(admin_tls.clone(), stream, admin.clone(), watcher);
+
         let mut doors = vec![
             tokio::spawn(self.s3.serve(s3, node.clone(), stop.clone(), patience)),
             tokio::spawn(self.admin.serve(admin, node.clone(), stop.clone(), patience)),
@@ -193,6 +179,28 @@ impl Doors {
         node.close().await;
         tracing::info!("stopped");
         Ok(())
+    }
+}
+
+/// Serves a connection of HTTP/1.1, over TLS if the doors have a certificate.
+async fn accept_http1<S, B>(
+    tls: Option<Arc<Tls>>,
+    stream: TcpStream,
+    service: S,
+    watcher: Watcher,
+) -> Result<(), Ended>
+where
+    S: Service<Request<Incoming>, Response = Response<B>>,
+    S::Error: Into<Ended>,
+    B: Body + 'static,
+    B::Error: Into<Ended>,
+{
+    match tls {
+        Some(tls) => {
+            let stream = tls.accept(stream, Protocol::Http1).await?;
+            serve_http1(stream, service, watcher).await
+        }
+        None => serve_http1(stream, service, watcher).await,
     }
 }
 

@@ -60,7 +60,7 @@ pub(super) struct Readiness {
 }
 
 impl Readiness {
-    /// The buckets that did not answer when they were asked last; none if nobody asked yet.
+    /// The buckets that failed the most recent probe. Empty before the first probe.
     pub(super) fn last_failing(&self) -> Vec<String> {
         let last = self.last.try_lock();
         let failing = last.ok().and_then(|last| last.as_ref().map(|(_, failing)| failing.clone()));

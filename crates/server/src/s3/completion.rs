@@ -15,8 +15,8 @@ use stylobate_storage::{JoinCheck, KeptHeaders};
 
 use super::kept::{FULL_OBJECT, hex, keep_checksums};
 
-/// Completed uploads that are remembered.
-const MOST_COMPLETED: usize = 1000;
+/// Completed uploads to remember.
+const MAX_REMEMBERED: usize = 1000;
 
 /// The ETag of an object that was joined of parts with these ETags; `None` if one of them is no MD5.
 pub(super) fn etag_of_parts(parts: &[(u32, String)]) -> Option<String> {
@@ -137,7 +137,7 @@ fn check_composite(input: &CompleteMultipartUploadInput, claimed: &Checksum) -> 
 #[derive(Debug, Default)]
 pub(super) struct Completed(Mutex<VecDeque<(UploadName, CompleteMultipartUploadOutput)>>);
 
-/// Which upload was completed, of which parts.
+/// Identifies a completed upload and its list of parts.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub(super) struct UploadName {
     pub(super) bucket: String,
@@ -160,7 +160,7 @@ pub(super) fn hash_of_parts(parts: &[(u32, String)]) -> [u8; 32] {
 impl Completed {
     pub(super) fn note(&self, name: UploadName, answer: &CompleteMultipartUploadOutput) {
         let mut all = self.0.lock();
-        if all.len() == MOST_COMPLETED {
+        if all.len() == MAX_REMEMBERED {
             all.pop_front();
         }
         all.push_back((name, copy_of(answer)));

@@ -37,8 +37,10 @@ pub(super) async fn copy_object(
     refuse_acl(input.acl.as_ref())?;
     read::refuse_customer_key(input.sse_customer_algorithm.as_deref())?;
     read::refuse_customer_key(input.copy_source_sse_customer_algorithm.as_deref())?;
+
     let is_folder = target.reader.origin().folder().is_some();
     let retagged = input.tagging_directive.is_some_and(|tags| tags.as_str() == TaggingDirective::REPLACE);
+
     refuse(&[
         (
             "x-amz-server-side-encryption",
@@ -54,11 +56,13 @@ pub(super) async fn copy_object(
         ("x-amz-grant-write-acp", input.grant_write_acp.is_some()),
         ("expires", input.expires.is_some() && !is_folder),
     ])?;
+
     let replace = match input.metadata_directive.as_ref().map(MetadataDirective::as_str) {
         None | Some("" | MetadataDirective::COPY) => false,
         Some(MetadataDirective::REPLACE) => true,
         Some(_) => return Err(s3_error!(InvalidArgument, "Unknown metadata directive.")),
     };
+
     let same_bucket = source.name == target.name;
     if same_bucket && from == to && !replace && input.storage_class.is_none() {
         return Err(s3_error!(
@@ -66,12 +70,14 @@ pub(super) async fn copy_object(
             "This copy request is illegal because it is trying to copy an object to itself without changing the object's metadata or storage class."
         ));
     }
+
     let conditions = Conditions {
         if_match: input.copy_source_if_match,
         if_none_match: input.copy_source_if_none_match,
         if_modified_since: input.copy_source_if_modified_since,
         if_unmodified_since: input.copy_source_if_unmodified_since,
     };
+
     let described = Described {
         content_type: input.content_type,
         cache_control: input.cache_control,
@@ -86,6 +92,7 @@ pub(super) async fn copy_object(
         tagging: input.tagging.as_deref(),
         redirect: input.website_redirect_location.as_deref(),
     };
+
     let is_plain = !replace && conditions.is_empty() && input.storage_class.is_none();
     if same_bucket && is_folder {
         let opened = read::look(&source.reader, &from, &conditions).await.map_err(as_precondition)?;
@@ -101,6 +108,7 @@ pub(super) async fn copy_object(
         if retagged {
             change.tags = Some(tagging_text(&tags_of(input.tagging.as_deref().unwrap_or_default())?));
         }
+
         let mut options = CopyOptions::default();
         options.extensions.insert(change);
         copy_within(&target.reader, &from, &to, options).await?;
@@ -114,11 +122,13 @@ pub(super) async fn copy_object(
     } else {
         let opened =
             read::open(&source.reader, &from, &Wanted::All, &conditions).await.map_err(as_precondition)?;
+
         let of_source = Described::from_headers(&describe_copy(&opened, from.as_ref()));
         let described = match replace {
             true => described,
             false => Described { storage_class: input.storage_class, ..of_source },
         };
+
         let mut options = PutOptions { attributes: described.into_attributes(), ..PutOptions::default() };
         let mut incoming = Incoming::of_object(opened.result);
         if is_folder {
@@ -132,12 +142,14 @@ pub(super) async fn copy_object(
         }
         ingest::store(&door.memory, &target.reader, &to, incoming, options).await?;
     }
+
     let copied = read::look(&target.reader, &to, &Conditions::default()).await?.result.meta;
     let result = CopyObjectResult {
         e_tag: copied.e_tag.as_deref().map(etag::from_origin),
         last_modified: Some(timestamp(copied.last_modified)),
         ..Default::default()
     };
+
     Ok(S3Response::new(CopyObjectOutput { copy_object_result: Some(result), ..Default::default() }))
 }
 

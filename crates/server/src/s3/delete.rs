@@ -35,13 +35,16 @@ pub(super) async fn delete_object(
 ) -> S3Result<S3Response<DeleteObjectOutput>> {
     let bucket = door.writable(&input.bucket)?;
     refuse_version(input.version_id.as_deref())?;
+
     let is_conditional = input.if_match.is_some()
         || input.if_match_last_modified_time.is_some()
         || input.if_match_size.is_some();
+
     let path = match Key::at(bucket.reader.origin(), &input.key).map_err(|_| error::refused_key())? {
         Key::Object(path) => path,
         Key::Folder => return Ok(S3Response::new(DeleteObjectOutput::default())),
     };
+
     match bucket.reader.origin().folder().cloned() {
         Some(folder) if is_conditional => {
             let expected = Expected {
@@ -54,11 +57,11 @@ pub(super) async fn delete_object(
         _ if is_conditional => return Err(conditional()),
         _ => delete(&bucket.reader, &path).await?,
     }
+
     Ok(S3Response::new(DeleteObjectOutput::default()))
 }
 
-/// What an object must be to be deleted.
-#[derive(Default)]
+/// The conditions of a deletion.
 struct Expected {
     tag: Option<ETagCondition>,
     size: Option<i64>,
@@ -69,6 +72,7 @@ struct Expected {
 async fn delete_if(reader: &ReadThrough, folder: Folder, path: &Path, expected: Expected) -> S3Result<()> {
     let conditions = Conditions { if_match: expected.tag.clone(), ..Conditions::default() };
     let known = read::look(reader, path, &conditions).await?.result.meta;
+
     let is_other = expected.size.is_some_and(|size| size != known.size as i64)
         || expected.last_modified.is_some_and(|time| time != timestamp(known.last_modified));
     if is_other {
@@ -91,6 +95,7 @@ pub(super) async fn delete_objects(
 ) -> S3Result<S3Response<DeleteObjectsOutput>> {
     let caller = request.extensions.get::<Caller>().and_then(|caller| caller.access_key.clone());
     let rights = Rights { node: &door.node, access_key: caller.as_deref() };
+
     let input = request.input;
     let reader = &door.writable(&input.bucket)?.reader;
     let quiet = input.delete.quiet.unwrap_or_default();
@@ -98,6 +103,7 @@ pub(super) async fn delete_objects(
     if objects.is_empty() || objects.len() > MAX_KEYS {
         return Err(s3_error!(MalformedXML, "one to a thousand keys can be deleted at once"));
     }
+
     let checked: Vec<_> = objects
         .into_iter()
         .map(|object| {
@@ -106,6 +112,7 @@ pub(super) async fn delete_objects(
         })
         .collect();
     let paths: Vec<Path> = checked.iter().filter_map(|(path, _)| path.as_ref().ok()?.clone()).collect();
+
     // Which keys failed is known only where each is deleted by itself; deleting one again does no harm. A folder has
     // nothing that deletes many at once.
     let all_gone = match reader.origin().folder() {
@@ -115,6 +122,7 @@ pub(super) async fn delete_objects(
             together.try_for_each(|_| async { Ok(()) }).await.is_ok()
         }
     };
+
     let outcomes = stream::iter(checked).map(async |(checked, key)| {
         let outcome = match checked {
             Ok(Some(path)) if !all_gone => delete(reader, &path).await,
@@ -124,6 +132,7 @@ pub(super) async fn delete_objects(
         (outcome, key)
     });
     let outcomes: Vec<_> = outcomes.buffered(CONCURRENT).collect().await;
+
     let (mut deleted, mut errors) = (Vec::new(), Vec::new());
     for (outcome, key) in outcomes {
         match outcome {
@@ -137,6 +146,7 @@ pub(super) async fn delete_objects(
             }),
         }
     }
+
     let output = DeleteObjectsOutput { deleted: Some(deleted), errors: Some(errors), ..Default::default() };
     Ok(S3Response::new(output))
 }

@@ -20,7 +20,7 @@ const CHECKSUM_TYPE: HeaderName = HeaderName::from_static("x-amz-checksum-type")
 /// The kind of a checksum that is of all bytes, not of the checksums of parts.
 pub(super) const FULL_OBJECT: &str = "FULL_OBJECT";
 
-const MOST_TAGS: usize = 10;
+const MAX_TAGS: usize = 10;
 const LONGEST_TAG_KEY: usize = 128;
 const LONGEST_TAG_VALUE: usize = 256;
 
@@ -121,8 +121,8 @@ pub(super) fn tags_of(header: &str) -> S3Result<Vec<(String, String)>> {
 
 /// The tags, if an object may have them.
 pub(super) fn check_tags(tags: Vec<(String, String)>) -> S3Result<Vec<(String, String)>> {
-    if tags.len() > MOST_TAGS {
-        return Err(s3_error!(InvalidTag, "Object tags cannot be greater than {MOST_TAGS}"));
+    if tags.len() > MAX_TAGS {
+        return Err(s3_error!(InvalidTag, "Object tags cannot be greater than {MAX_TAGS}"));
     }
     for (index, (key, value)) in tags.iter().enumerate() {
         if key.is_empty() || key.chars().count() > LONGEST_TAG_KEY {

@@ -28,8 +28,8 @@ use super::{
     write::{self, refuse, refuse_acl, writable_path},
 };
 
-/// Fewest bytes of each part but the last, as in S3.
-const LEAST_PART: u64 = 5 << 20;
+/// Minimum size of every part but the last, as in S3.
+const MIN_PART_SIZE: u64 = 5 << 20;
 
 /// Most parts of an upload, as in S3.
 const MAX_PARTS: i32 = 10_000;
@@ -203,7 +203,7 @@ async fn join(
     input: CompleteMultipartUploadInput,
     parts: Vec<(u32, String)>,
 ) -> S3Result<CompleteMultipartUploadOutput> {
-    let mut completion = Completion { least_part: LEAST_PART, ..Completion::default() };
+    let mut completion = Completion { least_part: MIN_PART_SIZE, ..Completion::default() };
     if reader.origin().folder().is_some() {
         completion.check = full_checksum(&input, &completion.kept)?;
         completion.mode = write::mode(reader, path, input.if_match, input.if_none_match).await?;

@@ -28,7 +28,7 @@ pub(super) fn owner() -> Owner {
     Owner { display_name: Some(OWNER.to_owned()), id: Some(OWNER.to_owned()) }
 }
 
-/// The owner may do everything, and nobody else is named.
+/// Grants full control to the owner.
 pub(super) fn grants() -> Grants {
     let grantee = Grantee {
         display_name: Some(OWNER.to_owned()),

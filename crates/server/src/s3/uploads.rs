@@ -29,15 +29,19 @@ pub(super) async fn list_parts(door: &Door, input: ListPartsInput) -> S3Result<S
     let bucket = door.readable(&input.bucket)?;
     read::refuse_customer_key(input.sse_customer_algorithm.as_deref())?;
     let path = writable_path(&bucket.reader, &input.key)?;
+
     let most = most("max-parts", input.max_parts)?;
     let after = number("part-number-marker", input.part_number_marker)?.unwrap_or_default();
+
     let parts = bucket.reader.list_parts(&path, &input.upload_id).await;
     let parts = parts.map_err(|failed| error::from_storage(&failed))?.ok_or_else(unknown)?;
     let mut parts: Vec<_> =
         parts.into_iter().filter(|part| i64::from(part.number) > i64::from(after)).collect();
+
     let truncated = most > 0 && parts.len() > most as usize;
     parts.truncate(most as usize);
     let last = parts.last().map(|part| part.number as i32);
+
     Ok(S3Response::new(ListPartsOutput {
         bucket: Some(input.bucket),
         key: Some(input.key),
@@ -69,8 +73,10 @@ pub(super) async fn list_uploads(
     if input.delimiter.as_deref().is_some_and(|delimiter| !delimiter.is_empty()) {
         return Err(s3_error!(NotImplemented, "uploads are listed without a delimiter"));
     }
+
     let most = most("max-uploads", input.max_uploads)?;
     let encoding = encoding(input.encoding_type.as_ref())?;
+
     let uploads = bucket.reader.list_uploads().await;
     let mut uploads = uploads.map_err(|failed| error::from_storage(&failed))?.ok_or_else(unknown)?;
     if bucket.reader.origin().folder().is_some() {
@@ -81,15 +87,18 @@ pub(super) async fn list_uploads(
         }
         uploads.sort_by(|a, b| (&a.path, &a.id).cmp(&(&b.path, &b.id)));
     }
+
     let prefix = input.prefix.as_deref().unwrap_or_default();
     let (key, id) = (input.key_marker.as_deref(), input.upload_id_marker.as_deref());
     uploads.retain(|upload| upload.path.starts_with(prefix) && is_after(upload, key, id));
+
     let truncated = most > 0 && uploads.len() > most as usize;
     uploads.truncate(most as usize);
     let next =
         uploads.last().filter(|_| truncated).map(|last| (encoding.apply(last.path.clone()), last.id.clone()));
     let (next_key_marker, next_upload_id_marker) = next.unzip();
     let encoded = |text: Option<String>| text.map(|text| encoding.apply(text));
+
     Ok(S3Response::new(ListMultipartUploadsOutput {
         bucket: Some(input.bucket),
         prefix: encoded(input.prefix),

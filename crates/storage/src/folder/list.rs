@@ -27,8 +27,8 @@ use crate::{ListPage, ListRequest, ListedKey};
 /// Names of a directory from which on they are kept for the next page.
 const MANY: usize = 512;
 
-/// Bytes of names that are kept.
-const MOST_KEPT: usize = 16 << 20;
+/// Maximum bytes of cached names.
+const MAX_CACHED_BYTES: usize = 16 << 20;
 
 /// How long a directory must have been left alone before its time of change tells one state from the next: file systems
 /// count in steps of up to two seconds.
@@ -84,7 +84,7 @@ impl KeptNames {
 
     fn put(&self, directory: &FilePath, stamp: Stamp, names: &Names) {
         let bytes = names.iter().map(|name| size_of::<Name>() + name.key.len() + name.segment.len()).sum();
-        if names.len() < MANY || bytes > MOST_KEPT {
+        if names.len() < MANY || bytes > MAX_CACHED_BYTES {
             return;
         }
 
@@ -93,7 +93,7 @@ impl KeptNames {
             directory.to_owned(),
             Kept { stamp, names: names.clone(), bytes, used: SystemTime::now() },
         );
-        while all.values().map(|kept| kept.bytes).sum::<usize>() > MOST_KEPT {
+        while all.values().map(|kept| kept.bytes).sum::<usize>() > MAX_CACHED_BYTES {
             let oldest = all.iter().min_by_key(|(_, kept)| kept.used).map(|(directory, _)| directory.clone());
             oldest.and_then(|directory| all.remove(&directory));
         }
