@@ -15,13 +15,18 @@ ORC_TOOLS := $(TARGET)/tools/orc-tools-2.1.2-uber.jar
 ORC_TOOLS_SHA256 := a68ad18cc3f1f3620b7b541d12c8460bf248459559c0bb71b36b731bb62bd7dd
 CARGO_FUZZ := $(TARGET)/tools/cargo-fuzz-0.13.2.installed
 CORPUS := $(TARGET)/fuzz-corpus
+MUSL = $(shell uname -m)-unknown-linux-musl
+# What the tests in a browser and of the metrics need: Chromium, DuckDB-Wasm and promtool.
+DEBIAN := $(TARGET)/tools/debian
+BROWSER := $(DEBIAN)/chromium-headless-shell/unpacked $(TARGET)/browser/installed
+PROMTOOL := $(DEBIAN)/prometheus/unpacked
 
 # Puts the wheel of a folder into the virtual environment.
 install = pip="$(VENV)/bin/python -m pip"; $$pip --version >/dev/null 2>&1 || pip="$(PYTHON) -m pip --python $(VENV)/bin/python"; \
   $$pip install --quiet --disable-pip-version-check --no-deps --force-reinstall $(1)/stylobate-*.whl
 
 .DEFAULT_GOAL := help
-.PHONY: help demo test test-rust test-clients test-clients-all test-spark test-python built installed wheel check bench-node bench-disk bench-columns bench-write bench-orc bench-graphar bench-graphar-scale bench-store soak kills fuzz release
+.PHONY: help demo test test-rust test-clients test-clients-all test-spark image test-python built installed wheel check bench-node bench-disk bench-columns bench-write bench-orc bench-graphar bench-graphar-scale bench-store soak kills fuzz release
 
 help: ## What can be made
 	@sed -n 's/^\([a-z-]*\):.*## \(.*\)/make \1\t\2/p' $(MAKEFILE_LIST) | expand -t 20
@@ -36,13 +41,22 @@ test-rust: ## The tests of the crates
 
 test-clients: built $(CLIENTS) $(S3S_FS) $(ORC_TOOLS) ## boto3, pyarrow, Polars and DuckDB through a node; ORC files of ours read by others
 	STYLOBATE_ORC_FILES=$(TARGET)/orc-files cargo test --quiet --workspace -- --ignored files_for_other_readers
-	$(VENV)/bin/python -m pytest -c tests/pytest.ini --ignore tests/python --ignore tests/spark tests
+	$(VENV)/bin/python -m pytest -c tests/pytest.ini --ignore tests/python --ignore tests/spark --ignore tests/browser --ignore tests/all_clients tests
 
-test-clients-all: $(VERSITYGW) ## The same with an S3 server that Go builds
+test-clients-all: $(VERSITYGW) $(BROWSER) $(PROMTOOL) ## The same with an S3 server that Go builds, pages in Chromium, and 17 clients as processes
 	$(MAKE) test-clients
+	$(VENV)/bin/python -m pytest -c tests/pytest.ini tests/browser
+	$(PYTHON) tests/all_clients/install.py $(TARGET)/clients
+	$(VENV)/bin/python -m pytest -c tests/pytest.ini tests/all_clients
 
 test-spark: built $(CLIENTS) $(SPARKS:=/installed) ## Spark 3.5 and 4.0 through a node by S3A, with Delta Lake and Apache Iceberg; needs Java 17 and Maven
 	STYLOBATE_SPARK="$(SPARKS)" $(VENV)/bin/python -m pytest -c tests/pytest.ini -s tests/spark
+
+image: $(CLIENTS) ## The static binary of the container image, tried without a container; needs musl-gcc and root
+	rustup target add $(MUSL)
+	TARGET_CC=musl-gcc cargo build --release --locked --package stylobate-cli --bin stylobate --target $(MUSL)
+	STYLOBATE_BIN=$(TARGET)/$(MUSL)/release/stylobate STYLOBATE_STATIC=$(TARGET)/$(MUSL)/release/stylobate \
+	  $(VENV)/bin/python -m pytest -c tests/pytest.ini tests/test_image.py
 
 test-python: $(CLIENTS) $(S3S_FS) $(ORC_TOOLS) ## The Python package, installed from its wheel
 	@rm -f $(WHEELS)/tested/stylobate-*.whl
@@ -139,6 +153,22 @@ $(S3S_FS):
 
 $(VERSITYGW):
 	GOBIN=$(@D) go install github.com/versity/versitygw/cmd/versitygw@v1.8.0
+
+# A package of Debian, with those that it needs and that are missing, unpacked and not installed.
+$(DEBIAN)/%/unpacked:
+	@rm -rf $(@D) && mkdir -p $(@D)/packages
+	@apt-cache show $* >/dev/null 2>&1 || apt-get update --quiet=2
+	cd $(@D)/packages && apt-get --quiet=2 download $* \
+	  $$(apt-get install --simulate --no-install-recommends $* | sed -n 's/^Inst \([^ ]*\) .*/\1/p' | grep -vx $*)
+	for package in $(@D)/packages/*.deb; do dpkg --extract $$package $(@D) || exit 1; done
+	@rm -r $(@D)/packages
+	@touch $@
+
+$(TARGET)/browser/installed: tests/browser/package.json
+	@mkdir -p $(@D)
+	@cp $< $(@D)
+	npm install --prefix $(@D) --no-audit --no-fund --no-package-lock
+	@touch $@
 
 # An environment of its own for each version: pyspark, and the jars that its pom names.
 $(TARGET)/spark-%/installed: tests/spark/pom-%.xml

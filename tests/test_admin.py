@@ -5,6 +5,7 @@ from __future__ import annotations
 import math
 import re
 from collections.abc import Callable
+from pathlib import Path
 
 import pytest
 
@@ -122,6 +123,22 @@ def test_what_is_warmed_is_read_without_the_origin_and_what_is_evicted_is_not(
     assert (evicted.status, evicted.json()) == (200, {"objects": 5})
     own.s3.get_object(Bucket="lake", Key=f"{prefix}warm/0")["Body"].read()
     assert proxy.count("GET") > before
+
+
+@pytest.mark.parametrize("odd", ["a%b/", "~x/y#", "[1]/", "a%2Fb/", "sp ace/ü/"])
+@pytest.mark.parametrize("is_folder", [False, True])
+def test_prefixes_of_any_characters_are_warmed_and_evicted(
+    start: Callable[..., Node], origin: Origin, tmp_path: Path, prefix: str, odd: str, is_folder: bool
+) -> None:
+    kept = Bucket("lake", str(tmp_path)) if is_folder else Bucket.of_origin(origin.endpoint, "lake")
+    node = start([kept])
+    for name in ("1", "2"):
+        node.s3.put_object(Bucket="lake", Key=f"{prefix}{odd}{name}", Body=b"x" * MIB)
+    target = {"bucket": "lake", "prefix": prefix + odd}
+    warm = node.ask("POST", "/api/warm", target)
+    assert warm.json() == {"objects": 2, "bytes": 2 * MIB, "failed": 0, "errors": []}
+    assert node.ask("POST", "/api/evict", target).json() == {"objects": 2}
+    assert node.ask("POST", "/api/evict", target).json() == {"objects": 0}
 
 
 @pytest.mark.parametrize("path", ["/api/warm", "/api/evict"])

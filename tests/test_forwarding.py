@@ -218,6 +218,50 @@ def test_whatever_writes_an_object_drops_it_under_all_its_names(guarded: Node, o
     assert [refusal(lambda b=b: owner.head_object(Bucket=b, Key=key)) for b in ("lake", "same")] == [404, 404]
 
 
+def test_versions_are_read_from_the_cache_and_dropped_with_what_changes_them(
+    start: Callable[..., Node], moto: Moto
+) -> None:
+    moto.s3.create_bucket(Bucket="versioned")
+    moto.s3.put_bucket_versioning(Bucket="versioned", VersioningConfiguration={"Status": "Enabled"})
+    node = start([Bucket.of_origin(moto.endpoint, "versioned", consistency="1h")])
+    bodies = [bytes([number]) * MIB for number in (1, 2)]
+    versions = [
+        node.s3.put_object(Bucket="versioned", Key="a/b", Body=body, Metadata={"n": "x"})["VersionId"] for body in bodies
+    ]
+
+    def get(version: str, **more: Any) -> Any:
+        return node.s3.get_object(Bucket="versioned", Key="a/b", VersionId=version, **more)
+
+    for _ in range(2):
+        for version, body in zip(versions, bodies, strict=True):
+            read = get(version)
+            assert (read["VersionId"], read["Body"].read(), read["Metadata"]) == (version, body, {"n": "x"})
+            assert get(version, Range="bytes=5-8")["Body"].read() == body[5:9]
+            head = node.s3.head_object(Bucket="versioned", Key="a/b", VersionId=version)
+            assert (head["VersionId"], head["ContentLength"]) == (version, MIB)
+    asked = node.origin_requests("versioned")
+    assert get(versions[0], IfNoneMatch="other")["Body"].read() == bodies[0]
+    assert node.s3.get_object(Bucket="versioned", Key="a/b")["Body"].read() == bodies[1]
+    after = node.origin_requests("versioned")
+    assert sum(after) - sum(asked) <= 1, "the current version is known by its name, and its bytes are cached"
+    assert refusal(lambda: get(versions[0], IfMatch="other")) == 412
+
+    tags = {"TagSet": [{"Key": "k", "Value": "v"}]}
+    node.s3.put_object_tagging(Bucket="versioned", Key="a/b", VersionId=versions[0], Tagging=tags)
+    assert get(versions[0])["TagCount"] == 1
+
+    marker = node.s3.delete_object(Bucket="versioned", Key="a/b")["VersionId"]
+    assert get(versions[1])["Body"].read() == bodies[1]
+    for version in (marker, "none"):
+        direct = refusal(lambda version=version: moto.s3.get_object(Bucket="versioned", Key="a/b", VersionId=version))
+        assert refusal(lambda version=version: get(version)) == direct
+    node.s3.delete_object(Bucket="versioned", Key="a/b", VersionId=versions[0])
+    assert refusal(lambda: get(versions[0])) == 404
+    deleted = {"Objects": [{"Key": "a/b", "VersionId": versions[1]}]}
+    node.s3.delete_objects(Bucket="versioned", Delete=deleted)
+    assert refusal(lambda: get(versions[1])) == 404
+
+
 def test_copies_between_origins_keep_what_describes_an_object(owner: Any) -> None:
     described = {"ContentType": "text/x-test", "Metadata": {"owner": "me"}}
     owner.put_object(Bucket="lake", Key="described", Body=b"x" * 100, **described)
@@ -320,6 +364,54 @@ def test_a_page_of_an_allowed_site_reads_and_others_do_not(start: Callable[..., 
     assert (answer.headers["access-control-allow-origin"], answer.body) == (site, b"0123456789")
     assert "etag" in answer.headers["access-control-expose-headers"]
     assert "access-control-allow-origin" not in request(node.endpoint, "GET", "/lake/a").headers
+
+
+@pytest.mark.parametrize("bucket", ["ruled", "closed"])
+def test_what_an_origin_lets_pages_read_is_up_to_the_node(
+    start: Callable[..., Node], moto: Moto, bucket: str
+) -> None:
+    """The origin allows any page: the node's rules count, for what it forwards too."""
+    moto.s3.create_bucket(Bucket=f"pages-{bucket}")
+    moto.s3.put_object(Bucket=f"pages-{bucket}", Key="a", Body=b"x")
+    site = "https://app.example"
+    rule = f'[[bucket.cors]]\norigins = ["{site}"]' if bucket == "ruled" else ""
+    node = start([Bucket.of_origin(moto.endpoint, bucket, at=f"pages-{bucket}", more=rule)])
+    for path in ("/a", "?list-type=2", "/a?tagging", "/missing"):
+        for page in ("http://localhost:5000", None, site):
+            answer = request(node.endpoint, "GET", f"/{bucket}{path}", headers={"origin": page} if page else {})
+            told = {name: value for name, value in answer.headers.items() if name.startswith("access-control-")}
+            if page == site and bucket == "ruled":
+                assert told.pop("access-control-allow-origin") == site, path
+                assert "etag" in told.pop("access-control-expose-headers"), path
+            assert told == {}, (path, page)
+
+
+def test_answers_differ_by_page_where_a_rule_tells_pages_apart(start: Callable[..., Node], tmp_path: Path) -> None:
+    """A cache on the way must not hand the answer for one page, or for none, to another."""
+    (tmp_path / "lake").mkdir()
+    (tmp_path / "lake" / "a").write_bytes(b"x")
+    ruled = Bucket("lake", str(tmp_path / "lake"), more='[[bucket.cors]]\norigins = ["https://app.example"]')
+    node = start([ruled, Bucket("closed", str(tmp_path / "lake"))])
+    for page in ("https://app.example", "http://localhost:5000", None):
+        headers = {"origin": page} if page else {}
+        for method in ("GET", "HEAD"):
+            assert request(node.endpoint, method, "/lake/a", headers=headers).headers["vary"] == "Origin", page
+    assert "vary" not in request(node.endpoint, "GET", "/closed/a").headers
+
+
+@pytest.mark.parametrize("bucket", ["lake", "folder"])
+def test_a_refused_head_tells_no_length(guarded: Node, owner: Any, bucket: str) -> None:
+    """DuckDB-Wasm takes the length of any answer to HEAD for the length of the object: it would read the object cut off."""
+    owner.put_object(Bucket=bucket, Key="measured", Body=b"x" * 5000)
+    signing = s3_client(guarded.endpoint, *OWNER, signature_version="s3v4")
+    url = signing.generate_presigned_url("get_object", {"Bucket": bucket, "Key": "measured"})
+    answers = [
+        request(guarded.endpoint, "HEAD", url.removeprefix(guarded.endpoint)),
+        request(guarded.endpoint, "HEAD", f"/{bucket}/measured"),
+        send(guarded.endpoint, OWNER, Raw("HEAD", bucket, "missing")),
+    ]
+    assert [answer.status for answer in answers] == [403, 403, 404]
+    assert [answer.headers["content-length"] for answer in answers] == [None] * 3
 
 
 def test_a_folder_has_no_prefix_without_a_key(guarded: Node, owner: Any) -> None:

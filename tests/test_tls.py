@@ -27,16 +27,16 @@ from servers import AccessKey, Bucket, Node, s3_client, wait_for
 KEY = AccessKey("tls-id", "tls-secret-5c2a", write=True)
 
 
-def certificate(folder: Path, name: str) -> tuple[Path, Path]:
-    """A certificate of its own for 127.0.0.1 and its key, in PEM."""
+def certificate(folder: Path, name: str, is_authority: bool = True) -> tuple[Path, Path]:
+    """A certificate of its own, for 127.0.0.1 and origin.internal, and its key, in PEM."""
     key = ec.generate_private_key(ec.SECP256R1())
     subject = x509.Name([x509.NameAttribute(NameOID.COMMON_NAME, name)])
     now = datetime.datetime.now(datetime.timezone.utc)
     builder = x509.CertificateBuilder(subject, subject, key.public_key(), x509.random_serial_number())
     builder = builder.not_valid_before(now - datetime.timedelta(days=1)).not_valid_after(now + datetime.timedelta(days=1))
-    address = x509.IPAddress(ipaddress.ip_address("127.0.0.1"))
-    builder = builder.add_extension(x509.SubjectAlternativeName([address]), critical=False)
-    builder = builder.add_extension(x509.BasicConstraints(ca=True, path_length=None), critical=True)
+    names = [x509.IPAddress(ipaddress.ip_address("127.0.0.1")), x509.DNSName("origin.internal")]
+    builder = builder.add_extension(x509.SubjectAlternativeName(names), critical=False)
+    builder = builder.add_extension(x509.BasicConstraints(ca=is_authority, path_length=None), critical=True)
 
     files = folder / f"{name}.crt", folder / f"{name}.key"
     files[0].write_bytes(builder.sign(key, hashes.SHA256()).public_bytes(Encoding.PEM))

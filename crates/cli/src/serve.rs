@@ -158,6 +158,11 @@ pub(crate) struct ServeArgs {
     #[arg(long, value_name = "FORMAT")]
     log_format: Option<String>,
 
+    /// Where traces are posted by OTLP, such as http://127.0.0.1:4318; OpenTelemetry's own variables are read too
+    /// [default: off]
+    #[arg(long, value_name = "URL")]
+    otlp_endpoint: Option<String>,
+
     /// Print each setting and where it came from, and stop
     #[arg(long)]
     print_config: bool,
@@ -184,6 +189,7 @@ impl ServeArgs {
             (Setting::DrainTimeout, &self.drain_timeout),
             (Setting::Log, &self.log),
             (Setting::LogFormat, &self.log_format),
+            (Setting::OtlpEndpoint, &self.otlp_endpoint),
             (Setting::ReadOnly, &read_only),
             (Setting::ReadAhead, &self.read_ahead),
             (Setting::MaxFetch, &self.max_fetch),

@@ -1,7 +1,11 @@
 //! The cache of a process: pages of bytes, decoded chunks and metadata in one memory budget, and the stores that scans
 //! read through.
 
-use std::{collections::HashMap, sync::Arc};
+use std::{
+    collections::HashMap,
+    sync::Arc,
+    time::{Duration, Instant},
+};
 
 use async_recursion::async_recursion as boxed;
 use parking_lot::Mutex;
@@ -25,7 +29,52 @@ struct Inner {
     working: Working,
     /// Threads that decode whole columns for readers, however many these are.
     workers: Workers,
-    stores: Mutex<HashMap<StoreKey, ReadThrough>>,
+    stores: Mutex<Stores>,
+}
+
+/// The stores that were opened, for as long as they are used: each holds the secrets of its options, and tokens rotate.
+#[derive(Debug, Default)]
+struct Stores {
+    opened: HashMap<StoreKey, OpenStore>,
+}
+
+#[derive(Debug)]
+struct OpenStore {
+    store: ReadThrough,
+    used: Instant,
+}
+
+/// A store that was not asked for in this time is closed.
+const STORE_LIFETIME: Duration = Duration::from_secs(15 * 60);
+/// Most stores that are open at a time; beyond, the one that was asked for the longest time ago is closed.
+const MAX_STORES: usize = 64;
+
+impl Stores {
+    /// The store of this key, opened if there is none.
+    fn get_or_open(
+        &mut self,
+        key: StoreKey,
+        now: Instant,
+        open: impl FnOnce() -> Result<ReadThrough>,
+    ) -> Result<ReadThrough> {
+        if let Some(opened) = self.opened.get_mut(&key) {
+            opened.used = now;
+            return Ok(opened.store.clone());
+        }
+        let store = open()?;
+
+        let mut by_age: Vec<_> = self.opened.iter().map(|(key, opened)| (opened.used, *key)).collect();
+        by_age.sort_unstable();
+        let excess = (by_age.len() + 1).saturating_sub(MAX_STORES);
+        for (at, (used, key)) in by_age.into_iter().enumerate() {
+            if at < excess || now.duration_since(used) > STORE_LIFETIME {
+                self.opened.remove(&key);
+            }
+        }
+
+        self.opened.insert(key, OpenStore { store: store.clone(), used: now });
+        Ok(store)
+    }
 }
 
 /// Decodes take one in this many bytes of the memory at most.
@@ -60,8 +109,17 @@ impl Working {
     }
 }
 
-/// URL and options.
-type StoreKey = (String, Vec<(String, String)>);
+/// A hash of URL and options, so that no secret outlives its store.
+type StoreKey = [u8; 32];
+
+fn store_key(url: &str, options: &[(String, String)]) -> StoreKey {
+    let mut hasher = blake3::Hasher::new();
+    let texts = options.iter().flat_map(|(name, value)| [name, value]).map(String::as_str);
+    for text in std::iter::once(url).chain(texts) {
+        hasher.update(&(text.len() as u64).to_le_bytes()).update(text.as_bytes());
+    }
+    *hasher.finalize().as_bytes()
+}
 
 impl Cache {
     /// A cache of `options.memory()` bytes in all, for pages and for what is decoded: whichever needs them. Files of local
@@ -113,9 +171,9 @@ impl Cache {
         self.inner.pages.stats()
     }
 
-    /// What the stores that it opened did so far, each for itself.
+    /// What the stores that are open did so far, each for itself.
     pub fn read_stats(&self) -> Vec<ReadStats> {
-        self.inner.stores.lock().values().map(ReadThrough::stats).collect()
+        self.inner.stores.lock().opened.values().map(|opened| opened.store.stats()).collect()
     }
 
     /// Drops all that was decoded, and all metadata.
@@ -152,20 +210,55 @@ impl Cache {
         self.inner.pages.budget().hold(Holder::Other, bytes)
     }
 
-    /// The store at `url`, opened once for the same options.
+    /// The store at `url`, opened once for the same options for as long as it is used now and then.
     pub fn store(&self, url: &str, options: &[(String, String)]) -> Result<ReadThrough> {
-        let key = (url.to_owned(), options.to_vec());
-        if let Some(store) = self.inner.stores.lock().get(&key) {
-            return Ok(store.clone());
-        }
         let read = ReadOptions { folders: FolderReads::PastPages, ..ReadOptions::default() };
-        let origin = Origin::parse(url, options, &read.requests)?;
-        // To ask a file system costs next to nothing: what it says is never believed for a while.
-        let rules = match url.starts_with("file:") {
-            true => ConsistencyRules::new(Consistency::Strict),
-            false => ConsistencyRules::default(),
+        let open = || {
+            let origin = Origin::parse(url, options, &read.requests)?;
+            // To ask a file system costs next to nothing: what it says is never believed for a while.
+            let rules = match url.starts_with("file:") {
+                true => ConsistencyRules::new(Consistency::Strict),
+                false => ConsistencyRules::default(),
+            };
+            Ok(ReadThrough::new(origin, self.inner.pages.clone(), rules, read.clone()))
         };
-        let store = ReadThrough::new(origin, self.inner.pages.clone(), rules, read);
-        Ok(self.inner.stores.lock().entry(key).or_insert(store).clone())
+        self.inner.stores.lock().get_or_open(store_key(url, options), Instant::now(), open)
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[tokio::test]
+    async fn stores_that_are_not_asked_for_any_more_are_closed() {
+        let cache = Cache::open(CacheOptions::new(ByteSize::mib(16))).await.unwrap();
+        let memory = cache.store("memory:///", &[]).unwrap();
+        let key = |number: usize| store_key("memory:///", &[("token".to_owned(), number.to_string())]);
+        let open = || Ok(memory.clone());
+        let mut stores = Stores::default();
+        let start = Instant::now();
+        for number in 0..1_000 {
+            stores.get_or_open(key(number), start, open).unwrap();
+            assert!(stores.opened.len() <= MAX_STORES);
+        }
+        assert_eq!(stores.opened.len(), MAX_STORES);
+
+        let soon = start + STORE_LIFETIME / 2;
+        stores.get_or_open(key(999), soon, open).unwrap();
+        stores.get_or_open(key(0), start + STORE_LIFETIME + Duration::from_secs(1), open).unwrap();
+        let mut left: Vec<_> = stores.opened.keys().copied().collect();
+        let mut expected = vec![key(0), key(999)];
+        left.sort_unstable();
+        expected.sort_unstable();
+        assert_eq!(left, expected);
+    }
+
+    #[test]
+    fn options_and_urls_are_told_apart_wherever_they_are_cut() {
+        let options = |name: &str, value: &str| [(name.to_owned(), value.to_owned())];
+        assert_ne!(store_key("a", &options("b", "c")), store_key("ab", &options("", "c")));
+        assert_ne!(store_key("a", &options("b", "c")), store_key("a", &options("bc", "")));
+        assert_eq!(store_key("a", &options("b", "c")), store_key("a", &options("b", "c")));
     }
 }

@@ -88,6 +88,8 @@ struct Place {
     base: String,
     /// What lies below the base must match this.
     pattern: Option<Pattern>,
+    /// It can be nothing but a file: a URL with a query names one.
+    is_file: bool,
 }
 
 /// The files of a source, in the order of their paths. With `only`, just that one, without a listing.
@@ -99,17 +101,19 @@ pub(crate) async fn locate(source: &Source, cache: &Cache, only: Option<&str>) -
     if place.pattern.is_some() {
         return place.list_or_literal().await;
     }
-    if place.whole.ends_with('/') || place.base.is_empty() {
+    if !place.is_file && (place.whole.ends_with('/') || place.base.is_empty()) {
         return place.list().await;
     }
     // A file if there is one of this name, a folder if not.
     let path = place.path()?;
     match place.store.open_object(&path).await {
         Ok(_) => Ok(vec![Located { store: place.store, path, partitions: Vec::new() }]),
+        Err(error) if place.is_file => Err(error.into()),
         Err(error) => match place.list().await {
             Err(Error::NoFiles { .. }) if !matches!(error, stylobate_storage::Error::NotFound { .. }) => {
                 Err(error.into())
             }
+            Err(Error::Storage(unlisted)) if unlisted.is_unsupported() => Err(error.into()),
             listed => listed,
         },
     }
@@ -192,19 +196,40 @@ fn place(source: &Source, cache: &Cache) -> Result<Place> {
                 return local(cache, url, &path);
             }
             // The part before the path, whatever it is made of.
+            let (url, query) = match parsed.scheme() {
+                "http" | "https" => split_query(url),
+                _ => (url.as_str(), None),
+            };
             let authority = url.get(..url.len() - path_of(url).len()).unwrap_or(url);
             let path = percent_decode_str(path_of(url)).decode_utf8();
             let path = path.map_err(|_| wrong("its path is not UTF-8".to_owned()))?;
-            below(cache.store(authority, options)?, given, path.trim_start_matches('/'))
+            let path = path.trim_start_matches('/');
+            match query {
+                Some(query) => {
+                    let store = cache.store(&format!("{authority}/?{query}"), options)?;
+                    let (base, whole) = (path.to_owned(), path.to_owned());
+                    Ok(Place { store, given, base, whole, pattern: None, is_file: true })
+                }
+                None => below(cache.store(authority, options)?, given, path),
+            }
         }
         Source::Url { url, .. } => local(cache, url, std::path::Path::new(url)),
     }
 }
 
-/// What follows the host of a URL, without query and fragment's meaning: `?` is a wildcard here.
+/// What follows the host of a URL; in those of object stores, `?` is a wildcard.
 fn path_of(url: &str) -> &str {
     let after = url.split_once("://").map_or("", |(_, rest)| rest);
     after.find('/').and_then(|slash| after.get(slash..)).unwrap_or("")
+}
+
+/// A web server's URL without its query and fragment, and the query if there is one.
+fn split_query(url: &str) -> (&str, Option<&str>) {
+    let url = url.split('#').next().unwrap_or(url);
+    match url.split_once('?') {
+        Some((url, query)) => (url, Some(query).filter(|query| !query.is_empty())),
+        None => (url, None),
+    }
 }
 
 fn local(cache: &Cache, given: &str, path: &std::path::Path) -> Result<Place> {
@@ -241,7 +266,8 @@ fn below(store: ReadThrough, given: String, path: &str) -> Result<Place> {
     let whole = path.to_owned();
     let wild = path.find(['*', '?', '[']);
     let Some(wild) = wild else {
-        return Ok(Place { store, given, base: path.trim_end_matches('/').to_owned(), whole, pattern: None });
+        let base = path.trim_end_matches('/').to_owned();
+        return Ok(Place { store, given, base, whole, pattern: None, is_file: false });
     };
     let slash = path.get(..wild).and_then(|before| before.rfind('/'));
     let (base, pattern) = match slash {
@@ -250,7 +276,8 @@ fn below(store: ReadThrough, given: String, path: &str) -> Result<Place> {
     };
     let pattern = Pattern::new(pattern)
         .map_err(|error| Error::Pattern { pattern: given.clone(), reason: error.to_string() })?;
-    Ok(Place { store, given, base: base.to_owned(), whole, pattern: Some(pattern) })
+    let base = base.to_owned();
+    Ok(Place { store, given, base, whole, pattern: Some(pattern), is_file: false })
 }
 
 #[cfg(test)]
@@ -268,6 +295,11 @@ mod tests {
         assert_eq!(partition("plain"), None);
         assert_eq!(path_of("s3://bucket/a?b/*.parquet"), "/a?b/*.parquet");
         assert_eq!(path_of("s3://bucket"), "");
+        assert_eq!(
+            split_query("https://h/a.parquet?sig=a/b?c#d"),
+            ("https://h/a.parquet", Some("sig=a/b?c"))
+        );
+        assert_eq!(split_query("https://h/a.parquet?"), ("https://h/a.parquet", None));
     }
 
     #[test]

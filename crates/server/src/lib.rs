@@ -29,18 +29,22 @@ mod admin_keys;
 pub mod config;
 mod error;
 mod flight;
+mod https;
 mod local_names;
 mod metrics;
 mod node;
 mod provenance;
 pub mod s3;
 mod serve;
+mod traces;
 
 pub use self::{
     access::{AccessKeys, Action},
     admin::check_origins,
     error::{Result, ServerError},
-    metrics::{FlightStats, InFlightGuard, Metrics, OperationStats, RequestStats},
+    metrics::{
+        BucketRequestStats, BucketRequests, FlightStats, InFlightGuard, Metrics, OperationStats, RequestStats,
+    },
     node::{Bucket, Node},
     serve::{Doors, Tls, serve},
 };

@@ -1,12 +1,12 @@
-//! Counts requests as they are answered: a few atomic additions each, and no locks that writers share.
+//! Counts requests as they are answered: a few atomic additions for the frequent ones, and no lock among them.
 //!
 //! What the cache and the readers count themselves is read from them when somebody asks.
 
 mod flight;
-mod latency;
+mod requests;
 
 use std::{
-    collections::{BTreeMap, HashMap},
+    collections::BTreeMap,
     sync::{
         Arc,
         atomic::{AtomicU64, Ordering},
@@ -14,46 +14,31 @@ use std::{
     time::{Duration, Instant},
 };
 
-use parking_lot::RwLock;
 use serde::Serialize;
+use stylobate_storage::LatencyCounts;
 
-pub use self::flight::FlightStats;
-use self::{flight::FlightMetrics, latency::Latency};
+use self::flight::FlightMetrics;
+pub use self::{flight::FlightStats, requests::BucketRequests};
 
 /// The counters of a node's doors.
 #[derive(Debug)]
 pub struct Metrics {
-    operations: RwLock<HashMap<&'static str, Arc<Operation>>>,
+    /// By bucket. There are no others while a node runs, so that a client cannot make labels.
+    buckets: BTreeMap<String, Arc<BucketRequests>>,
+    /// Requests that are about no bucket, or one that the node does not have.
+    elsewhere: Arc<BucketRequests>,
     flight: FlightMetrics,
     in_flight: Arc<AtomicU64>,
     connections: Arc<AtomicU64>,
     started: Instant,
 }
 
-/// The counters of one operation.
-#[derive(Debug, Default)]
-struct Operation {
-    /// Answers by status code. A code's counter is born with its first answer.
-    codes: RwLock<BTreeMap<u16, AtomicU64>>,
-    bytes_out: AtomicU64,
-    latency: Latency,
-}
-
-impl Operation {
-    fn count(&self, code: u16) {
-        if let Some(counter) = self.codes.read().get(&code) {
-            counter.fetch_add(1, Ordering::Relaxed);
-            return;
-        }
-        self.codes.write().entry(code).or_default().fetch_add(1, Ordering::Relaxed);
-    }
-}
-
 impl Metrics {
-    /// Counters that stand at zero.
-    pub fn new() -> Self {
+    /// Counters that stand at zero, for these buckets.
+    pub fn new(buckets: impl IntoIterator<Item = String>) -> Self {
         Self {
-            operations: RwLock::default(),
+            buckets: buckets.into_iter().map(|name| (name, Arc::default())).collect(),
+            elsewhere: Arc::default(),
             flight: FlightMetrics::default(),
             in_flight: Arc::default(),
             connections: Arc::default(),
@@ -61,15 +46,9 @@ impl Metrics {
         }
     }
 
-    /// Counts an answer: the S3 operation's name such as `GetObject`, the HTTP status, the time until the answer
-    /// was ready, and the bytes of its body.
-    pub fn request(&self, operation: &'static str, code: u16, seconds: f64, bytes_out: u64) {
-        let known = self.operations.read().get(operation).cloned();
-        let operation =
-            known.unwrap_or_else(|| self.operations.write().entry(operation).or_default().clone());
-        operation.count(code);
-        operation.bytes_out.fetch_add(bytes_out, Ordering::Relaxed);
-        operation.latency.observe(seconds);
+    /// The counters of the requests to a bucket.
+    pub fn bucket(&self, name: Option<&str>) -> &Arc<BucketRequests> {
+        name.and_then(|name| self.buckets.get(name)).unwrap_or(&self.elsewhere)
     }
 
     /// Counts a request as in flight until the guard is dropped.
@@ -100,52 +79,46 @@ impl Metrics {
             connections: self.connections.load(Ordering::Relaxed),
             ..RequestStats::default()
         };
-        for (name, operation) in self.sorted() {
-            let codes: BTreeMap<_, _> =
-                operation.codes.read().iter().map(|(code, n)| (*code, n.load(Ordering::Relaxed))).collect();
-            let requests = codes.values().sum();
-            let bytes_out = operation.bytes_out.load(Ordering::Relaxed);
-            let milliseconds = |quantile| operation.latency.quantile(quantile) * 1_000.0;
-            stats.requests += requests;
-            stats.errors += codes.iter().filter(|(code, _)| **code >= 500).map(|(_, n)| n).sum::<u64>();
-            stats.bytes_out += bytes_out;
-            stats.operations.push(OperationStats {
-                operation: name,
-                requests,
-                codes,
-                bytes_out,
-                p50_ms: milliseconds(0.5),
-                p99_ms: milliseconds(0.99),
-            });
+        let mut operations: BTreeMap<&'static str, OperationStats> = BTreeMap::new();
+        let named = self.buckets.iter().map(|(name, counted)| (name.as_str(), counted));
+        for (bucket, counted) in named.chain([("", &self.elsewhere)]) {
+            let mut of_bucket = BucketRequestStats { bucket: bucket.to_owned(), ..Default::default() };
+            for (name, counts) in counted.snapshot() {
+                of_bucket.requests += counts.codes.values().sum::<u64>();
+                of_bucket.errors += server_errors(&counts.codes);
+                of_bucket.bytes_out += counts.bytes_out;
+
+                let operation = operations.entry(name).or_default();
+                operation.operation = name;
+                for (code, count) in &counts.codes {
+                    *operation.codes.entry(*code).or_default() += count;
+                }
+                operation.bytes_out += counts.bytes_out;
+                operation.latency.add(&counts.latency);
+                of_bucket.operations.insert(name, counts.codes);
+            }
+            stats.buckets.push(of_bucket);
+        }
+
+        for mut operation in operations.into_values() {
+            operation.requests = operation.codes.values().sum();
+            operation.p50_ms = operation.latency.quantile(0.5) * 1_000.0;
+            operation.p99_ms = operation.latency.quantile(0.99) * 1_000.0;
+            stats.requests += operation.requests;
+            stats.errors += server_errors(&operation.codes);
+            stats.bytes_out += operation.bytes_out;
+            stats.operations.push(operation);
         }
         stats
-    }
-
-    /// How long the answers took to be ready, by operation, sorted by name.
-    pub(crate) fn latencies(&self) -> Vec<Latencies> {
-        let latencies = self.sorted().into_iter().map(|(operation, counted)| Latencies {
-            operation,
-            seconds: counted.latency.sum(),
-            buckets: counted.latency.buckets(),
-        });
-        latencies.collect()
     }
 
     fn uptime(&self) -> Duration {
         self.started.elapsed()
     }
-
-    fn sorted(&self) -> Vec<(&'static str, Arc<Operation>)> {
-        let mut all: Vec<_> = self.operations.read().iter().map(|(name, op)| (*name, op.clone())).collect();
-        all.sort_by_key(|(name, _)| *name);
-        all
-    }
 }
 
-impl Default for Metrics {
-    fn default() -> Self {
-        Self::new()
-    }
+fn server_errors(codes: &BTreeMap<u16, u64>) -> u64 {
+    codes.iter().filter(|(code, _)| **code >= 500).map(|(_, count)| count).sum()
 }
 
 /// Something that is going on; dropping it says that it is over.
@@ -182,10 +155,27 @@ pub struct RequestStats {
     pub bytes_out: u64,
     /// By operation, sorted by name.
     pub operations: Vec<OperationStats>,
+    /// By bucket, sorted by name; last those that are about none of them, under an empty name.
+    pub buckets: Vec<BucketRequestStats>,
+}
+
+/// What was answered of one bucket.
+#[derive(Clone, Debug, Default, Serialize)]
+pub struct BucketRequestStats {
+    /// Its name; empty for requests that are about no bucket of the node.
+    pub bucket: String,
+    /// Requests answered.
+    pub requests: u64,
+    /// Of these, the ones answered with a status of 500 or more.
+    pub errors: u64,
+    /// Bytes of the bodies sent.
+    pub bytes_out: u64,
+    /// Requests by operation and HTTP status.
+    pub operations: BTreeMap<&'static str, BTreeMap<u16, u64>>,
 }
 
 /// What was answered to one operation.
-#[derive(Clone, Debug, Serialize)]
+#[derive(Clone, Debug, Default, Serialize)]
 pub struct OperationStats {
     /// Its name, such as `GetObject`.
     pub operation: &'static str,
@@ -199,55 +189,53 @@ pub struct OperationStats {
     pub p50_ms: f64,
     /// So were 99 of 100.
     pub p99_ms: f64,
-}
-
-/// How long the answers to one operation took to be ready.
-#[derive(Debug)]
-pub(crate) struct Latencies {
-    /// Its name, such as `GetObject`.
-    pub(crate) operation: &'static str,
-    /// Sum of all times in seconds.
-    pub(crate) seconds: f64,
-    /// Upper bound in seconds and number of times of each bucket; the last bound is infinite.
-    pub(crate) buckets: Vec<(f64, u64)>,
+    /// How long the answers took to be ready.
+    #[serde(skip)]
+    pub latency: LatencyCounts,
 }
 
 #[cfg(test)]
 mod tests {
     use super::*;
 
+    fn metrics() -> Metrics {
+        Metrics::new(["lake".to_owned(), "sea".to_owned()])
+    }
+
     #[test]
     fn requests_are_counted_by_operation_and_code() {
-        let metrics = Metrics::new();
-        metrics.request("GetObject", 200, 0.001, 10);
-        metrics.request("GetObject", 206, 0.001, 5);
-        metrics.request("GetObject", 206, 0.001, 5);
-        metrics.request("HeadObject", 503, 0.001, 0);
+        let metrics = metrics();
+        metrics.bucket(Some("lake")).count("GetObject", 200, 0.001, 10);
+        metrics.bucket(Some("lake")).count("GetObject", 206, 0.001, 5);
+        metrics.bucket(Some("sea")).count("GetObject", 206, 0.001, 5);
+        metrics.bucket(Some("sea")).count("HeadObject", 503, 0.001, 0);
         let stats = metrics.snapshot();
         assert_eq!((stats.requests, stats.errors, stats.bytes_out), (4, 1, 20));
         assert_eq!(stats.operations[0].operation, "GetObject");
         assert_eq!(stats.operations[0].codes, BTreeMap::from([(200, 1), (206, 2)]));
+        assert_eq!(stats.operations[0].latency.count(), 3);
         assert_eq!(stats.operations[1].requests, 1);
     }
 
     #[test]
+    fn a_bucket_that_the_node_does_not_have_makes_no_label() {
+        let metrics = metrics();
+        metrics.bucket(Some("sea")).count("ListObjectsV2", 200, 0.001, 7);
+        metrics.bucket(Some("ocean")).count("GetObject", 404, 0.001, 0);
+        metrics.bucket(None).count("ListBuckets", 200, 0.001, 0);
+        let buckets = metrics.snapshot().buckets;
+        let counted: Vec<_> = buckets.iter().map(|of| (of.bucket.as_str(), of.requests)).collect();
+        assert_eq!(counted, [("lake", 0), ("sea", 1), ("", 2)]);
+        assert_eq!(buckets[1].operations["ListObjectsV2"], BTreeMap::from([(200, 1)]));
+    }
+
+    #[test]
     fn a_request_is_in_flight_until_its_guard_is_dropped() {
-        let metrics = Metrics::new();
+        let metrics = metrics();
         let guard = metrics.in_flight();
         let connection = metrics.connection();
         assert_eq!((metrics.snapshot().in_flight, metrics.snapshot().connections), (1, 1));
         drop((guard, connection));
         assert_eq!((metrics.snapshot().in_flight, metrics.snapshot().connections), (0, 0));
-    }
-
-    #[test]
-    fn counts_from_many_threads_add_up() {
-        let metrics = Metrics::new();
-        std::thread::scope(|scope| {
-            for _ in 0..4 {
-                scope.spawn(|| (0..1_000).for_each(|_| metrics.request("GetObject", 200, 0.0001, 1)));
-            }
-        });
-        assert_eq!((metrics.snapshot().requests, metrics.snapshot().bytes_out), (4_000, 4_000));
     }
 }

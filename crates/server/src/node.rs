@@ -1,6 +1,12 @@
 //! The node: its buckets, each read through one cache that they share, and who may use them.
 
-use std::{collections::BTreeMap, sync::Arc};
+use std::{
+    collections::BTreeMap,
+    sync::{
+        Arc,
+        atomic::{AtomicBool, Ordering},
+    },
+};
 
 use async_recursion::async_recursion as boxed;
 use chrono::{DateTime, Utc};
@@ -13,6 +19,7 @@ use crate::{
     access::AccessKeys,
     admin_keys::AdminKeys,
     config::{BucketConfig, CorsRule, NodeConfig},
+    traces::Traces,
 };
 
 /// A bucket: a name for clients, and the origin that its objects are read through the cache from.
@@ -73,6 +80,9 @@ pub struct Node {
     region: String,
     domains: Vec<String>,
     logs_access: bool,
+    /// Whether any bucket has rules for web pages.
+    has_cors: AtomicBool,
+    traces: Option<Traces>,
 }
 
 impl Node {
@@ -115,10 +125,12 @@ impl Node {
                 Some(_) => Cache::over(pages),
                 None => Cache::passing(pages),
             },
-            metrics: Metrics::new(),
+            metrics: Metrics::new(config.buckets.iter().map(|bucket| bucket.name.clone())),
             region: config.server.region.clone(),
             domains: config.server.domains.clone(),
             logs_access: config.server.access_log,
+            has_cors: AtomicBool::new(config.buckets.iter().any(|bucket| !bucket.cors.is_empty())),
+            traces: Traces::open(&config.server),
         }))
     }
 
@@ -153,11 +165,12 @@ impl Node {
         for bucket in &config.buckets {
             match self.buckets.get(&bucket.name) {
                 Some(known) if known.is_same_place(bucket) => known.reload(bucket),
-
                 Some(_) => left.push(format!("bucket {} has another origin", bucket.name)),
                 None => left.push(format!("bucket {} is new", bucket.name)),
             }
         }
+        let has_cors = self.buckets().any(|bucket| !bucket.rules().cors.is_empty());
+        self.has_cors.store(has_cors, Ordering::Relaxed);
         let is_gone = |name: &&String| !config.buckets.iter().any(|bucket| bucket.name == **name);
         left.extend(self.buckets.keys().filter(is_gone).map(|name| format!("bucket {name} is gone")));
 
@@ -186,6 +199,16 @@ impl Node {
         self.logs_access
     }
 
+    /// Whether any bucket has rules for web pages, so that answers differ by page.
+    pub(crate) fn has_cors(&self) -> bool {
+        self.has_cors.load(Ordering::Relaxed)
+    }
+
+    /// The traces that requests are part of, if there are any.
+    pub(crate) fn traces(&self) -> Option<&Traces> {
+        self.traces.as_ref()
+    }
+
     /// The counters of the doors.
     pub fn metrics(&self) -> &Metrics {
         &self.metrics
@@ -201,10 +224,16 @@ impl Node {
         &self.domains
     }
 
-    /// Writes what is in memory only to the disk tier, and closes the cache.
+    /// Writes what is in memory only to the disk tier, closes the cache, and delivers the last spans.
     #[boxed]
     pub async fn close(&self) {
-        if let Err(error) = self.cache.close().await {
+        let traces = async {
+            if let Some(traces) = &self.traces {
+                traces.close().await;
+            }
+        };
+        let (closed, ()) = tokio::join!(self.cache.close(), traces);
+        if let Err(error) = closed {
             tracing::warn!(%error, "the cache was not closed in order: the next start may find it cold");
         }
     }

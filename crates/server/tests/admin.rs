@@ -217,12 +217,12 @@ async fn a_post_that_makes_no_sense_is_refused() {
 async fn metrics_are_in_the_format_of_prometheus() {
     let node = Running::start(Vec::new()).await;
     node.post_json("/api/warm", json!({ "bucket": "lake" })).await;
-    node.node.metrics().request("GetObject", 206, 0.004, 100);
+    node.node.metrics().bucket(Some("lake")).count("GetObject", 206, 0.004, 100);
     let answer = node.get("/metrics").await;
     assert_eq!(answer.status, 200);
     assert!(answer.head.contains("content-type: text/plain; version=0.0.4"), "{}", answer.head);
     for line in [
-        "stylobate_requests_total{operation=\"GetObject\",code=\"206\"} 1",
+        "stylobate_requests_total{bucket=\"lake\",operation=\"GetObject\",code=\"206\"} 1",
         "stylobate_response_bytes_total{operation=\"GetObject\"} 100",
         "stylobate_request_seconds_bucket{le=\"0.005\",operation=\"GetObject\"} 1",
         "stylobate_request_seconds_bucket{le=\"+Inf\",operation=\"GetObject\"} 1",

@@ -201,6 +201,11 @@ impl Error {
             }
             object_store::Error::NotModified { .. } => Self::NotModified { path },
             source if is_impossible_file(&source) => Self::NotFound { path },
+            source if Self::is_beyond_web_server(&source) => {
+                let unable = "the web server cannot do this: without WebDAV, files are read by name only";
+                let source = object_store::Error::NotSupported { source: unable.into() };
+                Self::Origin { path, source: Arc::new(source) }
+            }
             source => Self::Origin { path, source: Arc::new(source) },
         }
     }
@@ -213,6 +218,14 @@ impl Error {
         }
     }
 
+    /// Whether a plain web server was asked for more than files: to list them, or to change one.
+    pub(crate) fn is_beyond_web_server(error: &object_store::Error) -> bool {
+        let object_store::Error::Generic { store: "HTTP", source } = error else { return false };
+        // The status is in the text only. A page instead of an answer to PROPFIND is as much of a refusal.
+        let text = source.to_string();
+        ["405 Method Not Allowed", "501 Not Implemented", "PROPFIND"].iter().any(|sign| text.contains(sign))
+    }
+
     /// The system's error about a write to `path`.
     pub(crate) fn write(path: impl Into<PathBuf>, source: std::io::Error) -> Self {
         Self::Write { path: path.into(), source: Arc::new(source) }
@@ -221,6 +234,14 @@ impl Error {
     /// What is not to be replaced is there.
     pub(crate) fn exists(path: impl AsRef<std::path::Path>) -> Self {
         Self::Exists { path: path.as_ref().display().to_string() }
+    }
+
+    /// Whether the origin cannot do what was asked of it at all, such as a plain web server that is to list its files.
+    pub fn is_unsupported(&self) -> bool {
+        matches!(self, Self::Origin { source, .. } if matches!(
+            **source,
+            object_store::Error::NotSupported { .. } | object_store::Error::NotImplemented { .. }
+        ))
     }
 
     /// Whether the same request may succeed when it is sent again.
@@ -250,14 +271,14 @@ impl Error {
     }
 }
 
-/// Whether a folder cannot have such a file at all: a name that is too long for it or that its client keeps to itself,
-/// a path below a file, a folder's own path.
 /// Whether it is the bucket that is missing: nobody may take that for a missing object.
 fn names_missing_bucket(error: &(dyn std::error::Error + 'static)) -> bool {
     std::iter::successors(Some(error), |error| error.source())
         .any(|error| error.to_string().contains("<Code>NoSuchBucket</Code>"))
 }
 
+/// Whether a folder cannot have such a file at all: a name that is too long for it or that its client keeps to itself,
+/// a path below a file, a folder's own path.
 fn is_impossible_file(error: &object_store::Error) -> bool {
     let mut cause: Option<&(dyn std::error::Error + 'static)> = Some(error);
     while let Some(error) = cause {

@@ -12,7 +12,7 @@ use parking_lot::Mutex;
 
 use crate::{
     ByteSize, Error, PageCache, Reservation, Result, coalesce,
-    flight::{Flight, Flights, Table},
+    flight::{Flight, Flights, Landing, Table},
     object::ObjectHash,
     object_headers::SeenHeaders,
     page_assembler::{Expected, PageAssembler},
@@ -21,6 +21,7 @@ use crate::{
     pin::Pin,
     request::{Patience, Requests},
     stats::Counters,
+    trace::traced,
     versions::Known,
 };
 
@@ -162,7 +163,7 @@ impl Fetcher {
         flights.insert(key, flight.clone());
         let expected = Expected { page, flight: flight.clone(), charge };
         let (this, object) = (self.clone(), object.clone());
-        tokio::spawn(async move { this.load(object, expected).await });
+        tokio::spawn(traced(async move { this.load(object, expected).await }));
         Some(flight)
     }
 
@@ -239,17 +240,17 @@ impl Fetcher {
     fn send(self: &Arc<Self>, object: &Paged, expected: Vec<Expected>) {
         let (this, object) = (self.clone(), object.clone());
         let Some(wait) = self.requests.cost.merge_wait() else {
-            tokio::spawn(async move { this.fetch(object, expected, None).await });
+            tokio::spawn(traced(async move { this.fetch(object, expected, None).await }));
             return;
         };
         let mut batches = self.batches.lock();
         let batch = batches.entry(object.hash).or_default();
         batch.push(expected);
         if batch.len() == 1 {
-            tokio::spawn(async move {
+            tokio::spawn(traced(async move {
                 tokio::time::sleep(wait).await;
                 this.send_batch(&object);
-            });
+            }));
         }
     }
 
@@ -267,7 +268,7 @@ impl Fetcher {
         }
         for expected in merged {
             let (this, object) = (self.clone(), object.clone());
-            tokio::spawn(async move { this.fetch(object, expected, None).await });
+            tokio::spawn(traced(async move { this.fetch(object, expected, None).await }));
         }
     }
 
@@ -373,7 +374,7 @@ impl Fetcher {
         let get = self.requests.get(&path, &options);
         let answer = match self.requests.in_time(&path, &self.requests.patience(), get).await {
             Ok(answer) => answer,
-            Err(error @ Error::NotFound { .. }) => return Err(error),
+            Err(error @ (Error::NotFound { .. } | Error::Deadline { .. })) => return Err(error),
             // An object that ends before `start`, or a failure that may pass: a HEAD tells.
             Err(_) => return head().await,
         };
@@ -389,7 +390,7 @@ impl Fetcher {
         let object = Paged { known: Arc::new(known.clone()), hash, layout };
         let (expected, pins) = self.expect(&object, answer.range.clone());
         if !expected.is_empty() {
-            tokio::spawn(self.fetch(object, expected, Some(answer)));
+            tokio::spawn(traced(self.fetch(object, expected, Some(answer))));
         }
         Ok((known, pins))
     }
@@ -417,16 +418,19 @@ impl Fetcher {
 
     /// Brings blocks from disk, or, if they are not whole there, from the origin.
     async fn load(self: Arc<Self>, object: Paged, expected: Expected) {
-        let (key, flight) = (object.key(expected.page), &expected.flight);
+        let (key, flight) = (object.key(expected.page), expected.flight.clone());
+        let landing = Landing::new(&self.flights, key, &flight);
         let blocks = object.layout.block_of(flight.start())..object.layout.block_of(flight.end() - 1) + 1;
         let Some(bytes) = self.cache.read_disk(&key, blocks, flight.len()).await else {
+            // The fetch brings it, or says why it does not.
+            std::mem::forget(landing);
             return self.fetch(object, vec![expected], None).await;
         };
         self.counters.bytes_disk.add(bytes.len() as u64);
         let piece = Piece::new(flight.start(), bytes, expected.charge);
         self.cache.insert_read(key, &piece);
-        self.flights.land(&key, flight);
-        expected.flight.finish(piece);
+        self.flights.land(&key, &flight);
+        flight.finish(piece);
     }
 
     async fn fetch(self: Arc<Self>, object: Paged, expected: Vec<Expected>, answer: Option<GetResult>) {

@@ -169,6 +169,29 @@ impl Flight {
     }
 }
 
+/// The end of a flight that somebody is to bring. Where there is none, after a panic below, those who wait for it get an
+/// error when this is dropped, and the next who wants the piece begins anew.
+pub(crate) struct Landing<'a> {
+    flights: &'a Flights,
+    key: PageKey,
+    flight: &'a Arc<Flight>,
+}
+
+impl<'a> Landing<'a> {
+    pub(crate) fn new(flights: &'a Flights, key: PageKey, flight: &'a Arc<Flight>) -> Self {
+        Self { flights, key, flight }
+    }
+}
+
+impl Drop for Landing<'_> {
+    fn drop(&mut self) {
+        if self.flight.progress.borrow().outcome.is_none() {
+            self.flights.land(&self.key, self.flight);
+            self.flight.fail(Error::Cache { reason: "the read of a piece ended unexpectedly".to_owned() });
+        }
+    }
+}
+
 /// The parts of `chunks`, taken together, that lie in `start..end`.
 fn slices(chunks: &[Bytes], start: usize, end: usize) -> Vec<Bytes> {
     let mut found = Vec::new();
@@ -211,6 +234,21 @@ mod tests {
         assert_eq!(assembled, "abcdefghi");
         flight.finish(piece(100, assembled));
         assert_eq!(bytes(flight.read(106, 200).await), b"ghi");
+    }
+
+    #[tokio::test]
+    async fn a_flight_that_nobody_brings_any_more_is_over() {
+        let flights = Flights::default();
+        let flight = Flight::new(0, 9);
+        flights.lock().insert(KEY, flight.clone());
+        drop(Landing::new(&flights, KEY, &flight));
+        assert!(flight.read(0, 9).await.is_err());
+        assert_eq!(flights.lock().len(), 0);
+
+        let landed = Flight::new(0, 3);
+        landed.finish(piece(0, Bytes::from_static(b"abc")));
+        drop(Landing::new(&flights, KEY, &landed));
+        assert_eq!(bytes(landed.read(0, 3).await), b"abc");
     }
 
     #[tokio::test]

@@ -20,16 +20,20 @@ impl ReadThrough {
         if let Some(prefix) = request.past_prefix.as_ref().filter(|_| !self.origin().is_folder()) {
             request.start_after = Some(format!("{prefix}{}", char::MAX));
         }
+        let failed = |error| Error::from_origin(&request.prefix, error);
         let page = match (self.origin().native(), self.origin().folder().cloned()) {
-            (Some(_), _) => native_page(self.origin(), &request).await,
+            (Some(_), _) => {
+                let requests = &self.fetcher().requests;
+                let page = async { native_page(self.origin(), &request).await.map_err(failed) };
+                requests.in_time(&request.prefix, &requests.patience(), page).await
+            }
             (None, Some(folder)) => {
                 let request = request.clone();
                 let listed = tokio::task::spawn_blocking(move || folder.list_page(&request)).await;
-                listed.unwrap_or_else(|error| Err(error.into()))
+                listed.unwrap_or_else(|error| Err(error.into())).map_err(failed)
             }
-            (None, None) => walked_page(self.origin(), &request).await,
-        };
-        let page = page.map_err(|error| Error::from_origin(&request.prefix, error))?;
+            (None, None) => walked_page(self.origin(), &request).await.map_err(failed),
+        }?;
         let listed = |ListedKey { meta, .. }: &ListedKey| ListedObject {
             path: meta.location.to_string(),
             size: meta.size,

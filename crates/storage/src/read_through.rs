@@ -11,7 +11,7 @@
 use std::{
     fs::{File, Metadata},
     ops::Range,
-    sync::Arc,
+    sync::{Arc, OnceLock},
     time::{Duration, Instant},
 };
 
@@ -22,9 +22,11 @@ use object_store::{GetOptions, GetRange, GetResult, GetResultPayload, path::Path
 use parking_lot::{Mutex, RwLock};
 
 use crate::{
-    ByteRange, ByteSize, Consistency, ConsistencyRules, Error, Origin, PageCache, RequestOptions, Result,
+    ByteRange, ByteSize, Consistency, ConsistencyRules, Error, ListRequest, ListedKey, Origin, PageCache,
+    RequestOptions, Result,
     fetch::{Fetcher, Need},
     object_headers::{ObjectHeaders, SeenHeaders},
+    origin::{key_of_version, path_of_version},
     page_cache::PageKey,
     paged::Paged,
     pin::Pin,
@@ -41,6 +43,8 @@ const OPENS_OF_A_CHANGING_OBJECT: u32 = 4;
 
 /// Abandoned uploads are looked for no more often than this.
 const COLLECT_UPLOADS_EVERY: Duration = Duration::from_secs(60 * 60);
+/// Objects of a page of a listing.
+const LISTING: usize = 1_000;
 
 /// How a [`ReadThrough`] reads.
 #[derive(Clone, Debug)]
@@ -89,23 +93,48 @@ pub(crate) struct Inner {
     rules: RwLock<Arc<ConsistencyRules>>,
     read_ahead: Arc<ReadAhead>,
     options: ReadOptions,
+    /// Reads the versions that a bucket keeps of its objects, once any was asked for.
+    object_versions: OnceLock<Option<ReadThrough>>,
     pub(crate) collect_uploads: Seldom,
 }
 
 impl ReadThrough {
     /// Reads `origin` through `cache`, as fresh as `rules` say.
     pub fn new(origin: Origin, cache: PageCache, rules: ConsistencyRules, options: ReadOptions) -> Self {
+        let requests = Requests::new(origin, options.requests.clone());
+        Self::over(requests, cache, rules, options)
+    }
+
+    fn over(requests: Requests, cache: PageCache, rules: ConsistencyRules, options: ReadOptions) -> Self {
         let (block, max_window) = (cache.layout().block, options.read_ahead.as_u64());
         let read_ahead = ReadAhead::new(block, max_window, cache.ahead().clone());
-        let requests = Requests::new(origin, options.requests.clone());
         let inner = Inner {
             fetcher: Arc::new(Fetcher::new(requests, cache, options.max_fetch)),
             rules: RwLock::new(Arc::new(rules)),
             read_ahead,
             options,
+            object_versions: OnceLock::new(),
             collect_uploads: Seldom::new(COLLECT_UPLOADS_EVERY),
         };
         Self { inner: Arc::new(inner) }
+    }
+
+    /// Where a version of an object is read, and its path there; `None` if the origin keeps no versions, or the two cannot
+    /// be a path.
+    pub fn object_version(&self, path: &Path, version: &str) -> Option<(&Self, Path)> {
+        let open = || {
+            let origin = self.origin().object_versions()?;
+            let mut requests = Requests::new(origin, self.inner.options.requests.clone());
+            requests.counters = self.inner.fetcher.counters.clone();
+            Some(Self::over(
+                requests,
+                self.cache().clone(),
+                ConsistencyRules::default(),
+                self.inner.options.clone(),
+            ))
+        };
+        let versions = self.inner.object_versions.get_or_init(open).as_ref()?;
+        Some((versions, path_of_version(path, version)?))
     }
 
     /// Another origin, of which nothing is known yet, read in the same way.
@@ -137,10 +166,18 @@ impl ReadThrough {
         }
     }
 
-    /// Drops whatever is known and cached of the object.
+    /// Drops whatever is known and cached of the object, and of all its versions.
     pub fn invalidate(&self, path: &Path) {
         if let Some(known) = self.versions().forget(path) {
             self.drop_pages(&known);
+        }
+        self.forget_object_versions(|key| key == path.as_ref());
+    }
+
+    fn forget_object_versions(&self, is_gone: impl Fn(&str) -> bool) {
+        let Some(Some(versions)) = self.inner.object_versions.get() else { return };
+        for known in versions.versions().forget_where(|path| key_of_version(path).is_some_and(&is_gone)) {
+            versions.drop_pages(&known);
         }
     }
 
@@ -155,6 +192,7 @@ impl ReadThrough {
         for known in self.versions().forget_prefix("") {
             self.drop_pages(&known);
         }
+        self.forget_object_versions(|_| true);
     }
 
     /// Takes note of a listing that the origin was asked for at `asked`: what is known of an object is renewed where the
@@ -189,6 +227,11 @@ impl ReadThrough {
         &self.inner.options
     }
 
+    /// How requests are sent to the origin.
+    pub fn request_options(&self) -> &RequestOptions {
+        &self.inner.options.requests
+    }
+
     pub(crate) fn folder_reads(&self) -> FolderReads {
         self.inner.options.folders
     }
@@ -214,15 +257,28 @@ impl ReadThrough {
             self.drop_pages(&known);
             dropped.insert(known.path.to_string());
         }
-        // Only the origin knows the versions that an earlier process saw.
-        let folder = prefix.rsplit_once('/').map(|(folder, _)| Path::from(folder));
-        let mut listing = self.origin().store().list(folder.as_ref());
-        while let Some(meta) = listing.next().await {
-            let meta = meta.map_err(|error| Error::from_origin(prefix, error))?;
-            let Some(version) = self.origin().version_of(&meta) else { continue };
-            let is_named = meta.location.as_ref().starts_with(prefix);
-            if is_named && drop_pages(self.cache(), version.hash(), meta.size) {
-                dropped.insert(meta.location.to_string());
+        self.forget_object_versions(|key| key.starts_with(prefix));
+        // Only the origin knows the versions that an earlier process saw. What cannot be listed ages as all pages do.
+        let mut request =
+            ListRequest { prefix: prefix.to_owned(), max_keys: LISTING, ..ListRequest::default() };
+        loop {
+            let page = match self.list_page(request.clone()).await {
+                Err(error) if error.is_unsupported() => break,
+                page => page?,
+            };
+            for ListedKey { meta, .. } in page.objects {
+                let known = self.versions().forget(&meta.location);
+                let version = self.origin().version_of(&meta).map(|version| version.hash());
+                let hashes = known.as_ref().and_then(|known| known.hash).into_iter().chain(version);
+                let dropped_pages =
+                    hashes.fold(false, |any, hash| drop_pages(self.cache(), hash, meta.size) | any);
+                if known.is_some() || dropped_pages {
+                    dropped.insert(meta.location.to_string());
+                }
+            }
+            request.token = page.next_token;
+            if request.token.is_none() {
+                break;
             }
         }
         Ok(dropped.len() as u64)

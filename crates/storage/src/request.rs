@@ -1,6 +1,6 @@
 //! One request to the origin: retried with backoff until a deadline, hedged, and checked against what was asked.
 
-use std::{future::Future, ops::Range, sync::Arc, time::Duration};
+use std::{fmt::Display, future::Future, ops::Range, sync::Arc, time::Duration};
 
 use bytes::Bytes;
 use futures::{StreamExt, TryStreamExt, stream::BoxStream};
@@ -9,7 +9,7 @@ use rand::Rng;
 use tokio::time::Instant;
 
 use crate::{
-    Error, Origin, RequestOptions, Result,
+    Error, Origin, OriginFailure, RequestOptions, Result,
     hedge::Hedge,
     object_headers::SeenHeaders,
     origin_cost::OriginCost,
@@ -66,16 +66,17 @@ impl Requests {
     /// The outcome of `work`, or [`Error::Deadline`] if the patience for it ends first.
     pub(crate) async fn in_time<T>(
         &self,
-        path: &Path,
+        path: impl Display,
         patience: &Patience,
         work: impl Future<Output = Result<T>>,
     ) -> Result<T> {
         match tokio::time::timeout_at(patience.deadline, work).await {
             Ok(outcome) => outcome,
-            Err(_) => Err(Error::Deadline {
-                path: path.to_string(),
-                deadline_ms: self.options.deadline.as_millis() as u64,
-            }),
+            Err(_) => {
+                self.origin.metrics().count_failure(OriginFailure::Timeout);
+                let deadline_ms = self.options.deadline.as_millis() as u64;
+                Err(Error::Deadline { path: path.to_string(), deadline_ms })
+            }
         }
     }
 
@@ -105,14 +106,23 @@ impl Requests {
             let seen = SeenHeaders::default();
             let options = GetOptions::new().with_head(true).with_extensions(seen.to_extensions());
             let asked = async {
-                let answer = self.origin.store().get_opts(path, options).await;
-                answer.map_err(|error| Error::from_origin(path.as_ref(), error))
+                match self.origin.store().get_opts(path, options).await {
+                    Err(refused) if self.origin.is_web() && is_refusal(&refused) => {
+                        self.first_byte(path).await
+                    }
+                    answer => answer.map_err(|error| Error::from_origin(path.as_ref(), error)),
+                }
             };
             match self.in_time(path, &patience, asked).await {
                 Ok(answer) => return Ok(self.known(path, &answer, &seen)),
                 Err(error) => self.before_retry(&mut patience, error).await?,
             }
         }
+    }
+
+    /// Asks a server that answers no HEAD, as where a URL was signed for GET, by a GET of one byte.
+    async fn first_byte(&self, path: &Path) -> Result<GetResult> {
+        self.get(path, &GetOptions::new().with_range(Some(0..1))).await
     }
 
     /// What an answer says of the object.
@@ -161,6 +171,14 @@ impl Requests {
             && answer.meta.size == object.meta.size
             && answer.range == range;
         if same { Ok(answer) } else { Err(self.changed(object)) }
+    }
+}
+
+/// Whether a server does not answer this kind of request.
+fn is_refusal(error: &object_store::Error) -> bool {
+    match error {
+        object_store::Error::PermissionDenied { .. } | object_store::Error::NotSupported { .. } => true,
+        error => Error::is_beyond_web_server(error),
     }
 }
 

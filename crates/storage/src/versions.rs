@@ -18,7 +18,7 @@ use futures::{
 use object_store::{Attributes, ObjectMeta, path::Path};
 use parking_lot::{Mutex, RwLock};
 
-use crate::{Consistency, ObjectHeaders, Origin, Result, object::ObjectHash};
+use crate::{Consistency, ObjectHeaders, Origin, Result, object::ObjectHash, trace::traced};
 
 /// Most paths remembered per bucket, about 40 MB of them.
 const MOST_PATHS: usize = 65_536;
@@ -185,14 +185,14 @@ impl Versions {
                 asking.clone()
             } else {
                 let (this, path, question, done) = (self.clone(), path.clone(), ask(), key.clone());
-                let task = tokio::spawn(async move {
+                let task = tokio::spawn(traced(async move {
                     // Whatever becomes of the question, the next who asks puts it anew.
                     let _asked = Asked { versions: this.clone(), key: done };
                     match question.await {
                         Ok(known) => Ok(this.remember(known, epoch)),
                         Err(error) => Err(this.lost(&path, error)),
                     }
-                });
+                }));
                 let name = key.0.clone();
                 let asking = async move { task.await.unwrap_or_else(|error| Err(interrupted(name, error))) };
                 let asking = asking.boxed().shared();
@@ -278,19 +278,17 @@ impl Versions {
 
     /// Forgets all paths that begin with `prefix`. Returns what was known of them.
     pub(crate) fn forget_prefix(&self, prefix: &str) -> Vec<Arc<Known>> {
+        self.forget_where(|path| path.starts_with(prefix))
+    }
+
+    /// Forgets all paths of which this is true. Returns what was known of them.
+    pub(crate) fn forget_where(&self, is_gone: impl Fn(&str) -> bool) -> Vec<Arc<Known>> {
         let mut all = self.known.write();
-        if prefix.is_empty() {
-            for epoch in &self.epochs.counters {
-                epoch.fetch_add(1, Ordering::AcqRel);
-            }
+        // Those that are being asked about are in no map yet.
+        for epoch in &self.epochs.counters {
+            epoch.fetch_add(1, Ordering::AcqRel);
         }
-        let gone: Vec<String> = all.keys().filter(|path| path.starts_with(prefix)).cloned().collect();
-        gone.iter()
-            .filter_map(|path| {
-                self.epochs.of(path).fetch_add(1, Ordering::AcqRel);
-                all.remove(path)
-            })
-            .collect()
+        all.extract_if(|path, _| is_gone(path)).map(|(_, known)| known).collect()
     }
 
     /// Paths remembered.

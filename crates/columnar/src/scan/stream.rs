@@ -10,6 +10,7 @@ use std::{
 use arrow::{array::RecordBatch, datatypes::SchemaRef};
 use async_recursion::async_recursion as boxed;
 use futures::{Stream, StreamExt, TryStreamExt, stream::BoxStream};
+use stylobate_storage::traced;
 use tokio::{
     sync::{mpsc, watch},
     task::JoinHandle,
@@ -145,7 +146,7 @@ impl Running {
             let (sender, batches) = mpsc::channel(READY);
             let (turn, before) = self.turns.next(self.under_way.len());
             let (planned, workers) = (self.scan.inner.clone(), self.workers.clone());
-            let task = tokio::spawn(units::run(planned, workers, unit, turn, sender));
+            let task = tokio::spawn(traced(units::run(planned, workers, unit, turn, sender)));
             self.under_way.push_back(UnderWay { before, batches, task });
         }
     }

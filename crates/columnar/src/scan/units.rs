@@ -8,7 +8,7 @@ use arrow::{
     datatypes::Field,
 };
 use futures::{FutureExt, StreamExt};
-use stylobate_storage::OpenObject;
+use stylobate_storage::{OpenObject, Trace};
 use tokio::sync::mpsc;
 
 use super::{
@@ -298,8 +298,9 @@ async fn stream(
 
     let runtime = tokio::runtime::Handle::current();
     let batches = batches.clone();
+    let trace = Trace::current();
     // It takes none of the scan's turns: it waits for its reader, who may first want what others do in theirs.
-    let read = tokio::task::spawn_blocking(move || {
+    let read = move || {
         let Some(file) = planned.files.get(unit.file) else { return Ok(()) };
         let filter = planned.filter.as_ref().filter(|_| !unit.all_pass);
         let mut evaluator = filter.map(Bound::evaluator);
@@ -327,7 +328,8 @@ async fn stream(
             }
         }
         Ok(())
-    });
+    };
+    let read = tokio::task::spawn_blocking(move || trace.enter(read));
     read.await.map_err(|error| Error::Ended { reason: error.to_string() })?
 }
 

@@ -2,7 +2,7 @@
 
 mod process;
 
-use std::fmt;
+use std::{collections::BTreeMap, fmt};
 
 use http::{HeaderMap, header::ACCEPT};
 use prometheus_client::{
@@ -12,10 +12,12 @@ use prometheus_client::{
     registry::Registry,
 };
 use stylobate_columnar::ColumnStats;
-use stylobate_storage::{BudgetStats, CacheStats, Holder, ReadStats};
+use stylobate_storage::{
+    BudgetStats, CacheStats, Holder, LatencyCounts, OriginFailure, ReadStats, RequestKind,
+};
 
 use super::stats::hit_ratio;
-use crate::{FlightStats, Node, RequestStats, metrics::Latencies};
+use crate::{Bucket, FlightStats, Node, RequestStats};
 
 /// A text format of metrics.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -50,12 +52,12 @@ pub(super) fn scrape(node: &Node, failing: &[String], format: Format) -> Result<
             .chain([("disk tier".to_owned(), node.cache().stats().disk_paused > 0)])
             .collect(),
         requests: node.metrics().snapshot(),
-        latencies: node.metrics().latencies(),
         flight: node.metrics().flight_stats(),
         memory: node.cache().budget_stats(),
         cache: node.cache().stats(),
         columns: node.columns().stats(),
         buckets: node.buckets().map(|bucket| (bucket.name.clone(), bucket.reader.stats())).collect(),
+        origins: node.buckets().map(OriginCounts::of).collect(),
     };
     let mut registry = Registry::default();
     registry.sub_registry_with_prefix("stylobate").register_collector(Box::new(counted));
@@ -92,14 +94,29 @@ fn to_prometheus(text: &str) -> String {
 #[derive(Debug)]
 struct Counted {
     requests: RequestStats,
-    latencies: Vec<Latencies>,
     flight: FlightStats,
     memory: BudgetStats,
     cache: CacheStats,
     columns: ColumnStats,
     buckets: Vec<(String, ReadStats)>,
+    origins: Vec<OriginCounts>,
     /// The parts of the node, and whether each does less than it should.
     degraded: Vec<(String, bool)>,
+}
+
+/// The requests to one bucket's origin.
+#[derive(Debug)]
+struct OriginCounts {
+    bucket: String,
+    latencies: Vec<(RequestKind, LatencyCounts)>,
+    failures: BTreeMap<OriginFailure, u64>,
+}
+
+impl OriginCounts {
+    fn of(bucket: &Bucket) -> Self {
+        let metrics = bucket.reader.origin().metrics();
+        Self { bucket: bucket.name.clone(), latencies: metrics.latencies(), failures: metrics.failures() }
+    }
 }
 
 type Encoder<'a> = DescriptorEncoder<'a>;
@@ -109,6 +126,7 @@ impl Collector for Counted {
     fn encode(&self, mut encoder: DescriptorEncoder<'_>) -> fmt::Result {
         self.doors(&mut encoder)?;
         self.reads(&mut encoder)?;
+        self.origins(&mut encoder)?;
         self.cache(&mut encoder)?;
         self.flight(&mut encoder)?;
         self.columns(&mut encoder)
@@ -127,13 +145,19 @@ impl Counted {
         let uptime = self.requests.uptime_seconds as f64;
         lone_gauge(encoder, "uptime_seconds", "Seconds since the node started", uptime)?;
 
-        let by_code = self.requests.operations.iter().flat_map(|operation| {
-            let name = operation.operation;
-            operation.codes.iter().map(move |(code, count)| {
-                ([("operation", name.to_owned()), ("code", code.to_string())], *count)
+        let by_code = self.requests.buckets.iter().flat_map(|of| {
+            let codes = of.operations.iter().flat_map(|(operation, codes)| {
+                codes.iter().map(move |(code, count)| (*operation, *code, *count))
+            });
+            codes.map(|(operation, code, count)| {
+                let code = code.to_string();
+                let labels =
+                    [("bucket", of.bucket.clone()), ("operation", operation.to_owned()), ("code", code)];
+                (labels, count)
             })
         });
-        counter(encoder, "requests", "Requests answered, by operation and HTTP status", by_code)?;
+        let help = "Requests answered, by bucket, operation and HTTP status";
+        counter(encoder, "requests", help, by_code)?;
         let bytes = self.requests.operations.iter().map(|op| ([("operation", op.operation)], op.bytes_out));
         counter(encoder, "response_bytes", "Bytes of bodies sent, by operation", bytes)?;
         let in_flight = self.requests.in_flight as f64;
@@ -142,14 +166,9 @@ impl Counted {
         lone_gauge(encoder, "connections", "Connections open now", connections)?;
 
         let help = "Seconds until an answer was ready, by operation";
-        let mut family = encoder.encode_descriptor("request_seconds", help, None, MetricType::Histogram)?;
-        for Latencies { operation, seconds, buckets } in &self.latencies {
-            let count = buckets.iter().map(|(_, count)| count).sum();
-            let labels = [("operation", *operation)];
-            let mut histogram = family.encode_family(&labels)?;
-            histogram.encode_histogram::<NoLabelSet>(*seconds, count, buckets, None)?;
-        }
-        Ok(())
+        let by_operation = self.requests.operations.iter();
+        let by_operation = by_operation.map(|of| ([("operation", of.operation)], &of.latency));
+        histogram(encoder, "request_seconds", help, by_operation)
     }
 
     fn reads(&self, encoder: &mut Encoder<'_>) -> fmt::Result {
@@ -188,6 +207,22 @@ impl Counted {
         let in_flight =
             self.buckets.iter().map(|(bucket, stats)| (bucket_label(bucket), stats.in_flight as f64));
         gauge(encoder, "fetches_in_flight", "Fetches from origins under way", in_flight)
+    }
+
+    fn origins(&self, encoder: &mut Encoder<'_>) -> fmt::Result {
+        let by_kind = self.origins.iter().flat_map(|OriginCounts { bucket, latencies, .. }| {
+            let kinds = latencies.iter();
+            kinds.map(|(kind, counts)| ([("bucket", bucket.as_str()), ("kind", kind.name())], counts))
+        });
+        let help = "Seconds from a request to an origin until the head of its answer, by bucket and kind";
+        histogram(encoder, "origin_request_seconds", help, by_kind)?;
+
+        let by_status = self.origins.iter().flat_map(|OriginCounts { bucket, failures, .. }| {
+            let labels = |status: String| [("bucket", bucket.clone()), ("status", status)];
+            failures.iter().map(move |(failure, count)| (labels(failure.to_string()), *count))
+        });
+        let help = "Requests to origins that failed, by bucket and HTTP status, or timeout or connection";
+        counter(encoder, "origin_errors", help, by_status)
     }
 
     fn cache(&self, encoder: &mut Encoder<'_>) -> fmt::Result {
@@ -316,6 +351,21 @@ fn lone_counter(encoder: &mut Encoder<'_>, name: &str, help: &str, value: u64) -
 fn lone_float_counter(encoder: &mut Encoder<'_>, name: &str, help: &str, value: f64) -> fmt::Result {
     let mut metric = encoder.encode_descriptor(name, help, None, MetricType::Counter)?;
     metric.encode_counter::<NoLabelSet, _, f64>(&value, None)
+}
+
+fn histogram<'a, L: EncodeLabelSet>(
+    encoder: &mut Encoder<'_>,
+    name: &str,
+    help: &str,
+    samples: impl IntoIterator<Item = (L, &'a LatencyCounts)>,
+) -> fmt::Result {
+    let mut family = encoder.encode_descriptor(name, help, None, MetricType::Histogram)?;
+    for (labels, counts) in samples {
+        let mut histogram = family.encode_family(&labels)?;
+        let sum = counts.sum_seconds();
+        histogram.encode_histogram::<NoLabelSet>(sum, counts.count(), &counts.buckets(), None)?;
+    }
+    Ok(())
 }
 
 fn gauge<L: EncodeLabelSet>(

@@ -1,8 +1,10 @@
 //! What a node did and holds, as one JSON document.
 
+use std::collections::BTreeMap;
+
 use serde::Serialize;
 use stylobate_columnar::ColumnStats;
-use stylobate_storage::{BudgetStats, CacheStats, ReadStats};
+use stylobate_storage::{BudgetStats, CacheStats, LatencyCounts, OriginMetrics, ReadStats};
 
 use crate::{FlightStats, Node, RequestStats, config::without_credentials};
 
@@ -38,6 +40,50 @@ struct BucketStats {
     read_only: bool,
     hit_ratio: f64,
     reads: ReadStats,
+    origin_requests: OriginStats,
+}
+
+/// The requests to an origin over HTTP.
+#[derive(Serialize)]
+struct OriginStats {
+    /// Requests answered, with any status.
+    answered: u64,
+    /// Half of the answers began within this time; estimated from a histogram.
+    p50_ms: f64,
+    /// So did 99 of 100.
+    p99_ms: f64,
+    /// The same by kind, such as `get`.
+    kinds: BTreeMap<&'static str, LatencyStats>,
+    /// Requests that failed, by HTTP status, or `timeout` or `connection`.
+    errors: BTreeMap<String, u64>,
+}
+
+#[derive(Serialize)]
+struct LatencyStats {
+    answered: u64,
+    p50_ms: f64,
+    p99_ms: f64,
+}
+
+impl LatencyStats {
+    fn of(counts: &LatencyCounts) -> Self {
+        let milliseconds = |quantile| counts.quantile(quantile) * 1_000.0;
+        Self { answered: counts.count(), p50_ms: milliseconds(0.5), p99_ms: milliseconds(0.99) }
+    }
+}
+
+impl OriginStats {
+    fn of(metrics: &OriginMetrics) -> Self {
+        let mut all = LatencyCounts::default();
+        let mut kinds = BTreeMap::new();
+        for (kind, counts) in metrics.latencies() {
+            kinds.insert(kind.name(), LatencyStats::of(&counts));
+            all.add(&counts);
+        }
+        let LatencyStats { answered, p50_ms, p99_ms } = LatencyStats::of(&all);
+        let errors = metrics.failures().into_iter().map(|(failure, count)| (failure.to_string(), count));
+        Self { answered, p50_ms, p99_ms, kinds, errors: errors.collect() }
+    }
 }
 
 /// Everything at this moment.
@@ -52,6 +98,7 @@ pub(crate) fn collect(node: &Node) -> Stats {
                 read_only: bucket.rules().read_only,
                 hit_ratio: hit_ratio([&reads]),
                 reads,
+                origin_requests: OriginStats::of(bucket.reader.origin().metrics()),
             }
         })
         .collect();

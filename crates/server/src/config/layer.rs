@@ -5,6 +5,7 @@ use std::collections::BTreeMap;
 use super::{
     Given, Provenance, Setting,
     entries::{BucketEntry, KeyEntry, SecretEntry},
+    otlp,
 };
 use crate::Result;
 
@@ -22,7 +23,8 @@ pub struct Layer {
 
 impl Layer {
     /// The layer of the environment: a variable for each setting, `STYLOBATE_TICKET_SECRET`, and `STYLOBATE_ORIGIN`
-    /// and `STYLOBATE_ACCESS_KEY`, which are lists with commas. An empty variable says nothing.
+    /// and `STYLOBATE_ACCESS_KEY`, which are lists with commas; and OpenTelemetry's own variables that say where traces go.
+    /// An empty variable says nothing.
     pub fn environment(variable: &dyn Fn(&str) -> Option<String>) -> Result<Self> {
         let read = |name: &str| {
             let text = variable(name).filter(|text| !text.is_empty())?;
@@ -31,6 +33,11 @@ impl Layer {
         let mut layer = Self::default();
         for setting in Setting::ALL {
             layer.settings.extend(read(&setting.env()).map(|given| (setting, given)));
+        }
+        if !layer.settings.contains_key(&Setting::OtlpEndpoint)
+            && let Some(given) = otlp::of_environment(&read)
+        {
+            layer.settings.insert(Setting::OtlpEndpoint, given);
         }
         layer.ticket_secret = read("STYLOBATE_TICKET_SECRET").map(SecretEntry::Text);
         let list = |name| read(name).into_iter().flat_map(|given| split(&given)).collect::<Vec<_>>();

@@ -15,6 +15,7 @@ mod given;
 mod layer;
 mod layers;
 mod memory;
+mod otlp;
 mod print;
 mod secret;
 mod settings;
@@ -230,6 +231,8 @@ pub struct ServerConfig {
     pub log: String,
     /// How they are printed. Default: text.
     pub log_format: LogFormat,
+    /// Where traces are posted by OTLP: a URL such as `http://127.0.0.1:4318/v1/traces`. Default: none, no traces.
+    pub otlp_endpoint: Option<String>,
     /// Most bytes read ahead of a sequential reader. Default: 32 MiB.
     pub read_ahead: ByteSize,
     /// Most bytes of one request to an origin. Default: 8 MiB.
@@ -283,6 +286,7 @@ impl Default for ServerConfig {
             access_log: false,
             log: Self::LOG.to_owned(),
             log_format: LogFormat::Text,
+            otlp_endpoint: None,
             read_ahead: ByteSize::mib(32),
             max_fetch: ByteSize::mib(8),
             attempts: 4,

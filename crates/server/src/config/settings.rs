@@ -22,6 +22,7 @@ pub enum Setting {
     AccessLog,
     Log,
     LogFormat,
+    OtlpEndpoint,
     ReadOnly,
     ReadAhead,
     MaxFetch,
@@ -40,7 +41,7 @@ pub enum Setting {
 
 impl Setting {
     /// Every setting, in the order in which they are printed.
-    pub const ALL: [Self; 27] = [
+    pub const ALL: [Self; 28] = [
         Self::Listen,
         Self::Admin,
         Self::Flight,
@@ -54,6 +55,7 @@ impl Setting {
         Self::AccessLog,
         Self::Log,
         Self::LogFormat,
+        Self::OtlpEndpoint,
         Self::ReadOnly,
         Self::ReadAhead,
         Self::MaxFetch,
@@ -95,6 +97,7 @@ impl Setting {
             Self::AccessLog => "access_log",
             Self::Log => "log",
             Self::LogFormat => "log_format",
+            Self::OtlpEndpoint => "otlp_endpoint",
             Self::ReadOnly => "read_only",
             Self::ReadAhead => "read_ahead",
             Self::MaxFetch => "max_fetch",

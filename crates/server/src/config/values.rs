@@ -6,7 +6,7 @@ use stylobate_storage::{ByteSize, Consistency, EvictionPolicy, parse_duration};
 
 use super::{
     CacheConfig, FlightConfig, Given, Provenance, ServerConfig, Setting, Sourced, TlsConfig, TlsVersion,
-    layer::Layer, print::Report,
+    layer::Layer, otlp, print::Report, without_credentials,
 };
 use crate::Result;
 
@@ -87,6 +87,7 @@ impl Values<'_> {
             access_log: self.boolean(Setting::AccessLog)?,
             log: self.text(Setting::Log, default.log, |text| Ok::<_, String>(text.to_owned()))?,
             log_format: self.text(Setting::LogFormat, default.log_format, str::parse)?,
+            otlp_endpoint: self.otlp_endpoint()?,
             read_ahead: self.text(Setting::ReadAhead, default.read_ahead, str::parse)?,
             max_fetch: self.text(Setting::MaxFetch, default.max_fetch, str::parse)?,
             attempts: self.number(Setting::Attempts, default.attempts, |text| {
@@ -150,6 +151,19 @@ impl Values<'_> {
         let shown = flight.value.map_or_else(|| "off".to_owned(), |address| address.to_string());
         self.report.text(Setting::Flight, &shown, &flight.from);
         Ok(flight.value)
+    }
+
+    /// Where traces go. The URL may hold a password.
+    fn otlp_endpoint(&mut self) -> Result<Option<String>> {
+        let endpoint = self.sourced(Setting::OtlpEndpoint, None, |text| match text {
+            "off" => Ok(None),
+            _ => otlp::endpoint(text).map(Some),
+        })?;
+        match &endpoint.value {
+            Some(url) => self.report.text(Setting::OtlpEndpoint, &without_credentials(url), &endpoint.from),
+            None => self.report.text(Setting::OtlpEndpoint, "off", &endpoint.from),
+        }
+        Ok(endpoint.value)
     }
 
     /// The certificate and its key, which come together.

@@ -8,25 +8,43 @@ use std::{
 
 use arrow_flight::FlightData;
 use futures::{Stream, TryStreamExt, stream};
+use opentelemetry::KeyValue;
 use stylobate_columnar::Scan;
-use tonic::{Code, Status};
+use stylobate_storage::Trace;
+use tonic::{Code, Status, metadata::MetadataMap};
 
 use super::{
     encode::{Encoder, Message},
     error::{Naming, from_scan, name, status},
 };
-use crate::{InFlightGuard, Node};
+use crate::{InFlightGuard, Node, traces::RequestSpan};
+
+const SERVICE: &str = "arrow.flight.protocol.FlightService";
 
 /// A call under way. Unless it says how it ended, it was cancelled.
 pub(super) struct Call {
     node: Arc<Node>,
     method: &'static str,
     code: Code,
+    span: Option<Box<RequestSpan>>,
 }
 
 impl Call {
-    pub(super) fn begin(node: &Arc<Node>, method: &'static str) -> Self {
-        Self { node: node.clone(), method, code: Code::Cancelled }
+    pub(super) fn begin(node: &Arc<Node>, method: &'static str, metadata: &MetadataMap) -> Self {
+        let attributes = || {
+            vec![
+                KeyValue::new("rpc.system", "grpc"),
+                KeyValue::new("rpc.service", SERVICE),
+                KeyValue::new("rpc.method", method),
+            ]
+        };
+        let span = node.traces().and_then(|traces| traces.begin(method, metadata.as_ref(), attributes));
+        Self { node: node.clone(), method, code: Code::Cancelled, span }
+    }
+
+    /// The trace that the call is part of.
+    pub(super) fn trace(&self) -> Trace {
+        self.span.as_ref().map(|span| span.trace().clone()).unwrap_or_default()
     }
 
     /// The call is over, and this is its answer.
@@ -39,7 +57,19 @@ impl Call {
 impl Drop for Call {
     fn drop(&mut self) {
         self.node.metrics().flight().call(self.method, name(self.code));
+        if let Some(span) = &self.span {
+            span.set(KeyValue::new("rpc.grpc.status_code", i64::from(i32::from(self.code))));
+            if is_of_server(self.code) {
+                span.fail(name(self.code).to_owned());
+            }
+        }
     }
+}
+
+/// Whether a status says that the door failed, and not its caller.
+fn is_of_server(code: Code) -> bool {
+    use Code::{DataLoss, DeadlineExceeded, Internal, Unavailable, Unimplemented, Unknown};
+    matches!(code, DataLoss | DeadlineExceeded | Internal | Unavailable | Unimplemented | Unknown)
 }
 
 /// The batches of a scan on their way to a client. Dropping it ends the scan.
@@ -77,7 +107,12 @@ impl Stream for Batches {
     type Item = Result<FlightData, Status>;
 
     fn poll_next(mut self: Pin<&mut Self>, cx: &mut Context<'_>) -> Poll<Option<Self::Item>> {
-        let message = std::task::ready!(self.messages.as_mut().poll_next(cx));
+        let Self { messages, call, .. } = &mut *self;
+        let polled = match &call.span {
+            Some(span) => span.trace().enter(|| messages.as_mut().poll_next(cx)),
+            None => messages.as_mut().poll_next(cx),
+        };
+        let message = std::task::ready!(polled);
         Poll::Ready(match message {
             Some(Ok(Message { data, rows })) => {
                 let bytes = data.data_header.len() + data.data_body.len();

@@ -62,15 +62,17 @@ impl FlightDoor {
     async fn counted<T>(
         &self,
         method: &'static str,
+        metadata: &MetadataMap,
         answer: impl Future<Output = Result<T, Status>>,
     ) -> Answer<T> {
-        let call = Call::begin(&self.node, method);
-        call.end(answer.await.map(Response::new))
+        let call = Call::begin(&self.node, method, metadata);
+        let answer = call.trace().scope(answer).await;
+        call.end(answer.map(Response::new))
     }
 
     /// Refuses a call that the door does not know, and counts it.
-    fn refused<T>(&self, method: &'static str, why: &'static str) -> Answer<T> {
-        Call::begin(&self.node, method).end(Err(status(Code::Unimplemented, why)))
+    fn refused<T>(&self, method: &'static str, metadata: &MetadataMap, why: &'static str) -> Answer<T> {
+        Call::begin(&self.node, method, metadata).end(Err(status(Code::Unimplemented, why)))
     }
 
     /// The scan that a command asks for, if the caller may read the bucket.
@@ -181,12 +183,12 @@ impl FlightService for FlightDoor {
     type ListActionsStream = BoxStream<'static, Result<ActionType, Status>>;
     type DoExchangeStream = BoxStream<'static, Result<FlightData, Status>>;
 
-    async fn handshake(&self, _: Request<Streaming<HandshakeRequest>>) -> Answer<Self::HandshakeStream> {
-        self.refused("Handshake", "no handshake is needed: send the header authorization: Bearer TOKEN")
+    async fn handshake(&self, request: Request<Streaming<HandshakeRequest>>) -> Answer<Self::HandshakeStream> {
+        self.refused("Handshake", request.metadata(), "no handshake is needed: send the header authorization: Bearer TOKEN")
     }
 
     async fn list_flights(&self, request: Request<Criteria>) -> Answer<Self::ListFlightsStream> {
-        self.counted("ListFlights", async {
+        self.counted("ListFlights", request.metadata(), async {
             let caller = self.caller(request.metadata())?;
             let caller = caller.as_deref();
             let flights = list::list(&self.node, caller, &request.get_ref().expression).await?;
@@ -197,15 +199,15 @@ impl FlightService for FlightDoor {
 
     async fn get_flight_info(&self, request: Request<FlightDescriptor>) -> Answer<FlightInfo> {
         let (metadata, _, descriptor) = request.into_parts();
-        self.counted("GetFlightInfo", self.flight_info(&metadata, descriptor)).await
+        self.counted("GetFlightInfo", &metadata, self.flight_info(&metadata, descriptor)).await
     }
 
-    async fn poll_flight_info(&self, _: Request<FlightDescriptor>) -> Answer<PollInfo> {
-        self.refused("PollFlightInfo", "a flight is ready at once: call GetFlightInfo")
+    async fn poll_flight_info(&self, request: Request<FlightDescriptor>) -> Answer<PollInfo> {
+        self.refused("PollFlightInfo", request.metadata(), "a flight is ready at once: call GetFlightInfo")
     }
 
     async fn get_schema(&self, request: Request<FlightDescriptor>) -> Answer<SchemaResult> {
-        self.counted("GetSchema", async {
+        self.counted("GetSchema", request.metadata(), async {
             let caller = self.caller(request.metadata())?;
             let caller = caller.as_deref();
             let scan = self.plan(caller, &Command::of(request.get_ref())?).await?;
@@ -216,23 +218,24 @@ impl FlightService for FlightDoor {
     }
 
     async fn do_get(&self, request: Request<TicketBytes>) -> Answer<Self::DoGetStream> {
-        let call = Call::begin(&self.node, "DoGet");
-        match self.scan_of(request.metadata(), &request.get_ref().ticket).await {
+        let call = Call::begin(&self.node, "DoGet", request.metadata());
+        let planned = self.scan_of(request.metadata(), &request.get_ref().ticket);
+        match call.trace().scope(planned).await {
             Ok((scan, names)) => Ok(Response::new(Batches::new(&scan, names, call))),
             Err(refused) => call.end(Err(refused)),
         }
     }
 
-    async fn do_put(&self, _: Request<Streaming<FlightData>>) -> Answer<Self::DoPutStream> {
-        self.refused("DoPut", "nothing is written here: put files through the S3 door")
+    async fn do_put(&self, request: Request<Streaming<FlightData>>) -> Answer<Self::DoPutStream> {
+        self.refused("DoPut", request.metadata(), "nothing is written here: put files through the S3 door")
     }
 
-    async fn do_exchange(&self, _: Request<Streaming<FlightData>>) -> Answer<Self::DoExchangeStream> {
-        self.refused("DoExchange", "there is nothing to exchange: use GetFlightInfo and DoGet")
+    async fn do_exchange(&self, request: Request<Streaming<FlightData>>) -> Answer<Self::DoExchangeStream> {
+        self.refused("DoExchange", request.metadata(), "there is nothing to exchange: use GetFlightInfo and DoGet")
     }
 
     async fn do_action(&self, request: Request<ActionRequest>) -> Answer<Self::DoActionStream> {
-        self.counted("DoAction", async {
+        self.counted("DoAction", request.metadata(), async {
             let caller = self.caller(request.metadata())?;
             let caller = caller.as_deref();
             let body = action::act(&self.node, caller, request.get_ref()).await?;
@@ -242,7 +245,7 @@ impl FlightService for FlightDoor {
     }
 
     async fn list_actions(&self, request: Request<Empty>) -> Answer<Self::ListActionsStream> {
-        self.counted("ListActions", async {
+        self.counted("ListActions", request.metadata(), async {
             self.caller(request.metadata())?;
             Ok(stream::iter(action::actions().map(Ok).collect::<Vec<_>>()).boxed())
         })

@@ -79,13 +79,8 @@ pub(super) fn authenticate(
     let signature = Signature::of(parts, query, now)?;
     signature.refuse_unsigned_headers(parts)?;
 
-    let secret = keys.secret(&signature.scope.access_key).ok_or_else(|| {
-        let message = "The access key id you provided does not exist here.";
-        detailed(
-            s3_error!(InvalidAccessKeyId, "{message}"),
-            vec![Detail::new("AWSAccessKeyId", signature.scope.access_key.clone())],
-        )
-    })?;
+    let access_key = &signature.scope.access_key;
+    let secret = keys.secret(access_key).ok_or_else(|| unknown_access_key(access_key))?;
     let key = signing_key(secret.expose(), &signature.scope.day, &signature.scope.region)
         .ok_or_else(|| s3_error!(InternalError))?;
 
@@ -101,15 +96,15 @@ pub(super) fn authenticate(
 }
 
 /// An access key id and what its signature is limited to.
-struct Scope {
-    access_key: String,
-    day: String,
-    region: String,
+pub(super) struct Scope {
+    pub(super) access_key: String,
+    pub(super) day: String,
+    pub(super) region: String,
 }
 
 impl Scope {
     /// Reads `id/day/region/s3/aws4_request`. The id may hold slashes.
-    fn parse(text: &str) -> Option<Self> {
+    pub(super) fn parse(text: &str) -> Option<Self> {
         let mut fields = text.rsplitn(5, '/');
         let (terminator, service) = (fields.next()?, fields.next()?);
         let (region, day, access_key) = (fields.next()?, fields.next()?, fields.next()?);
@@ -418,14 +413,24 @@ fn skewed(time: &str, now: DateTime<Utc>) -> S3Error {
     )
 }
 
-fn version_2() -> S3Error {
+/// 403: the node has no such access key.
+pub(super) fn unknown_access_key(id: &str) -> S3Error {
+    detailed(
+        s3_error!(InvalidAccessKeyId, "The access key id you provided does not exist here."),
+        vec![Detail::new("AWSAccessKeyId", id.to_owned())],
+    )
+}
+
+/// 400: the request is signed by Signature Version 2.
+pub(super) fn version_2() -> S3Error {
     s3_error!(
         InvalidRequest,
         "The authorization mechanism you have provided is not supported. Please use AWS4-HMAC-SHA256 (boto3: Config(signature_version=\"s3v4\"); s3cmd: signature_v2 = False; rclone: v2_auth = false)."
     )
 }
 
-fn decode_hex(text: &str, bytes: &mut [u8; 32]) -> bool {
+/// Reads 32 bytes in hexadecimal; false if the text is none.
+pub(super) fn decode_hex(text: &str, bytes: &mut [u8; 32]) -> bool {
     let digit = |byte: u8| char::from(byte).to_digit(16).map(|digit| digit as u8);
     let (pairs, rest) = text.as_bytes().as_chunks::<2>();
     if pairs.len() != bytes.len() || !rest.is_empty() {

@@ -14,8 +14,8 @@ use http::Method;
 use hyper::body::{Body, Frame, SizeHint};
 use s3s::StdError;
 
-use super::request_id::RequestId;
-use crate::{InFlightGuard, node::Node};
+use super::{request_id::RequestId, span};
+use crate::{InFlightGuard, metrics::BucketRequests, traces::RequestSpan};
 
 /// The body of an answer of the S3 door.
 pub struct DoorBody {
@@ -25,7 +25,8 @@ pub struct DoorBody {
 
 /// What is counted and logged of a request once its answer is out, or its client gone.
 pub(super) struct Meter {
-    pub(super) node: Arc<Node>,
+    /// The counters of the bucket that the request is about.
+    pub(super) counters: Arc<BucketRequests>,
     pub(super) id: RequestId,
     pub(super) operation: &'static str,
     pub(super) status: u16,
@@ -35,6 +36,8 @@ pub(super) struct Meter {
     pub(super) bytes_out: u64,
     /// What the access log tells of the request, if there is one.
     pub(super) access: Option<Box<Access>>,
+    /// The span of the request, if it is traced.
+    pub(super) span: Option<Box<RequestSpan>>,
     pub(super) _in_flight: InFlightGuard,
 }
 
@@ -67,7 +70,12 @@ impl Body for DoorBody {
         mut self: Pin<&mut Self>,
         cx: &mut Context<'_>,
     ) -> Poll<Option<Result<Frame<Self::Data>, Self::Error>>> {
-        let frame = ready!(Pin::new(&mut self.inner).poll_frame(cx));
+        let Self { inner, meter } = &mut *self;
+        let polled = match &meter.span {
+            Some(span) => span.trace().enter(|| Pin::new(inner).poll_frame(cx)),
+            None => Pin::new(inner).poll_frame(cx),
+        };
+        let frame = ready!(polled);
         if let Some(Ok(frame)) = &frame {
             self.meter.bytes_out += frame.data_ref().map_or(0, |data| data.len() as u64);
         }
@@ -85,9 +93,8 @@ impl Body for DoorBody {
 
 impl Drop for Meter {
     fn drop(&mut self) {
-        let Self { node, id, operation, status, started, ready_after, bytes_out, access, _in_flight: _ } =
-            self;
-        node.metrics().request(operation, *status, ready_after.as_secs_f64(), *bytes_out);
+        let Self { counters, id, operation, status, started, ready_after, bytes_out, access, .. } = self;
+        counters.count(operation, *status, ready_after.as_secs_f64(), *bytes_out);
         if let Some(Access { method, path, access_key, client }) = access.as_deref() {
             tracing::info!(
                 target: "stylobate::access",
@@ -101,6 +108,9 @@ impl Drop for Meter {
                 access_key,
                 client = client.map(tracing::field::display),
             );
+        }
+        if let Some(span) = &self.span {
+            span::finish(span, operation, *status, *bytes_out);
         }
         tracing::debug!(%id, operation, status, bytes_out, ?ready_after, took = ?started.elapsed(), "request");
     }

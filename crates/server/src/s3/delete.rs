@@ -10,7 +10,7 @@ use s3s::{
     },
     s3_error,
 };
-use stylobate_storage::{Folder, ReadThrough};
+use stylobate_storage::{Folder, ReadThrough, traced};
 
 use super::{
     authenticate::Caller,
@@ -167,11 +167,11 @@ fn check(reader: &ReadThrough, object: &ObjectIdentifier) -> S3Result<Option<Pat
 /// Deletes an object, whether its client still waits or not: what is cached must be dropped once it is gone.
 async fn delete(reader: &ReadThrough, path: &Path) -> S3Result<()> {
     let (deleting, target) = (reader.clone(), path.clone());
-    let deleted = tokio::spawn(async move {
+    let deleted = tokio::spawn(traced(async move {
         let deleted = deleting.delete(&target).await;
         deleting.invalidate(&target);
         deleted
-    });
+    }));
     match deleted.await.map_err(|_| s3_error!(InternalError))? {
         Ok(()) | Err(object_store::Error::NotFound { .. }) => Ok(()),
         Err(failed) => match stylobate_storage::Error::from_write(path.as_ref(), failed) {

@@ -16,6 +16,7 @@ use stylobate_storage::{Error, ObjectHeaders};
 use super::{
     chunked::{ChunkedError, PayloadMismatch},
     etag, header_text,
+    post_form::FormError,
     request_id::RequestId,
     target::Target,
 };
@@ -137,6 +138,9 @@ pub(super) fn from_body(error: &(dyn StdError + Send + Sync + 'static)) -> S3Err
             }
         };
     }
+    if let Some(form) = error.downcast_ref::<FormError>() {
+        return (*form).into();
+    }
     if error.is::<PayloadMismatch>() {
         return payload_mismatch();
     }
@@ -192,6 +196,9 @@ tokio::task_local! {
     pub(super) static DETAILS: RefCell<Vec<Detail>>;
 }
 
+/// Codes of errors whose details the protocol layer does not write.
+const WITH_NOTED_DETAILS: [&str; 3] = ["EntityTooLarge", "EntityTooSmall", "PreconditionFailed"];
+
 /// The error with more to say in its XML.
 pub(super) fn detailed(mut error: S3Error, details: Vec<Detail>) -> S3Error {
     let _ = DETAILS.try_with(|noted| noted.borrow_mut().clone_from(&details));
@@ -245,7 +252,7 @@ pub(super) fn complete(xml: &str, target: &Target, id: RequestId) -> String {
             push_element(&mut completed, name, text);
         }
     };
-    if head.contains("<Code>PreconditionFailed</Code>") {
+    if WITH_NOTED_DETAILS.iter().any(|code| head.contains(&format!("<Code>{code}</Code>"))) {
         let noted = DETAILS.try_with(|noted| noted.borrow().clone()).unwrap_or_default();
         noted.iter().for_each(|Detail { name, value }| add(name, value));
     }

@@ -17,7 +17,7 @@ use s3s::{
     dto::{Checksum, StreamingBlob},
     s3_error,
 };
-use stylobate_storage::{ByteSize, KeptHeaders, ReadThrough, UploadMode};
+use stylobate_storage::{ByteSize, KeptHeaders, ReadThrough, UploadMode, traced};
 use tokio::task::JoinSet;
 
 use super::{
@@ -265,7 +265,7 @@ pub(super) async fn store_part(
 pub(super) async fn to_its_end<T: Send + 'static>(
     work: impl Future<Output = object_store::Result<T>> + Send + 'static,
 ) -> S3Result<T> {
-    match tokio::spawn(work).await {
+    match tokio::spawn(traced(work)).await {
         Ok(outcome) => outcome.map_err(error::from_write),
         Err(failed) => {
             error::log(&failed);
@@ -284,7 +284,7 @@ async fn send_in_parts(
     let mut parts = JoinSet::new();
     loop {
         while held.len() >= cut.part || (incoming.ended && held.len() > 0) {
-            parts.spawn(upload.get()?.put_part(held.take(cut.part)));
+            parts.spawn(traced(upload.get()?.put_part(held.take(cut.part))));
             while parts.len() > cut.ahead {
                 one_done(&mut parts).await?;
             }

@@ -11,7 +11,7 @@ use s3s::{
     },
     s3_error,
 };
-use stylobate_storage::{Completion, KeptHeaders, ReadThrough};
+use stylobate_storage::{Completion, KeptHeaders, ReadThrough, traced};
 
 use super::{
     attributes::Described,
@@ -215,10 +215,10 @@ async fn join(
     let memory = door.memory.take(reader.held_to_complete(&input.upload_id)).await?;
     let (joining, upload, target) = (reader.clone(), input.upload_id, path.clone());
     // Whether the client still waits or not: what is cached must be dropped once the object is there.
-    let completed = tokio::spawn(async move {
+    let completed = tokio::spawn(traced(async move {
         let _memory = memory;
         joining.complete_upload(&target, &upload, &parts, completion).await
-    })
+    }))
     .await;
     let result =
         completed.map_err(|_| s3_error!(InternalError))?.map_err(|failed| error::from_storage(&failed))?;

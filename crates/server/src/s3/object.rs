@@ -79,6 +79,13 @@ impl ObjectRead<'_> {
             _ => return Err(s3_error!(NotImplemented, "conditions know one ETag or *")),
         };
         let reader = &self.bucket.reader;
+        let (reader, path) = match self.query.get("versionId").filter(|_| asks_origin) {
+            Some(version) => match reader.object_version(&path, version) {
+                Some(version) => version,
+                None => return Ok(None),
+            },
+            None => (reader, path),
+        };
 
         let mut wanted = wanted(self.headers, self.part()?)?;
         if wanted.is_partial() && self.headers.contains_key(IF_RANGE) {
@@ -129,7 +136,7 @@ impl ObjectRead<'_> {
     fn is_usual(&self) -> bool {
         let is_usual =
             |name: &HeaderName| !UNUSUAL.iter().any(|beginning| name.as_str().starts_with(beginning));
-        self.headers.keys().all(is_usual) && !self.query.has("versionId") && !self.query.has("partNumber")
+        self.headers.keys().all(is_usual) && !self.query.has("partNumber")
     }
 }
 

@@ -5,6 +5,7 @@ use s3s::{S3Error, S3Result, s3_error};
 
 use super::{
     authenticate::is_signing_parameter,
+    post_form::is_form,
     target::{Query, Target},
 };
 use crate::access::Action;
@@ -154,6 +155,7 @@ impl Operation {
             // A read of an object is the same, whatever is added to its URL.
             None => match first.filter(|_| !(is_read && on_object)) {
                 Some(unknown) => return Err(not_served(method, unknown)),
+                None if !on_object && is_form(method, headers) => "PostObject",
                 None => unchosen(method, on_object, query)?,
             },
         };
@@ -279,6 +281,20 @@ mod tests {
         ] {
             assert_eq!(operation(method, uri), Ok((name, Action::Write)), "{method} {uri}");
         }
+    }
+
+    #[test]
+    fn a_form_is_told_by_its_type_and_goes_to_a_bucket() {
+        let headers = |content_type: &str| -> HeaderMap {
+            [(http::header::CONTENT_TYPE, content_type.parse().unwrap())].into_iter().collect()
+        };
+        let form = || headers("multipart/form-data; boundary=x");
+        assert_eq!(operation_with("POST", "/b", form()), Ok(("PostObject", Action::Write)));
+        assert_eq!(operation_with("POST", "/b?delete", form()), Ok(("DeleteObjects", Action::Write)));
+        for (uri, content_type) in [("/b/k", "multipart/form-data; boundary=x"), ("/b", "text/plain")] {
+            assert_eq!(operation_with("POST", uri, headers(content_type)).unwrap_err(), "MethodNotAllowed");
+        }
+        assert_eq!(operation_with("POST", "/b?renameObject", form()).unwrap_err(), "NotImplemented");
     }
 
     #[test]

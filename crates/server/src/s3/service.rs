@@ -1,5 +1,7 @@
 //! The door itself: an HTTP service that names each request, refuses what must not be read, and counts the rest.
 
+mod form;
+
 use std::{
     borrow::Cow,
     cell::{Cell, RefCell},
@@ -17,7 +19,9 @@ use std::{
 use chrono::Utc;
 use http::{
     HeaderMap, HeaderName, HeaderValue, Method, Request, Response, StatusCode, Uri,
-    header::{AUTHORIZATION, CONNECTION, CONTENT_LENGTH, CONTENT_RANGE, CONTENT_TYPE, EXPECT, ORIGIN},
+    header::{
+        AUTHORIZATION, CONNECTION, CONTENT_LENGTH, CONTENT_RANGE, CONTENT_TYPE, EXPECT, HOST, ORIGIN, VARY,
+    },
     request::Parts,
 };
 use hyper::{
@@ -40,16 +44,18 @@ use super::{
     door::Door,
     error::{self, DETAILS},
     forward::{Forwarded, Forwarder},
-    host::{AnyBucketName, Hosts},
+    host::{AnyBucketName, Hosts, bucket_of_host},
     object::ObjectRead,
     operation::Operation,
     payload::{Payload, check_claims},
     plain::PlainGet,
     request_id::RequestId,
     sigv4::SigningKeys,
+    span,
     target::{Parameter, Query, Target},
 };
 use crate::{
+    BucketRequests,
     local_names::{REFUSED, is_foreign},
     node::{Bucket, Node},
 };
@@ -77,6 +83,15 @@ struct Refusal {
     /// `None` where the origin refused it in an answer that is passed on unread.
     code: Option<String>,
     message: Option<String>,
+    /// The access key, where it is in the body.
+    access_key: Option<String>,
+}
+
+impl Refusal {
+    /// A refusal by the origin in an answer that is passed on unread.
+    fn unread(target: Target) -> Self {
+        Self { target, code: None, message: None, access_key: None }
+    }
 }
 
 struct Shared {
@@ -93,7 +108,7 @@ struct Shared {
 pub fn service(node: Arc<Node>) -> S3Door {
     let mut config = S3Config::default();
     config.xml_max_body_size = MAX_XML;
-    // Forms are refused before they are read; should one slip through, it may hold nothing.
+    // Forms are read here, since the protocol layer gathers them in memory; should one slip through, it may hold nothing.
     config.post_object_max_file_size = 0;
     config.form_max_fields_size = 0;
     let mut protocol = S3ServiceBuilder::new(Door::new(node.clone()));
@@ -149,7 +164,9 @@ impl S3Door {
             status = status.as_u16(),
             bucket = target.and_then(Target::bucket),
             key = target.and_then(Target::key),
-            access_key = named_access_key(authorization.as_ref(), &uri),
+            access_key = refusal
+                .and_then(|refusal| refusal.access_key.clone())
+                .or_else(|| named_access_key(authorization.as_ref(), &uri)),
             client = self.peer.map(tracing::field::display),
             code = refusal.and_then(|refusal| refusal.code.as_deref()),
             reason = refusal.and_then(|refusal| refusal.message.as_deref()),
@@ -174,11 +191,14 @@ impl S3Door {
                 client: self.peer,
             })
         });
+        let counters = shared.counters_of(request.uri(), request.headers()).clone();
+        let span = span::begin(&shared.node, &request, id, self.peer);
+        let trace = span.as_ref().map(|span| span.trace().clone()).unwrap_or_default();
         let answered = OPERATION.scope(Cell::new("Other"), async {
             let answer = DETAILS.scope(RefCell::default(), shared.handle(request, id)).await;
             (answer, OPERATION.with(Cell::get))
         });
-        let (mut answer, operation) = answered.await;
+        let (mut answer, operation) = trace.scope(answered).await;
         tidy(&mut answer, is_head);
         self.log_refusal(&answer, id, operation, signed);
         // A body that was refused is not read to its end, and its connection ends with the answer: a client that is
@@ -194,7 +214,7 @@ impl S3Door {
             answer.headers_mut().insert(REQUEST_ID, value);
         }
         let meter = Meter {
-            node: shared.node.clone(),
+            counters,
             id,
             operation,
             status: answer.status().as_u16(),
@@ -202,6 +222,7 @@ impl S3Door {
             ready_after: started.elapsed(),
             bytes_out: 0,
             access,
+            span,
             _in_flight: in_flight,
         };
         answer.map(|body| DoorBody::new(body, meter))
@@ -226,7 +247,9 @@ enum Answer {
 impl Shared {
     async fn handle(&self, request: Request<Body>, id: RequestId) -> HttpResponse {
         let (parts, body) = request.into_parts();
-        match parts.method == Method::OPTIONS || parts.headers.contains_key(ORIGIN) {
+        let may_differ_by_page =
+            self.node.has_cors() || parts.method == Method::OPTIONS || parts.headers.contains_key(ORIGIN);
+        match may_differ_by_page {
             true => self.handle_page(parts, body, id).await,
             false => self.handle_local(parts, body, id, Page::None).await,
         }
@@ -246,7 +269,12 @@ impl Shared {
             };
         }
         let Some(rule) = cors::rule_of(rules, &parts.headers, parts.method.as_str()) else {
-            return self.handle_local(parts, body, id, Page::Unknown).await;
+            let page = if parts.headers.contains_key(ORIGIN) { Page::Unknown } else { Page::None };
+            let mut answer = self.handle_local(parts, body, id, page).await;
+            if !rules.is_empty() {
+                answer.headers_mut().append(VARY, HeaderValue::from_static("Origin"));
+            }
+            return answer;
         };
         let headers = parts.headers.clone();
         let mut answer = self.handle_local(parts, body, id, Page::Allowed).await;
@@ -278,6 +306,14 @@ impl Shared {
         self.handle_any(parts, body, id).await
     }
 
+    /// The counters of the bucket that a request is about.
+    fn counters_of(&self, uri: &Uri, headers: &HeaderMap) -> &Arc<BucketRequests> {
+        let host = headers.get(HOST).and_then(|host| host.to_str().ok()).unwrap_or_default();
+        let bucket = bucket_of_host(host, self.node.domains())
+            .or_else(|| uri.path().split('/').nth(1).filter(|bucket| !bucket.is_empty()));
+        self.node.metrics().bucket(bucket)
+    }
+
     fn target(&self, parts: &Parts) -> S3Result<Target> {
         Target::of(&parts.uri, &parts.headers, self.node.domains())
     }
@@ -287,10 +323,15 @@ impl Shared {
             Ok(target) => target,
             Err(error) => return finish(error::to_answer(&error), &Target::Service, id).await,
         };
+        match Self::form_bucket(&parts, &target) {
+            Ok(Some(form)) => return self.handle_form(form, parts.headers, body, id).await,
+            Ok(None) => {}
+            Err(error) => return finish(error::to_answer(&error), &target, id).await,
+        }
         match self.answer(parts, body, &target).await {
             Ok(Answer::OfOrigin(mut answer)) => {
                 if is_error(&answer) {
-                    answer.extensions_mut().insert(Refusal { target, code: None, message: None });
+                    answer.extensions_mut().insert(Refusal::unread(target));
                 }
                 answer
             }
@@ -300,7 +341,6 @@ impl Shared {
     }
 
     async fn answer(&self, mut parts: Parts, body: Body, target: &Target) -> S3Result<Answer> {
-        refuse_form(&parts)?;
         let mut query = Query::of(&parts.uri);
         let caller = authenticate(&parts, &query, &self.node.keys(), Utc::now())?;
         take_headers(&mut query, &mut parts.headers);
@@ -321,6 +361,8 @@ impl Shared {
                 Ok(Some(answer)) => return Ok(Answer::Ours(answer)),
                 Ok(None) => {}
                 Err(error) if endpoint.is_some() && is_of_origin(&error) => {}
+                // There are several reasons, which the origin knows.
+                Err(error) if query.has("versionId") && *error.code() == S3ErrorCode::NoSuchKey => {}
                 Err(error) => return Err(error),
             }
         }
@@ -404,7 +446,7 @@ async fn finish(answer: HttpResponse, target: &Target, id: RequestId) -> HttpRes
         unescape(rest.split_once("</")?.0).ok().map(Cow::into_owned)
     };
     let (code, message) = (element("Code"), element("Message"));
-    head.extensions.insert(Refusal { target: target.clone(), code, message });
+    head.extensions.insert(Refusal { target: target.clone(), code, message, access_key: None });
     head.headers.insert(CONTENT_LENGTH, HeaderValue::from(completed.len()));
     HttpResponse::from_parts(head, Body::from(completed))
 }
@@ -418,6 +460,11 @@ fn tidy(answer: &mut HttpResponse, is_head: bool) {
     }
     if is_head && answer.status() == StatusCode::OK && answer.headers().contains_key(CONTENT_RANGE) {
         *answer.status_mut() = StatusCode::PARTIAL_CONTENT;
+    }
+    // DuckDB-Wasm takes the length of a refused HEAD for that of the object; S3 gives none.
+    if is_head && is_error(answer) {
+        *answer.body_mut() = Body::empty();
+        answer.headers_mut().remove(CONTENT_LENGTH);
     }
 }
 
@@ -450,18 +497,6 @@ fn strip_signature(parts: &mut Parts, mut query: Query) {
     if let Ok(uri) = target.parse() {
         parts.uri = uri;
     }
-}
-
-/// Refuses uploads by HTML form before their body is read: the protocol layer would gather it in memory before it
-/// asks who sends it.
-fn refuse_form(parts: &Parts) -> S3Result<()> {
-    let is_form = |value: &HeaderValue| {
-        value.as_bytes().to_ascii_lowercase().windows(9).any(|text| text == b"form-data")
-    };
-    if parts.method == Method::POST && parts.headers.get_all(CONTENT_TYPE).iter().any(is_form) {
-        return Err(s3_error!(MethodNotAllowed, "uploads by HTML form are not supported"));
-    }
-    Ok(())
 }
 
 impl fmt::Debug for S3Door {

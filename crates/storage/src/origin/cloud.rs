@@ -1,5 +1,7 @@
 //! Clients of cloud stores and web servers, built from a URL, options, and the provider's environment variables.
 
+use std::sync::Arc;
+
 use base64::{Engine, prelude::BASE64_STANDARD};
 use http::header::{AUTHORIZATION, HeaderMap, HeaderValue};
 use object_store::{
@@ -12,8 +14,11 @@ use object_store::{
 use percent_encoding::percent_decode_str;
 use url::Url;
 
-use super::s3::{self, S3Endpoint};
-use crate::RequestOptions;
+use super::{
+    observed::Observing,
+    s3::{self, S3Endpoint},
+};
+use crate::{OriginMetrics, RequestOptions};
 
 /// Longest that one request may take from its first byte to its last: a part of an upload over a slow line.
 const REQUEST_TIMEOUT: &str = "300s";
@@ -23,6 +28,7 @@ pub(super) struct Builder<'a> {
     pub(super) url: &'a Url,
     pub(super) options: &'a [(String, String)],
     pub(super) requests: &'a RequestOptions,
+    pub(super) metrics: &'a Arc<OriginMetrics>,
 }
 
 /// A store, and what tells its objects from those of another store under the same URL.
@@ -59,20 +65,20 @@ impl Builder<'_> {
     pub(super) fn s3(&self) -> object_store::Result<(Built<AmazonS3>, Option<S3Endpoint>)> {
         let (builder, identity) =
             configured!(self, AmazonS3Builder::from_env(), [AmazonS3ConfigKey::Endpoint]);
-        let (store, endpoint) = s3::build(builder, self.url)?;
+        let (store, endpoint) = s3::build(builder, self.url, self.metrics)?;
         Ok(((store, identity), endpoint))
     }
 
     pub(super) fn gcs(&self) -> object_store::Result<Built<GoogleCloudStorage>> {
         let (builder, identity) =
             configured!(self, GoogleCloudStorageBuilder::from_env(), [GoogleConfigKey::BaseUrl]);
-        Ok((builder.build()?, identity))
+        Ok((builder.with_http_connector(Observing::new(self.metrics)).build()?, identity))
     }
 
     pub(super) fn azure(&self) -> object_store::Result<Built<MicrosoftAzure>> {
         let identity = [AzureConfigKey::AccountName, AzureConfigKey::Endpoint, AzureConfigKey::UseEmulator];
         let (builder, identity) = configured!(self, MicrosoftAzureBuilder::from_env(), identity);
-        Ok((builder.build()?, identity))
+        Ok((builder.with_http_connector(Observing::new(self.metrics)).build()?, identity))
     }
 
     pub(super) fn http(&self) -> object_store::Result<Built<HttpStore>> {
@@ -87,6 +93,7 @@ impl Builder<'_> {
             .with_url(without_user(self.url.as_str()))
             .with_client_options(client)
             .with_retry(self.retry())
+            .with_http_connector(Observing::new(self.metrics))
             .build()?;
         // A name shows no query, and yet two of them are two places.
         let query = blake3::hash(self.url.query().unwrap_or_default().as_bytes()).to_hex();

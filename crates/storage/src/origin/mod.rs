@@ -1,6 +1,8 @@
 //! Where objects come from: a folder, a bucket of any provider, a web server, or a store made by the caller.
 
 mod cloud;
+mod object_versions;
+mod observed;
 mod s3;
 
 use std::{fmt, path::PathBuf, sync::Arc};
@@ -16,9 +18,10 @@ use object_store::{
 };
 use url::Url;
 
-use self::cloud::Builder;
+use self::{cloud::Builder, object_versions::ObjectVersions};
+pub(crate) use self::object_versions::{key_of_version, path_of_version};
 pub use self::{cloud::without_credentials, s3::S3Endpoint};
-use crate::{Error, Folder, ObjectVersion, RequestOptions, Result};
+use crate::{Error, Folder, ObjectVersion, OriginMetrics, RequestOptions, Result};
 
 /// An object store and what of it goes beyond [`ObjectStore`]. Cheap to clone.
 #[derive(Clone)]
@@ -37,6 +40,9 @@ pub struct Origin {
     has_final_files: bool,
     /// Its client sends requests again by itself.
     retries: bool,
+    /// A web server: files by their names, and the rest where it speaks WebDAV.
+    is_web: bool,
+    metrics: Arc<OriginMetrics>,
 }
 
 /// What cloud stores offer besides; paths include the prefix.
@@ -67,6 +73,8 @@ impl Origin {
             folder: None,
             has_final_files: false,
             retries: false,
+            is_web: false,
+            metrics: Arc::default(),
         }
     }
 
@@ -94,7 +102,13 @@ impl Origin {
         let error = |reason: String| Error::OriginConfig { url: without_credentials(url), reason };
         let (scheme, parsed) = match Url::parse(url) {
             Ok(parsed) if url.contains("://") => {
-                let scheme = ObjectStoreScheme::parse(&parsed).map_err(|_| {
+                let is_signed = matches!(parsed.scheme(), "http" | "https") && parsed.query().is_some();
+                let scheme = match is_signed {
+                    // Whoever made the URL has signed it, whatever serves it.
+                    true => Ok((ObjectStoreScheme::Http, Path::default())),
+                    false => ObjectStoreScheme::parse(&parsed),
+                };
+                let scheme = scheme.map_err(|_| {
                     error(
                         "unknown kind: give a folder, s3://, gs://, az://, http(s):// or memory://"
                             .to_owned(),
@@ -106,7 +120,8 @@ impl Origin {
         };
         let (scheme, prefix) = scheme;
         let name = without_credentials(url).trim_end_matches('/').to_owned();
-        let builder = Builder { url: &parsed, options, requests };
+        let metrics = &Arc::default();
+        let builder = Builder { url: &parsed, options, requests, metrics };
         let fail = |source: object_store::Error| error(source.to_string());
         match scheme {
             ObjectStoreScheme::Local => {
@@ -125,18 +140,20 @@ impl Origin {
                 let (built, endpoint) = builder.s3().map_err(fail)?;
                 let origin = Self::cloud(name, prefix, built);
                 let prefix = origin.key_prefix();
-                Ok(Self { s3: endpoint.map(|endpoint| Arc::new(endpoint.with_prefix(prefix))), ..origin })
+                let s3 = endpoint.map(|endpoint| Arc::new(endpoint.with_prefix(prefix)));
+                Ok(Self { s3, ..origin }.counted_by(metrics))
             }
             ObjectStoreScheme::GoogleCloudStorage => {
-                Ok(Self::cloud(name, prefix, builder.gcs().map_err(fail)?))
+                Ok(Self::cloud(name, prefix, builder.gcs().map_err(fail)?).counted_by(metrics))
             }
             ObjectStoreScheme::MicrosoftAzure => {
-                Ok(Self::cloud(name, prefix, builder.azure().map_err(fail)?))
+                Ok(Self::cloud(name, prefix, builder.azure().map_err(fail)?).counted_by(metrics))
             }
             ObjectStoreScheme::Http => {
                 let (store, user) = builder.http().map_err(fail)?;
                 let identity = format!("{name} {user}");
-                Ok(Self { identity, retries: true, ..Self::new(name, Arc::new(store)) })
+                let origin = Self { identity, retries: true, is_web: true, ..Self::new(name, Arc::new(store)) };
+                Ok(origin.counted_by(metrics))
             }
             _ => Err(error("unknown kind of origin".to_owned())),
         }
@@ -170,6 +187,11 @@ impl Origin {
         origin.below(prefix)
     }
 
+    /// The origin whose client counts its requests there.
+    fn counted_by(self, metrics: &Arc<OriginMetrics>) -> Self {
+        Self { metrics: metrics.clone(), ..self }
+    }
+
     /// The origin's objects under a prefix, named relative to it.
     fn below(mut self, prefix: Path) -> Self {
         if !prefix.is_root() {
@@ -177,6 +199,14 @@ impl Origin {
             self.prefix = prefix;
         }
         self
+    }
+
+    /// The versions that the bucket keeps of its objects, if it is one that may. A version that is the current one is the
+    /// same object here and there, so that its bytes are cached once.
+    pub(crate) fn object_versions(&self) -> Option<Self> {
+        self.s3.as_ref()?;
+        let store = Arc::new(ObjectVersions::of(self.store.clone()));
+        Some(Self { store, native: None, s3: None, ..self.clone() })
     }
 
     /// The URL without credentials.
@@ -198,6 +228,12 @@ impl Origin {
     /// Where the bucket is, if it speaks the S3 protocol.
     pub fn s3(&self) -> Option<&S3Endpoint> {
         self.s3.as_deref()
+    }
+
+    /// The counters of its requests, if they go over HTTP: a folder or a store made by the caller counts only what it did
+    /// not answer in time.
+    pub fn metrics(&self) -> &Arc<OriginMetrics> {
+        &self.metrics
     }
 
     pub(crate) fn native(&self) -> Option<&Native> {
@@ -224,6 +260,11 @@ impl Origin {
     /// Whether a file may still be written to a moment after that began.
     pub(crate) fn may_be_writing(&self) -> bool {
         self.is_folder() && !self.has_final_files
+    }
+
+    /// Whether it is a web server.
+    pub(crate) fn is_web(&self) -> bool {
+        self.is_web
     }
 
     pub(crate) fn is_folder(&self) -> bool {

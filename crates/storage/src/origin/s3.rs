@@ -1,33 +1,23 @@
-//! A bucket that speaks the S3 protocol: where it is and what signs requests for it, and a client that keeps the headers
-//! of its answers.
+//! A bucket that speaks the S3 protocol: where it is and what signs requests for it.
 
 use std::{
     fmt,
-    sync::{Arc, OnceLock},
+    sync::Arc,
     time::Duration,
 };
 
-use async_trait::async_trait;
 use futures::FutureExt;
-use http::{HeaderName, HeaderValue, Method, header::AUTHORIZATION};
+use http::{HeaderName, HeaderValue, Method};
 use object_store::{
-    ClientConfigKey, ClientOptions,
-    aws::{
-        AmazonS3, AmazonS3Builder, AmazonS3ConfigKey, AwsAuthorizer, AwsCredential, AwsCredentialProvider,
-    },
-    client::{
-        HttpClient, HttpConnector, HttpError, HttpRequest, HttpResponse, HttpService, ReqwestConnector,
-    },
+    ClientConfigKey,
+    aws::{AmazonS3, AmazonS3Builder, AmazonS3ConfigKey, AwsCredential, AwsCredentialProvider},
     path::Path,
     signer::Signer,
 };
 use url::Url;
 
-use crate::object_headers::SeenHeaders;
-
-const SERVICE: &str = "s3";
-const CHECKSUM_MODE: HeaderName = HeaderName::from_static("x-amz-checksum-mode");
-const METADATA: &str = "x-amz-meta-";
+use super::observed::{Observing, Signing};
+use crate::OriginMetrics;
 
 /// Where a bucket is, and the credentials for it: for requests that are signed and sent as a client wrote them.
 #[derive(Clone)]
@@ -119,6 +109,7 @@ impl fmt::Debug for S3Endpoint {
 pub(super) fn build(
     builder: AmazonS3Builder,
     given: &Url,
+    metrics: &Arc<OriginMetrics>,
 ) -> object_store::Result<(AmazonS3, Option<S3Endpoint>)> {
     let flag = |key: AmazonS3ConfigKey| builder.get_config_value(&key).is_some_and(|value| is_true(&value));
     let is_signed = !flag(AmazonS3ConfigKey::SkipSignature);
@@ -132,7 +123,7 @@ pub(super) fn build(
     };
     let encryption = encryption_headers(&builder);
     let is_allowed = url.scheme() == "https" || flag(AmazonS3ConfigKey::Client(ClientConfigKey::AllowHttp));
-    let connector = Observing { signing: Arc::default() };
+    let connector = Observing::new(metrics);
     let signing = connector.signing.clone();
     let client = builder.with_http_connector(connector).build()?;
     let credentials = is_signed.then(|| client.credentials().clone());
@@ -211,87 +202,14 @@ fn is_true(text: &str) -> bool {
     matches!(text.to_ascii_lowercase().as_str(), "1" | "true" | "on" | "yes" | "y" | "t")
 }
 
-/// Connects clients whose answers are seen.
-#[derive(Debug)]
-struct Observing {
-    signing: Arc<OnceLock<Signing>>,
-}
-
-impl HttpConnector for Observing {
-    fn connect(&self, options: &ClientOptions) -> object_store::Result<HttpClient> {
-        let client = ReqwestConnector::default().connect(options)?;
-        Ok(HttpClient::new(Observed { client, signing: self.signing.clone() }))
-    }
-}
-
-/// What signs a request anew when a header is added to it.
-#[derive(Debug)]
-struct Signing {
-    credentials: Option<AwsCredentialProvider>,
-    region: String,
-    is_request_payer: bool,
-}
-
-/// A client that hands the headers of answers to whoever asks for them with the request.
-#[derive(Debug)]
-struct Observed {
-    client: HttpClient,
-    signing: Arc<OnceLock<Signing>>,
-}
-
-#[async_trait]
-impl HttpService for Observed {
-    async fn call(&self, mut request: HttpRequest) -> Result<HttpResponse, HttpError> {
-        let Some(seen) = request.extensions().get::<SeenHeaders>().cloned() else {
-            return self.client.execute(request).await;
-        };
-        if let Some(signing) = self.signing.get() {
-            signing.ask_for_checksums(&mut request).await;
-        }
-        let mut response = self.client.execute(request).await?;
-        if response.status().is_success() {
-            seen.set(response.headers(), response.status());
-        }
-
-        // The object_store crate fails over metadata that is not ASCII; whoever wants it has seen it.
-        let metadata: Vec<_> =
-            response.headers().keys().filter(|name| name.as_str().starts_with(METADATA)).cloned().collect();
-        for name in metadata {
-            if response.headers().get_all(&name).iter().any(|value| value.to_str().is_err()) {
-                response.headers_mut().remove(&name);
-            }
-        }
-        Ok(response)
-    }
-}
-
-impl Signing {
-    /// Asks for the object's checksums too, which a client may want of an answer from the cache.
-    async fn ask_for_checksums(&self, request: &mut HttpRequest) {
-        let credential = match &self.credentials {
-            Some(provider) => match provider.get_credential().await {
-                Ok(credential) => Some(credential),
-                Err(_) => return,
-            },
-            None => None,
-        };
-        request.headers_mut().insert(CHECKSUM_MODE, HeaderValue::from_static("ENABLED"));
-        if let Some(credential) = credential {
-            request.headers_mut().remove(AUTHORIZATION);
-            AwsAuthorizer::new(&credential, SERVICE, &self.region)
-                .with_request_payer(self.is_request_payer)
-                .authorize(request, None);
-        }
-    }
-}
-
 #[cfg(test)]
 mod tests {
     use super::*;
 
     fn endpoint(builder: AmazonS3Builder) -> S3Endpoint {
         let given = Url::parse("https://example.com").unwrap();
-        build(builder.with_access_key_id("a").with_secret_access_key("s"), &given).unwrap().1.unwrap()
+        let builder = builder.with_access_key_id("a").with_secret_access_key("s");
+        build(builder, &given, &Arc::default()).unwrap().1.unwrap()
     }
 
     fn described(builder: AmazonS3Builder) -> (String, String, String) {

@@ -8,7 +8,7 @@ use std::{
 
 use bytes::Bytes;
 use futures::{Stream, StreamExt};
-use hyper::body::{Body as _, Incoming};
+use hyper::body::Body as _;
 use object_store::path::Path;
 use s3s::{
     Body, StdError,
@@ -16,7 +16,10 @@ use s3s::{
 };
 use stylobate_storage::{ReadThrough, S3Endpoint};
 
-use super::super::{keys::Key, operation::Operation};
+use super::{
+    super::{keys::Key, operation::Operation},
+    patience::OriginBody,
+};
 use crate::{access::Action, node::Node};
 
 /// How long an answer is waited for that its client did not wait for.
@@ -95,12 +98,12 @@ impl Changes {
 /// They are applied before each piece of the answer is handed on, so that no client that has seen its end finds what
 /// was cached before. If the client goes away, the rest is read all the same.
 pub(super) struct ChangingBody {
-    body: Option<Incoming>,
+    body: Option<OriginBody>,
     changes: Changes,
 }
 
 impl ChangingBody {
-    pub(super) fn new(body: Incoming, changes: Changes) -> Self {
+    pub(super) fn new(body: OriginBody, changes: Changes) -> Self {
         Self { body: Some(body), changes }
     }
 }
@@ -127,7 +130,7 @@ impl Stream for ChangingBody {
                 },
                 Some(Err(error)) => {
                     self.body = None;
-                    Poll::Ready(Some(Err(error.into())))
+                    Poll::Ready(Some(Err(error)))
                 }
                 None => {
                     self.body = None;
@@ -152,7 +155,7 @@ impl ByteStream for ChangingBody {
 impl Drop for ChangingBody {
     fn drop(&mut self) {
         let Some(body) = self.body.take() else { return };
-        let (mut rest, changes) = (Body::from(body), self.changes.clone());
+        let (mut rest, changes) = (Body::http_body(body), self.changes.clone());
         if let Ok(runtime) = tokio::runtime::Handle::try_current() {
             runtime.spawn(async move {
                 let to_its_end = async { while let Some(Ok(_)) = rest.next().await {} };

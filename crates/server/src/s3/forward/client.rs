@@ -1,10 +1,10 @@
 //! The HTTP client that sends requests to origins as they are: it follows no redirect, and leaves paths alone.
 
-use std::{error::Error as StdError, time::Duration};
+use std::{error::Error, sync::Arc, time::Duration};
 
 use http::{Request, Response};
-use hyper::body::{Body as _, Incoming};
-use hyper_rustls::{HttpsConnector, HttpsConnectorBuilder};
+use hyper::body::Body as _;
+use hyper_rustls::HttpsConnector;
 use hyper_util::{
     client::legacy::{
         Client,
@@ -12,12 +12,13 @@ use hyper_util::{
     },
     rt::{TokioExecutor, TokioTimer},
 };
-use s3s::Body;
+use s3s::{Body, StdError};
+use stylobate_storage::{OriginFailure, OriginMetrics, OriginRequest, RequestKind};
 
-const CONNECT_TIMEOUT: Duration = Duration::from_secs(10);
+use super::patience::{OriginBody, Progress, Stalled, Watched};
+use crate::https::connector;
+
 const IDLE_TIMEOUT: Duration = Duration::from_secs(60);
-/// An origin that does not acknowledge anything for this long is gone.
-const SILENCE: Duration = Duration::from_secs(60);
 
 /// Sends requests over connections that are kept. Cheap to clone.
 #[derive(Clone, Debug)]
@@ -27,39 +28,40 @@ pub(super) struct OriginClient {
 
 impl OriginClient {
     pub(super) fn new() -> Self {
-        let mut http = HttpConnector::new();
-        http.set_nodelay(true);
-        http.enforce_http(false);
-        http.set_connect_timeout(Some(CONNECT_TIMEOUT));
-        http.set_keepalive(Some(SILENCE));
-        // Where the system has no certificates that it trusts, https fails and http works.
-        let builder = HttpsConnectorBuilder::new().with_native_roots().unwrap_or_else(|error| {
-            tracing::warn!(%error, "the system's certificates cannot be read: origins by https fail");
-            let none = rustls::ClientConfig::builder()
-                .with_root_certificates(rustls::RootCertStore::empty())
-                .with_no_client_auth();
-            HttpsConnectorBuilder::new().with_tls_config(none)
-        });
-        let https = builder.https_or_http().enable_http1().wrap_connector(http);
         let client = Client::builder(TokioExecutor::new())
             .pool_idle_timeout(IDLE_TIMEOUT)
             .pool_timer(TokioTimer::new())
-            .build(https);
+            .build(connector());
         Self { client }
     }
 
-    /// Sends a request; the body of the answer comes as it arrives.
+    /// Sends a request; the body of the answer comes as it arrives. Both end where nothing moves for as long as `patience`.
     ///
     /// A server that refuses a body without reading it closes the connection afterwards, and not all say so: such a
     /// connection is not used again.
     pub(super) async fn send(
         &self,
-        mut request: Request<Body>,
-    ) -> Result<Response<Incoming>, OriginUnreachable> {
+        request: Request<Body>,
+        patience: Duration,
+    ) -> Result<Response<OriginBody>, OriginUnreachable> {
         let has_body = !request.body().is_end_stream();
+        let progress = Progress::new();
+        let mut request = match has_body {
+            true => request.map(|body| Body::http_body(Watched::new(body, progress.clone()))),
+            false => request,
+        };
+        let counted = Counted::begin(&request);
         let connection = capture_connection(&mut request);
-        let answer = self.client.request(request).await;
-        let answer = answer.map_err(|error| OriginUnreachable { source: Box::new(error) })?;
+        let answer = tokio::select! {
+            answer = self.client.request(request) => answer.map_err(|error| OriginUnreachable(error.into())),
+            () = progress.stalled(patience) => {
+                Err(OriginUnreachable(Stalled { seconds: patience.as_secs_f64() }.into()))
+            }
+        };
+        if let Some(counted) = counted {
+            end(counted, &answer);
+        }
+        let answer = answer?;
 
         if has_body
             && !answer.status().is_success()
@@ -67,32 +69,74 @@ impl OriginClient {
         {
             connection.poison();
         }
-        Ok(answer)
+        Ok(answer.map(|body| OriginBody::new(body, patience)))
     }
 
     /// Sends a request that changes nothing; without a body, it is sent once more where a connection that was kept turns out
     /// to be closed.
-    pub(super) async fn ask(&self, request: Request<Body>) -> Result<Response<Incoming>, OriginUnreachable> {
+    pub(super) async fn ask(
+        &self,
+        request: Request<Body>,
+        patience: Duration,
+    ) -> Result<Response<OriginBody>, OriginUnreachable> {
         let (parts, body) = request.into_parts();
         if !body.is_end_stream() {
-            return self.send(Request::from_parts(parts, body)).await;
+            return self.send(Request::from_parts(parts, body), patience).await;
         }
-        match self.send(Request::from_parts(parts.clone(), Body::empty())).await {
-            Ok(answer) => Ok(answer),
-            Err(_) => self.send(Request::from_parts(parts, Body::empty())).await,
+        match self.send(Request::from_parts(parts.clone(), Body::empty()), patience).await {
+            Err(failed) if !failed.has_stalled() => {
+                self.send(Request::from_parts(parts, Body::empty()), patience).await
+            }
+            answer => answer,
         }
+    }
+}
+
+/// Says whose counters a request belongs to, as an extension of it.
+#[derive(Clone, Debug)]
+pub(super) struct Counted {
+    pub(super) metrics: Arc<OriginMetrics>,
+    pub(super) kind: RequestKind,
+}
+
+impl Counted {
+    fn begin(request: &Request<Body>) -> Option<OriginRequest> {
+        let Self { metrics, kind } = request.extensions().get::<Self>()?.clone();
+        Some(OriginRequest::begin(metrics, kind, request.method(), request.uri()))
+    }
+}
+
+fn end<B>(counted: OriginRequest, answer: &Result<Response<B>, OriginUnreachable>) {
+    match answer {
+        Ok(answer) => counted.answered(answer.status()),
+        Err(failed) if failed.has_stalled() => counted.failed(OriginFailure::Timeout),
+        // The body of the client broke off: the origin did nothing wrong.
+        Err(failed) if failed.is_of_body() => {}
+        Err(_) => counted.failed(OriginFailure::Connection),
     }
 }
 
 /// The origin did not answer.
 #[derive(Debug, thiserror::Error)]
-#[error("the origin did not answer: {}", chain(&**source))]
-pub(super) struct OriginUnreachable {
-    source: Box<dyn StdError + Send + Sync>,
+#[error("the origin did not answer: {}", chain(&**.0))]
+pub(super) struct OriginUnreachable(#[source] StdError);
+
+impl OriginUnreachable {
+    /// Whether it was waited for until the patience ended.
+    pub(super) fn has_stalled(&self) -> bool {
+        self.0.is::<Stalled>()
+    }
+
+    /// Whether the body that was to be sent failed.
+    fn is_of_body(&self) -> bool {
+        let first: &(dyn Error + 'static) = &*self.0;
+        let mut causes = std::iter::successors(Some(first), |error| (*error).source());
+        causes.any(|error| error.downcast_ref().is_some_and(hyper::Error::is_user))
+    }
 }
 
 /// An error with all that caused it.
-fn chain(error: &(dyn StdError + 'static)) -> String {
+fn chain(error: &(dyn Error + 'static)) -> String {
     let mut text = error.to_string();
     let mut cause = error.source();
     while let Some(error) = cause {

@@ -112,7 +112,7 @@ impl Forwarder {
         let keys: Vec<String> = request.target.key().map(str::to_owned).into_iter().collect();
         let changes = Changes::of(&self.node, request.endpoint, &put.operation, &keys);
         let sent = self.build(&put, &names, headers, outgoing).await?;
-        let answer = self.send(sent, changes, &put.operation).await?;
+        let answer = self.send(sent, changes, &put).await?;
         if answer.status() != StatusCode::OK {
             return self.hand_back(&put, &names, std::time::Instant::now(), answer).await;
         }

@@ -9,8 +9,10 @@
 mod changes;
 mod client;
 mod copy;
+mod form;
 mod frame;
 mod names;
+mod patience;
 mod sign;
 mod xml;
 
@@ -27,8 +29,8 @@ use http::{
     HeaderMap, HeaderName, HeaderValue, Method, Request, StatusCode, Uri,
     header::{
         ACCEPT_ENCODING, AUTHORIZATION, CONNECTION, CONTENT_ENCODING, CONTENT_LENGTH, CONTENT_TYPE, COOKIE,
-        DATE, EXPECT, FORWARDED, HOST, PROXY_AUTHENTICATE, PROXY_AUTHORIZATION, RETRY_AFTER, TE, TRAILER,
-        TRANSFER_ENCODING, UPGRADE,
+        DATE, EXPECT, FORWARDED, HOST, ORIGIN, PROXY_AUTHENTICATE, PROXY_AUTHORIZATION, RETRY_AFTER, TE,
+        TRAILER, TRANSFER_ENCODING, UPGRADE,
     },
 };
 use hyper::body::Body as _;
@@ -38,11 +40,11 @@ use s3s::{
     s3_error,
     stream::DynByteStream,
 };
-use stylobate_storage::{ListedObject, S3Endpoint};
+use stylobate_storage::{ListedObject, RequestKind, S3Endpoint, traced};
 
 use self::{
     changes::{Changes, ChangingBody},
-    client::{OriginClient, OriginUnreachable},
+    client::{Counted, OriginClient, OriginUnreachable},
     frame::FramedBody,
     names::{Names, is_deleted_key},
 };
@@ -53,6 +55,7 @@ use super::{
     error, header_text,
     operation::Operation,
     payload::{Payload, check_claims},
+    post_form::FormError,
     target::{Query, Target, encode_path},
 };
 use crate::{
@@ -80,7 +83,7 @@ const UNSIGNED_PAYLOAD: &str = "UNSIGNED-PAYLOAD";
 const UNSIGNED_TRAILER: &str = "STREAMING-UNSIGNED-PAYLOAD-TRAILER";
 
 /// Headers that belong to one connection, or to the caller's dealings with this node.
-const NOT_SENT: [HeaderName; 19] = [
+const NOT_SENT: [HeaderName; 20] = [
     ACCEPT_ENCODING,
     AUTHORIZATION,
     CONNECTION,
@@ -91,6 +94,7 @@ const NOT_SENT: [HeaderName; 19] = [
     EXPECT,
     FORWARDED,
     HOST,
+    ORIGIN,
     PROXY_AUTHENTICATE,
     PROXY_AUTHORIZATION,
     TE,
@@ -105,7 +109,7 @@ const NOT_SENT: [HeaderName; 19] = [
 /// More of them, by what their names begin with.
 const NOT_SENT_PREFIXES: [&str; 4] = ["x-forwarded-", "x-real-ip", "x-amz-date", "x-amz-security-token"];
 
-/// Headers of an answer that belong to one connection.
+/// Headers of an answer that belong to one connection. What the origin lets web pages do is left out too.
 const NOT_HANDED_BACK: [HeaderName; 6] =
     [CONNECTION, TE, TRAILER, TRANSFER_ENCODING, UPGRADE, HeaderName::from_static("keep-alive")];
 
@@ -120,8 +124,9 @@ const BLAMES_NODE: [&str; 7] = [
     "TokenRefreshRequired",
 ];
 
-/// How long an origin may take until it begins to answer a question.
-const READ_PATIENCE: Duration = Duration::from_secs(120);
+/// How long a request that changes something may stand still, at least: an origin joins parts and copies objects before it
+/// begins to answer.
+const MIN_PATIENCE_OF_CHANGES: Duration = Duration::from_secs(300);
 
 /// Parameters that hold a key or the beginning of one.
 const KEY_PARAMETERS: [&str; 4] = ["prefix", "marker", "start-after", "key-marker"];
@@ -189,7 +194,7 @@ impl Forwarder {
         let outgoing = frame(&mut headers, payload, is_empty);
         let sent = self.build(&request, &names, headers, outgoing).await?;
         let asked = Instant::now();
-        let answer = self.send(sent, changes, &request.operation).await?;
+        let answer = self.send(sent, changes, &request).await?;
         self.hand_back(&request, &names, asked, answer).await
     }
 
@@ -304,19 +309,25 @@ impl Forwarder {
     /// origin does, the cache hears of it.
     async fn send(
         &self,
-        sent: Request<Body>,
+        mut sent: Request<Body>,
         changes: Changes,
-        operation: &Operation,
+        request: &Forwarded<'_>,
     ) -> S3Result<HttpResponse> {
+        let kind = match request.operation.name.starts_with("List") {
+            true => RequestKind::List,
+            false => RequestKind::of(sent.method(), sent.uri()),
+        };
+        let metrics = request.bucket.reader.origin().metrics().clone();
+        sent.extensions_mut().insert(Counted { metrics, kind });
+
         let client = self.client.clone();
-        if operation.action == Action::Read {
-            let answer = tokio::time::timeout(READ_PATIENCE, client.ask(sent)).await;
-            let answer =
-                answer.map_err(|_| s3_error!(ServiceUnavailable, "the origin did not answer in time"))?;
-            return Ok(answer.map_err(|failed| unanswered(&failed))?.map(Body::from));
+        let deadline = request.bucket.reader.request_options().deadline;
+        if request.operation.action == Action::Read {
+            let answer = client.ask(sent, deadline).await;
+            return Ok(answer.map_err(|failed| unanswered(&failed))?.map(Body::http_body));
         }
-        let task = tokio::spawn(async move {
-            let answer = match client.send(sent).await {
+        let task = tokio::spawn(traced(async move {
+            let answer = match client.send(sent, deadline.max(MIN_PATIENCE_OF_CHANGES)).await {
                 Ok(answer) => answer,
                 Err(failed) => {
                     // The origin may have got all of it, and carry it out yet.
@@ -331,11 +342,11 @@ impl Forwarder {
             changes.apply();
             // S3 may begin to answer before it is done, and say in the body how that ended.
             let body = match changes.is_empty() || body.is_end_stream() {
-                true => Body::from(body),
+                true => Body::http_body(body),
                 false => ChangingBody::new(body, changes).into(),
             };
             Ok(HttpResponse::from_parts(head, body))
-        });
+        }));
         let answer = task.await.map_err(|_| s3_error!(InternalError))?;
         answer.map_err(|failed| unanswered(&failed))
     }
@@ -361,6 +372,9 @@ impl Forwarder {
             return Err(error::bad_gateway());
         }
         NOT_HANDED_BACK.iter().for_each(|name| drop(head.headers.remove(name)));
+        let is_for_pages = |name: &&HeaderName| name.as_str().starts_with("access-control-");
+        let for_pages: Vec<_> = head.headers.keys().filter(is_for_pages).cloned().collect();
+        for_pages.iter().for_each(|name| drop(head.headers.remove(name)));
         if head.status == StatusCode::SERVICE_UNAVAILABLE && !head.headers.contains_key(RETRY_AFTER) {
             head.headers.insert(RETRY_AFTER, HeaderValue::from_static("1"));
         }
@@ -413,10 +427,16 @@ fn unanswered(failed: &OriginUnreachable) -> S3Error {
         if let Some(chunked) = found.downcast_ref::<ChunkedError>() {
             return error::from_body(chunked);
         }
+        if let Some(form) = found.downcast_ref::<FormError>() {
+            return error::from_body(form);
+        }
         cause = found.source();
     }
     error::log(failed);
-    error::bad_gateway()
+    match failed.has_stalled() {
+        true => s3_error!(ServiceUnavailable, "the origin did not answer in time"),
+        false => error::bad_gateway(),
+    }
 }
 
 /// Refuses what would reach beyond the prefix of the origin's bucket that is all a client sees of it.

@@ -1,0 +1,380 @@
+//! Uploads by HTML form: written again with a policy that the origin's credentials sign, and sent while the file arrives.
+//!
+//! The fields are those that were verified, each once. What follows the file in the client's form is not sent, since origins
+//! differ in whether they heed it, nor is the client's boundary, by which a file could hold what only the origin takes for a
+//! field. So that the length of the form is known before its end, what the client's form has more after the file is made up
+//! for by spaces after the closing delimiter, which are no part of a form.
+
+use std::{
+    pin::Pin,
+    task::{Context, Poll, ready},
+    time::Instant,
+};
+
+use base64::{Engine as _, engine::general_purpose::STANDARD};
+use bytes::Bytes;
+use chrono::{DateTime, TimeDelta, Utc};
+use futures::Stream;
+use hmac::Mac;
+use http::{
+    HeaderMap, HeaderName, Method, Request, StatusCode,
+    header::{CONTENT_LENGTH, CONTENT_TYPE, ETAG, HOST, LOCATION, REFERER, TRANSFER_ENCODING, USER_AGENT},
+};
+use object_store::aws::AwsCredential;
+use s3s::{
+    Body, HttpResponse, S3Result, StdError, s3_error,
+    stream::{ByteStream, DynByteStream, RemainingLength},
+};
+use stylobate_storage::S3Endpoint;
+use url::Url;
+
+use super::{
+    super::{
+        error, header_text,
+        kept::hex,
+        post_form::{FormError, FormFile, Success, VerifiedForm},
+        sigv4::{ALGORITHM, signing_key},
+        target::Query,
+    },
+    Changes, ENCRYPTION, Forwarded, Forwarder, Names, REQUEST_PAYER, refuse_climbing, uri_of,
+};
+
+/// How long an origin may take a form: it may look at the policy after the last byte of the file.
+const VALIDITY: TimeDelta = TimeDelta::days(1);
+
+/// Headers of the client that an origin's policies may ask about.
+const SENT: [HeaderName; 2] = [REFERER, USER_AGENT];
+
+/// Fields that are written for the origin.
+const REPLACED: [&str; 3] = ["bucket", "file", "key"];
+
+/// Bytes of spaces at a time.
+static SPACES: [u8; 1024] = [b' '; 1024];
+
+impl Forwarder {
+    /// Has the origin store the file of a form. The request is to the object that the form names.
+    pub(in crate::s3) async fn forward_form(
+        &self,
+        request: &Forwarded<'_>,
+        form: VerifiedForm,
+    ) -> S3Result<HttpResponse> {
+        refuse_climbing(&form.key)?;
+        let names = Names::of(request.bucket, request.endpoint);
+        let changes =
+            Changes::of(&self.node, request.endpoint, &request.operation, std::slice::from_ref(&form.key));
+        let success = Success::of(&form.fields);
+        let key = form.key.clone();
+
+        let sent = build(request, &names, form).await?;
+        let asked = Instant::now();
+        let answer = self.send(sent, changes, request).await?;
+        if answer.status() == StatusCode::SEE_OTHER && matches!(success, Success::Redirect(_)) {
+            // To the page that the client named, wherever the origin's answer points.
+            return Ok(success.answer(names.bucket, &key, described(answer.headers())));
+        }
+        let answer = self.hand_back(request, &names, asked, answer).await?;
+        let is_told = answer.status().is_success() && !names.are_same();
+        Ok(match is_told {
+            // The names in it are those of the origin.
+            true => {
+                let headers = answer.headers().clone();
+                Success::Status(answer.status()).answer(names.bucket, &key, headers)
+            }
+            false => answer,
+        })
+    }
+}
+
+/// The headers that tell of a stored object, of an answer that points elsewhere.
+fn described(answer: &HeaderMap) -> HeaderMap {
+    let is_told = |name: &HeaderName| *name == ETAG || name.as_str().starts_with("x-amz-");
+    let told = answer.iter().filter(|(name, _)| is_told(name));
+    let mut described: HeaderMap = told.map(|(name, value)| (name.clone(), value.clone())).collect();
+    if !described.contains_key(ETAG)
+        && let Some(page) = header_text::value(answer, &LOCATION).and_then(|page| Url::parse(page).ok())
+        && let Some((_, etag)) = page.query_pairs().find(|(name, _)| name == "etag")
+    {
+        header_text::set(&mut described, ETAG, &etag);
+    }
+    described
+}
+
+/// The form as it is sent to the origin.
+async fn build(request: &Forwarded<'_>, names: &Names<'_>, form: VerifiedForm) -> S3Result<Request<Body>> {
+    let endpoint = request.endpoint;
+    let credential = endpoint.credentials().await.map_err(|failed| {
+        error::log(&failed);
+        s3_error!(AccessDenied, "the node has no valid credentials for the bucket's origin")
+    })?;
+    let mut fields = origin_fields(&form, names, endpoint);
+    if let Some(credential) = credential {
+        sign(&mut fields, names.origin_bucket, &credential, endpoint.region(), Utc::now())?;
+    }
+
+    let uri = uri_of(endpoint, None, &Query::default())?;
+    let mut headers = HeaderMap::new();
+    for name in SENT {
+        if let Some(value) = request.headers.get(&name) {
+            headers.insert(name, value.clone());
+        }
+    }
+    if let Some(authority) = uri.authority() {
+        header_text::set(&mut headers, HOST, authority.as_str());
+    }
+    if endpoint.is_request_payer() {
+        header_text::set(&mut headers, REQUEST_PAYER, "requester");
+    }
+    let boundary = format!("stylobate{}", hex(&rand::random::<[u8; 16]>()));
+    header_text::set(&mut headers, CONTENT_TYPE, &format!("multipart/form-data; boundary={boundary}"));
+    // Where both are given, the length is not that of the body.
+    let is_known = !request.headers.contains_key(TRANSFER_ENCODING);
+    let length = header_text::value(&request.headers, &CONTENT_LENGTH).filter(|_| is_known);
+    let length = length.and_then(|length| length.parse().ok());
+    let body = WrittenForm::new(&boundary, &fields, form.file, length)?;
+    if let Some(length) = body.remaining {
+        headers.insert(CONTENT_LENGTH, length.into());
+    }
+
+    let stream: DynByteStream = Box::pin(body);
+    let mut sent = Request::new(Body::from(stream));
+    *sent.method_mut() = Method::POST;
+    *sent.uri_mut() = uri;
+    *sent.headers_mut() = headers;
+    Ok(sent)
+}
+
+/// The fields for the origin, without a signature.
+fn origin_fields(form: &VerifiedForm, names: &Names<'_>, endpoint: &S3Endpoint) -> Vec<(String, String)> {
+    let mut fields = vec![
+        ("key".to_owned(), names.to_origin(&form.key)),
+        ("bucket".to_owned(), names.origin_bucket.to_owned()),
+    ];
+    for field in form.fields.iter().filter(|field| field.is_of_object()) {
+        if !REPLACED.contains(&field.lower_name().as_str()) {
+            fields.push((field.name.clone(), field.value.clone()));
+        }
+    }
+    if form.fields.get(ENCRYPTION.as_str()).is_none() {
+        let encryption = endpoint.encryption_headers().iter();
+        fields.extend(
+            encryption.filter_map(|(name, value)| Some((name.to_string(), value.to_str().ok()?.to_owned()))),
+        );
+    }
+    fields
+}
+
+/// Adds a policy that allows these fields and no others, and its signature.
+fn sign(
+    fields: &mut Vec<(String, String)>,
+    bucket: &str,
+    credential: &AwsCredential,
+    region: &str,
+    now: DateTime<Utc>,
+) -> S3Result<()> {
+    let day = now.format("%Y%m%d").to_string();
+    let mut add = |name: &str, value: String| fields.push((name.to_owned(), value));
+    add("x-amz-algorithm", ALGORITHM.to_owned());
+    add("x-amz-credential", format!("{}/{day}/{region}/s3/aws4_request", credential.key_id));
+    add("x-amz-date", now.format("%Y%m%dT%H%M%SZ").to_string());
+    if let Some(token) = &credential.token {
+        add("x-amz-security-token", token.clone());
+    }
+
+    let mut conditions = vec![serde_json::json!({"bucket": bucket})];
+    conditions
+        .extend(fields.iter().map(|(name, value)| serde_json::json!(["eq", format!("${name}"), value])));
+    let expiration = (now + VALIDITY).format("%Y-%m-%dT%H:%M:%S.000Z").to_string();
+    let policy = serde_json::json!({"expiration": expiration, "conditions": conditions});
+    let policy = STANDARD.encode(policy.to_string());
+
+    let key = signing_key(&credential.secret_key, &day, region).ok_or_else(|| s3_error!(InternalError))?;
+    let signature = hex(&key.chain_update(&policy).finalize().into_bytes());
+    fields.push(("policy".to_owned(), policy));
+    fields.push(("x-amz-signature".to_owned(), signature));
+    Ok(())
+}
+
+/// The body of a form: its fields, the bytes of the file, and the closing delimiter once the file is known to be whole.
+struct WrittenForm {
+    head: Bytes,
+    file: Option<FormFile>,
+    end: Bytes,
+    /// Bytes to come, if the client told the length of its form.
+    remaining: Option<u64>,
+}
+
+impl WrittenForm {
+    /// Writes a form in place of the client's, which has `content_length` bytes.
+    fn new(
+        boundary: &str,
+        fields: &[(String, String)],
+        file: FormFile,
+        content_length: Option<u64>,
+    ) -> Result<Self, FormError> {
+        let mut head = String::new();
+        for (name, value) in fields {
+            head.push_str(&format!(
+                "--{boundary}\r\nContent-Disposition: form-data; name=\"{name}\"\r\n\r\n{value}\r\n"
+            ));
+        }
+        head.push_str(&format!(
+            "--{boundary}\r\nContent-Disposition: form-data; name=\"file\"; filename=\"file\"\r\n"
+        ));
+        let is_text = |text: &&String| text.bytes().all(|byte| matches!(byte, b' '..=b'~'));
+        if let Some(content_type) = file.content_type.as_ref().filter(is_text) {
+            head.push_str(&format!("Content-Type: {content_type}\r\n"));
+        }
+        head.push_str("\r\n");
+        let end = format!("\r\n--{boundary}--\r\n");
+
+        let remaining = match content_length {
+            Some(length) => {
+                let ours = (head.len() + end.len()) as u64;
+                let total = length.saturating_add(ours).checked_sub(file.frame_len());
+                Some(total.ok_or(FormError::Malformed)?)
+            }
+            None => None,
+        };
+        Ok(Self { head: Bytes::from(head), file: Some(file), end: Bytes::from(end), remaining })
+    }
+
+    fn poll_next_bytes(&mut self, cx: &mut Context<'_>) -> Poll<Option<Result<Bytes, StdError>>> {
+        if !self.head.is_empty() {
+            return Poll::Ready(Some(Ok(std::mem::take(&mut self.head))));
+        }
+        if let Some(file) = &mut self.file {
+            match ready!(Pin::new(file).poll_next(cx)) {
+                Some(bytes) => return Poll::Ready(Some(bytes)),
+                None => self.file = None,
+            }
+        }
+        if !self.end.is_empty() {
+            let mut end = std::mem::take(&mut self.end);
+            if let Some(remaining) = self.remaining.filter(|remaining| *remaining < end.len() as u64) {
+                // The client left out the line break after the closing delimiter.
+                if remaining + 2 < end.len() as u64 {
+                    return Poll::Ready(Some(Err(FormError::Malformed.into())));
+                }
+                end.truncate(remaining as usize);
+            }
+            return Poll::Ready(Some(Ok(end)));
+        }
+        Poll::Ready(self.remaining.filter(|remaining| *remaining > 0).map(|remaining| {
+            let count = SPACES.len().min(usize::try_from(remaining).unwrap_or(usize::MAX));
+            Ok(Bytes::from_static(SPACES.get(..count).unwrap_or_default()))
+        }))
+    }
+}
+
+impl Stream for WrittenForm {
+    type Item = Result<Bytes, StdError>;
+
+    fn poll_next(mut self: Pin<&mut Self>, cx: &mut Context<'_>) -> Poll<Option<Self::Item>> {
+        let next = ready!(self.poll_next_bytes(cx));
+        if let (Some(Ok(bytes)), Some(remaining)) = (&next, &mut self.remaining) {
+            *remaining = remaining.saturating_sub(bytes.len() as u64);
+        }
+        Poll::Ready(next)
+    }
+}
+
+impl ByteStream for WrittenForm {
+    fn remaining_length(&self) -> RemainingLength {
+        RemainingLength::unknown()
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use chrono::SubsecRound;
+    use futures::TryStreamExt;
+
+    use super::*;
+    use crate::{
+        access::AccessKeys,
+        config::{AccessKeyConfig, Secret},
+        s3::post_form::PostForm,
+    };
+
+    const HEAD: &str = "--b\r\nContent-Disposition: form-data; name=\"key\"\r\n\r\nk\r\n\
+        --b\r\nContent-Disposition: form-data; name=\"file\"; filename=\"f\"\r\nContent-Type: text/x\r\n\r\n";
+
+    fn headers(boundary: &str) -> HeaderMap {
+        let value = format!("multipart/form-data; boundary={boundary}").parse().unwrap();
+        [(CONTENT_TYPE, value)].into_iter().collect()
+    }
+
+    async fn open(form: &str) -> VerifiedForm {
+        let form = PostForm::read(&headers("b"), Body::from(form.to_owned())).await.unwrap();
+        form.check("lake", Utc::now()).unwrap()
+    }
+
+    #[tokio::test]
+    async fn a_form_has_the_length_that_was_told_however_the_clients_ends() {
+        let fields = [("key".to_owned(), "k".to_owned())];
+        for (ending, expected) in [
+            ("--b--\r\n", "--ours--\r\n"),
+            ("--b--", "--ours--"),
+            ("--b--\r\nxx", "--ours--\r\n  "),
+            ("--b\r\nContent-Disposition: form-data; name=\"key\"\r\n\r\nother\r\n--b--\r\n", "--ours--\r\n"),
+        ] {
+            let client = format!("{HEAD}bytes\r\n{ending}");
+            let file = open(&client).await.file;
+            let written = WrittenForm::new("ours", &fields, file, Some(client.len() as u64)).unwrap();
+            let told = written.remaining.unwrap();
+            let pieces: Vec<Bytes> = written.try_collect().await.unwrap();
+            let text = String::from_utf8(pieces.concat()).unwrap();
+            assert_eq!(text.len() as u64, told, "{ending:?}");
+            let begin = HEAD.replace("--b", "--ours").replace("\"f\"", "\"file\"");
+            let rest = text.strip_prefix(&format!("{begin}bytes\r\n")).unwrap();
+            assert_eq!(rest.trim_end_matches(' '), expected.trim_end_matches(' '), "{ending:?}");
+        }
+    }
+
+    #[tokio::test]
+    async fn a_form_that_breaks_off_is_not_closed() {
+        let client = format!("{HEAD}bytes\r\n--b");
+        let mut written =
+            WrittenForm::new("ours", &[], open(&client).await.file, Some(client.len() as u64 + 8)).unwrap();
+        let mut sent = Vec::new();
+        let failed = loop {
+            match written.try_next().await {
+                Ok(Some(bytes)) => sent.extend_from_slice(&bytes),
+                Ok(None) => panic!("it ended well"),
+                Err(failed) => break failed,
+            }
+        };
+        assert!(failed.is::<FormError>());
+        assert!(String::from_utf8(sent).unwrap().ends_with("\r\n\r\nbytes"));
+    }
+
+    #[tokio::test]
+    async fn what_is_signed_here_is_verified_there() {
+        let keys = AccessKeys::new(&[AccessKeyConfig {
+            id: "origin".into(),
+            secret: Secret::new("secret"),
+            token: None,
+            buckets: vec!["*".into()],
+            prefixes: Vec::new(),
+            write: true,
+        }]);
+        let credential = AwsCredential {
+            key_id: "origin".into(),
+            secret_key: "secret".into(),
+            token: Some("session".into()),
+        };
+        let now = Utc::now().trunc_subsecs(0);
+        let mut fields: Vec<(String, String)> =
+            [("key", "a \"b\"\r\n{ü}"), ("Content-Type", "text/x, text/y"), ("x-amz-meta-a", "")]
+                .map(|(name, value)| (name.to_owned(), value.to_owned()))
+                .into();
+        sign(&mut fields, "lake", &credential, "eu-west-1", now).unwrap();
+        let client = format!("{HEAD}bytes\r\n--b--\r\n");
+        let written = WrittenForm::new("ours", &fields, open(&client).await.file, None).unwrap();
+        let pieces: Vec<Bytes> = written.try_collect().await.unwrap();
+
+        let form = PostForm::read(&headers("ours"), Body::from(pieces.concat())).await.unwrap();
+        assert_eq!(form.authenticate(&keys, now).unwrap().as_deref(), Some("origin"));
+        assert_eq!(form.check("lake", now).unwrap().key, "a \"b\"\r\n{ü}");
+    }
+}

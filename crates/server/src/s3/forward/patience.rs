@@ -1,0 +1,180 @@
+//! How long an exchange with an origin may stand still: requests that note when their bytes move, and answers that end
+//! with an error when no more of them comes.
+
+use std::{
+    future::Future,
+    pin::Pin,
+    sync::{
+        Arc,
+        atomic::{AtomicU64, Ordering},
+    },
+    task::{Context, Poll},
+    time::Duration,
+};
+
+use bytes::Bytes;
+use hyper::body::{Body, Frame, Incoming, SizeHint};
+use s3s::StdError;
+use tokio::time::{Instant, Sleep, sleep_until};
+
+/// When bytes of a request moved last. Cheap to clone.
+#[derive(Clone, Debug)]
+pub(super) struct Progress {
+    since: Instant,
+    /// Milliseconds between `since` and the last move.
+    last: Arc<AtomicU64>,
+}
+
+impl Progress {
+    pub(super) fn new() -> Self {
+        Self { since: Instant::now(), last: Arc::default() }
+    }
+
+    fn note(&self) {
+        self.last.store(self.since.elapsed().as_millis() as u64, Ordering::Relaxed);
+    }
+
+    /// Returns once nothing has moved for this long.
+    pub(super) async fn stalled(&self, patience: Duration) {
+        loop {
+            let until = self.since + Duration::from_millis(self.last.load(Ordering::Relaxed)) + patience;
+            if until <= Instant::now() {
+                return;
+            }
+            sleep_until(until).await;
+        }
+    }
+}
+
+/// The body of a request, which notes its progress.
+pub(super) struct Watched<B> {
+    body: B,
+    progress: Progress,
+}
+
+impl<B> Watched<B> {
+    pub(super) fn new(body: B, progress: Progress) -> Self {
+        Self { body, progress }
+    }
+}
+
+impl<B: Body + Unpin> Body for Watched<B> {
+    type Data = B::Data;
+    type Error = B::Error;
+
+    fn poll_frame(
+        mut self: Pin<&mut Self>,
+        cx: &mut Context<'_>,
+    ) -> Poll<Option<Result<Frame<Self::Data>, Self::Error>>> {
+        let polled = Pin::new(&mut self.body).poll_frame(cx);
+        if polled.is_ready() {
+            self.progress.note();
+        }
+        polled
+    }
+
+    fn is_end_stream(&self) -> bool {
+        self.body.is_end_stream()
+    }
+
+    fn size_hint(&self) -> SizeHint {
+        self.body.size_hint()
+    }
+}
+
+/// The body of an answer, which fails where its origin sends nothing for as long as its patience.
+#[derive(Debug)]
+pub(super) struct OriginBody<B = Incoming> {
+    body: B,
+    patience: Duration,
+    /// Ends the wait for the next bytes; there is one only while they are waited for.
+    end: Option<Pin<Box<Sleep>>>,
+}
+
+impl<B> OriginBody<B> {
+    pub(super) fn new(body: B, patience: Duration) -> Self {
+        Self { body, patience, end: None }
+    }
+}
+
+impl<B> Body for OriginBody<B>
+where
+    B: Body<Data = Bytes> + Unpin,
+    StdError: From<B::Error>,
+{
+    type Data = Bytes;
+    type Error = StdError;
+
+    fn poll_frame(
+        mut self: Pin<&mut Self>,
+        cx: &mut Context<'_>,
+    ) -> Poll<Option<Result<Frame<Bytes>, StdError>>> {
+        if let Poll::Ready(frame) = Pin::new(&mut self.body).poll_frame(cx) {
+            self.end = None;
+            return Poll::Ready(frame.map(|frame| frame.map_err(StdError::from)));
+        }
+        let patience = self.patience;
+        let end = self.end.get_or_insert_with(|| Box::pin(tokio::time::sleep(patience)));
+        match end.as_mut().poll(cx) {
+            Poll::Ready(()) => Poll::Ready(Some(Err(Stalled { seconds: patience.as_secs_f64() }.into()))),
+            Poll::Pending => Poll::Pending,
+        }
+    }
+
+    fn is_end_stream(&self) -> bool {
+        self.body.is_end_stream()
+    }
+
+    fn size_hint(&self) -> SizeHint {
+        self.body.size_hint()
+    }
+}
+
+/// Neither side of an exchange moved for as long as it may stand still.
+#[derive(Debug, thiserror::Error)]
+#[error("no bytes moved for {seconds} s")]
+pub(super) struct Stalled {
+    pub(super) seconds: f64,
+}
+
+#[cfg(test)]
+mod tests {
+    use futures::{StreamExt, stream};
+    use http_body_util::{BodyExt, StreamBody};
+
+    use super::*;
+
+    const PATIENCE: Duration = Duration::from_secs(3);
+
+    fn pieces(
+        pauses: &'static [u64],
+    ) -> StreamBody<impl stream::Stream<Item = Result<Frame<Bytes>, StdError>> + Unpin> {
+        StreamBody::new(Box::pin(stream::iter(pauses).then(async |pause| {
+            tokio::time::sleep(Duration::from_secs(*pause)).await;
+            Ok(Frame::data(Bytes::from_static(b"x")))
+        })))
+    }
+
+    #[tokio::test(start_paused = true)]
+    async fn an_answer_may_take_long_as_long_as_it_moves() {
+        let slow = OriginBody::new(pieces(&[2, 2, 2, 2]), PATIENCE);
+        assert_eq!(slow.collect().await.unwrap().to_bytes(), "xxxx");
+
+        let began = Instant::now();
+        let mut stuck = OriginBody::new(pieces(&[1, 60]), PATIENCE);
+        assert!(stuck.frame().await.unwrap().is_ok());
+        let error = stuck.frame().await.unwrap().unwrap_err();
+        assert!(error.is::<Stalled>(), "{error}");
+        assert_eq!(began.elapsed().as_secs(), 4);
+    }
+
+    #[tokio::test(start_paused = true)]
+    async fn a_request_stalls_from_its_last_bytes_on() {
+        let began = Instant::now();
+        let progress = Progress::new();
+        let body = Watched::new(pieces(&[2, 2, 2]), progress.clone());
+        let (sent, ()) = tokio::join!(body.collect(), progress.stalled(PATIENCE));
+        assert_eq!(sent.unwrap().to_bytes(), "xxx");
+        assert_eq!(began.elapsed().as_secs(), 9);
+    }
+}

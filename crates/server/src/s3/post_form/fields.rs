@@ -1,0 +1,166 @@
+//! The fields of a form before its file: each once, by names in any case.
+
+use s3s::{S3Error, S3Result, s3_error};
+
+use super::super::{
+    attributes::METADATA,
+    error::{Detail, detailed},
+};
+
+/// What stands for the name of the file in the value of a field.
+const FILE_NAME: &str = "${filename}";
+
+/// The longest name of a file, in bytes: that of a key.
+const MAX_FILE_NAME: usize = 1024;
+
+/// The longest name of a field, in bytes.
+const MAX_NAME: usize = 256;
+
+/// Fields that sign a form, which are not about the object.
+const SIGNING: [&str; 8] = [
+    "awsaccesskeyid",
+    "policy",
+    "signature",
+    "x-amz-algorithm",
+    "x-amz-credential",
+    "x-amz-date",
+    "x-amz-security-token",
+    "x-amz-signature",
+];
+
+/// A field.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub(in crate::s3) struct Field {
+    /// As the form spells it.
+    pub(in crate::s3) name: String,
+    pub(in crate::s3) value: String,
+}
+
+impl Field {
+    /// The name in lower case, by which fields are told apart.
+    pub(in crate::s3) fn lower_name(&self) -> String {
+        self.name.to_ascii_lowercase()
+    }
+
+    /// Whether the field says something of the object, its upload or the answer.
+    pub(in crate::s3) fn is_of_object(&self) -> bool {
+        let name = self.lower_name();
+        !SIGNING.contains(&name.as_str()) && !is_ignored(&name)
+    }
+}
+
+/// Whether S3 ignores fields of this name.
+pub(super) fn is_ignored(name: &str) -> bool {
+    name.starts_with("x-ignore-")
+}
+
+/// The fields of a form, in their order.
+#[derive(Clone, Debug, Default, PartialEq, Eq)]
+pub(in crate::s3) struct Fields(Vec<Field>);
+
+impl Fields {
+    /// Adds a field. One that is there already is refused, but for user metadata, whose values are joined as S3 does it.
+    pub(super) fn push(&mut self, name: String, value: String) -> S3Result<()> {
+        // Names are written into the form that is sent to an origin.
+        let is_plain = |byte: u8| byte.is_ascii_graphic() && !matches!(byte, b'"' | b'\\');
+        if name.is_empty() || name.len() > MAX_NAME || !name.bytes().all(is_plain) {
+            return Err(s3_error!(MalformedPOSTRequest, "the name of a field of the form is not valid"));
+        }
+        let lower_name = name.to_ascii_lowercase();
+        match self.0.iter_mut().find(|field| field.name.eq_ignore_ascii_case(&name)) {
+            Some(found) if lower_name.starts_with(METADATA) => {
+                found.value.push(',');
+                found.value.push_str(&value);
+            }
+            Some(_) if is_ignored(&lower_name) => {}
+            Some(_) => {
+                return Err(argument(&name, &value, format!("POST takes the field '{name}' once only.")));
+            }
+            None => self.0.push(Field { name, value }),
+        }
+        Ok(())
+    }
+
+    /// The value of a field.
+    pub(in crate::s3) fn get(&self, name: &str) -> Option<&str> {
+        self.0.iter().find(|field| field.name.eq_ignore_ascii_case(name)).map(|field| field.value.as_str())
+    }
+
+    /// The value of a field that a form must have.
+    pub(super) fn required(&self, name: &str) -> S3Result<&str> {
+        self.get(name).ok_or_else(|| {
+            let message = format!(
+                "Bucket POST must contain a field named '{name}'.  If it is specified, please check the order of the fields."
+            );
+            argument(name, "", message)
+        })
+    }
+
+    pub(in crate::s3) fn iter(&self) -> impl Iterator<Item = &Field> {
+        self.0.iter()
+    }
+
+    /// Puts the file's name in place of `${filename}`, as S3 does before it looks at any value.
+    pub(super) fn expand(&mut self, file_name: &str) -> S3Result<()> {
+        // An origin would put the name into the name once more, and store another key than was checked.
+        if file_name.len() > MAX_FILE_NAME || file_name.contains(FILE_NAME) {
+            return Err(argument("filename", file_name, "The file's name is not valid.".to_owned()));
+        }
+        for field in &mut self.0 {
+            if field.value.contains(FILE_NAME) {
+                field.value = field.value.replace(FILE_NAME, file_name);
+            }
+        }
+        Ok(())
+    }
+}
+
+/// 400: a field is missing or has a value that it must not have.
+pub(super) fn argument(name: &str, value: &str, message: String) -> S3Error {
+    detailed(
+        S3Error::with_message(s3s::S3ErrorCode::InvalidArgument, message),
+        vec![Detail::new("ArgumentName", name.to_owned()), Detail::new("ArgumentValue", value.to_owned())],
+    )
+}
+
+#[cfg(test)]
+impl Fields {
+    /// These fields, each pushed.
+    pub(super) fn of(pairs: &[(&str, &str)]) -> Self {
+        let mut fields = Self::default();
+        for (name, value) in pairs {
+            fields.push((*name).to_owned(), (*value).to_owned()).unwrap();
+        }
+        fields
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn a_field_is_found_by_its_name_in_any_case() {
+        let fields = Fields::of(&[("kEy", "a"), ("Content-Type", "text/x")]);
+        assert_eq!((fields.get("key"), fields.get("content-type")), (Some("a"), Some("text/x")));
+        assert_eq!(fields.required("policy").unwrap_err().code().as_str(), "InvalidArgument");
+    }
+
+    #[test]
+    fn a_field_comes_once_but_for_metadata() {
+        let mut fields = Fields::of(&[("x-amz-meta-a", "1"), ("X-Amz-Meta-A", "2"), ("key", "k")]);
+        assert_eq!(fields.get("x-amz-meta-a"), Some("1,2"));
+        assert!(fields.push("Key".into(), "other".into()).is_err());
+        for name in ["", "a b", "a\"", "a\r\n", "ключ"] {
+            assert!(fields.push(name.into(), String::new()).is_err(), "{name:?}");
+        }
+    }
+
+    #[test]
+    fn the_files_name_is_put_into_every_value() {
+        let mut fields = Fields::of(&[("key", "a/${filename}"), ("x-amz-meta-n", "${filename}${filename}")]);
+        fields.expand("f").unwrap();
+        assert_eq!((fields.get("key"), fields.get("x-amz-meta-n")), (Some("a/f"), Some("ff")));
+        assert!(fields.expand("x${filename}").is_err());
+    }
+}

@@ -1,0 +1,130 @@
+//! Traces by OTLP: a span for each request of the S3 and Flight doors, and each request to an origin as a child of the
+//! one that began it.
+//!
+//! ```text
+//! request ─▶ span (traceparent of the client is its parent) ─▶ bounded queue ─▶ thread ─▶ POST to the collector
+//!    └─▶ Trace of the storage crate ─▶ spans of requests to origins ─▶ ┘
+//! ```
+//!
+//! A node without an endpoint begins no span. Spans that find the queue full are dropped. Names and attributes follow the
+//! semantic conventions of OpenTelemetry for HTTP, S3 and RPC. No span has a query or a header of a request: both may hold
+//! a signature.
+
+mod collector;
+mod span;
+
+use std::{sync::Arc, time::Duration};
+
+use http::HeaderMap;
+use opentelemetry::{
+    Context, KeyValue, Value,
+    propagation::TextMapPropagator,
+    trace::{SpanBuilder, SpanKind, TraceContextExt, Tracer, TracerProvider},
+};
+use opentelemetry_http::HeaderExtractor;
+use opentelemetry_otlp::{Protocol, SpanExporter, WithExportConfig, WithHttpConfig};
+use opentelemetry_sdk::{
+    Resource,
+    propagation::TraceContextPropagator,
+    trace::{SdkTracer, SdkTracerProvider},
+};
+
+pub(crate) use self::span::RequestSpan;
+use self::{collector::CollectorClient, span::Children};
+use crate::config::{ServerConfig, without_credentials};
+
+/// How long a node that stops waits until its last spans are delivered.
+const CLOSE_TIMEOUT: Duration = Duration::from_secs(5);
+
+/// Begins spans, and delivers them to a collector. Sampling, the resource, headers for the collector and the size of
+/// batches come from the standard `OTEL_` variables.
+#[derive(Debug)]
+pub(crate) struct Traces {
+    provider: SdkTracerProvider,
+    tracer: SdkTracer,
+    propagator: TraceContextPropagator,
+    /// By which clients reach the S3 door: `http` or `https`.
+    scheme: &'static str,
+}
+
+impl Traces {
+    /// Opens the traces of a node, if it is told where to post them. What cannot be understood in the `OTEL_` variables is a warning, and
+    /// there are no traces. Must be called within a runtime of tokio.
+    pub(crate) fn open(server: &ServerConfig) -> Option<Self> {
+        let endpoint = server.otlp_endpoint.as_deref()?;
+        let shown = without_credentials(endpoint);
+        let exporter = SpanExporter::builder()
+            .with_http()
+            .with_http_client(CollectorClient::new(shown.clone()))
+            .with_protocol(Protocol::HttpBinary)
+            .with_endpoint(endpoint)
+            .build();
+        let exporter = match exporter {
+            Ok(exporter) => exporter,
+            Err(error) => {
+                tracing::warn!(%error, "there are no traces");
+                return None;
+            }
+        };
+        let provider =
+            SdkTracerProvider::builder().with_batch_exporter(exporter).with_resource(resource()).build();
+        tracing::info!(endpoint = shown, "traces are sent by OTLP");
+        let tracer = provider.tracer("stylobate");
+        let scheme = if server.tls.is_some() { "https" } else { "http" };
+        Some(Self { provider, tracer, propagator: TraceContextPropagator::new(), scheme })
+    }
+
+    /// By which clients reach the S3 door: `http` or `https`.
+    pub(crate) fn scheme(&self) -> &'static str {
+        self.scheme
+    }
+
+    /// Begins the span of a request whose client sent these headers. Returns `None` if it is not sampled.
+    pub(crate) fn begin(
+        &self,
+        name: &'static str,
+        headers: &HeaderMap,
+        attributes: impl FnOnce() -> Vec<KeyValue>,
+    ) -> Option<Box<RequestSpan>> {
+        let parent = self.propagator.extract_with_context(&Context::new(), &HeaderExtractor(headers));
+        let builder = SpanBuilder::from_name(name).with_kind(SpanKind::Server);
+        let context = parent.with_span(self.tracer.build_with_context(builder, &parent));
+        if !context.span().is_recording() {
+            return None;
+        }
+
+        context.span().set_attributes(attributes());
+        let children = Children::new(self.tracer.clone(), context.span().span_context().clone());
+        Some(Box::new(RequestSpan::new(context, Arc::new(children))))
+    }
+
+    /// Delivers the spans that are left, for at most five seconds. No span is delivered after that.
+    pub(crate) async fn close(&self) {
+        let provider = self.provider.clone();
+        let closing = tokio::task::spawn_blocking(move || provider.shutdown_with_timeout(CLOSE_TIMEOUT));
+        if let Ok(Err(error)) = closing.await {
+            tracing::debug!(%error, "the last spans were not delivered");
+        }
+    }
+}
+
+impl Drop for Traces {
+    /// Its shutdown blocks: the thread of a runtime must not be kept by it.
+    fn drop(&mut self) {
+        let provider = self.provider.clone();
+        let closing = std::thread::Builder::new().name("traces".to_owned());
+        drop(closing.spawn(move || drop(provider.shutdown_with_timeout(CLOSE_TIMEOUT))));
+    }
+}
+
+/// Who sends the spans: as the environment says, and `stylobate` if it gives no name.
+fn resource() -> Resource {
+    let resource = Resource::builder().build();
+    let name = resource.get(&"service.name".into());
+    let is_named = matches!(&name, Some(Value::String(name)) if !name.as_str().starts_with("unknown_service"));
+    let builder = Resource::builder().with_attribute(KeyValue::new("service.version", env!("CARGO_PKG_VERSION")));
+    match is_named {
+        true => builder.build(),
+        false => builder.with_service_name("stylobate").build(),
+    }
+}

@@ -1,0 +1,98 @@
+//! Posts spans to a collector with the node's own HTTP client.
+
+use std::{
+    fmt,
+    sync::atomic::{AtomicBool, Ordering},
+    time::Duration,
+};
+
+use async_trait::async_trait;
+use axum::body::{Body, to_bytes};
+use bytes::Bytes;
+use http::{Request, Response};
+use hyper_rustls::HttpsConnector;
+use hyper_util::{
+    client::legacy::{Client, connect::HttpConnector},
+    rt::{TokioExecutor, TokioTimer},
+};
+use opentelemetry_http::{HttpClient, HttpError};
+use tokio::{runtime::Handle, time::timeout};
+
+use crate::https::connector;
+
+/// How long a collector may take to answer.
+const TIMEOUT: Duration = Duration::from_secs(10);
+const IDLE_TIMEOUT: Duration = Duration::from_secs(60);
+/// Most bytes of an answer: it says how many spans were refused, and why.
+const MAX_ANSWER: usize = 1 << 20;
+
+/// Sends batches on the runtime, for an exporter whose thread has none.
+pub(super) struct CollectorClient {
+    client: Client<HttpsConnector<HttpConnector>, Body>,
+    runtime: Handle,
+    /// Where the collector is, without credentials.
+    endpoint: String,
+    is_failing: AtomicBool,
+}
+
+impl CollectorClient {
+    /// A client for the runtime that runs.
+    pub(super) fn new(endpoint: String) -> Self {
+        let client = Client::builder(TokioExecutor::new())
+            .pool_idle_timeout(IDLE_TIMEOUT)
+            .pool_timer(TokioTimer::new())
+            .build(connector());
+        Self { client, runtime: Handle::current(), endpoint, is_failing: AtomicBool::new(false) }
+    }
+
+    /// Warns once of a collector that takes no spans, until it takes some again.
+    fn note(&self, failure: Option<String>) {
+        let was_failing = self.is_failing.swap(failure.is_some(), Ordering::Relaxed);
+        let endpoint = &self.endpoint;
+        match failure {
+            Some(reason) if !was_failing => {
+                tracing::warn!(endpoint, reason, "the collector takes no traces: they are dropped");
+            }
+            None if was_failing => tracing::info!(endpoint, "the collector takes traces again"),
+            Some(_) | None => {}
+        }
+    }
+}
+
+impl fmt::Debug for CollectorClient {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.debug_struct("CollectorClient").field("endpoint", &self.endpoint).finish_non_exhaustive()
+    }
+}
+
+#[async_trait]
+impl HttpClient for CollectorClient {
+    async fn send_bytes(&self, request: Request<Bytes>) -> Result<Response<Bytes>, HttpError> {
+        let client = self.client.clone();
+        let exchange = async move {
+            let answer = client.request(request.map(Body::from)).await?;
+            let (head, body) = answer.into_parts();
+            let body = to_bytes(Body::new(body), MAX_ANSWER).await?;
+            Ok::<_, HttpError>(Response::from_parts(head, body))
+        };
+        let sent = self.runtime.spawn(timeout(TIMEOUT, exchange)).await;
+        let answer = match sent {
+            Ok(Ok(answer)) => answer,
+            Ok(Err(_)) => Err("no answer in time".into()),
+            // The runtime ends.
+            Err(ended) => return Err(ended.into()),
+        };
+        self.note(match &answer {
+            Ok(answer) if answer.status().is_success() => None,
+            Ok(answer) => Some(format!("HTTP status {}", answer.status())),
+            Err(error) => Some(chain(&**error)),
+        });
+        answer
+    }
+}
+
+/// An error with all that caused it.
+fn chain(error: &(dyn std::error::Error + 'static)) -> String {
+    let causes = std::iter::successors(Some(error), |error| error.source());
+    causes.map(ToString::to_string).collect::<Vec<_>>().join(": ")
+}

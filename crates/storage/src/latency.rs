@@ -1,0 +1,125 @@
+//! A histogram of times that is written without a lock.
+
+use std::sync::atomic::{AtomicU64, Ordering};
+
+/// Upper bounds of the buckets, in seconds; a last bucket takes what is slower.
+const BOUNDS: [f64; 16] =
+    [0.0001, 0.00025, 0.0005, 0.001, 0.0025, 0.005, 0.01, 0.025, 0.05, 0.1, 0.25, 0.5, 1.0, 2.5, 5.0, 10.0];
+
+/// Times in buckets of 0.1 ms to 10 s. Adding one is two atomic additions.
+#[derive(Debug, Default)]
+pub struct LatencyHistogram {
+    buckets: [AtomicU64; BOUNDS.len() + 1],
+    sum_ns: AtomicU64,
+}
+
+impl LatencyHistogram {
+    /// Adds a time in seconds.
+    pub fn observe(&self, seconds: f64) {
+        let bucket = BOUNDS.partition_point(|bound| *bound < seconds);
+        if let Some(bucket) = self.buckets.get(bucket) {
+            bucket.fetch_add(1, Ordering::Relaxed);
+        }
+        self.sum_ns.fetch_add((seconds * 1e9) as u64, Ordering::Relaxed);
+    }
+
+    /// Returns the counts so far.
+    pub fn snapshot(&self) -> LatencyCounts {
+        LatencyCounts {
+            counts: std::array::from_fn(|n| {
+                self.buckets.get(n).map_or(0, |bucket| bucket.load(Ordering::Relaxed))
+            }),
+            sum_ns: self.sum_ns.load(Ordering::Relaxed),
+        }
+    }
+}
+
+/// The counts of a [`LatencyHistogram`] at one moment.
+#[derive(Clone, Debug, Default, PartialEq, Eq)]
+pub struct LatencyCounts {
+    counts: [u64; BOUNDS.len() + 1],
+    sum_ns: u64,
+}
+
+impl LatencyCounts {
+    /// Adds the counts of another histogram.
+    pub fn add(&mut self, other: &Self) {
+        for (count, more) in self.counts.iter_mut().zip(other.counts) {
+            *count += more;
+        }
+        self.sum_ns += other.sum_ns;
+    }
+
+    /// Number of times.
+    pub fn count(&self) -> u64 {
+        self.counts.iter().sum()
+    }
+
+    /// Sum of all times in seconds.
+    pub fn sum_seconds(&self) -> f64 {
+        self.sum_ns as f64 / 1e9
+    }
+
+    /// Upper bound in seconds and number of times of each bucket; the last bound is infinite.
+    pub fn buckets(&self) -> Vec<(f64, u64)> {
+        BOUNDS.iter().copied().chain([f64::INFINITY]).zip(self.counts).collect()
+    }
+
+    /// Returns the time in seconds within which this part of all times lies: exact to the bucket, interpolated linearly
+    /// within it. 0 if nothing was observed.
+    pub fn quantile(&self, quantile: f64) -> f64 {
+        let wanted = quantile * self.count() as f64;
+        let (mut lower, mut before) = (0.0, 0.0);
+        for (upper, count) in self.buckets() {
+            let count = count as f64;
+            if count > 0.0 && before + count >= wanted {
+                let slowest = BOUNDS[BOUNDS.len() - 1];
+                return lower + (upper.min(slowest) - lower) * ((wanted - before) / count).clamp(0.0, 1.0);
+            }
+            before += count;
+            lower = upper;
+        }
+        0.0
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn a_time_falls_into_the_first_bucket_that_holds_it() {
+        let latency = LatencyHistogram::default();
+        for seconds in [0.0, 0.0001, 0.00011, 3.0, 99.0] {
+            latency.observe(seconds);
+        }
+        let counts = latency.snapshot();
+        let buckets = counts.buckets();
+        assert_eq!(&buckets[..2], [(0.0001, 2), (0.00025, 1)]);
+        assert_eq!(buckets[14], (5.0, 1));
+        assert_eq!(buckets[16], (f64::INFINITY, 1));
+        assert!((counts.sum_seconds() - 102.00021).abs() < 1e-6);
+    }
+
+    #[test]
+    fn a_quantile_lies_within_the_bucket_of_its_time() {
+        let latency = LatencyHistogram::default();
+        assert_eq!(latency.snapshot().quantile(0.5), 0.0);
+        (0..98).for_each(|_| latency.observe(0.002));
+        (0..2).for_each(|_| latency.observe(0.2));
+        assert!((0.001..=0.0025).contains(&latency.snapshot().quantile(0.5)));
+        assert!((0.1..=0.25).contains(&latency.snapshot().quantile(0.99)));
+        latency.observe(1_000.0);
+        assert_eq!(latency.snapshot().quantile(1.0), 10.0);
+    }
+
+    #[test]
+    fn histograms_add_up() {
+        let (one, other) = (LatencyHistogram::default(), LatencyHistogram::default());
+        one.observe(0.001);
+        other.observe(2.0);
+        let mut counts = one.snapshot();
+        counts.add(&other.snapshot());
+        assert_eq!((counts.count(), counts.sum_seconds()), (2, 2.001));
+    }
+}

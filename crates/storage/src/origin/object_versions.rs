@@ -1,0 +1,79 @@
+//! The versions that a versioned bucket keeps of its objects, as a store to read from: `VERSION/KEY` is the path of one.
+
+use std::{fmt, sync::Arc};
+
+use async_trait::async_trait;
+use futures::{
+    StreamExt,
+    stream::{self, BoxStream},
+};
+use object_store::{
+    CopyOptions, Error, GetOptions, GetResult, ListResult, MultipartUpload, ObjectMeta, ObjectStore,
+    PutMultipartOptions, PutOptions, PutPayload, PutResult, Result, path::Path,
+};
+
+/// Reads versions of the objects of a store. It lists and writes nothing.
+#[derive(Debug)]
+pub(super) struct ObjectVersions {
+    store: Arc<dyn ObjectStore>,
+}
+
+impl ObjectVersions {
+    pub(super) fn of(store: Arc<dyn ObjectStore>) -> Self {
+        Self { store }
+    }
+}
+
+/// The path of a version, if both can be parts of one.
+pub(crate) fn path_of_version(key: &Path, version: &str) -> Option<Path> {
+    let is_segment = !version.is_empty() && !version.contains('/');
+    Path::parse(format!("{version}/{key}")).ok().filter(|_| is_segment)
+}
+
+/// The key whose version has this path.
+pub(crate) fn key_of_version(path: &str) -> Option<&str> {
+    path.split_once('/').map(|(_, key)| key)
+}
+
+fn unsupported<T>() -> Result<T> {
+    Err(Error::NotSupported { source: "versions of objects can be read only".into() })
+}
+
+impl fmt::Display for ObjectVersions {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        write!(f, "versions of {}", self.store)
+    }
+}
+
+#[async_trait]
+impl ObjectStore for ObjectVersions {
+    async fn get_opts(&self, path: &Path, options: GetOptions) -> Result<GetResult> {
+        let Some((version, key)) = path.as_ref().split_once('/') else { return unsupported() };
+        let options = GetOptions { version: Some(version.to_owned()), ..options };
+        self.store.get_opts(&Path::parse(key)?, options).await
+    }
+
+    async fn put_opts(&self, _: &Path, _: PutPayload, _: PutOptions) -> Result<PutResult> {
+        unsupported()
+    }
+
+    async fn put_multipart_opts(&self, _: &Path, _: PutMultipartOptions) -> Result<Box<dyn MultipartUpload>> {
+        unsupported()
+    }
+
+    fn delete_stream(&self, _: BoxStream<'static, Result<Path>>) -> BoxStream<'static, Result<Path>> {
+        stream::once(async { unsupported() }).boxed()
+    }
+
+    fn list(&self, _: Option<&Path>) -> BoxStream<'static, Result<ObjectMeta>> {
+        stream::once(async { unsupported() }).boxed()
+    }
+
+    async fn list_with_delimiter(&self, _: Option<&Path>) -> Result<ListResult> {
+        unsupported()
+    }
+
+    async fn copy_opts(&self, _: &Path, _: &Path, _: CopyOptions) -> Result<()> {
+        unsupported()
+    }
+}

@@ -1,0 +1,142 @@
+//! The HTTP client of every origin: it counts and times requests, and keeps the headers of answers.
+
+use std::sync::{Arc, OnceLock};
+
+use async_trait::async_trait;
+use http::{HeaderName, HeaderValue, Uri, header::AUTHORIZATION};
+use object_store::{
+    ClientOptions,
+    aws::{AwsAuthorizer, AwsCredentialProvider},
+    client::{
+        HttpClient, HttpConnector, HttpError, HttpErrorKind, HttpRequest, HttpResponse, HttpService,
+        ReqwestConnector,
+    },
+};
+
+use crate::{OriginFailure, OriginMetrics, OriginRequest, RequestKind, object_headers::SeenHeaders};
+
+const SERVICE: &str = "s3";
+const CHECKSUM_MODE: HeaderName = HeaderName::from_static("x-amz-checksum-mode");
+const METADATA: &str = "x-amz-meta-";
+
+/// Hosts that give out credentials: what they are asked is no request to the origin.
+const CREDENTIAL_HOSTS: [&str; 9] = [
+    "169.254.169.254",
+    "169.254.170.2",
+    "169.254.170.23",
+    "iamcredentials.googleapis.com",
+    "login.microsoftonline.com",
+    "metadata",
+    "metadata.google.internal",
+    "oauth2.googleapis.com",
+    "sts.googleapis.com",
+];
+
+/// Connects clients whose requests are counted, and whose answers are seen.
+#[derive(Debug)]
+pub(super) struct Observing {
+    metrics: Arc<OriginMetrics>,
+    /// Set for a bucket that speaks the S3 protocol, once its client is built.
+    pub(super) signing: Arc<OnceLock<Signing>>,
+}
+
+impl Observing {
+    pub(super) fn new(metrics: &Arc<OriginMetrics>) -> Self {
+        Self { metrics: metrics.clone(), signing: Arc::default() }
+    }
+}
+
+impl HttpConnector for Observing {
+    fn connect(&self, options: &ClientOptions) -> object_store::Result<HttpClient> {
+        let client = ReqwestConnector::default().connect(options)?;
+        Ok(HttpClient::new(Observed {
+            client,
+            metrics: self.metrics.clone(),
+            signing: self.signing.clone(),
+        }))
+    }
+}
+
+/// What signs a request anew when a header is added to it.
+#[derive(Debug)]
+pub(super) struct Signing {
+    pub(super) credentials: Option<AwsCredentialProvider>,
+    pub(super) region: String,
+    pub(super) is_request_payer: bool,
+}
+
+/// A client that counts requests, and hands the headers of answers to whoever asks for them with the request.
+#[derive(Debug)]
+struct Observed {
+    client: HttpClient,
+    metrics: Arc<OriginMetrics>,
+    signing: Arc<OnceLock<Signing>>,
+}
+
+#[async_trait]
+impl HttpService for Observed {
+    async fn call(&self, mut request: HttpRequest) -> Result<HttpResponse, HttpError> {
+        let Some(seen) = request.extensions().get::<SeenHeaders>().cloned() else {
+            return self.send(request).await;
+        };
+        if let Some(signing) = self.signing.get() {
+            signing.ask_for_checksums(&mut request).await;
+        }
+        let mut response = self.send(request).await?;
+        if response.status().is_success() {
+            seen.set(response.headers(), response.status());
+        }
+
+        // The object_store crate fails over metadata that is not ASCII; whoever wants it has seen it.
+        let metadata: Vec<_> =
+            response.headers().keys().filter(|name| name.as_str().starts_with(METADATA)).cloned().collect();
+        for name in metadata {
+            if response.headers().get_all(&name).iter().any(|value| value.to_str().is_err()) {
+                response.headers_mut().remove(&name);
+            }
+        }
+        Ok(response)
+    }
+}
+
+impl Observed {
+    async fn send(&self, request: HttpRequest) -> Result<HttpResponse, HttpError> {
+        if is_for_credentials(request.uri()) {
+            return self.client.execute(request).await;
+        }
+        let (method, uri) = (request.method(), request.uri());
+        let sent = OriginRequest::begin(self.metrics.clone(), RequestKind::of(method, uri), method, uri);
+        let answer = self.client.execute(request).await;
+        match &answer {
+            Ok(answer) => sent.answered(answer.status()),
+            Err(error) if error.kind() == HttpErrorKind::Timeout => sent.failed(OriginFailure::Timeout),
+            Err(_) => sent.failed(OriginFailure::Connection),
+        }
+        answer
+    }
+}
+
+fn is_for_credentials(uri: &Uri) -> bool {
+    let host = uri.host().unwrap_or_default();
+    CREDENTIAL_HOSTS.contains(&host) || host.starts_with("sts.")
+}
+
+impl Signing {
+    /// Asks for the object's checksums too, which a client may want of an answer from the cache.
+    async fn ask_for_checksums(&self, request: &mut HttpRequest) {
+        let credential = match &self.credentials {
+            Some(provider) => match provider.get_credential().await {
+                Ok(credential) => Some(credential),
+                Err(_) => return,
+            },
+            None => None,
+        };
+        request.headers_mut().insert(CHECKSUM_MODE, HeaderValue::from_static("ENABLED"));
+        if let Some(credential) = credential {
+            request.headers_mut().remove(AUTHORIZATION);
+            AwsAuthorizer::new(&credential, SERVICE, &self.region)
+                .with_request_payer(self.is_request_payer)
+                .authorize(request, None);
+        }
+    }
+}

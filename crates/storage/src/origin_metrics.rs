@@ -1,0 +1,140 @@
+//! What is asked of an origin over HTTP: kinds of requests, how they fail, and the counters of both.
+
+use std::{collections::BTreeMap, fmt};
+
+use http::{Method, Uri};
+use parking_lot::Mutex;
+
+use crate::latency::{LatencyCounts, LatencyHistogram};
+
+/// What a request asks of an origin.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord)]
+pub enum RequestKind {
+    /// Bytes of an object, or a document about one.
+    Get,
+    /// A description of an object or bucket.
+    Head,
+    /// A page of a listing.
+    List,
+    /// A new object, a part of one, or a copy.
+    Put,
+    /// The end of one object or of several.
+    Delete,
+    /// Anything else, such as the beginning or completion of an upload.
+    Other,
+}
+
+impl RequestKind {
+    /// Every kind, in the order in which they are shown.
+    pub const ALL: [Self; 6] = [Self::Get, Self::Head, Self::List, Self::Put, Self::Delete, Self::Other];
+
+    /// Its name, such as `get`.
+    pub const fn name(self) -> &'static str {
+        match self {
+            Self::Get => "get",
+            Self::Head => "head",
+            Self::List => "list",
+            Self::Put => "put",
+            Self::Delete => "delete",
+            Self::Other => "other",
+        }
+    }
+
+    /// The kind of a request to S3, GCS, Azure or a WebDAV server.
+    pub fn of(method: &Method, uri: &Uri) -> Self {
+        let parameters = || uri.query().unwrap_or_default().split('&');
+        let has = |wanted: &str| parameters().any(|parameter| parameter.split('=').next() == Some(wanted));
+        let lists = || has("list-type") || parameters().any(|parameter| parameter == "comp=list");
+        match method.as_str() {
+            "GET" if lists() => Self::List,
+            "GET" => Self::Get,
+            "HEAD" => Self::Head,
+            "PROPFIND" => Self::List,
+            "PUT" | "COPY" => Self::Put,
+            "DELETE" => Self::Delete,
+            "POST" if has("delete") => Self::Delete,
+            _ => Self::Other,
+        }
+    }
+}
+
+/// Why a request to an origin did not bring what was asked for.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord)]
+pub enum OriginFailure {
+    /// It answered with a status of 400 or more.
+    Status(u16),
+    /// It did not answer in time.
+    Timeout,
+    /// The connection could not be made, or broke.
+    Connection,
+}
+
+impl fmt::Display for OriginFailure {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        match self {
+            Self::Status(status) => write!(f, "{status}"),
+            Self::Timeout => f.write_str("timeout"),
+            Self::Connection => f.write_str("connection"),
+        }
+    }
+}
+
+/// The counters of the requests to one origin. Failures are as slow as a round trip, and share a lock.
+#[derive(Debug, Default)]
+pub struct OriginMetrics {
+    latencies: [LatencyHistogram; RequestKind::ALL.len()],
+    failures: Mutex<BTreeMap<OriginFailure, u64>>,
+}
+
+impl OriginMetrics {
+    /// Times until the head of the answer came, by kind; kinds without a request are left out.
+    pub fn latencies(&self) -> Vec<(RequestKind, LatencyCounts)> {
+        let all = RequestKind::ALL.into_iter().zip(&self.latencies);
+        let counted = all.map(|(kind, latency)| (kind, latency.snapshot()));
+        counted.filter(|(_, counts)| counts.count() > 0).collect()
+    }
+
+    /// Requests that failed, by reason.
+    pub fn failures(&self) -> BTreeMap<OriginFailure, u64> {
+        self.failures.lock().clone()
+    }
+
+    /// Counts a request that failed.
+    pub fn count_failure(&self, failure: OriginFailure) {
+        *self.failures.lock().entry(failure).or_default() += 1;
+    }
+
+    /// Counts an answer that took this long to begin.
+    pub(crate) fn observe(&self, kind: RequestKind, seconds: f64) {
+        if let Some(latency) = self.latencies.get(kind as usize) {
+            latency.observe(seconds);
+        }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn kind(method: &str, uri: &str) -> RequestKind {
+        RequestKind::of(&method.parse().unwrap(), &uri.parse().unwrap())
+    }
+
+    #[test]
+    fn requests_of_all_providers_have_a_kind() {
+        for (method, uri, expected) in [
+            ("GET", "http://h/b/k", RequestKind::Get),
+            ("GET", "http://h/b/k?versionId=1", RequestKind::Get),
+            ("HEAD", "http://h/b/k", RequestKind::Head),
+            ("GET", "http://h/b?list-type=2&prefix=a", RequestKind::List),
+            ("GET", "http://h/c?restype=container&comp=list", RequestKind::List),
+            ("PROPFIND", "http://h/", RequestKind::List),
+            ("PUT", "http://h/b/k?partNumber=1&uploadId=x", RequestKind::Put),
+            ("DELETE", "http://h/b/k", RequestKind::Delete),
+            ("POST", "http://h/b?delete", RequestKind::Delete),
+            ("POST", "http://h/b/k?uploads", RequestKind::Other),
+        ] {
+            assert_eq!(kind(method, uri), expected, "{method} {uri}");
+        }
+    }
+}

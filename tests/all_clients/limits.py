@@ -1,0 +1,39 @@
+"""What does not work, and why: by client, origin (or any) and operation.
+
+A test of what is named here has to fail; the reasons are the notes of the table in the docs.
+"""
+
+from __future__ import annotations
+
+Limits = dict[tuple[str, str, str], str]
+
+AWS_CLI_1 = "aws-cli 1 copies objects of more than 8 MiB in parts, without their content type and metadata."
+S5CMD_METADATA = "s5cmd copies without content type and metadata."
+S5CMD_SPACE = "s5cmd sends a space in the name of a copy's source as `+`, which is taken for a plus sign here."
+DUCKDB_EMPTY = "DuckDB puts no object where a file would be empty."
+DUCKDB_NAMES = "versitygw does not encode keys in listings, as DuckDB asks it to (`encoding-type=url`) and expects."
+MOTO_ACL = "moto answers 500 when asked for the ACL of an object that came in parts, which `s3cmd info` asks for."
+VERSITYGW_MARKERS = "versitygw refuses to delete the marker of a directory in one request with the objects in it."
+
+# With a node and without.
+LIMITS: Limits = {
+    ("aws-cli 1", "any", "metadata of large copies"): AWS_CLI_1,
+    ("s5cmd", "any", "metadata of copies"): S5CMD_METADATA,
+    ("s5cmd", "any", "metadata of large copies"): S5CMD_METADATA,
+    ("duckdb", "any", "empty"): DUCKDB_EMPTY,
+    ("duckdb", "versitygw", "list"): DUCKDB_NAMES,
+    ("s3cmd", "moto", "metadata"): MOTO_ACL,
+    ("pyarrow", "versitygw", "delete"): VERSITYGW_MARKERS,
+}
+
+# At a server itself, where a node does better.
+LIMITS_WITHOUT_NODE: Limits = {
+    ("s5cmd", "moto", "copy"): S5CMD_SPACE,
+    ("s5cmd", "moto", "move"): S5CMD_SPACE,
+}
+
+# Through a node, where the server itself does better: faults of the node.
+LIMITS_OF_NODE: Limits = {
+    ("s5cmd", "any", "copy"): S5CMD_SPACE,
+    ("s5cmd", "any", "move"): S5CMD_SPACE,
+}
