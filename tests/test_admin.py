@@ -10,7 +10,7 @@ from pathlib import Path
 import pytest
 
 from proxy import Proxy
-from servers import Bucket, Node, Origin, wait_for
+from servers import Bucket, Node, Origin, request, wait_for
 
 MIB = 1 << 20
 
@@ -93,11 +93,21 @@ def test_metrics_and_statistics_tell_the_same(own: Node, origin: Origin, prefix:
     assert get["bytes_out"] == 4 * 3 * MIB
     assert stats["bytes"] == {"memory": 9 * MIB, "disk": 0, "origin": 3 * MIB, "passed_through": 0}
     assert math.isclose(stats["hit_ratio"], 0.75)
-    assert samples['stylobate_requests_total{operation="GetObject",code="200"}'] == 4
+    assert samples['stylobate_requests_total{bucket="lake",operation="GetObject",code="200"}'] == 4
     assert samples['stylobate_read_bytes_total{bucket="lake",source="memory"}'] == 9 * MIB
     assert samples['stylobate_read_bytes_total{bucket="lake",source="origin"}'] == 3 * MIB
     assert math.isclose(samples['stylobate_hit_ratio{bucket="lake"}'], bucket["hit_ratio"])
     assert not [name for name, value in samples.items() if value < 0 or math.isnan(value)]
+
+
+def test_a_bucket_that_throttles_is_degraded_and_ready(own: Node, proxy: Proxy, prefix: str) -> None:
+    proxy.fault = lambda method, path, query: 503 if path.endswith("/busy") else None
+    assert request(own.endpoint, "GET", f"/lake/{prefix}busy").status == 503
+    assert metrics(own)['stylobate_degraded{part="bucket lake"}'] == 1
+    assert own.ask("GET", "/readyz").status == 200
+    assert {"name": "bucket lake", "ok": False, "error": "the origin asks for fewer requests"} in own.ask(
+        "GET", "/readyz?verbose"
+    ).json()["checks"]
 
 
 def test_the_status_page_loads_nothing_from_elsewhere(own: Node) -> None:

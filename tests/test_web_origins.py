@@ -106,7 +106,7 @@ def test_no_part_of_a_signed_url_that_fails_is_shown(web: Web, path: str) -> Non
     read = scan(web.url + path)
     assert read.returncode != 0
     assert SECRET not in read.stderr + read.stdout
-    assert "?***" in read.stderr
+    assert "signed/" in read.stderr
     assert len(read.stderr.splitlines()) == 1
 
 
@@ -120,12 +120,11 @@ def test_a_plain_web_server_lists_and_takes_nothing(web: Web, start: Callable[..
     node = start([Bucket("web", web.url)])
     read = node.s3.get_object(Bucket="web", Key="x.parquet")
     assert read["ContentLength"] == len(read["Body"].read())
+    evicted = node.ask("POST", "/api/evict", {"bucket": "web", "prefix": "x"})
+    assert (evicted.status, evicted.json()) == (200, {"objects": 1})
     for method, path in [("GET", "/web?list-type=2"), ("PUT", "/web/new"), ("DELETE", "/web/x.parquet")]:
         answer = request(node.endpoint, method, path, b"x" if method == "PUT" else None)
         assert (answer.status, b"<Code>NotImplemented</Code>" in answer.body) == (501, True), (method, answer)
-
-    evicted = node.ask("POST", "/api/evict", {"bucket": "web", "prefix": "x"})
-    assert (evicted.status, evicted.json()) == (200, {"objects": 1})
 
 
 class Silent:
@@ -192,8 +191,8 @@ def test_an_answer_that_stops_half_way_is_cut_off(silent: Silent, start: Callabl
     node = start([Bucket("b", "s3://b", origin_options(silent.endpoint))], "--deadline", f"{DEADLINE}s")
     silent.mode = "begin"
     began = time.monotonic()
-    for target in ("/b?list-type=2", "/b?tagging"):
-        assert request(node.endpoint, "GET", target).status == 502
-    with pytest.raises(http.client.IncompleteRead):
-        request(node.endpoint, "GET", "/b/cold?versionId=v")
-    assert time.monotonic() - began < DEADLINE * 5
+    assert request(node.endpoint, "GET", "/b?list-type=2").status == 502
+    for target in ("/b?tagging", "/b/cold?partNumber=1", "/b/cold"):
+        with pytest.raises(http.client.IncompleteRead):
+            request(node.endpoint, "GET", target)
+    assert time.monotonic() - began < DEADLINE * 10

@@ -233,7 +233,7 @@ class Rclone(Command):
 
     @property
     def version(self) -> str:  # type: ignore[override]
-        return self.rclone("version").split()[1].removeprefix("v")
+        return self.rclone("version").split()[1].removeprefix("v").removesuffix("-DEV")
 
     def at(self, key: str) -> str:
         return f"AT:{self.door.bucket}/{key}"

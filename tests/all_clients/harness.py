@@ -199,10 +199,9 @@ class Folder:
 
     MARKER = ".stylobate-marker"
 
-    def __init__(self, root: Path, door: Any) -> None:
+    def __init__(self, root: Path) -> None:
         root.mkdir(parents=True)
         self.root = root
-        self.door = door
 
     def put(self, key: str, data: bytes) -> None:
         path = self.path(key)

@@ -9,7 +9,7 @@ Limits = dict[tuple[str, str, str], str]
 
 AWS_CLI_1 = "aws-cli 1 copies objects of more than 8 MiB in parts, without their content type and metadata."
 S5CMD_METADATA = "s5cmd copies without content type and metadata."
-S5CMD_SPACE = "s5cmd sends a space in the name of a copy's source as `+`, which is taken for a plus sign here."
+S5CMD_SPACE = "s5cmd sends a space in the name of a copy's source as `+`, which moto takes for a plus sign."
 DUCKDB_EMPTY = "DuckDB puts no object where a file would be empty."
 DUCKDB_NAMES = "versitygw does not encode keys in listings, as DuckDB asks it to (`encoding-type=url`) and expects."
 MOTO_ACL = "moto answers 500 when asked for the ACL of an object that came in parts, which `s3cmd info` asks for."
@@ -30,10 +30,4 @@ LIMITS: Limits = {
 LIMITS_WITHOUT_NODE: Limits = {
     ("s5cmd", "moto", "copy"): S5CMD_SPACE,
     ("s5cmd", "moto", "move"): S5CMD_SPACE,
-}
-
-# Through a node, where the server itself does better: faults of the node.
-LIMITS_OF_NODE: Limits = {
-    ("s5cmd", "any", "copy"): S5CMD_SPACE,
-    ("s5cmd", "any", "move"): S5CMD_SPACE,
 }

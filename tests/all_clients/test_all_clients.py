@@ -6,6 +6,7 @@ STYLOBATE_CLIENTS_DIRECT=1 the clients use the S3 servers directly, to tell a fa
 
 from __future__ import annotations
 
+import contextlib
 import os
 import random
 import re
@@ -22,7 +23,7 @@ import pytest
 
 from clients import CLIENTS
 from harness import MIB, Bucket, Client, ClientFailed, Door, Folder
-from limits import LIMITS, LIMITS_OF_NODE, LIMITS_WITHOUT_NODE
+from limits import LIMITS, LIMITS_WITHOUT_NODE
 from servers import ORIGIN_KEY, ORIGIN_SECRET, AccessKey, Moto, Node, VersityGw, s3_client
 from servers import Bucket as BucketOfNode
 from table import OPERATIONS, VERSIONS
@@ -39,7 +40,7 @@ LEVEL = {"listed/many/", f"listed/{ODD}/", "listed/a", f"listed/{ODD}2"}
 
 def cases() -> Iterator[Any]:
     """Client, origin and operation of each test."""
-    limits = LIMITS | (LIMITS_WITHOUT_NODE if DIRECT else LIMITS_OF_NODE)
+    limits = LIMITS | (LIMITS_WITHOUT_NODE if DIRECT else {})
     for kind in CLIENTS:
         for origin in ORIGINS:
             for operation in OPERATIONS:
@@ -60,41 +61,41 @@ def folder_of_run(tmp_path_factory: pytest.TempPathFactory) -> Path:
 @pytest.fixture(scope="session")
 def origins(folder_of_run: Path) -> Iterator[dict[str, tuple[Any, Door]]]:
     """Each origin as it is seen past the node, and the door that its clients use."""
-    moto = Moto(folder_of_run / "moto.log")
     assert VersityGw.PROGRAM.is_file(), "make test-clients-all installs versitygw"
-    versitygw = VersityGw(folder_of_run / "versitygw", folder_of_run / "versitygw.log")
-    # It prints a line for each request, and waits where nobody reads them.
-    assert versitygw.process.stdout
-    threading.Thread(target=versitygw.process.stdout.read, daemon=True).start()
-    servers: dict[str, Any] = {"moto": moto, "versitygw": versitygw}
-    past = {
-        name: Bucket(name, s3_client(server.endpoint, ORIGIN_KEY, ORIGIN_SECRET)) for name, server in servers.items()
-    }
-    VERSIONS["moto"] = version("moto")
-    VERSIONS["versitygw"] = versitygw_version()
+    with contextlib.ExitStack() as stack:
+        moto = Moto(folder_of_run / "moto.log")
+        stack.callback(moto.kill)
+        versitygw = VersityGw(folder_of_run / "versitygw", folder_of_run / "versitygw.log")
+        stack.callback(versitygw.kill)
+        # It prints a line for each request, and waits where nobody reads them.
+        assert versitygw.process.stdout
+        threading.Thread(target=versitygw.process.stdout.read, daemon=True).start()
+        VERSIONS["moto"] = version("moto")
+        VERSIONS["versitygw"] = versitygw_version()
 
-    if DIRECT:
-        doors = {name: Door(server.endpoint, name, ORIGIN_KEY, ORIGIN_SECRET) for name, server in servers.items()}
-        found: dict[str, tuple[Any, Door]] = {name: (past[name], doors[name]) for name in servers}
+        servers: dict[str, Any] = {"moto": moto, "versitygw": versitygw}
+        found: dict[str, tuple[Any, Door]] = {}
+        for name, server in servers.items():
+            view = Bucket(name, s3_client(server.endpoint, ORIGIN_KEY, ORIGIN_SECRET))
+            found[name] = (view, Door(server.endpoint, name, ORIGIN_KEY, ORIGIN_SECRET))
+
         node = None
-    else:
-        root = folder_of_run / "folder"
-        folder = Folder(root, None)
-        buckets = [BucketOfNode.of_origin(server.endpoint, name) for name, server in servers.items()]
-        node = Node(folder_of_run / "node", [BucketOfNode("folder", str(root)), *buckets], keys=[KEY])
-        views: dict[str, Any] = {"folder": folder} | past
-        found = {name: (view, Door(node.endpoint, name, KEY.id, KEY.secret)) for name, view in views.items()}
+        if not DIRECT:
+            root = folder_of_run / "folder"
+            views: dict[str, Any] = {"folder": Folder(root)} | {name: view for name, (view, _) in found.items()}
+            buckets = [BucketOfNode.of_origin(server.endpoint, name) for name, server in servers.items()]
+            node = Node(folder_of_run / "node", [BucketOfNode("folder", str(root)), *buckets], keys=[KEY])
+            stack.callback(lambda: node.kill() if node.running() else node.end())
+            found = {name: (view, Door(node.endpoint, name, KEY.id, KEY.secret)) for name, view in views.items()}
 
-    for view, _ in found.values():
-        for key, size in LISTED.items():
-            view.put(key, b"x" * size)
-    yield found
+        for view, _ in found.values():
+            for key, size in LISTED.items():
+                view.put(key, b"x" * size)
+        yield found
 
-    if node:
-        assert node.running(), f"the node died: {node.log()[-2000:]}"
-        assert node.stop() == 0
-    moto.kill()
-    versitygw.kill()
+        if node:
+            assert node.running(), f"the node died: {node.log()[-2000:]}"
+            assert node.stop() == 0
 
 
 def versitygw_version() -> str:

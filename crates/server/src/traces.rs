@@ -121,8 +121,10 @@ impl Drop for Traces {
 fn resource() -> Resource {
     let resource = Resource::builder().build();
     let name = resource.get(&"service.name".into());
-    let is_named = matches!(&name, Some(Value::String(name)) if !name.as_str().starts_with("unknown_service"));
-    let builder = Resource::builder().with_attribute(KeyValue::new("service.version", env!("CARGO_PKG_VERSION")));
+    let is_named =
+        matches!(&name, Some(Value::String(name)) if !name.as_str().starts_with("unknown_service"));
+    let builder =
+        Resource::builder().with_attribute(KeyValue::new("service.version", env!("CARGO_PKG_VERSION")));
     match is_named {
         true => builder.build(),
         false => builder.with_service_name("stylobate").build(),

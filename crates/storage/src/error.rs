@@ -2,6 +2,8 @@
 
 use std::{path::PathBuf, sync::Arc};
 
+use crate::redacted;
+
 /// The result of an operation of this crate.
 pub type Result<T, E = Error> = std::result::Result<T, E>;
 
@@ -82,8 +84,8 @@ pub enum Error {
         path: String,
     },
 
-    /// The origin refused or failed; its own error is the source.
-    #[error("{path}: {source}")]
+    /// The origin refused or failed; its own error is the source. The text shows no query of a URL, which may be signed.
+    #[error("{path}: {}", redacted(&source.to_string()))]
     Origin {
         /// The path within the store.
         path: String,

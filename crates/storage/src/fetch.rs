@@ -2,6 +2,7 @@
 //!
 //! Invariant: a block is either in the cache, or in `flights`, or no task is fetching it. A piece is put into the cache
 //! before it leaves `flights`; a caller that finds a block in neither, while holding the lock of `flights`, fetches it.
+//! Bytes of an object of unknown version are asked for only while the process has nothing else of it.
 
 use std::{collections::HashMap, ops::Range, os::unix::fs::FileExt, sync::Arc, time::Instant};
 
@@ -18,6 +19,7 @@ use crate::{
     page_assembler::{Expected, PageAssembler},
     page_cache::{Backlog, Piece},
     paged::Paged,
+    paths_in_use::PathInUse,
     pin::Pin,
     request::{Patience, Requests},
     stats::Counters,
@@ -354,8 +356,13 @@ impl Fetcher {
 
     /// Asks what the object is by asking for its bytes from `start` on, up to `end` at most, so that a first read costs
     /// one request and not two. The bytes are on their way when this returns, and pinned; if they cannot be, it is a
-    /// HEAD.
-    pub(crate) async fn open(self: Arc<Self>, path: Path, start: u64, end: u64) -> Result<(Known, Vec<Pin>)> {
+    /// HEAD. `in_use` says that the process has nothing else of the object.
+    pub(crate) async fn open(
+        self: Arc<Self>,
+        path: Path,
+        Range { start, end }: Range<u64>,
+        in_use: Arc<PathInUse>,
+    ) -> Result<(Known, Vec<Pin>)> {
         let layout = self.cache.layout();
         let head = async || Ok((self.requests.head(&path).await?, Vec::new()));
         let start = start / layout.block * layout.block;
@@ -379,7 +386,7 @@ impl Fetcher {
             Err(_) => return head().await,
         };
         self.requests.cost.note_latency(asked.elapsed());
-        let known = self.requests.known(&path, &answer, &seen);
+        let known = self.requests.known(&path, &answer, &seen, in_use);
         let Some(hash) = known.hash else { return Ok((known, Vec::new())) };
         let as_asked = answer.range.start == start && answer.range.end == end.min(known.meta.size);
         if !as_asked || answer.range.is_empty() {
@@ -427,7 +434,7 @@ impl Fetcher {
             return self.fetch(object, vec![expected], None).await;
         };
         self.counters.bytes_disk.add(bytes.len() as u64);
-        let piece = Piece::new(flight.start(), bytes, expected.charge);
+        let piece = Piece::new(flight.start(), bytes, expected.charge, object.known.in_use.clone());
         self.cache.insert_read(key, &piece);
         self.flights.land(&key, &flight);
         flight.finish(piece);

@@ -210,13 +210,13 @@ fn slices(chunks: &[Bytes], start: usize, end: usize) -> Vec<Bytes> {
 #[cfg(test)]
 mod tests {
     use super::*;
-    use crate::{Budget, ByteSize, Holder, object::ObjectHash};
+    use crate::{Budget, ByteSize, Holder, object::ObjectHash, paths_in_use::PathInUse};
 
     const KEY: PageKey = PageKey { object: ObjectHash(1), page: 0 };
 
     fn piece(start: usize, bytes: Bytes) -> Arc<Piece> {
         let charge = Budget::new(ByteSize::mib(1)).try_reserve(Holder::Pages, bytes.len() as u64);
-        Piece::new(start, bytes, charge.unwrap())
+        Piece::new(start, bytes, charge.unwrap(), PathInUse::sole())
     }
 
     fn bytes(chunks: Result<Vec<Bytes>>) -> Vec<u8> {

@@ -49,11 +49,13 @@ mod origin_request;
 mod page_assembler;
 mod page_cache;
 mod paged;
+mod paths_in_use;
 mod pin;
 mod policy;
 mod read_ahead;
 mod read_through;
 mod reader;
+mod redacted;
 mod request;
 mod request_options;
 mod seldom;
@@ -81,6 +83,7 @@ pub use origin_request::OriginRequest;
 pub use page_cache::{CacheOptions, CacheStats, PageCache};
 pub use policy::{EvictionPolicy, UnknownPolicyError};
 pub use read_through::{FolderReads, ReadOptions, ReadThrough};
+pub use redacted::redacted;
 pub use request_options::RequestOptions;
 pub use simulate::{
     Access, HitRatio,

@@ -1,6 +1,10 @@
 //! What is asked of an origin over HTTP: kinds of requests, how they fail, and the counters of both.
 
-use std::{collections::BTreeMap, fmt};
+use std::{
+    collections::BTreeMap,
+    fmt,
+    time::{Duration, Instant},
+};
 
 use http::{Method, Uri};
 use parking_lot::Mutex;
@@ -79,11 +83,16 @@ impl fmt::Display for OriginFailure {
     }
 }
 
+/// An origin that asked for fewer requests is taken to throttle for this long.
+const THROTTLES_FOR: Duration = Duration::from_secs(60);
+
 /// The counters of the requests to one origin. Failures are as slow as a round trip, and share a lock.
 #[derive(Debug, Default)]
 pub struct OriginMetrics {
     latencies: [LatencyHistogram; RequestKind::ALL.len()],
     failures: Mutex<BTreeMap<OriginFailure, u64>>,
+    /// When it last asked for fewer requests.
+    throttled: Mutex<Option<Instant>>,
 }
 
 impl OriginMetrics {
@@ -99,8 +108,16 @@ impl OriginMetrics {
         self.failures.lock().clone()
     }
 
+    /// Whether the origin asked for fewer requests in the last minute.
+    pub fn is_throttling(&self) -> bool {
+        self.throttled.lock().is_some_and(|at| at.elapsed() < THROTTLES_FOR)
+    }
+
     /// Counts a request that failed.
     pub fn count_failure(&self, failure: OriginFailure) {
+        if matches!(failure, OriginFailure::Status(429 | 503)) {
+            *self.throttled.lock() = Some(Instant::now());
+        }
         *self.failures.lock().entry(failure).or_default() += 1;
     }
 
@@ -115,6 +132,17 @@ impl OriginMetrics {
 #[cfg(test)]
 mod tests {
     use super::*;
+
+    #[test]
+    fn only_answers_that_ask_for_fewer_requests_mean_throttling() {
+        let metrics = OriginMetrics::default();
+        for failure in [OriginFailure::Status(500), OriginFailure::Status(404), OriginFailure::Timeout] {
+            metrics.count_failure(failure);
+        }
+        assert!(!metrics.is_throttling());
+        metrics.count_failure(OriginFailure::Status(503));
+        assert!(metrics.is_throttling());
+    }
 
     fn kind(method: &str, uri: &str) -> RequestKind {
         RequestKind::of(&method.parse().unwrap(), &uri.parse().unwrap())

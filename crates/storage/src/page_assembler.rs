@@ -126,7 +126,7 @@ impl<'a> PageAssembler<'a> {
     fn land(&mut self, bytes: Bytes) {
         let Some(Expected { page, flight, charge }) = self.expected.pop_front() else { return };
         let key = self.object.key(page);
-        let piece = Piece::new(flight.start(), bytes, charge);
+        let piece = Piece::new(flight.start(), bytes, charge, self.object.known.in_use.clone());
         self.cache.insert(key, &piece);
         self.depart(&key, &flight);
         self.counters.pages_fetched.add(1);

@@ -310,6 +310,7 @@ mod tests {
     use crate::{
         budget::{Budget, Holder},
         page_cache::Piece,
+        paths_in_use::PathInUse,
         size::ByteSize,
     };
 
@@ -370,7 +371,8 @@ mod tests {
 
     fn pin(budget: &Budget, start: u64, end: u64) -> Pin {
         let charge = budget.try_reserve(Holder::Pages, end - start).unwrap();
-        Pin::of_piece(start, start, Piece::new(0, vec![0; (end - start) as usize].into(), charge), None)
+        let piece = Piece::new(0, vec![0; (end - start) as usize].into(), charge, PathInUse::sole());
+        Pin::of_piece(start, start, piece, None)
     }
 
     fn parked(readers: &Arc<ReadAhead>) -> Vec<(u64, u64)> {

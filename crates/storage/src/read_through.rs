@@ -168,6 +168,7 @@ impl ReadThrough {
 
     /// Drops whatever is known and cached of the object, and of all its versions.
     pub fn invalidate(&self, path: &Path) {
+        self.versions().in_use.end(path);
         if let Some(known) = self.versions().forget(path) {
             self.drop_pages(&known);
         }
@@ -297,20 +298,18 @@ impl ReadThrough {
         if let Some(known) = self.versions().fresh(path, consistency) {
             return Ok((known, Vec::new()));
         }
-        // What was seen before, here or by an earlier process, is likely to be cached.
-        let unseen = !self.versions().is_known(path) && !self.cache().is_recovered();
-        let wanted = wanted.filter(|range| unseen && !range.is_empty());
         let strict = consistency == Consistency::Strict;
-        // Each strict reader asks for itself, but only one of them for bytes.
-        let opening = wanted.as_ref().and_then(|_| self.versions().begin_opening(path));
-        let wanted = wanted.filter(|_| opening.is_some());
+        // What was seen before, here or by an earlier process, is likely to be cached. Each strict reader asks for
+        // itself, but only one of them for bytes.
+        let wanted = wanted.filter(|range| !range.is_empty() && !self.cache().is_recovered());
+        let opening = wanted.and_then(|range| Some((range, self.versions().in_use.begin_alone(path)?)));
         // Filled if the question that is asked is the one of this caller.
         let opened: Arc<Mutex<Vec<Pin>>> = Arc::default();
         let ask = || {
             let (fetcher, path, opened) = (self.inner.fetcher.clone(), path.clone(), opened.clone());
-            match wanted {
-                Some(Range { start, end }) => async move {
-                    let (known, pins) = fetcher.open(path, start, end).await?;
+            match opening {
+                Some((range, in_use)) => async move {
+                    let (known, pins) = fetcher.open(path, range, in_use).await?;
                     *opened.lock() = pins;
                     Ok(known)
                 }
@@ -429,6 +428,7 @@ impl ReadThrough {
         options: GetOptions,
     ) -> Result<(GetResult, Option<ObjectHeaders>)> {
         let requests = &self.inner.fetcher.requests;
+        self.inner.fetcher.counters.reads_passed_through.add(1);
         let seen = SeenHeaders::default();
         let options = options.with_extensions(seen.to_extensions());
         let mut patience = requests.patience();

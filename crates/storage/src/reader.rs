@@ -221,6 +221,7 @@ impl Reader {
         }
         let Range { start, end } = range;
         self.bypass_len = self.bypass_len.saturating_mul(2);
+        self.fetcher.counters.reads_passed_through.add(1);
 
         let requests = &self.fetcher.requests;
         let mut patience = requests.patience();

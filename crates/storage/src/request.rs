@@ -13,6 +13,7 @@ use crate::{
     hedge::Hedge,
     object_headers::SeenHeaders,
     origin_cost::OriginCost,
+    paths_in_use::PathInUse,
     stats::Counters,
     versions::{Known, Versions},
 };
@@ -100,6 +101,7 @@ impl Requests {
 
     /// Asks what the object is now.
     pub(crate) async fn head(&self, path: &Path) -> Result<Known> {
+        let in_use = self.versions.in_use.begin(path);
         let mut patience = self.patience();
         loop {
             self.counters.origin_heads.add(1);
@@ -114,7 +116,7 @@ impl Requests {
                 }
             };
             match self.in_time(path, &patience, asked).await {
-                Ok(answer) => return Ok(self.known(path, &answer, &seen)),
+                Ok(answer) => return Ok(self.known(path, &answer, &seen, in_use)),
                 Err(error) => self.before_retry(&mut patience, error).await?,
             }
         }
@@ -126,10 +128,16 @@ impl Requests {
     }
 
     /// What an answer says of the object.
-    pub(crate) fn known(&self, path: &Path, answer: &GetResult, seen: &SeenHeaders) -> Known {
+    pub(crate) fn known(
+        &self,
+        path: &Path,
+        answer: &GetResult,
+        seen: &SeenHeaders,
+        in_use: Arc<PathInUse>,
+    ) -> Known {
         let headers = seen.take(answer.meta.e_tag.as_deref());
         let (meta, attributes) = (answer.meta.clone(), answer.attributes.clone());
-        let mut known = Known::new(&self.origin, path.clone(), meta, attributes);
+        let mut known = Known::new(&self.origin, path.clone(), meta, attributes, in_use);
         known.headers = headers;
         known
     }

@@ -25,6 +25,7 @@ pub(crate) struct Counters {
     pub(crate) bytes_disk: Counter,
     pub(crate) bytes_origin: Counter,
     pub(crate) bytes_passed_through: Counter,
+    pub(crate) reads_passed_through: Counter,
     pub(crate) origin_gets: Counter,
     pub(crate) origin_heads: Counter,
     pub(crate) pages_fetched: Counter,
@@ -47,6 +48,8 @@ pub struct ReadStats {
     pub bytes_origin: u64,
     /// Bytes handed from the origin to the reader past the cache.
     pub bytes_passed_through: u64,
+    /// Requests past the cache that readers sent, whether or not any byte came of them.
+    pub reads_passed_through: u64,
     /// GET requests sent to the origin.
     pub origin_gets: u64,
     /// HEAD requests sent to the origin.
@@ -77,6 +80,7 @@ impl Counters {
             bytes_disk: self.bytes_disk.get(),
             bytes_origin: self.bytes_origin.get(),
             bytes_passed_through: self.bytes_passed_through.get(),
+            reads_passed_through: self.reads_passed_through.get(),
             origin_gets: self.origin_gets.get(),
             origin_heads: self.origin_heads.get(),
             pages_fetched: self.pages_fetched.get(),

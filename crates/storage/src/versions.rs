@@ -1,7 +1,7 @@
 //! Which version each path has now: what the origin said of it last, and whether that is still fresh enough.
 
 use std::{
-    collections::{HashMap, HashSet},
+    collections::HashMap,
     hash::{BuildHasher, RandomState},
     sync::{
         Arc,
@@ -18,7 +18,12 @@ use futures::{
 use object_store::{Attributes, ObjectMeta, path::Path};
 use parking_lot::{Mutex, RwLock};
 
-use crate::{Consistency, ObjectHeaders, Origin, Result, object::ObjectHash, trace::traced};
+use crate::{
+    Consistency, ObjectHeaders, Origin, Result,
+    object::ObjectHash,
+    paths_in_use::{PathInUse, PathsInUse},
+    trace::traced,
+};
 
 /// Most paths remembered per bucket, about 40 MB of them.
 const MOST_PATHS: usize = 65_536;
@@ -38,6 +43,7 @@ pub(crate) struct Known {
     is_of_file: bool,
     unsettled: bool,
     checked: Instant,
+    pub(crate) in_use: Arc<PathInUse>,
 }
 
 /// How long a file must have been left alone before it counts as a version.
@@ -47,12 +53,28 @@ pub(crate) struct Known {
 const SETTLED_AFTER: TimeDelta = TimeDelta::seconds(2);
 
 impl Known {
-    pub(crate) fn new(origin: &Origin, path: Path, meta: ObjectMeta, attributes: Attributes) -> Self {
+    pub(crate) fn new(
+        origin: &Origin,
+        path: Path,
+        meta: ObjectMeta,
+        attributes: Attributes,
+        in_use: Arc<PathInUse>,
+    ) -> Self {
         let unsettled = origin.may_be_writing() && Utc::now() - meta.last_modified < SETTLED_AFTER;
         let version = origin.version_of(&meta).filter(|_| !unsettled);
         let hash = version.map(|version| version.hash());
         let is_of_file = origin.is_folder();
-        Self { path, meta, attributes, headers: None, hash, is_of_file, unsettled, checked: Instant::now() }
+        Self {
+            path,
+            meta,
+            attributes,
+            headers: None,
+            hash,
+            is_of_file,
+            unsettled,
+            checked: Instant::now(),
+            in_use,
+        }
     }
 
     /// The object as it is described to readers.
@@ -91,24 +113,10 @@ type Asking = Shared<BoxFuture<'static, Result<Arc<Known>>>>;
 pub(crate) struct Versions {
     known: RwLock<HashMap<String, Arc<Known>>>,
     asking: Mutex<HashMap<(String, u64), Asking>>,
-    /// Objects whose first bytes are being asked for, although nothing is known of them.
-    opening: Mutex<HashSet<String>>,
+    pub(crate) in_use: Arc<PathsInUse>,
     /// Versions that the origin has no longer, until their pages are dropped.
     replaced: Mutex<Vec<Arc<Known>>>,
     epochs: Epochs,
-}
-
-/// The right to ask for the first bytes of an object, until this is dropped.
-#[derive(Debug)]
-pub(crate) struct Opening {
-    versions: Arc<Versions>,
-    path: String,
-}
-
-impl Drop for Opening {
-    fn drop(&mut self) {
-        self.versions.opening.lock().remove(&self.path);
-    }
 }
 
 /// A question under way, until this is dropped.
@@ -149,18 +157,6 @@ impl Versions {
             return None;
         }
         self.known.read().get(path.as_ref()).filter(|known| known.is_fresh(consistency)).cloned()
-    }
-
-    /// Whether anything is known of the path, however old.
-    pub(crate) fn is_known(&self, path: &Path) -> bool {
-        self.known.read().contains_key(path.as_ref())
-    }
-
-    /// The right to ask for the first bytes of an object that nothing is known of; `None` if another caller has it.
-    pub(crate) fn begin_opening(self: &Arc<Self>, path: &Path) -> Option<Opening> {
-        let path = path.to_string();
-        let is_first = self.opening.lock().insert(path.clone());
-        is_first.then(|| Opening { versions: self.clone(), path })
     }
 
     /// Asks the origin by `ask`, and remembers the answer. Callers that may share an answer (`strict` is false) ask
@@ -327,7 +323,7 @@ mod tests {
             version: None,
         };
         let origin = Origin::new("s", Arc::new(InMemory::new()));
-        Known::new(&origin, path.into(), meta, Attributes::new())
+        Known::new(&origin, path.into(), meta, Attributes::new(), PathInUse::sole())
     }
 
     async fn ask(versions: &Arc<Versions>, path: &str, etag: &'static str) -> Arc<Known> {

@@ -194,6 +194,22 @@ impl Drop for PeakUse {
     }
 }
 
+/// An object whose origin answers at once.
+async fn open_at_once(consistency: Consistency) -> World {
+    let case = Case { budget: 16 * MIB, page: MIB, object: 2 * MIB, readers: 1 };
+    let world = case.open_with(consistency).await;
+    *world.bench.origin.latency.lock() = Duration::ZERO;
+    *world.bench.origin.pace.lock() = Duration::ZERO;
+    world
+}
+
+/// Lets other tasks run until a condition holds; meanwhile no time passes.
+async fn until(condition: impl Fn() -> bool) {
+    while !condition() {
+        tokio::task::yield_now().await;
+    }
+}
+
 /// The ranges of this length that make up an object, in order.
 fn ranges(size: u64, len: u64) -> Vec<Range<u64>> {
     let starts = (0..size).step_by(len as usize);
@@ -238,6 +254,73 @@ async fn strict_readers_of_one_object_that_start_together_fetch_it_once() {
         world.run(|_, client| async move { client.read_whole().await }).await;
         world.check_fetched(case.object, 1.02);
         world.check_at_rest().await;
+    }
+}
+
+/// An eviction made the object one that nothing is known of, while a reader fetched its first block: the next reader
+/// opened it by a GET of the same block.
+#[tokio::test(start_paused = true)]
+async fn a_block_on_its_way_is_not_fetched_again_after_an_eviction() {
+    for consistency in [Consistency::Immutable, Consistency::Strict] {
+        let world = open_at_once(consistency).await;
+        let opened = world.bench.store.open_object(&world.path).await.unwrap();
+        *world.bench.origin.latency.lock() = Duration::from_millis(10);
+        let reader = tokio::spawn(async move { opened.read(&[0..BLOCK]).await.unwrap() });
+        until(|| world.bench.origin.gets() == 1).await;
+
+        world.bench.store.evict("object").await.unwrap();
+        world.client().read(0..BLOCK).await;
+        assert!(reader.await.unwrap()[0] == world.content.slice(..BLOCK as usize));
+        assert_eq!(*world.bench.origin.ranges.lock(), [0..BLOCK], "{consistency}");
+        world.check_at_rest().await;
+    }
+}
+
+/// An eviction beside the HEAD of a strict reader: the next reader opened the object by a GET of its first block, and the
+/// first one, whose answer came before, fetched that block too.
+#[tokio::test(start_paused = true)]
+async fn a_strict_reader_that_asks_for_the_version_during_an_eviction_shares_its_fetch() {
+    let world = open_at_once(Consistency::Strict).await;
+    world.bench.store.head(&world.path).await.unwrap();
+    *world.bench.origin.latency.lock() = Duration::from_millis(10);
+    let client = world.client();
+    let reader = tokio::spawn(async move { client.read(0..BLOCK).await });
+    until(|| world.bench.origin.heads() == 2).await;
+    *world.bench.origin.latency.lock() = Duration::from_millis(20);
+
+    world.bench.store.evict("object").await.unwrap();
+    world.client().read(0..BLOCK).await;
+    reader.await.unwrap();
+    assert_eq!(*world.bench.origin.ranges.lock(), [0..BLOCK]);
+    world.check_at_rest().await;
+}
+
+/// A reader that outlived an eviction brought blocks of an object that nothing was known of any more: once it had gone, the
+/// next reader opened the object by a GET of its first page, those blocks included.
+#[tokio::test(start_paused = true)]
+async fn blocks_that_a_reader_brought_after_an_eviction_are_not_fetched_again() {
+    for consistency in [Consistency::Immutable, Consistency::Strict] {
+        let world = open_at_once(consistency).await;
+        let opened = world.bench.store.open_object(&world.path).await.unwrap();
+        world.bench.store.evict("object").await.unwrap();
+        opened.read(&[BLOCK..2 * BLOCK]).await.unwrap();
+        drop(opened);
+
+        world.client().read_whole().await;
+        assert_eq!(world.bench.origin.bytes(), world.case.object, "{consistency}");
+    }
+}
+
+/// What nobody reads is opened by one request, however often it is evicted.
+#[tokio::test(start_paused = true)]
+async fn an_object_that_was_evicted_is_opened_by_one_request_again() {
+    for consistency in [Consistency::Immutable, Consistency::Strict] {
+        let world = open_at_once(consistency).await;
+        for gets in 1..4 {
+            world.client().read(0..BLOCK).await;
+            world.bench.store.evict("object").await.unwrap();
+            assert_eq!((world.bench.origin.gets(), world.bench.origin.heads()), (gets, 0), "{consistency}");
+        }
     }
 }
 

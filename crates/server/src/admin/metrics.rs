@@ -48,7 +48,10 @@ pub(super) fn scrape(node: &Node, failing: &[String], format: Format) -> Result<
     let counted = Counted {
         degraded: node
             .buckets()
-            .map(|bucket| (format!("bucket {}", bucket.name), failing.contains(&bucket.name)))
+            .map(|bucket| {
+                let throttles = bucket.reader.origin().metrics().is_throttling();
+                (format!("bucket {}", bucket.name), throttles || failing.contains(&bucket.name))
+            })
             .chain([("disk tier".to_owned(), node.cache().stats().disk_paused > 0)])
             .collect(),
         requests: node.metrics().snapshot(),

@@ -109,7 +109,8 @@ pub(super) fn checks(node: &Node, failing: &[Failing]) -> Checks {
     let mut checks: Vec<Check> = node
         .buckets()
         .map(|bucket| {
-            let error = error_of(&bucket.name);
+            let throttles = bucket.reader.origin().metrics().is_throttling();
+            let error = error_of(&bucket.name).or(throttles.then_some("the origin asks for fewer requests"));
             Check { name: format!("bucket {}", bucket.name), ok: error.is_none(), error }
         })
         .collect();

@@ -22,7 +22,8 @@ pub(super) fn endpoint(text: &str) -> Result<String, String> {
 /// Reads the endpoint from the variables of the OpenTelemetry specification: the one for traces as it is, else the one for
 /// all signals with the path of traces appended.
 pub(super) fn of_environment(read: &dyn Fn(&str) -> Option<Given>) -> Option<Given> {
-    let says = |name: &str, wanted: &str| read(name).is_some_and(|given| given.value.eq_ignore_ascii_case(wanted));
+    let says =
+        |name: &str, wanted: &str| read(name).is_some_and(|given| given.value.eq_ignore_ascii_case(wanted));
     if says("OTEL_SDK_DISABLED", "true") || says("OTEL_TRACES_EXPORTER", "none") {
         return None;
     }

@@ -183,8 +183,15 @@ impl FlightService for FlightDoor {
     type ListActionsStream = BoxStream<'static, Result<ActionType, Status>>;
     type DoExchangeStream = BoxStream<'static, Result<FlightData, Status>>;
 
-    async fn handshake(&self, request: Request<Streaming<HandshakeRequest>>) -> Answer<Self::HandshakeStream> {
-        self.refused("Handshake", request.metadata(), "no handshake is needed: send the header authorization: Bearer TOKEN")
+    async fn handshake(
+        &self,
+        request: Request<Streaming<HandshakeRequest>>,
+    ) -> Answer<Self::HandshakeStream> {
+        self.refused(
+            "Handshake",
+            request.metadata(),
+            "no handshake is needed: send the header authorization: Bearer TOKEN",
+        )
     }
 
     async fn list_flights(&self, request: Request<Criteria>) -> Answer<Self::ListFlightsStream> {
@@ -231,7 +238,11 @@ impl FlightService for FlightDoor {
     }
 
     async fn do_exchange(&self, request: Request<Streaming<FlightData>>) -> Answer<Self::DoExchangeStream> {
-        self.refused("DoExchange", request.metadata(), "there is nothing to exchange: use GetFlightInfo and DoGet")
+        self.refused(
+            "DoExchange",
+            request.metadata(),
+            "there is nothing to exchange: use GetFlightInfo and DoGet",
+        )
     }
 
     async fn do_action(&self, request: Request<ActionRequest>) -> Answer<Self::DoActionStream> {

@@ -50,7 +50,8 @@ impl BucketRequests {
             "HeadObject" => self.head_object.count(code, seconds, bytes_out),
             _ => {
                 let known = self.others.read().get(operation).cloned();
-                let known = known.unwrap_or_else(|| self.others.write().entry(operation).or_default().clone());
+                let known =
+                    known.unwrap_or_else(|| self.others.write().entry(operation).or_default().clone());
                 known.count(code, seconds, bytes_out);
             }
         }
@@ -108,9 +109,13 @@ mod tests {
     #[test]
     fn frequent_and_rare_answers_are_counted_alike() {
         let requests = BucketRequests::default();
-        for (operation, code) in
-            [("GetObject", 200), ("GetObject", 416), ("GetObject", 416), ("PutObject", 200), ("PutObject", 507)]
-        {
+        for (operation, code) in [
+            ("GetObject", 200),
+            ("GetObject", 416),
+            ("GetObject", 416),
+            ("PutObject", 200),
+            ("PutObject", 507),
+        ] {
             requests.count(operation, code, 0.001, 1);
         }
         let counts = requests.snapshot();

@@ -13,7 +13,7 @@ use super::{
 };
 use crate::{access::Action, node::Node};
 
-const COPY_SOURCE: &str = "x-amz-copy-source";
+pub(super) const COPY_SOURCE: &str = "x-amz-copy-source";
 
 tokio::task_local! {
     /// The operation of the request in hand, for its metrics.

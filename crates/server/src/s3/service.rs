@@ -38,7 +38,7 @@ use s3s::{
 
 use super::{
     authenticate::{Caller, authenticate, is_signing_parameter},
-    authorize::{OPERATION, Rights, note_operation},
+    authorize::{COPY_SOURCE, OPERATION, Rights, note_operation},
     body::{Access, DoorBody, Meter},
     cors,
     door::Door,
@@ -344,6 +344,7 @@ impl Shared {
         let mut query = Query::of(&parts.uri);
         let caller = authenticate(&parts, &query, &self.node.keys(), Utc::now())?;
         take_headers(&mut query, &mut parts.headers);
+        escape_copy_source(&mut parts.headers);
         let operation = Operation::of(&parts.method, target, &query, &parts.headers)?;
         note_operation(operation.name);
         let rights = Rights { node: &self.node, access_key: caller.access_key.as_deref() };
@@ -465,6 +466,18 @@ fn tidy(answer: &mut HttpResponse, is_head: bool) {
     if is_head && is_error(answer) {
         *answer.body_mut() = Body::empty();
         answer.headers_mut().remove(CONTENT_LENGTH);
+    }
+}
+
+/// S3 reads `+` in x-amz-copy-source as a space, as in a form, and s5cmd sends it so. Everything below decodes percent
+/// escapes only.
+fn escape_copy_source(headers: &mut HeaderMap) {
+    let Some(text) = headers.get(COPY_SOURCE).and_then(|value| value.to_str().ok()) else { return };
+    let (path, version) = text.split_at(text.find("?versionId=").unwrap_or(text.len()));
+    if path.contains('+')
+        && let Ok(value) = HeaderValue::from_str(&format!("{}{version}", path.replace('+', "%20")))
+    {
+        headers.insert(COPY_SOURCE, value);
     }
 }
 

@@ -18,8 +18,8 @@ use object_store::{
 };
 use url::Url;
 
-use self::{cloud::Builder, object_versions::ObjectVersions};
 pub(crate) use self::object_versions::{key_of_version, path_of_version};
+use self::{cloud::Builder, object_versions::ObjectVersions};
 pub use self::{cloud::without_credentials, s3::S3Endpoint};
 use crate::{Error, Folder, ObjectVersion, OriginMetrics, RequestOptions, Result};
 
@@ -152,7 +152,8 @@ impl Origin {
             ObjectStoreScheme::Http => {
                 let (store, user) = builder.http().map_err(fail)?;
                 let identity = format!("{name} {user}");
-                let origin = Self { identity, retries: true, is_web: true, ..Self::new(name, Arc::new(store)) };
+                let origin =
+                    Self { identity, retries: true, is_web: true, ..Self::new(name, Arc::new(store)) };
                 Ok(origin.counted_by(metrics))
             }
             _ => Err(error("unknown kind of origin".to_owned())),

@@ -49,11 +49,7 @@ impl Observing {
 impl HttpConnector for Observing {
     fn connect(&self, options: &ClientOptions) -> object_store::Result<HttpClient> {
         let client = ReqwestConnector::default().connect(options)?;
-        Ok(HttpClient::new(Observed {
-            client,
-            metrics: self.metrics.clone(),
-            signing: self.signing.clone(),
-        }))
+        Ok(HttpClient::new(Observed { client, metrics: self.metrics.clone(), signing: self.signing.clone() }))
     }
 }
 

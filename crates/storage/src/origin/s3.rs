@@ -1,10 +1,6 @@
 //! A bucket that speaks the S3 protocol: where it is and what signs requests for it.
 
-use std::{
-    fmt,
-    sync::Arc,
-    time::Duration,
-};
+use std::{fmt, sync::Arc, time::Duration};
 
 use futures::FutureExt;
 use http::{HeaderName, HeaderValue, Method};

@@ -220,7 +220,7 @@ impl Entry {
 #[cfg(test)]
 mod tests {
     use super::*;
-    use crate::{ByteSize, object::ObjectHash};
+    use crate::{ByteSize, object::ObjectHash, paths_in_use::PathInUse};
 
     const PAGE: usize = 1 << 20;
 
@@ -236,7 +236,7 @@ mod tests {
 
     fn piece(budget: &Budget, start: usize, len: usize) -> Option<Arc<Piece>> {
         let charge = budget.try_reserve(Holder::Pages, len as u64 + ENTRY_OVERHEAD)?;
-        Some(Piece::new(start, Bytes::from(vec![7; len]), charge))
+        Some(Piece::new(start, Bytes::from(vec![7; len]), charge, PathInUse::sole()))
     }
 
     #[test]

@@ -7,7 +7,7 @@ use std::{fmt, ops::Range, sync::Arc};
 
 use bytes::Bytes;
 
-use crate::{Reservation, object::ObjectHash};
+use crate::{Reservation, object::ObjectHash, paths_in_use::PathInUse};
 
 /// A page: the hash of its version, and its number, counted from the object's first byte.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Hash)]
@@ -105,12 +105,13 @@ pub(crate) struct Piece {
     start: usize,
     bytes: Bytes,
     _charge: Reservation,
+    _in_use: Arc<PathInUse>,
 }
 
 impl Piece {
     /// The bytes of a page from `start` on.
-    pub(crate) fn new(start: usize, bytes: Bytes, charge: Reservation) -> Arc<Self> {
-        Arc::new(Self { start, bytes, _charge: charge })
+    pub(crate) fn new(start: usize, bytes: Bytes, charge: Reservation, in_use: Arc<PathInUse>) -> Arc<Self> {
+        Arc::new(Self { start, bytes, _charge: charge, _in_use: in_use })
     }
 
     /// Offset within the page of the first byte.
@@ -180,7 +181,7 @@ mod tests {
     fn a_slice_keeps_its_piece_counted() {
         let budget = Budget::new(ByteSize::bytes(100));
         let charge = budget.try_reserve(Holder::Pages, 5).unwrap();
-        let piece = Piece::new(10, Bytes::from_static(b"abcde"), charge);
+        let piece = Piece::new(10, Bytes::from_static(b"abcde"), charge, PathInUse::sole());
         let slice = piece.slice(8, 13);
         assert_eq!((slice.as_ref(), piece.whole().as_ref()), (b"abc".as_slice(), b"abcde".as_slice()));
         assert!(piece.slice(15, 20).is_empty());

@@ -36,7 +36,8 @@ use super::{
         sigv4::{ALGORITHM, signing_key},
         target::Query,
     },
-    Changes, ENCRYPTION, Forwarded, Forwarder, Names, REQUEST_PAYER, refuse_climbing, uri_of,
+    Changes, ENCRYPTION, Forwarded, Forwarder, MAX_ANSWER_XML, Names, REQUEST_PAYER, refuse_climbing, uri_of,
+    xml,
 };
 
 /// How long an origin may take a form: it may look at the policy after the last byte of the file.
@@ -73,16 +74,28 @@ impl Forwarder {
             return Ok(success.answer(names.bucket, &key, described(answer.headers())));
         }
         let answer = self.hand_back(request, &names, asked, answer).await?;
-        let is_told = answer.status().is_success() && !names.are_same();
-        Ok(match is_told {
-            // The names in it are those of the origin.
-            true => {
-                let headers = answer.headers().clone();
-                Success::Status(answer.status()).answer(names.bucket, &key, headers)
-            }
-            false => answer,
-        })
+        match answer.status().is_success() && !names.are_same() {
+            true => Ok(renamed(answer, names.bucket, &key).await),
+            false => Ok(answer),
+        }
     }
+}
+
+/// An answer about a stored object by the names that the client knows.
+async fn renamed(answer: HttpResponse, bucket: &str, key: &str) -> HttpResponse {
+    let (mut head, mut body) = answer.into_parts();
+    if !head.headers.contains_key(ETAG)
+        && let Ok(text) = body.store_all_limited(MAX_ANSWER_XML).await
+        && let Ok(answered) = str::from_utf8(&text)
+    {
+        // One that cannot be read has none.
+        let _ = xml::visit(answered, |path, text| {
+            if path.last().is_some_and(|name| name == "ETag") {
+                header_text::set(&mut head.headers, ETAG, text);
+            }
+        });
+    }
+    Success::Status(head.status).answer(bucket, key, head.headers)
 }
 
 /// The headers that tell of a stored object, of an answer that points elsewhere.

@@ -234,12 +234,18 @@ impl HeadReader {
         Self { body, buffer: BytesMut::from(LINE_BREAK), read: 0, delimiter }
     }
 
+    /// Reads the delimiter that the form begins with.
     async fn expect_delimiter(&mut self) -> S3Result<()> {
-        let delimiter = self.delimiter.clone();
-        match self.until(&delimiter).await?.is_empty() {
-            true => Ok(()),
-            false => Err(FormError::Malformed.into()),
+        let len = self.delimiter.needle().len();
+        while self.buffer.len() < len {
+            self.receive().await?;
         }
+        if !self.buffer.starts_with(self.delimiter.needle()) {
+            return Err(FormError::Malformed.into());
+        }
+        self.buffer.advance(len);
+        self.read = len;
+        Ok(())
     }
 
     /// The headers of the part that follows a delimiter.
