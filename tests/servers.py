@@ -189,7 +189,8 @@ class VersityGw(Server):
         root.mkdir(parents=True)
         self.port = free_port()
         keys = ["--access", ORIGIN_KEY, "--secret", ORIGIN_SECRET]
-        command = [str(self.PROGRAM), *keys, "--port", f"127.0.0.1:{self.port}", "posix", str(root)]
+        # Nobody reads what it prints of each request.
+        command = [str(self.PROGRAM), *keys, "--quiet", "--port", f"127.0.0.1:{self.port}", "posix", str(root)]
         super().__init__(command, log, environment())
         self.endpoint = f"http://127.0.0.1:{self.port}"
         wait_for("versitygw", lambda: _listens(self.port))

@@ -32,7 +32,7 @@ KIB, MIB = 1 << 10, 1 << 20
 LOADS = [
     ("1 MiB", MIB, MIB), ("64 KiB", 64 * KIB, 64 * KIB), ("1 MiB, unaligned", MIB, 1), ("4 KiB", 4 * KIB, 4 * KIB),
 ]
-MIN_SIGNED, MIN_OF_CACHEY = 0.9, 1.1
+MIN_SIGNED, MIN_OF_CACHEY, MIN_OF_BEFORE = 0.9, 1.1, 0.97
 
 
 @dataclass
@@ -80,11 +80,17 @@ def _start(programs, folder, options, origin, signer, started):
     # The others never ask again either whether the object is still the same.
     immutable = ["--consistency", "immutable"]
 
+    if options.before:
+        before = programs | {"stylobate": options.before}
+        started.append(servers.s3_node(before, folder, servers.BUCKET, origin.port, more=immutable))
+
     def node(signed):
         return servers.s3_node(programs, folder, servers.BUCKET, origin.port, signed=signed, more=immutable)
 
     started.append(node(signed=False))
     peers = [Peer("stylobate", started[-1], lambda _: (PATH, {}))]
+    if options.before:
+        peers.append(Peer("before", started[0], lambda _: (PATH, {})))
     if is_wanted(options, "stylobate, signed"):
         started.append(node(signed=True))
         door = sigv4.Signer(started[-1].host, servers.ACCESS_KEY, servers.SECRET_KEY)
@@ -224,6 +230,9 @@ def bars(result):
     for name in ("1 MiB", "64 KiB"):
         if "cachey" in peers[name]:
             yield Bar(f"{name}, stylobate / cachey", peers[name]["cachey"]["ratio"], "at least", MIN_OF_CACHEY)
+    for name, load in peers.items():
+        if "before" in load:
+            yield Bar(f"{name}, stylobate / before", load["before"]["ratio"], "at least", MIN_OF_BEFORE)
 
 
 def rows(result):

@@ -293,6 +293,20 @@ def nginx_files(programs, folder, root):
     return _nginx(programs, folder, "files", lambda _, port: NGINX_FILES.format(port=port, root=root))
 
 
+class SinkOrigin(Server):
+    """An origin that keeps nothing of what it is sent, as `sink_origin.py` says."""
+
+    def __init__(self, folder, megabytes_per_second):
+        self.name = "sink"
+        self.log = Path(folder) / "sink-origin.log"
+        with self.log.open("wb") as log:
+            self.process = subprocess.Popen(
+                [sys.executable, str(Path(__file__).with_name("sink_origin.py")),
+                 "--megabytes-per-second", str(megabytes_per_second)],
+                stdin=subprocess.DEVNULL, stdout=subprocess.PIPE, stderr=log, text=True)
+        self.port = int(self.process.stdout.readline())
+
+
 class SlowOrigin(Server):
     """The origin at `port`, slowed down as `slow_origin.py` says."""
 

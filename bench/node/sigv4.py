@@ -23,17 +23,18 @@ class Signer:
             key = _hmac(key, part)
         self.key = key
 
-    def presign(self, method, path, headers=None):
-        """The path with a query that signs the method, the path, the host and `headers`."""
+    def presign(self, method, path, headers=None, query=None):
+        """The path with a query that signs the method, the path, `query`, the host and `headers`."""
         signed = {"host": self.host} | {name.lower(): value for name, value in (headers or {}).items()}
         names = ";".join(sorted(signed))
-        query = "&".join(f"{name}={quote(value, safe='')}" for name, value in [
+        query = "&".join(f"{name}={quote(value, safe='')}" for name, value in sorted([
             ("X-Amz-Algorithm", "AWS4-HMAC-SHA256"),
             ("X-Amz-Credential", self.credential),
             ("X-Amz-Date", self.stamp),
             ("X-Amz-Expires", str(LIFETIME_SECONDS)),
             ("X-Amz-SignedHeaders", names),
-        ])
+            *(query or {}).items(),
+        ]))
         canonical = "\n".join([
             method, quote(path), query,
             *(f"{name}:{signed[name]}" for name in sorted(signed)), "",

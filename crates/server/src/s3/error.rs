@@ -15,8 +15,9 @@ use stylobate_storage::{Error, ObjectHeaders, redacted};
 
 use super::{
     chunked::{ChunkedError, PayloadMismatch},
-    etag, header_text,
-    post_form::FormError,
+    etag,
+    form_error::FormError,
+    header_text,
     request_id::RequestId,
     target::Target,
 };
@@ -113,6 +114,32 @@ fn from_origin(error: &Error, source: &object_store::Error) -> S3Error {
 fn is_throttled(error: &object_store::Error) -> bool {
     let text = error.to_string();
     ["SlowDown", "503 Service Unavailable", "429 Too Many Requests"].iter().any(|sign| text.contains(sign))
+}
+
+impl From<FormError> for S3Error {
+    fn from(error: FormError) -> Self {
+        match error {
+            FormError::Malformed => s3_error!(
+                MalformedPOSTRequest,
+                "The body of your POST request is not well-formed multipart/form-data."
+            ),
+            FormError::HeadTooLarge => s3_error!(
+                MaxPostPreDataLengthExceededError,
+                "Your POST request fields preceding the upload file were too large."
+            ),
+            FormError::FileTooLarge { max } => detailed(
+                s3_error!(EntityTooLarge, "Your proposed upload exceeds the maximum allowed size"),
+                vec![Detail::new("MaxSizeAllowed", max.to_string())],
+            ),
+            FormError::FileTooSmall { min, len } => detailed(
+                s3_error!(EntityTooSmall, "Your proposed upload is smaller than the minimum allowed size"),
+                vec![
+                    Detail::new("ProposedSize", len.to_string()),
+                    Detail::new("MinSizeAllowed", min.to_string()),
+                ],
+            ),
+        }
+    }
 }
 
 /// 503: the origin wants fewer requests.

@@ -25,6 +25,7 @@ mod delete;
 mod door;
 mod error;
 mod etag;
+mod form_error;
 mod forward;
 mod header_text;
 mod held;

@@ -30,9 +30,11 @@ use url::Url;
 
 use super::{
     super::{
-        error, header_text,
+        error,
+        form_error::FormError,
+        header_text,
         kept::hex,
-        post_form::{FormError, FormFile, Success, VerifiedForm},
+        post_form::{FormFile, Success, VerifiedForm},
         sigv4::{ALGORITHM, signing_key},
         target::Query,
     },
@@ -90,7 +92,7 @@ async fn renamed(answer: HttpResponse, bucket: &str, key: &str) -> HttpResponse 
     {
         // One that cannot be read has none.
         let _ = xml::visit(answered, |path, text| {
-            if path.last().is_some_and(|name| name == "ETag") {
+            if path.last().is_some_and(|name| *name == "ETag") {
                 header_text::set(&mut head.headers, ETAG, text);
             }
         });

@@ -17,14 +17,13 @@ mod sign;
 mod xml;
 
 use std::{
-    collections::HashMap,
     sync::Arc,
     time::{Duration, Instant},
 };
 
 use base64::{Engine as _, engine::general_purpose::STANDARD};
 use bytes::Bytes;
-use chrono::Utc;
+use chrono::{DateTime, Utc};
 use http::{
     HeaderMap, HeaderName, HeaderValue, Method, Request, StatusCode, Uri,
     header::{
@@ -52,10 +51,11 @@ use super::{
     authenticate::{Caller, EMPTY_SHA256, is_signing_parameter},
     authorize::{CopySource, Rights},
     chunked::ChunkedError,
-    error, header_text,
+    error,
+    form_error::FormError,
+    header_text,
     operation::Operation,
     payload::{Payload, check_claims},
-    post_form::FormError,
     target::{Query, Target, encode_path},
 };
 use crate::{
@@ -545,15 +545,11 @@ fn translate_copy_source(node: &Node, headers: &mut HeaderMap) -> S3Result<()> {
 fn listed_objects(xml: &str, names: &Names<'_>, may_be_encoded: bool) -> Vec<ListedObject> {
     let is_encoded = may_be_encoded && xml.contains("<EncodingType>url</EncodingType>");
     let mut listed: Vec<ListedObject> = Vec::new();
-    let mut entry = HashMap::new();
+    let mut entry = ListedEntry::default();
     let read = xml::walk(xml, |path, text| {
         match (path, text) {
-            ([_, contents, name], Some(text)) if contents == "Contents" => {
-                entry.insert(name.clone(), text.to_owned());
-            }
-            ([_, contents], None) if contents == "Contents" => {
-                listed.extend(listed_object(&std::mem::take(&mut entry), names, is_encoded));
-            }
+            ([_, "Contents", name], Some(text)) => entry.set(name, text),
+            ([_, "Contents"], None) => listed.extend(std::mem::take(&mut entry).listed(names, is_encoded)),
             _ => {}
         }
         None
@@ -564,26 +560,42 @@ fn listed_objects(xml: &str, names: &Names<'_>, may_be_encoded: bool) -> Vec<Lis
     listed
 }
 
-fn listed_object(
-    entry: &HashMap<String, String>,
-    names: &Names<'_>,
-    is_encoded: bool,
-) -> Option<ListedObject> {
-    let key = entry.get("Key")?;
-    let decoded = match is_encoded {
-        true => percent_encoding::percent_decode_str(&key.replace('+', " ")).decode_utf8_lossy().into_owned(),
-        false => key.clone(),
-    };
-    Some(ListedObject {
-        path: decoded.strip_prefix(names.prefix).unwrap_or(&decoded).to_owned(),
-        size: entry.get("Size")?.parse().ok()?,
-        version: None,
-        e_tag: entry.get("ETag").cloned(),
-        last_modified: entry
-            .get("LastModified")
-            .and_then(|time| chrono::DateTime::parse_from_rfc3339(time).ok())
-            .map(|time| time.with_timezone(&Utc)),
-    })
+/// What a listing says of one object.
+#[derive(Default)]
+struct ListedEntry {
+    key: Option<String>,
+    size: Option<u64>,
+    e_tag: Option<String>,
+    last_modified: Option<DateTime<Utc>>,
+}
+
+impl ListedEntry {
+    fn set(&mut self, name: &str, text: &str) {
+        match name {
+            "Key" => self.key = Some(text.to_owned()),
+            "Size" => self.size = text.parse().ok(),
+            "ETag" => self.e_tag = Some(text.to_owned()),
+            "LastModified" => {
+                self.last_modified =
+                    DateTime::parse_from_rfc3339(text).ok().map(|time| time.with_timezone(&Utc));
+            }
+            _ => {}
+        }
+    }
+
+    /// The object, by the name that clients know.
+    fn listed(self, names: &Names<'_>, is_encoded: bool) -> Option<ListedObject> {
+        let mut path = self.key?;
+        if is_encoded {
+            let spaced = path.replace('+', " ");
+            path = percent_encoding::percent_decode_str(&spaced).decode_utf8_lossy().into_owned();
+        }
+        if let Some(short) = path.strip_prefix(names.prefix).filter(|_| !names.prefix.is_empty()) {
+            path = short.to_owned();
+        }
+        let (e_tag, last_modified) = (self.e_tag, self.last_modified);
+        Some(ListedObject { path, size: self.size?, version: None, e_tag, last_modified })
+    }
 }
 
 fn is_xml(headers: &HeaderMap) -> bool {

@@ -33,8 +33,8 @@ impl<'a> Names<'a> {
     /// The answer of the origin in the names that clients know.
     pub(super) fn rewrite_answer(&self, xml: &str) -> Result<String, MalformedXml> {
         xml::rewrite(xml, |path, text| {
-            let name = path.last().map(String::as_str).unwrap_or_default();
-            let parent = path.len().checked_sub(2).and_then(|at| path.get(at)).map(String::as_str);
+            let name = path.last().copied().unwrap_or_default();
+            let parent = path.len().checked_sub(2).and_then(|at| path.get(at)).copied();
             match (name, parent) {
                 ("Name" | "Bucket" | "BucketName", _) if text == self.origin_bucket => {
                     Some(self.bucket.to_owned())
@@ -82,8 +82,8 @@ impl<'a> Names<'a> {
 }
 
 /// Whether this is where a list of keys to delete names one.
-pub(super) fn is_deleted_key(path: &[String]) -> bool {
-    matches!(path, [_, object, key] if object == "Object" && key == "Key")
+pub(super) fn is_deleted_key(path: &[&str]) -> bool {
+    matches!(path, [_, "Object", "Key"])
 }
 
 #[cfg(test)]

@@ -1,5 +1,7 @@
 //! Reads and rewrites the text of elements in XML of S3, and leaves everything else as it is, byte for byte.
 
+use std::borrow::Cow;
+
 use quick_xml::{
     Reader,
     escape::{escape, unescape},
@@ -19,10 +21,10 @@ const MAX_DEPTH: usize = 16;
 /// place of the text in what is returned.
 pub(super) fn walk(
     xml: &str,
-    mut visit: impl FnMut(&[String], Option<&str>) -> Option<String>,
+    mut visit: impl FnMut(&[&str], Option<&str>) -> Option<String>,
 ) -> Result<String, MalformedXml> {
     let mut reader = Reader::from_str(xml);
-    let mut path: Vec<String> = Vec::new();
+    let mut path: Vec<&str> = Vec::new();
     let mut output = String::with_capacity(xml.len());
     // Where the text of the innermost element begins, until it turns out to have children.
     let mut text_from: Option<usize> = None;
@@ -31,8 +33,8 @@ pub(super) fn walk(
         let before = reader.buffer_position() as usize;
         match reader.read_event().map_err(|_| MalformedXml)? {
             Event::Start(_) if path.len() == MAX_DEPTH => return Err(MalformedXml),
-            Event::Start(start) => {
-                path.push(String::from_utf8_lossy(start.local_name().as_ref()).into_owned());
+            Event::Start(_) => {
+                path.push(local_name(xml.get(before..).ok_or(MalformedXml)?));
                 text_from = Some(reader.buffer_position() as usize);
             }
             Event::Empty(_) => text_from = None,
@@ -62,13 +64,13 @@ pub(super) fn walk(
 /// Replaces texts of elements without children.
 pub(super) fn rewrite(
     xml: &str,
-    mut visit: impl FnMut(&[String], &str) -> Option<String>,
+    mut visit: impl FnMut(&[&str], &str) -> Option<String>,
 ) -> Result<String, MalformedXml> {
     walk(xml, |path, text| visit(path, text?))
 }
 
 /// Shows the text of each element without children.
-pub(super) fn visit(xml: &str, mut visit: impl FnMut(&[String], &str)) -> Result<(), MalformedXml> {
+pub(super) fn visit(xml: &str, mut visit: impl FnMut(&[&str], &str)) -> Result<(), MalformedXml> {
     rewrite(xml, |path, text| {
         visit(path, text);
         None
@@ -126,8 +128,19 @@ fn escaped(text: &str) -> String {
     escape(text).replace('\r', "&#13;")
 }
 
+/// The name in the tag at the beginning of a text, without the prefix of its namespace.
+fn local_name(tag: &str) -> &str {
+    let tag = tag.strip_prefix('<').unwrap_or(tag);
+    let end = tag.find(|c: char| c.is_ascii_whitespace() || matches!(c, '/' | '>')).unwrap_or(tag.len());
+    let name = tag.get(..end).unwrap_or(tag);
+    name.split_once(':').map_or(name, |(_, name)| name)
+}
+
 /// The text between two tags, without escapes; a section of character data is taken as it is.
-fn plain_text(raw: &str) -> Result<String, MalformedXml> {
+fn plain_text(raw: &str) -> Result<Cow<'_, str>, MalformedXml> {
+    if !raw.contains(['&', '<']) {
+        return Ok(Cow::Borrowed(raw));
+    }
     let mut text = String::new();
     let mut rest = raw;
     while let Some((before, after)) = rest.split_once("<![CDATA[") {
@@ -137,7 +150,7 @@ fn plain_text(raw: &str) -> Result<String, MalformedXml> {
         rest = remainder;
     }
     text.push_str(&unescape(rest).map_err(|_| MalformedXml)?);
-    Ok(text)
+    Ok(Cow::Owned(text))
 }
 
 #[cfg(test)]
@@ -148,8 +161,8 @@ mod tests {
     fn only_what_is_replaced_changes() {
         let xml =
             "<?xml version='1.0'?>\n<R xmlns=\"u\"> <Key>a&amp;b</Key><E/><K2> x </K2>\n<Key></Key></R>";
-        let replace = |path: &[String], text: &str| {
-            (path.last().unwrap() == "Key" && !text.is_empty()).then(|| format!("<{text}>"))
+        let replace = |path: &[&str], text: &str| {
+            (*path.last().unwrap() == "Key" && !text.is_empty()).then(|| format!("<{text}>"))
         };
         let rewritten = rewrite(xml, replace).unwrap();
         assert_eq!(rewritten, xml.replace("a&amp;b", "&lt;a&amp;b&gt;"));

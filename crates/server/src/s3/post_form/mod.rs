@@ -21,7 +21,7 @@ use s3s::{Body, S3Result, s3_error};
 
 pub(super) use self::{
     fields::Fields,
-    multipart::{FormError, FormFile, is_form},
+    multipart::{FormFile, is_form},
     success::Success,
 };
 use self::{fields::argument, multipart::FormHead, policy::Policy};

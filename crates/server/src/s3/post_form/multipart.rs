@@ -22,12 +22,15 @@ use futures::{Stream, StreamExt};
 use http::{HeaderMap, Method, header::CONTENT_TYPE};
 use memchr::memmem::{self, Finder};
 use s3s::{
-    Body, S3Error, S3Result, StdError, s3_error,
+    Body, S3Result, StdError, s3_error,
     stream::{ByteStream, DynByteStream, RemainingLength},
 };
 
 use super::{
-    super::error::{self, Detail, detailed},
+    super::{
+        error::{self, Detail, detailed},
+        form_error::FormError,
+    },
     fields::Fields,
 };
 
@@ -41,57 +44,6 @@ const MAX_BOUNDARY: usize = 200;
 const PATIENCE: Duration = Duration::from_secs(60);
 
 const FORM: &str = "multipart/form-data";
-
-/// A form that is not what it must be.
-#[derive(Clone, Copy, Debug, PartialEq, Eq, thiserror::Error)]
-pub(in crate::s3) enum FormError {
-    /// Not multipart, or it breaks off.
-    #[error("the form is malformed")]
-    Malformed,
-    /// More bytes came before the file than may.
-    #[error("the fields before the file are too large")]
-    HeadTooLarge,
-    /// The file is larger than the policy allows.
-    #[error("the file has more than {max} bytes")]
-    FileTooLarge {
-        /// Bytes that the policy allows at most.
-        max: u64,
-    },
-    /// The file is smaller than the policy allows.
-    #[error("the file has {len} bytes, which are fewer than {min}")]
-    FileTooSmall {
-        /// Bytes that the policy wants at least.
-        min: u64,
-        /// Bytes of the file.
-        len: u64,
-    },
-}
-
-impl From<FormError> for S3Error {
-    fn from(error: FormError) -> Self {
-        match error {
-            FormError::Malformed => s3_error!(
-                MalformedPOSTRequest,
-                "The body of your POST request is not well-formed multipart/form-data."
-            ),
-            FormError::HeadTooLarge => s3_error!(
-                MaxPostPreDataLengthExceededError,
-                "Your POST request fields preceding the upload file were too large."
-            ),
-            FormError::FileTooLarge { max } => detailed(
-                s3_error!(EntityTooLarge, "Your proposed upload exceeds the maximum allowed size"),
-                vec![Detail::new("MaxSizeAllowed", max.to_string())],
-            ),
-            FormError::FileTooSmall { min, len } => detailed(
-                s3_error!(EntityTooSmall, "Your proposed upload is smaller than the minimum allowed size"),
-                vec![
-                    Detail::new("ProposedSize", len.to_string()),
-                    Detail::new("MinSizeAllowed", min.to_string()),
-                ],
-            ),
-        }
-    }
-}
 
 /// Whether a request brings an HTML form with files.
 pub(in crate::s3) fn is_form(method: &Method, headers: &HeaderMap) -> bool {
