@@ -13,7 +13,7 @@
 mod collector;
 mod span;
 
-use std::{sync::Arc, time::Duration};
+use std::{borrow::Cow, sync::Arc, time::Duration};
 
 use http::HeaderMap;
 use opentelemetry::{
@@ -82,7 +82,7 @@ impl Traces {
     /// Begins the span of a request whose client sent these headers. Returns `None` if it is not sampled.
     pub(crate) fn begin(
         &self,
-        name: &'static str,
+        name: impl Into<Cow<'static, str>>,
         headers: &HeaderMap,
         attributes: impl FnOnce() -> Vec<KeyValue>,
     ) -> Option<Box<RequestSpan>> {

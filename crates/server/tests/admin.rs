@@ -241,6 +241,90 @@ async fn metrics_are_in_the_format_of_prometheus() {
     assert!(answer.body.contains("\nstylobate_fetches_merged_total{bucket=\"lake\"} "));
 }
 
+/// An origin that answers each request with these bytes, or never if there are none.
+async fn origin_that_answers(answer: &'static str) -> (SocketAddr, JoinHandle<()>) {
+    let listener = TcpListener::bind("127.0.0.1:0").await.unwrap();
+    let address = listener.local_addr().unwrap();
+    let answering = tokio::spawn(async move {
+        let mut open = Vec::new();
+        while let Ok((mut stream, _)) = listener.accept().await {
+            let _ = stream.read(&mut [0; 4096]).await;
+            let _ = stream.write_all(answer.as_bytes()).await;
+            if answer.is_empty() {
+                open.push(stream);
+            }
+        }
+    });
+    (address, answering)
+}
+
+#[tokio::test]
+async fn requests_are_counted_by_bucket_and_those_to_origins_by_kind_and_failure() {
+    let busy = "HTTP/1.1 503 Service Unavailable\r\ncontent-length: 0\r\nconnection: close\r\n\r\n";
+    let (missing, _missing) = empty_origin().await;
+    let (busy, _busy) = origin_that_answers(busy).await;
+    let (silent, _silent) = origin_that_answers("").await;
+    let gone = TcpListener::bind("127.0.0.1:0").await.unwrap().local_addr().unwrap();
+    let mut config = config_over(missing);
+    config.server.deadline = Duration::from_millis(300);
+    for (name, origin) in [("busy", busy), ("silent", silent), ("gone", gone)] {
+        let options = [
+            ("endpoint", format!("http://{origin}")),
+            ("allow_http", "true".to_owned()),
+            ("skip_signature", "true".to_owned()),
+        ];
+        let options = options.map(|(key, value)| (key.to_owned(), value)).into();
+        let url = format!("s3://{name}");
+        config.buckets.push(BucketConfig { options, ..BucketConfig::new(name, url) });
+    }
+    let doors = Doors::bind(&config).await.unwrap();
+    let (s3, admin) = (doors.s3_address(), doors.admin_address());
+    tokio::spawn(doors.serve(Node::open(&config).await.unwrap(), std::future::pending()));
+
+    let status = async |path: &str| request(s3, &format!("GET {path} HTTP/1.1\r\n")).await.status;
+    assert_eq!(status("/far/a").await, 404);
+    assert_eq!(status("/busy?list-type=2").await, 503);
+    assert_eq!(status("/silent?list-type=2").await, 503);
+    assert_eq!(status("/gone?list-type=2").await, 502);
+    assert_eq!(status("/nowhere/a").await, 404);
+    assert_eq!(status("/").await, 200);
+
+    let metrics = request(admin, "GET /metrics HTTP/1.1\r\n").await.body;
+    for line in [
+        "stylobate_requests_total{bucket=\"far\",operation=\"GetObject\",code=\"404\"} 1",
+        "stylobate_requests_total{bucket=\"busy\",operation=\"ListObjectsV2\",code=\"503\"} 1",
+        "stylobate_requests_total{bucket=\"\",operation=\"GetObject\",code=\"404\"} 1",
+        "stylobate_requests_total{bucket=\"\",operation=\"ListBuckets\",code=\"200\"} 1",
+        "# TYPE stylobate_origin_request_seconds histogram",
+        "stylobate_origin_request_seconds_count{bucket=\"far\",kind=\"get\"} 1",
+        "stylobate_origin_request_seconds_count{bucket=\"busy\",kind=\"list\"} 1",
+        "stylobate_origin_request_seconds_bucket{le=\"+Inf\",bucket=\"busy\",kind=\"list\"} 1",
+        "# TYPE stylobate_origin_errors_total counter",
+        "stylobate_origin_errors_total{bucket=\"far\",status=\"404\"} 1",
+        "stylobate_origin_errors_total{bucket=\"busy\",status=\"503\"} 1",
+        "stylobate_origin_errors_total{bucket=\"silent\",status=\"timeout\"} 1",
+    ] {
+        assert!(metrics.lines().any(|known| known == line), "no {line} in\n{metrics}");
+    }
+    // A question without a body is put once more over a new connection.
+    assert!(metrics.contains("stylobate_origin_errors_total{bucket=\"gone\",status=\"connection\"} 2\n"));
+    let seconds = metrics.lines().filter(|line| line.starts_with("stylobate_origin_request_seconds"));
+    assert!(seconds.clone().count() > 0 && seconds.clone().all(|line| !line.contains("silent")));
+    assert!(!metrics.contains("nowhere"), "a client makes no labels");
+
+    let stats = request(admin, "GET /api/stats HTTP/1.1\r\n").await.json();
+    let of = |name: &str| {
+        stats["buckets"].as_array().unwrap().iter().find(|bucket| bucket["name"] == name).unwrap()
+    };
+    assert_eq!(of("far")["origin_requests"]["kinds"]["get"]["answered"], 1);
+    assert_eq!(of("busy")["origin_requests"]["errors"], json!({ "503": 1 }));
+    let requests = stats["requests"]["buckets"].as_array().unwrap();
+    let named: Vec<_> = requests.iter().map(|of| of["bucket"].as_str().unwrap()).collect();
+    assert_eq!(named, ["busy", "far", "gone", "silent", ""]);
+    assert_eq!(requests[1]["operations"]["GetObject"]["404"], 1);
+    assert_eq!(requests[4]["requests"], 2);
+}
+
 #[tokio::test]
 async fn the_page_needs_nothing_from_elsewhere() {
     let node = Running::start(Vec::new()).await;

@@ -38,7 +38,10 @@ impl Call {
                 KeyValue::new("rpc.method", method),
             ]
         };
-        let span = node.traces().and_then(|traces| traces.begin(method, metadata.as_ref(), attributes));
+        let span = node.traces().and_then(|traces| {
+            let name = format!("{SERVICE}/{method}");
+            traces.begin(name, metadata.as_ref(), attributes)
+        });
         Self { node: node.clone(), method, code: Code::Cancelled, span }
     }
 

@@ -75,7 +75,8 @@ impl HttpClient for CollectorClient {
             let body = to_bytes(Body::new(body), MAX_ANSWER).await?;
             Ok::<_, HttpError>(Response::from_parts(head, body))
         };
-        let sent = self.runtime.spawn(timeout(TIMEOUT, exchange)).await;
+        // A timer, too, can only be made on the runtime.
+        let sent = self.runtime.spawn(async { timeout(TIMEOUT, exchange).await }).await;
         let answer = match sent {
             Ok(Ok(answer)) => answer,
             Ok(Err(_)) => Err("no answer in time".into()),

@@ -449,7 +449,7 @@ mod tests {
     }
 
     async fn read(content_type: &str, form: &[u8], sizes: &[usize]) -> Result<(Fields, Bytes), String> {
-        let code = |error: S3Error| error.code().as_str().to_owned();
+        let code = |error: s3s::S3Error| error.code().as_str().to_owned();
         let head = FormHead::read(&headers(content_type), body(form, sizes)).await.map_err(code)?;
         let pieces: Result<Vec<Bytes>, StdError> = head.file.try_collect().await;
         let pieces = pieces.map_err(|error| code(error::from_body(&*error)))?;
