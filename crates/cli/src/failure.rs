@@ -5,6 +5,7 @@ use std::{error::Error as StdError, fmt, io, sync::Arc};
 use anyhow::Error;
 use arrow::error::ArrowError;
 use stylobate_server::ServerError;
+use stylobate_storage::redacted;
 
 use crate::out::ReaderGone;
 
@@ -78,8 +79,10 @@ pub(crate) fn in_one_line(error: &Error) -> String {
     }
     let mut line = String::new();
     for cause in error.chain() {
-        let words: Vec<_> = cause.to_string().split_whitespace().map(str::to_owned).collect();
-        let text = words.join(" ");
+        let text = cause.to_string();
+        // What an origin's client says quotes URLs as they were sent, signatures and all.
+        let text = if line.is_empty() { text.into() } else { redacted(&text) };
+        let text = text.split_whitespace().collect::<Vec<_>>().join(" ");
         if line.is_empty() {
             line = text;
         } else if !line.contains(&text) {
@@ -177,6 +180,8 @@ mod tests {
     fn an_error_is_one_line_that_says_nothing_twice() {
         let error = anyhow!("a\n  b").context("opening: a b").context("starting");
         assert_eq!(in_one_line(&error), "starting: opening: a b");
+        let error = anyhow!("GET https://h/x?sig=secret failed").context("x: GET https://h/x?*** failed");
+        assert_eq!(in_one_line(&error), "x: GET https://h/x?*** failed");
     }
 
     #[test]

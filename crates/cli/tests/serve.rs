@@ -7,13 +7,14 @@ use std::{
     net::{TcpListener, TcpStream},
     path::Path,
     process::{Child, ChildStdout, Command, Output, Stdio},
+    thread,
     time::{Duration, Instant},
 };
 
 /// The command in an empty folder and without the caller's own variables.
 fn stylobate(folder: &Path) -> Command {
     let mut command = Command::new(env!("CARGO_BIN_EXE_stylobate"));
-    let own = |name: &str| name.starts_with("STYLOBATE_") || name.starts_with("AWS_");
+    let own = |name: &str| ["STYLOBATE_", "AWS_", "OTEL_"].iter().any(|own| name.starts_with(own));
     for (name, _) in std::env::vars().filter(|(name, _)| own(name)) {
         command.env_remove(name);
     }
@@ -47,7 +48,13 @@ struct Running {
 
 impl Running {
     fn start(folder: &Path, args: &[&str]) -> Self {
+        Self::start_with(folder, args, &[])
+    }
+
+    /// With environment variables.
+    fn start_with(folder: &Path, args: &[&str], variables: &[(&str, &str)]) -> Self {
         let mut command = stylobate(folder);
+        command.envs(variables.iter().copied());
         command.args(["--listen", "127.0.0.1:0", "--admin", "127.0.0.1:0", "--memory", "64MiB"]).args(args);
         let mut child = command.stdout(Stdio::piped()).stderr(Stdio::piped()).spawn().unwrap();
         let mut stdout = BufReader::new(child.stdout.take().unwrap());
@@ -349,4 +356,92 @@ fn events_are_json_where_that_is_asked_for() {
     for line in log.lines() {
         assert!(serde_json::from_str::<serde_json::Value>(line).unwrap()["level"].is_string(), "{line}");
     }
+}
+
+/// Takes one batch of traces: its head and its bytes.
+fn take_batch(collector: &TcpListener) -> (String, Vec<u8>) {
+    let (stream, _) = collector.accept().unwrap();
+    let mut stream = BufReader::new(stream);
+    let mut head = String::new();
+    while !head.ends_with("\r\n\r\n") {
+        assert_ne!(stream.read_line(&mut head).unwrap(), 0, "{head}");
+    }
+    let head = head.to_ascii_lowercase();
+    let length = head.lines().find_map(|line| line.strip_prefix("content-length: ")).unwrap();
+    let mut body = vec![0; length.parse().unwrap()];
+    stream.read_exact(&mut body).unwrap();
+    stream.get_mut().write_all(b"HTTP/1.1 200 OK\r\ncontent-length: 0\r\n\r\n").unwrap();
+    (head, body)
+}
+
+#[test]
+fn traces_go_where_the_standard_variables_say() {
+    let folder = folder_with_data();
+    let collector = TcpListener::bind("127.0.0.1:0").unwrap();
+    let endpoint = format!("http://{}", collector.local_addr().unwrap());
+    let variables = [
+        ("OTEL_EXPORTER_OTLP_ENDPOINT", endpoint.as_str()),
+        ("OTEL_EXPORTER_OTLP_HEADERS", "x-tenant=hunter2"),
+        ("OTEL_SERVICE_NAME", "lakehouse"),
+        ("OTEL_RESOURCE_ATTRIBUTES", "deployment.environment.name=staging"),
+        ("OTEL_TRACES_SAMPLER", "always_on"),
+    ];
+    let mut node = Running::start_with(folder.path(), &[], &variables);
+    assert!(get(&node.s3, "/data/hello").ends_with("world"));
+    node.signal("-TERM");
+    let (head, body) = take_batch(&collector);
+    assert!(head.starts_with("post /v1/traces "), "{head}");
+    assert!(head.contains("x-tenant: hunter2"), "{head}");
+    for text in ["lakehouse", "staging", "GetObject", "/data/hello", "service.version"] {
+        assert!(body.windows(text.len()).any(|bytes| bytes == text.as_bytes()), "no {text}");
+    }
+    let (code, log) = node.wait();
+    assert_eq!(code, Some(0), "{log}");
+    assert!(!log.contains("hunter2"), "{log}");
+}
+
+#[test]
+fn a_sampler_that_takes_nothing_sends_nothing() {
+    let folder = folder_with_data();
+    let collector = TcpListener::bind("127.0.0.1:0").unwrap();
+    let endpoint = format!("http://{}", collector.local_addr().unwrap());
+    let variables = [("OTEL_TRACES_SAMPLER", "always_off")];
+    let mut node = Running::start_with(folder.path(), &["--otlp-endpoint", &endpoint], &variables);
+    assert!(get(&node.s3, "/data/hello").ends_with("world"));
+    node.signal("-TERM");
+    assert_eq!(node.wait().0, Some(0));
+    collector.set_nonblocking(true).unwrap();
+    assert!(collector.accept().is_err(), "a batch was sent");
+}
+
+#[test]
+fn a_collector_that_is_not_there_is_one_warning() {
+    let folder = folder_with_data();
+    let endpoint = format!("http://me:hunter2@127.0.0.1:{}", free_port());
+    let variables = [("OTEL_BSP_SCHEDULE_DELAY", "50")];
+    let mut node = Running::start_with(folder.path(), &["--otlp-endpoint", &endpoint], &variables);
+    for _ in 0..5 {
+        assert!(get(&node.s3, "/data/hello").ends_with("world"));
+        thread::sleep(Duration::from_millis(150));
+    }
+    node.signal("-TERM");
+    let (code, log) = node.wait();
+    assert_eq!(code, Some(0), "{log}");
+    assert_eq!(log.matches("takes no traces").count(), 1, "{log}");
+    assert!(!log.contains("hunter2") && !log.contains("me:"), "{log}");
+}
+
+#[test]
+fn an_endpoint_of_traces_that_is_none_is_an_error() {
+    let folder = folder_with_data();
+    let (code, error) = failure(&run(folder.path(), &["--otlp-endpoint", "localhost:4318"]));
+    assert_eq!(code, 2, "{error}");
+    assert!(
+        error.contains("--otlp-endpoint") && error.contains("http://127.0.0.1:4318/v1/traces"),
+        "{error}"
+    );
+
+    let shown = run(folder.path(), &["--otlp-endpoint", "http://me:hunter2@h:4318", "--print-config"]);
+    let shown = String::from_utf8_lossy(&shown.stdout).into_owned();
+    assert!(shown.contains("otlp_endpoint = \"http://***@h:4318/v1/traces\""), "{shown}");
 }
