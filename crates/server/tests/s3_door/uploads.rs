@@ -134,16 +134,18 @@ async fn a_body_that_ends_early_leaves_nothing_behind() {
 }
 
 #[tokio::test]
-async fn an_upload_by_html_form_is_refused_before_it_is_read() {
+async fn a_form_with_large_fields_is_refused_before_its_file_is_read() {
     for setup in [Setup::new(), Setup::new().key("me", &["*"], true)] {
         let node =
             setup.bucket("lake", std::sync::Arc::new(object_store::memory::InMemory::new())).start().await;
-        let head = format!(
-            "POST /lake HTTP/1.1\r\nhost: {}\r\ncontent-type: Multipart/Form-Data; boundary=x\r\ncontent-length: 99999999999\r\n\r\n",
-            node.address
+        let form = format!(
+            "POST /lake HTTP/1.1\r\nhost: {}\r\ncontent-type: Multipart/Form-Data; boundary=x\r\n\
+             content-length: 99999999999\r\n\r\n--x\r\nContent-Disposition: form-data; name=\"key\"\r\n\r\n{}",
+            node.address,
+            "k".repeat(21_000)
         );
-        let answer = node.send_bytes(head.as_bytes()).await;
-        assert_eq!((answer.status, answer.code()), (405, "MethodNotAllowed"));
+        let answer = node.send_bytes(form.as_bytes()).await;
+        assert_eq!((answer.status, answer.code()), (400, "MaxPostPreDataLengthExceededError"));
     }
 }
 
