@@ -1,5 +1,6 @@
 //! Bytes of a cold object cross the network once, whatever the budget, the number of readers and their order.
 #![allow(missing_docs, clippy::unwrap_used, clippy::expect_used, clippy::panic, reason = "a test")]
+#![allow(clippy::single_range_in_vec_init, reason = "lists of ranges, of which some have one")]
 
 mod support;
 

@@ -529,7 +529,7 @@ mod tests {
             assert_eq!(refused, "MaxPostPreDataLengthExceededError");
         }
         // One that never ends is not gathered.
-        let endless = format!("{HEAD}").replace("name=\"file\"", &"n".repeat(1 << 16));
+        let endless = HEAD.replace("name=\"file\"", &"n".repeat(1 << 16));
         assert_eq!(
             file_of(endless.as_bytes(), &[512]).await.unwrap_err(),
             "MaxPostPreDataLengthExceededError"
