@@ -7,7 +7,7 @@ pub fn redacted(text: &str) -> Cow<'_, str> {
     if !text.contains("://") {
         return Cow::Borrowed(text);
     }
-    let ends_url = |c: char| c.is_whitespace() || matches!(c, '"' | '\'' | ')' | '>' | ',' | '}' | ']');
+    let ends_url = |c: char| c.is_whitespace() || matches!(c, '"' | '\'' | '<' | '>');
     let mut safe = String::with_capacity(text.len());
     let mut rest = text;
     while let Some((before, after)) = rest.split_once("://") {
@@ -19,9 +19,12 @@ pub fn redacted(text: &str) -> Cow<'_, str> {
         safe.push_str(before);
         safe.push_str("://");
         match url[host_begins..].split_once('?') {
-            Some((shown, _)) => {
+            Some((shown, query)) => {
                 safe.push_str(shown);
                 safe.push_str("?***");
+                // A sentence may go on behind a URL without a blank.
+                let end = query.trim_end_matches([')', ']', '}', ',', ';', ':', '.']).len();
+                safe.push_str(&query[end..]);
             }
             None => safe.push_str(&url[host_begins..]),
         }
@@ -40,5 +43,9 @@ mod tests {
         let text = "(https://me:pw@host/a?X-Amz-Signature=abc) and s3://bucket/key, \"http://h/?t=1\"";
         assert_eq!(redacted(text), "(https://host/a?***) and s3://bucket/key, \"http://h/?***\"");
         assert_eq!(redacted("plain"), "plain");
+        assert_eq!(
+            redacted("GET http://h/x[1],(2)}.parquet?sig=a,b)c]d, in 5 ms"),
+            "GET http://h/x[1],(2)}.parquet?***, in 5 ms"
+        );
     }
 }
