@@ -24,8 +24,8 @@ PARTS = {
         f"{r['megabytes_per_second']} MB/s; {r['pairs']} pairs; medians. ratio: node / direct; the goal is <= 1.1.")),
     "forward": (forward, "Requests that are handed on: a PUT at the pace of a network, a listing", lambda r: (
         f"PUT of {r['put_bytes'] >> 20} MiB to an origin that takes {r['megabytes_per_second']} MB/s, a node of 64 MiB; "
-        f"{r['pairs']} pairs. A listing of 1,000 keys\non a new connection each, the signature verified and made "
-        "anew; medians.")),
+        f"{r['pairs']} pairs. A listing of 1,000 keys\non a new connection each, verified and signed again; "
+        "medians.")),
     "traces": (traces, "Traces of Parpulse's kinds, through a cold node and from the slow origin", lambda r: (
         f"The origin waits {r['delay_ms']} ms before each answer and sends "
         f"{r['megabytes_per_second_of_a_connection']} MB/s per connection, {r['megabytes_per_second_in_all']} MB/s "

@@ -169,8 +169,8 @@ impl Flight {
     }
 }
 
-/// The end of a flight that somebody is to bring. Where there is none, after a panic below, those who wait for it get an
-/// error when this is dropped, and the next who wants the piece begins anew.
+/// Guards a flight whose bytes a task is reading. If the task ends without an outcome (a panic below), dropping this fails
+/// the flight, so that waiters get an error and the next reader starts a new one.
 pub(crate) struct Landing<'a> {
     flights: &'a Flights,
     key: PageKey,

@@ -53,7 +53,7 @@ impl HttpConnector for Observing {
     }
 }
 
-/// What signs a request anew when a header is added to it.
+/// Signs a request again after a header was added to it.
 #[derive(Debug)]
 pub(super) struct Signing {
     pub(super) credentials: Option<AwsCredentialProvider>,
@@ -61,7 +61,7 @@ pub(super) struct Signing {
     pub(super) is_request_payer: bool,
 }
 
-/// A client that counts requests, and hands the headers of answers to whoever asks for them with the request.
+/// A client that counts requests, and passes response headers to callers that ask for them in the request's extensions.
 #[derive(Debug)]
 struct Observed {
     client: HttpClient,
@@ -83,7 +83,7 @@ impl HttpService for Observed {
             seen.set(response.headers(), response.status());
         }
 
-        // The object_store crate fails over metadata that is not ASCII; whoever wants it has seen it.
+        // object_store fails on metadata that is not ASCII. Callers that need it have received the headers already.
         let metadata: Vec<_> =
             response.headers().keys().filter(|name| name.as_str().starts_with(METADATA)).cloned().collect();
         for name in metadata {

@@ -30,7 +30,7 @@ use crate::access::AccessKeys;
 /// The prefix of fields that would make a write a copy: nothing checks whether their sender may read the source.
 const COPY: &str = "x-amz-copy-source";
 
-/// A form of which everything before the bytes of its file was read, and nothing verified.
+/// A form read up to the bytes of its file, not yet verified.
 pub(super) struct PostForm {
     fields: Fields,
     file: FormFile,

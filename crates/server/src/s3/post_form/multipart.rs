@@ -140,7 +140,7 @@ impl PartHead {
     }
 }
 
-/// A form of which everything before the bytes of its file was read.
+/// A form read up to the bytes of its file.
 pub(super) struct FormHead {
     pub(super) fields: Fields,
     /// The file's name, without the path to it; empty if it has none.
@@ -464,7 +464,7 @@ mod tests {
     async fn a_file_comes_out_as_it_went_in_however_its_form_is_cut() {
         let mut rng = StdRng::seed_from_u64(7);
         for _ in 0..300 {
-            // Bytes of which delimiters are made, so that there are many beginnings of one.
+            // Only bytes that occur in delimiters, so that there are many false starts.
             let len = rng.random_range(0..200);
             let file: Vec<u8> = (0..len).map(|_| *b"\r\n--bx".get(rng.random_range(0..6)).unwrap()).collect();
             if memmem::find(&file, b"\r\n--b").is_some() || file.ends_with(b"\r\n--") {
