@@ -262,6 +262,19 @@ def test_versions_are_read_from_the_cache_and_dropped_with_what_changes_them(
     assert refusal(lambda: get(versions[1])) == 404
 
 
+def test_a_version_deleted_past_a_strict_node_is_gone_at_once(start: Callable[..., Node], moto: Moto) -> None:
+    moto.s3.create_bucket(Bucket="strict-versions")
+    enabled = {"Status": "Enabled"}
+    moto.s3.put_bucket_versioning(Bucket="strict-versions", VersioningConfiguration=enabled)
+    written = moto.s3.put_object(Bucket="strict-versions", Key="a", Body=b"x" * MIB)
+    named = {"Bucket": "strict-versions", "Key": "a", "VersionId": written["VersionId"]}
+    node = start([Bucket.of_origin(moto.endpoint, "strict-versions", consistency="strict")])
+
+    assert node.s3.get_object(**named)["Body"].read() == b"x" * MIB
+    moto.s3.delete_object(**named)
+    assert refusal(lambda: node.s3.get_object(**named)) == 404
+
+
 def test_copies_between_origins_keep_what_describes_an_object(owner: Any) -> None:
     described = {"ContentType": "text/x-test", "Metadata": {"owner": "me"}}
     owner.put_object(Bucket="lake", Key="described", Body=b"x" * 100, **described)

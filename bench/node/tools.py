@@ -40,7 +40,7 @@ def find(named_binary, names):
 
 
 def _stylobate(target):
-    _run(["cargo", "build", "--release", "--package", "stylobate-cli"], cwd=ROOT)
+    _run(["cargo", "build", "--release", "--bin", "stylobate"], cwd=ROOT)
     return target / "release" / "stylobate"
 
 

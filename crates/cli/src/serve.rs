@@ -299,7 +299,7 @@ fn announce(doors: &Doors, config: &NodeConfig) -> anyhow::Result<()> {
     let (s3, admin) = (doors.s3_address(), doors.admin_address());
     let mut out = out();
     for bucket in &config.buckets {
-        let url = stylobate_server::config::without_credentials(&bucket.url);
+        let url = stylobate_storage::without_credentials(&bucket.url);
         writeln!(out, "bucket  {}  {url}", bucket.name)?;
     }
     let (http, grpc) = match config.server.tls {

@@ -31,6 +31,7 @@ use axum::{
     routing::{get, post},
 };
 use serde_json::json;
+use stylobate_storage::redacted;
 
 pub use self::ready::check_origins;
 use self::{
@@ -40,7 +41,6 @@ use self::{
 pub(crate) use self::{stats::collect as statistics_of, warm::warm};
 use crate::{
     Bucket, Node,
-    config::scrubbed,
     local_names::{REFUSED, is_foreign},
 };
 
@@ -172,7 +172,7 @@ async fn evict_prefix(State(admin): Shared, headers: HeaderMap, Json(target): Js
             Json(json!({ "objects": objects })).into_response()
         }
         Err(error) => {
-            let reason = scrubbed(&error.to_string());
+            let reason = redacted(&error.to_string()).into_owned();
             tracing::warn!(bucket = target.bucket, prefix = target.prefix, reason, "not evicted");
             refusal(StatusCode::BAD_GATEWAY, "not all of it could be dropped: try again")
         }

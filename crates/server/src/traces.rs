@@ -28,10 +28,11 @@ use opentelemetry_sdk::{
     propagation::TraceContextPropagator,
     trace::{SdkTracer, SdkTracerProvider},
 };
+use stylobate_storage::without_credentials;
 
 pub(crate) use self::span::RequestSpan;
 use self::{collector::CollectorClient, span::Children};
-use crate::config::{ServerConfig, without_credentials};
+use crate::config::ServerConfig;
 
 /// How long a node that stops waits until its last spans are delivered.
 const CLOSE_TIMEOUT: Duration = Duration::from_secs(5);

@@ -77,13 +77,13 @@ pub use list_page::{ListPage, ListRequest, ListedKey};
 pub use object::{ByteRange, ObjectHash, ObjectVersion};
 pub use object_headers::ObjectHeaders;
 pub use open_object::{LocalFile, OpenObject};
-pub use origin::{Origin, S3Endpoint, without_credentials};
+pub use origin::{Origin, S3Endpoint};
 pub use origin_metrics::{OriginFailure, OriginMetrics, RequestKind};
 pub use origin_request::OriginRequest;
 pub use page_cache::{CacheOptions, CacheStats, PageCache};
 pub use policy::{EvictionPolicy, UnknownPolicyError};
 pub use read_through::{FolderReads, ReadOptions, ReadThrough};
-pub use redacted::redacted;
+pub use redacted::{redacted, without_credentials};
 pub use request_options::RequestOptions;
 pub use simulate::{
     Access, HitRatio,

@@ -90,7 +90,10 @@ pub struct ReadThrough {
 #[derive(Debug)]
 pub(crate) struct Inner {
     pub(crate) fetcher: Arc<Fetcher>,
-    rules: RwLock<Arc<ConsistencyRules>>,
+    /// Shared with the reader of its versions.
+    rules: Arc<RwLock<Arc<ConsistencyRules>>>,
+    /// Whether its paths are those of versions: `VERSION/KEY`.
+    reads_versions: bool,
     read_ahead: Arc<ReadAhead>,
     options: ReadOptions,
     /// Reads the versions that a bucket keeps of its objects, once any was asked for.
@@ -98,25 +101,39 @@ pub(crate) struct Inner {
     pub(crate) collect_uploads: Seldom,
 }
 
-impl ReadThrough {
-    /// Reads `origin` through `cache`, as fresh as `rules` say.
-    pub fn new(origin: Origin, cache: PageCache, rules: ConsistencyRules, options: ReadOptions) -> Self {
-        let requests = Requests::new(origin, options.requests.clone());
-        Self::over(requests, cache, rules, options)
-    }
-
-    fn over(requests: Requests, cache: PageCache, rules: ConsistencyRules, options: ReadOptions) -> Self {
+impl Inner {
+    fn new(
+        requests: Requests,
+        cache: PageCache,
+        rules: Arc<RwLock<Arc<ConsistencyRules>>>,
+        options: ReadOptions,
+    ) -> Self {
         let (block, max_window) = (cache.layout().block, options.read_ahead.as_u64());
         let read_ahead = ReadAhead::new(block, max_window, cache.ahead().clone());
-        let inner = Inner {
+        Self {
             fetcher: Arc::new(Fetcher::new(requests, cache, options.max_fetch)),
-            rules: RwLock::new(Arc::new(rules)),
+            rules,
+            reads_versions: false,
             read_ahead,
             options,
             object_versions: OnceLock::new(),
             collect_uploads: Seldom::new(COLLECT_UPLOADS_EVERY),
-        };
-        Self { inner: Arc::new(inner) }
+        }
+    }
+
+    /// How fresh what is known of the object must be: of a version, as fresh as of its key.
+    fn consistency_of(&self, path: &Path) -> Consistency {
+        let key = key_of_version(path.as_ref()).filter(|_| self.reads_versions);
+        self.rules.read().for_path(key.unwrap_or(path.as_ref()))
+    }
+}
+
+impl ReadThrough {
+    /// Reads `origin` through `cache`, as fresh as `rules` say.
+    pub fn new(origin: Origin, cache: PageCache, rules: ConsistencyRules, options: ReadOptions) -> Self {
+        let requests = Requests::new(origin, options.requests.clone());
+        let rules = Arc::new(RwLock::new(Arc::new(rules)));
+        Self { inner: Arc::new(Inner::new(requests, cache, rules, options)) }
     }
 
     /// Where a version of an object is read, and its path there; `None` if the origin keeps no versions, or the two cannot
@@ -126,12 +143,9 @@ impl ReadThrough {
             let origin = self.origin().object_versions()?;
             let mut requests = Requests::new(origin, self.inner.options.requests.clone());
             requests.counters = self.inner.fetcher.counters.clone();
-            Some(Self::over(
-                requests,
-                self.cache().clone(),
-                ConsistencyRules::default(),
-                self.inner.options.clone(),
-            ))
+            let (cache, rules) = (self.cache().clone(), self.inner.rules.clone());
+            let versions = Inner::new(requests, cache, rules, self.inner.options.clone());
+            Some(Self { inner: Arc::new(Inner { reads_versions: true, ..versions }) })
         };
         let versions = self.inner.object_versions.get_or_init(open).as_ref()?;
         Some((versions, path_of_version(path, version)?))
@@ -293,8 +307,7 @@ impl ReadThrough {
         at_once: bool,
         wanted: Option<Range<u64>>,
     ) -> Result<(Arc<Known>, Vec<Pin>)> {
-        let consistency =
-            if at_once { Consistency::Strict } else { self.inner.rules.read().for_path(path.as_ref()) };
+        let consistency = if at_once { Consistency::Strict } else { self.inner.consistency_of(path) };
         if let Some(known) = self.versions().fresh(path, consistency) {
             return Ok((known, Vec::new()));
         }

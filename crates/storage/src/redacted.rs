@@ -1,34 +1,47 @@
-//! Texts with URLs, made fit for errors and logs.
+//! URLs, and texts with URLs, without the credentials in them: fit for errors, logs and names.
 
 use std::borrow::Cow;
 
-/// The text without what may be a secret in its URLs: user, password and query.
+const HIDDEN: &str = "***";
+
+/// The URL without what may be a secret: user and password, and the query and fragment of a web server's URL. In other
+/// URLs a `?` is a wildcard, and `abfss://container@account` names a container where others have a user.
+pub fn without_credentials(url: &str) -> String {
+    let Some((scheme, rest)) = url.split_once("://") else { return url.to_owned() };
+    let is_web = scheme.starts_with("http");
+    let (authority, path) = rest.split_at(rest.find(['/', '?', '#']).unwrap_or(rest.len()));
+    let (path, query) = match path.find(['?', '#']).filter(|_| is_web) {
+        Some(at) => (&path[..at], format!("{}{HIDDEN}", &path[at..=at])),
+        None => (path, String::new()),
+    };
+    match authority.rsplit_once('@') {
+        Some((user, host)) if is_web || user.contains(':') => {
+            format!("{scheme}://{HIDDEN}@{host}{path}{query}")
+        }
+        _ => format!("{scheme}://{authority}{path}{query}"),
+    }
+}
+
+/// The text with every URL in it shown [`without_credentials`]: an origin's own errors may quote what was sent to it.
 pub fn redacted(text: &str) -> Cow<'_, str> {
     if !text.contains("://") {
         return Cow::Borrowed(text);
     }
-    let ends_url = |c: char| c.is_whitespace() || matches!(c, '"' | '\'' | '<' | '>');
+    let is_scheme = |c: char| c.is_ascii_alphanumeric() || matches!(c, '+' | '-' | '.');
+    let ends_url = |c: char| c.is_whitespace() || matches!(c, '"' | '\'' | '<' | '>' | '`');
     let mut safe = String::with_capacity(text.len());
     let mut rest = text;
     while let Some((before, after)) = rest.split_once("://") {
-        let (url, remainder) = after.split_at(after.find(ends_url).unwrap_or(after.len()));
-        let host_begins = match url.find('/').map_or(url, |slash| &url[..slash]).rfind('@') {
-            Some(at) => at + 1,
-            None => 0,
-        };
-        safe.push_str(before);
-        safe.push_str("://");
-        match url[host_begins..].split_once('?') {
-            Some((shown, query)) => {
-                safe.push_str(shown);
-                safe.push_str("?***");
-                // A sentence may go on behind a URL without a blank.
-                let end = query.trim_end_matches([')', ']', '}', ',', ';', ':', '.']).len();
-                safe.push_str(&query[end..]);
-            }
-            None => safe.push_str(&url[host_begins..]),
-        }
-        rest = remainder;
+        let begins = before.trim_end_matches(is_scheme).len();
+        let found = &rest[begins..];
+        let ends = after.find(ends_url).map_or(rest.len(), |at| before.len() + "://".len() + at);
+        let url = &rest[begins..ends];
+        // A sentence may go on behind a URL without a blank.
+        let shown = url.trim_end_matches([')', ']', '}', ',', ';', ':', '.']);
+        safe.push_str(&before[..begins]);
+        safe.push_str(&without_credentials(shown));
+        safe.push_str(&url[shown.len()..]);
+        rest = &found[url.len()..];
     }
     safe.push_str(rest);
     Cow::Owned(safe)
@@ -39,13 +52,39 @@ mod tests {
     use super::*;
 
     #[test]
-    fn no_query_and_no_user_is_shown() {
-        let text = "(https://me:pw@host/a?X-Amz-Signature=abc) and s3://bucket/key, \"http://h/?t=1\"";
-        assert_eq!(redacted(text), "(https://host/a?***) and s3://bucket/key, \"http://h/?***\"");
-        assert_eq!(redacted("plain"), "plain");
-        assert_eq!(
-            redacted("GET http://h/x[1],(2)}.parquet?sig=a,b)c]d, in 5 ms"),
-            "GET http://h/x[1],(2)}.parquet?***, in 5 ms"
-        );
+    fn a_url_is_shown_without_user_password_and_query() {
+        for (url, shown) in [
+            ("./data", "./data"),
+            ("a?b", "a?b"),
+            ("s3://bucket/a/b", "s3://bucket/a/b"),
+            ("s3://bucket/a?b/*.parquet", "s3://bucket/a?b/*.parquet"),
+            ("s3://key:secret@bucket/a", "s3://***@bucket/a"),
+            ("https://me:pw@host:80/a", "https://***@host:80/a"),
+            ("https://token@host", "https://***@host"),
+            ("https://host?sig=a@b", "https://host?***"),
+            ("https://host/a?sig=abc&x=1", "https://host/a?***"),
+            ("https://a:b@host/a@b#c", "https://***@host/a@b#***"),
+            ("abfss://container@account.dfs/x", "abfss://container@account.dfs/x"),
+        ] {
+            assert_eq!(without_credentials(url), shown);
+        }
+    }
+
+    #[test]
+    fn urls_within_a_text_are_shown_without_credentials() {
+        for (text, shown) in [
+            ("no url", "no url"),
+            ("://", "://"),
+            ("HEAD http://me:pw@h/a in 5ms", "HEAD http://***@h/a in 5ms"),
+            ("(https://h/?sig=x) and é\"s3://b/c\"", "(https://h/?***) and é\"s3://b/c\""),
+            ("éhttp://a:b@c, then http://h/?t=1.", "éhttp://***@c, then http://h/?***."),
+            (
+                "GET http://h/x[1],(2)}.parquet?sig=a,b)c]d, in 5 ms",
+                "GET http://h/x[1],(2)}.parquet?***, in 5 ms",
+            ),
+            ("a=http://h/?x=http://i/?sig=y", "a=http://h/?***"),
+        ] {
+            assert_eq!(redacted(text), shown);
+        }
     }
 }

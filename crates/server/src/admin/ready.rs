@@ -5,16 +5,13 @@ use std::{sync::Arc, time::Duration};
 use async_recursion::async_recursion as boxed;
 use futures::future::join_all;
 use serde::Serialize;
-use stylobate_storage::Error;
+use stylobate_storage::{Error, redacted};
 use tokio::{
     sync::Mutex,
     time::{Instant, timeout},
 };
 
-use crate::{
-    Bucket, Node, Result, ServerError,
-    config::{scrubbed, without_credentials},
-};
+use crate::{Bucket, Node, Result, ServerError};
 
 const STARTUP_PATIENCE: Duration = Duration::from_secs(15);
 const PROBE_PATIENCE: Duration = Duration::from_secs(3);
@@ -29,8 +26,8 @@ pub async fn check_origins(node: &Node) -> Result<()> {
         None => Ok(()),
         Some((bucket, error)) => Err(ServerError::OriginUnreachable {
             bucket: bucket.name.clone(),
-            origin: without_credentials(bucket.reader.origin().name()),
-            reason: scrubbed(&error.to_string()),
+            origin: bucket.reader.origin().name().to_owned(),
+            reason: redacted(&error.to_string()).into_owned(),
         }),
     }
 }
@@ -75,7 +72,7 @@ impl Readiness {
         }
         let failures = failures(node, PROBE_PATIENCE).await;
         let failing = failures.into_iter().map(|(bucket, error)| {
-            let reason = scrubbed(&error.to_string());
+            let reason = redacted(&error.to_string()).into_owned();
             tracing::warn!(bucket = bucket.name, reason, "origin does not answer");
             Failing { bucket: bucket.name.clone(), error: in_a_word(&error) }
         });

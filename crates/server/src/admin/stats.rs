@@ -6,7 +6,7 @@ use serde::Serialize;
 use stylobate_columnar::ColumnStats;
 use stylobate_storage::{BudgetStats, CacheStats, LatencyCounts, OriginMetrics, ReadStats};
 
-use crate::{FlightStats, Node, RequestStats, config::without_credentials};
+use crate::{FlightStats, Node, RequestStats};
 
 /// The statistics of a node.
 #[derive(Serialize)]
@@ -94,7 +94,7 @@ pub(crate) fn collect(node: &Node) -> Stats {
             let reads = bucket.reader.stats();
             BucketStats {
                 name: bucket.name.clone(),
-                origin: without_credentials(bucket.reader.origin().name()),
+                origin: bucket.reader.origin().name().to_owned(),
                 read_only: bucket.rules().read_only,
                 hit_ratio: hit_ratio([&reads]),
                 reads,

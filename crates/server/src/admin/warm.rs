@@ -2,9 +2,7 @@
 
 use futures::{StreamExt, stream};
 use serde::{Deserialize, Serialize};
-use stylobate_storage::{ListRequest, ListedKey, ReadThrough};
-
-use crate::config::scrubbed;
+use stylobate_storage::{ListRequest, ListedKey, ReadThrough, redacted};
 
 /// Objects that are loaded at the same time.
 const CONCURRENCY: usize = 4;
@@ -44,7 +42,7 @@ impl Warmed {
     fn fail(&mut self, key: Option<String>, error: &stylobate_storage::Error) {
         self.failed += 1;
         if self.errors.len() < NAMED_ERRORS {
-            self.errors.push(WarmError { key, error: scrubbed(&error.to_string()) });
+            self.errors.push(WarmError { key, error: redacted(&error.to_string()).into_owned() });
         }
     }
 }

@@ -2,13 +2,12 @@
 
 use std::collections::BTreeMap;
 
-use stylobate_storage::Consistency;
+use stylobate_storage::{Consistency, without_credentials};
 
 use super::{
     BucketConfig, PrefixRule, Provenance, Sourced,
     bucket_name::{check_bucket_name, name_of_url},
     entries::BucketEntry,
-    secret::without_credentials,
 };
 use crate::Result;
 

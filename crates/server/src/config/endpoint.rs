@@ -4,9 +4,10 @@
 
 use std::net::{IpAddr, SocketAddr};
 
+use stylobate_storage::without_credentials;
 use url::{Host, Url};
 
-use super::{BucketConfig, NodeConfig, secret::without_credentials};
+use super::{BucketConfig, NodeConfig};
 use crate::{Result, ServerError};
 
 /// Options and variables that name the endpoint of an S3 origin. A group is asked only where the ones before it are

@@ -37,7 +37,6 @@ use stylobate_storage::{
 
 use crate::{Result, ServerError};
 
-pub(crate) use self::secret::scrubbed;
 pub use self::{
     bucket_name::{check_bucket_name, name_of_url},
     cors::CorsRule,
@@ -46,7 +45,7 @@ pub use self::{
     layer::Layer,
     layers::{Layers, Resolved},
     memory::available_memory,
-    secret::{Secret, without_credentials},
+    secret::Secret,
     settings::Setting,
     tls::{TlsConfig, TlsVersion},
 };

@@ -2,11 +2,13 @@
 
 use std::fmt;
 
+use stylobate_storage::without_credentials;
+
 use super::{
     AccessKeyConfig, CorsRule, Provenance, Setting,
     bucket::ResolvedBucket,
     entries::{KeyEntry, SecretEntry},
-    secret::{HIDDEN, is_secret_option, without_credentials},
+    secret::{HIDDEN, is_secret_option},
 };
 
 /// What is printed, table by table.

@@ -54,42 +54,6 @@ impl Serialize for Secret {
     }
 }
 
-/// A URL without what may be a credential: user and password, query and fragment.
-pub fn without_credentials(url: &str) -> String {
-    let (rest, query) = match url.find(['?', '#']).filter(|_| url.contains("://")) {
-        Some(at) => (&url[..at], format!("{}{HIDDEN}", &url[at..=at])),
-        None => (url, String::new()),
-    };
-    let Some((scheme, rest)) = rest.split_once("://") else { return url.to_owned() };
-    let (authority, path) = rest.split_at(rest.find('/').unwrap_or(rest.len()));
-    // `abfss://container@account` names a container where others have a user.
-    match authority.rsplit_once('@') {
-        Some((user, host)) if user.contains(':') || scheme.starts_with("http") => {
-            format!("{scheme}://{HIDDEN}@{host}{path}{query}")
-        }
-        _ => format!("{scheme}://{authority}{path}{query}"),
-    }
-}
-
-/// A text in which every URL is one [`without_credentials`]: an origin's own errors may quote what they sent.
-pub(crate) fn scrubbed(text: &str) -> String {
-    let mut out = String::new();
-    let mut rest = text;
-    while let Some(at) = rest.find("://") {
-        let scheme =
-            rest[..at].rfind(|c: char| !c.is_ascii_alphanumeric() && c != '+').map_or(0, |end| end + 1);
-        // What is not ASCII is longer than the one byte that is skipped here.
-        let scheme = (scheme..=at).find(|start| rest.is_char_boundary(*start)).unwrap_or(at);
-        let end = rest[at..].find(|c: char| c.is_whitespace() || "\"'<>()`".contains(c));
-        let end = end.map_or(rest.len(), |end| at + end);
-        out.push_str(&rest[..scheme]);
-        out.push_str(&without_credentials(&rest[scheme..end]));
-        rest = &rest[end..];
-    }
-    out.push_str(rest);
-    out
-}
-
 /// Whether the value of an origin's option must not be shown.
 pub(crate) fn is_secret_option(key: &str) -> bool {
     let key = key.to_ascii_lowercase();
@@ -118,35 +82,6 @@ mod tests {
         assert!(secret.matches("hunter2"));
         for other in ["", "hunter", "hunter3", "hunter22"] {
             assert!(!secret.matches(other), "{other}");
-        }
-    }
-
-    #[test]
-    fn a_url_is_shown_without_user_password_and_query() {
-        for (url, shown) in [
-            ("./data", "./data"),
-            ("a?b", "a?b"),
-            ("s3://bucket/a/b", "s3://bucket/a/b"),
-            ("https://me:pw@host:80/a", "https://***@host:80/a"),
-            ("https://token@host", "https://***@host"),
-            ("https://host/a?sig=abc&x=1", "https://host/a?***"),
-            ("https://a:b@host/a@b#c", "https://***@host/a@b#***"),
-            ("abfss://container@account.dfs/x", "abfss://container@account.dfs/x"),
-        ] {
-            assert_eq!(without_credentials(url), shown);
-        }
-    }
-
-    #[test]
-    fn urls_within_a_text_are_scrubbed() {
-        for (text, shown) in [
-            ("no url", "no url"),
-            ("HEAD http://me:pw@h/a in 5ms", "HEAD http://***@h/a in 5ms"),
-            ("(https://h/?sig=x) and é\"s3://b/c\"", "(https://h/?***) and é\"s3://b/c\""),
-            ("éhttp://a:b@c", "éhttp://***@c"),
-            ("://", "://"),
-        ] {
-            assert_eq!(scrubbed(text), shown);
         }
     }
 

@@ -2,11 +2,11 @@
 
 use std::{net::SocketAddr, path::PathBuf, time::Duration};
 
-use stylobate_storage::{ByteSize, Consistency, EvictionPolicy, parse_duration};
+use stylobate_storage::{ByteSize, Consistency, EvictionPolicy, parse_duration, without_credentials};
 
 use super::{
     CacheConfig, FlightConfig, Given, Provenance, ServerConfig, Setting, Sourced, TlsConfig, TlsVersion,
-    layer::Layer, otlp, print::Report, without_credentials,
+    layer::Layer, otlp, print::Report,
 };
 use crate::Result;
 

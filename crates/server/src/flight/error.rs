@@ -1,10 +1,10 @@
 //! Errors as gRPC statuses, without a word of what an origin said.
 
 use stylobate_columnar::Error;
-use stylobate_storage::Error as StorageError;
+use stylobate_storage::{Error as StorageError, redacted};
 use tonic::{Code, Status};
 
-use crate::{Bucket, config::scrubbed};
+use crate::Bucket;
 
 /// A status travels in a header, and clients take headers of a few KiB only.
 const LONGEST_MESSAGE: usize = 600;
@@ -77,11 +77,11 @@ pub(super) fn from_scan(error: &Error, names: &Naming) -> Status {
         }
         Error::Ended { .. } => Code::Unavailable,
         _ => {
-            tracing::warn!(error = scrubbed(&error.to_string()), "a scan failed");
+            tracing::warn!(error = %redacted(&error.to_string()), "a scan failed");
             return status(Code::Internal, "the scan failed");
         }
     };
-    status(code, scrubbed(&named.to_string()))
+    status(code, redacted(&named.to_string()))
 }
 
 /// The status that tells a client about an error of the storage crate.
@@ -109,7 +109,7 @@ pub(super) fn from_storage(error: &StorageError, bucket: &str) -> Status {
         },
         _ => (Code::Internal, "the object cannot be read"),
     };
-    tracing::warn!(error = scrubbed(&error.to_string()), "origin failed");
+    tracing::warn!(error = %redacted(&error.to_string()), "origin failed");
     status(code, message)
 }
 

@@ -16,6 +16,7 @@ use std::{
     time::Instant,
 };
 
+use async_recursion::async_recursion as boxed;
 use chrono::Utc;
 use http::{
     HeaderMap, HeaderName, HeaderValue, Method, Request, Response, StatusCode, Uri,
@@ -245,6 +246,7 @@ enum Answer {
 }
 
 impl Shared {
+    /// Answers in a future as small as the plainest request needs: what else may have to be done is boxed.
     async fn handle(&self, request: Request<Body>, id: RequestId) -> HttpResponse {
         let (parts, body) = request.into_parts();
         let may_differ_by_page =
@@ -256,6 +258,7 @@ impl Shared {
     }
 
     /// Answers a request that a browser sends for a web page, or the question whether it may.
+    #[boxed]
     async fn handle_page(&self, parts: Parts, body: Body, id: RequestId) -> HttpResponse {
         let target = self.target(&parts).unwrap_or(Target::Service);
         let bucket = target.bucket().and_then(|name| self.node.bucket(name));
@@ -318,6 +321,7 @@ impl Shared {
         Target::of(&parts.uri, &parts.headers, self.node.domains())
     }
 
+    #[boxed]
     async fn handle_any(&self, parts: Parts, body: Body, id: RequestId) -> HttpResponse {
         let target = match self.target(&parts) {
             Ok(target) => target,
@@ -433,6 +437,7 @@ fn is_error(answer: &HttpResponse) -> bool {
 }
 
 /// Completes an error with what its XML says of every request: resource, key, bucket and request id.
+#[boxed]
 async fn finish(answer: HttpResponse, target: &Target, id: RequestId) -> HttpResponse {
     if !is_error(&answer) {
         return answer;

@@ -112,26 +112,3 @@ fn basic_auth(url: &Url) -> HeaderMap {
     }
     headers
 }
-
-/// The URL without what may be a secret, fit for errors and logs, whatever was given: user and password, and the query of
-/// a web server's URL. In other URLs a `?` is a wildcard.
-pub fn without_credentials(url: &str) -> String {
-    let url = without_user(url);
-    let is_web = url.starts_with("http://") || url.starts_with("https://");
-    match url.split_once('?').filter(|_| is_web) {
-        Some((shown, _)) => format!("{shown}?***"),
-        None => url,
-    }
-}
-
-/// The URL without its user and password.
-fn without_user(url: &str) -> String {
-    let Some((scheme, rest)) = url.split_once("://") else { return url.to_owned() };
-    let authority = rest.split(['/', '?', '#']).next().unwrap_or(rest);
-    match authority.rsplit_once('@') {
-        Some((credentials, _)) => {
-            format!("{scheme}://{}", rest.get(credentials.len() + 1..).unwrap_or_default())
-        }
-        None => url.to_owned(),
-    }
-}
