@@ -210,6 +210,11 @@ impl ReadThrough {
         self.forget_object_versions(|_| true);
     }
 
+    /// Whether anything is known of the object: otherwise a listing says nothing new of it.
+    pub fn knows(&self, path: &str) -> bool {
+        self.versions().knows(path)
+    }
+
     /// Takes note of a listing that the origin was asked for at `asked`: what is known of an object is renewed where the
     /// listing agrees with it, and forgotten where it does not. No request is sent.
     pub fn note_listing(&self, asked: Instant, listed: impl IntoIterator<Item = ListedObject>) {

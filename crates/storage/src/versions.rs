@@ -242,6 +242,11 @@ impl Versions {
         }
     }
 
+    /// Whether anything is known of this path.
+    pub(crate) fn knows(&self, path: &str) -> bool {
+        self.known.read().contains_key(path)
+    }
+
     /// Renews what is known of an object where a listing agrees with it, and forgets it where it does not. Returns what
     /// was forgotten.
     pub(crate) fn compare(&self, asked: Instant, listed: &ListedObject) -> Option<Arc<Known>> {

@@ -90,7 +90,7 @@ impl Builder<'_> {
             client = client.with_default_headers(basic_auth(self.url));
         }
         let store = HttpBuilder::new()
-            .with_url(without_user(self.url.as_str()))
+            .with_url(without_user(self.url))
             .with_client_options(client)
             .with_retry(self.retry())
             .with_http_connector(Observing::new(self.metrics))
@@ -99,6 +99,14 @@ impl Builder<'_> {
         let query = blake3::hash(self.url.query().unwrap_or_default().as_bytes()).to_hex();
         Ok((store, format!("{} {query}", self.url.username())))
     }
+}
+
+/// The URL without its user and password.
+fn without_user(url: &Url) -> Url {
+    let mut url = url.clone();
+    // Refused for URLs without a host, which have no user.
+    let _ = url.set_username("").and_then(|()| url.set_password(None));
+    url
 }
 
 /// The URL's user and password as a header, so that no error of the client can quote them with the URL.

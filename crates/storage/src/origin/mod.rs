@@ -21,7 +21,7 @@ use url::Url;
 pub(crate) use self::object_versions::{key_of_version, path_of_version};
 pub use self::s3::S3Endpoint;
 use self::{cloud::Builder, object_versions::ObjectVersions};
-use crate::{Error, Folder, ObjectVersion, OriginMetrics, RequestOptions, Result};
+use crate::{Error, Folder, ObjectVersion, OriginMetrics, RequestOptions, Result, without_credentials};
 
 /// An object store and what of it goes beyond [`ObjectStore`]. Cheap to clone.
 #[derive(Clone)]

@@ -11,6 +11,7 @@ mod client;
 mod copy;
 mod form;
 mod frame;
+mod listing;
 mod names;
 mod patience;
 mod sign;
@@ -23,7 +24,7 @@ use std::{
 
 use base64::{Engine as _, engine::general_purpose::STANDARD};
 use bytes::Bytes;
-use chrono::{DateTime, Utc};
+use chrono::Utc;
 use http::{
     HeaderMap, HeaderName, HeaderValue, Method, Request, StatusCode, Uri,
     header::{
@@ -39,12 +40,13 @@ use s3s::{
     s3_error,
     stream::DynByteStream,
 };
-use stylobate_storage::{ListedObject, RequestKind, S3Endpoint, traced};
+use stylobate_storage::{RequestKind, S3Endpoint, traced};
 
 use self::{
     changes::{Changes, ChangingBody},
     client::{Counted, OriginClient, OriginUnreachable},
     frame::FramedBody,
+    listing::Listing,
     names::{Names, is_deleted_key},
 };
 use super::{
@@ -406,8 +408,9 @@ impl Forwarder {
         }
         let xml = xml.strip_prefix('\u{feff}').unwrap_or(xml);
         if lists {
-            let listed = listed_objects(xml, names, request.query.has("encoding-type"));
-            request.bucket.reader.note_listing(asked, listed);
+            let reader = &request.bucket.reader;
+            let listing = Listing { names, may_be_encoded: request.query.has("encoding-type") };
+            reader.note_listing(asked, listing.objects(xml, |path| reader.knows(path)));
         }
         let text = match renames.then(|| names.rewrite_answer(xml)) {
             Some(Ok(renamed)) => {
@@ -539,63 +542,6 @@ fn translate_copy_source(node: &Node, headers: &mut HeaderMap) -> S3Result<()> {
         &format!("{}/{key}{}", endpoint.bucket(), version.unwrap_or_default()),
     );
     Ok(())
-}
-
-/// The objects of a listing, by the names that clients know.
-fn listed_objects(xml: &str, names: &Names<'_>, may_be_encoded: bool) -> Vec<ListedObject> {
-    let is_encoded = may_be_encoded && xml.contains("<EncodingType>url</EncodingType>");
-    let mut listed: Vec<ListedObject> = Vec::new();
-    let mut entry = ListedEntry::default();
-    let read = xml::walk(xml, |path, text| {
-        match (path, text) {
-            ([_, "Contents", name], Some(text)) => entry.set(name, text),
-            ([_, "Contents"], None) => listed.extend(std::mem::take(&mut entry).listed(names, is_encoded)),
-            _ => {}
-        }
-        None
-    });
-    if read.is_err() {
-        listed.clear();
-    }
-    listed
-}
-
-/// What a listing says of one object.
-#[derive(Default)]
-struct ListedEntry {
-    key: Option<String>,
-    size: Option<u64>,
-    e_tag: Option<String>,
-    last_modified: Option<DateTime<Utc>>,
-}
-
-impl ListedEntry {
-    fn set(&mut self, name: &str, text: &str) {
-        match name {
-            "Key" => self.key = Some(text.to_owned()),
-            "Size" => self.size = text.parse().ok(),
-            "ETag" => self.e_tag = Some(text.to_owned()),
-            "LastModified" => {
-                self.last_modified =
-                    DateTime::parse_from_rfc3339(text).ok().map(|time| time.with_timezone(&Utc));
-            }
-            _ => {}
-        }
-    }
-
-    /// The object, by the name that clients know.
-    fn listed(self, names: &Names<'_>, is_encoded: bool) -> Option<ListedObject> {
-        let mut path = self.key?;
-        if is_encoded {
-            let spaced = path.replace('+', " ");
-            path = percent_encoding::percent_decode_str(&spaced).decode_utf8_lossy().into_owned();
-        }
-        if let Some(short) = path.strip_prefix(names.prefix).filter(|_| !names.prefix.is_empty()) {
-            path = short.to_owned();
-        }
-        let (e_tag, last_modified) = (self.e_tag, self.last_modified);
-        Some(ListedObject { path, size: self.size?, version: None, e_tag, last_modified })
-    }
 }
 
 fn is_xml(headers: &HeaderMap) -> bool {

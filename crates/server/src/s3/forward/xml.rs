@@ -2,6 +2,7 @@
 
 use std::borrow::Cow;
 
+use memchr::memmem;
 use quick_xml::{
     Reader,
     escape::{escape, unescape},
@@ -59,6 +60,40 @@ pub(super) fn walk(
     }
     output.push_str(xml.get(copied..).ok_or(MalformedXml)?);
     Ok(output)
+}
+
+/// Whether tags and text are all there is: then `<` begins tags only, and elements can be found by searching for theirs.
+pub(super) fn is_plain(xml: &str) -> bool {
+    memmem::find(xml.as_bytes(), b"<!").is_none()
+}
+
+/// Finds elements of one name in XML that [is plain](is_plain), where their tags have neither a namespace nor attributes.
+pub(super) struct Element {
+    begin: memmem::Finder<'static>,
+    end: memmem::Finder<'static>,
+}
+
+impl Element {
+    /// The elements with these tags, such as `<Key>` and `</Key>`.
+    pub(super) fn of(begin: &'static str, end: &'static str) -> Self {
+        Self { begin: memmem::Finder::new(begin), end: memmem::Finder::new(end) }
+    }
+
+    /// The first of them.
+    pub(super) fn first<'x>(&self, xml: &'x str) -> Option<Found<'x>> {
+        let begin = self.begin.find(xml.as_bytes())?;
+        let rest = xml.get(begin + self.begin.needle().len()..)?;
+        let end = self.end.find(rest.as_bytes())?;
+        let after = rest.get(end + self.end.needle().len()..)?;
+        Some(Found { before: xml.get(..begin)?, content: rest.get(..end)?, after })
+    }
+}
+
+/// An element and what is around it.
+pub(super) struct Found<'x> {
+    pub(super) before: &'x str,
+    pub(super) content: &'x str,
+    pub(super) after: &'x str,
 }
 
 /// Replaces texts of elements without children.
@@ -137,7 +172,7 @@ fn local_name(tag: &str) -> &str {
 }
 
 /// The text between two tags, without escapes; a section of character data is taken as it is.
-fn plain_text(raw: &str) -> Result<Cow<'_, str>, MalformedXml> {
+pub(super) fn plain_text(raw: &str) -> Result<Cow<'_, str>, MalformedXml> {
     if !raw.contains(['&', '<']) {
         return Ok(Cow::Borrowed(raw));
     }
