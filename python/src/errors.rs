@@ -10,8 +10,6 @@ use stylobate_graph as graph;
 use stylobate_server::ServerError;
 use stylobate_storage as storage;
 
-use crate::location::without_credentials;
-
 /// The classes of `stylobate.errors`.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) enum Class {
@@ -72,7 +70,7 @@ pub(crate) struct Failure {
 impl Failure {
     /// A failure whose message names URLs without their credentials.
     pub(crate) fn new(class: Class, message: impl Into<String>) -> Self {
-        Self { class, message: without_credentials(&message.into()) }
+        Self { class, message: storage::redacted(&message.into()).into_owned() }
     }
 
     /// The exception.

@@ -29,17 +29,3 @@ pub(crate) fn location(path: &Bound<'_, PyAny>) -> PyResult<String> {
 pub(crate) fn is_local(location: &str) -> bool {
     !location.contains("://") || location.starts_with("file://")
 }
-
-/// The text without the users and passwords of the URLs in it.
-pub(crate) fn without_credentials(text: &str) -> String {
-    let mut clean = String::with_capacity(text.len());
-    let mut rest = text;
-    while let Some((before, after)) = rest.split_once("://") {
-        clean += before;
-        clean += "://";
-        let authority = after.find(|c: char| c == '/' || c.is_whitespace()).unwrap_or(after.len());
-        let host = after.get(..authority).and_then(|authority| authority.rfind('@')).map_or(0, |at| at + 1);
-        rest = after.get(host..).unwrap_or("");
-    }
-    clean + rest
-}

@@ -6,8 +6,9 @@ use parking_lot::Mutex;
 use pyo3::{prelude::*, types::PyDict};
 use stylobate_server::{
     Doors, Node, ServerError,
-    config::{BucketConfig, Layer, Layers, NodeConfig, check_bucket_name, name_of_url, without_credentials},
+    config::{BucketConfig, Layer, Layers, NodeConfig, check_bucket_name, name_of_url},
 };
+use stylobate_storage::without_credentials;
 use tokio::{sync::oneshot, task::JoinHandle};
 
 use crate::{

@@ -4,12 +4,12 @@ use arrow::{array::RecordBatch, datatypes::SchemaRef};
 use futures::StreamExt;
 use pyo3::{prelude::*, types::PyDict};
 use stylobate_columnar::{Error, OrcWriter, ParquetDataset, ParquetWriter};
-use stylobate_storage::{Destination, FileSet, Sinks};
+use stylobate_storage::{Destination, FileSet, Sinks, without_credentials};
 
 use crate::{
     arriving::Arriving,
     errors::{Class, Failure},
-    location::{location, without_credentials},
+    location::location,
     orc_options::OrcFile,
     parquet_options::ParquetFile,
     process::{Process, Signals},
