@@ -69,15 +69,17 @@ class Rows:
         return optional.polars("to_polars").DataFrame(self._source.collect())
 
     def to_duckdb(self, con: duckdb.DuckDBPyConnection | None = None) -> duckdb.DuckDBPyRelation:
-        """The rows as a relation of DuckDB, in its default connection or another, pulled as they are needed.
+        """The rows as a relation of DuckDB, in its default connection or another, pulled as they are needed and read
+        again by each query.
 
         >>> import stylobate as st
-        >>> st.scan("trips.parquet").to_duckdb().max("fare").fetchone()
-        (30.0,)
+        >>> fares = st.scan("trips.parquet").to_duckdb()
+        >>> fares.max("fare").fetchone(), fares.min("fare").fetchone()
+        ((30.0,), (7.5,))
         """
         duckdb = optional.duckdb("to_duckdb")
-        reader = optional.pyarrow("to_duckdb").RecordBatchReader.from_stream(self)
-        return duckdb.from_arrow(reader, connection=con) if con is not None else duckdb.from_arrow(reader)
+        optional.pyarrow("to_duckdb")
+        return duckdb.from_arrow(self, connection=con) if con is not None else duckdb.from_arrow(self)
 
     def batches(self) -> Iterator[pyarrow.RecordBatch | RecordBatch]:
         """The rows in batches, read as they are asked for: pyarrow's, or without it `RecordBatch`es.

@@ -83,7 +83,10 @@ def scan(
     """Scans Parquet and ORC files: local paths or URLs, folders, or patterns with `*`, `?`, `[…]` and `**`.
 
     URLs are `s3://`, `gs://`, `az://`, `http(s)://` and `file://`. In a folder, `name=value` in paths become
-    columns.
+    columns, of numbers, dates or times where all values are, and win over columns of the files.
+
+    Columns of several files meet by name, in a type that holds the values of all; a value that it does not hold is an
+    error. So are types that do not go together, for those who ask for that column.
 
     Args:
         paths: A file, folder or pattern, or a list of them, which are read one after another.

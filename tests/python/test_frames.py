@@ -50,6 +50,15 @@ def test_duckdb_takes_a_scan_as_a_relation_and_as_a_variable(path: Path, table: 
         assert con.sql(query.format("scan")).fetchall() == expected
 
 
+def test_a_relation_of_duckdb_is_read_again_and_again(path: Path, table: pa.Table) -> None:
+    with duckdb.connect() as con:
+        relation = st.scan(path, columns=["quantity"]).to_duckdb(con)
+        assert "quantity" in str(relation)
+        largest = max(value for value in table["quantity"].to_pylist() if value is not None)
+        assert [relation.max("quantity").fetchone() for _ in range(2)] == [(largest,)] * 2
+        assert len(relation.fetchall()) == table.num_rows
+
+
 def test_a_stream_decodes_as_it_is_read(files: dict[str, Path], cache: st.Cache) -> None:
     scan = st.scan([files["parquet"]] * 8, columns=["comment"], dictionary=False, threads=1, cache=cache)
     reader = pa.RecordBatchReader.from_stream(scan)

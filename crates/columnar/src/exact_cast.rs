@@ -1,12 +1,15 @@
 //! Casts that lose nothing.
 
-use std::sync::Arc;
+use std::{fmt, sync::Arc};
 
 use arrow::{
-    array::{Array, ArrayRef, AsArray, Int64Array, ListArray},
+    array::{
+        Array, ArrayRef, AsArray, GenericListArray, Int64Array, ListArray, MapArray, OffsetSizeTrait,
+        StructArray, new_null_array,
+    },
     buffer::OffsetBuffer,
     compute::{CastOptions, cast, cast_with_options, kernels::cmp::distinct},
-    datatypes::{DataType, Field, FieldRef, Int64Type, TimeUnit},
+    datatypes::{DataType, Field, FieldRef, Fields, Int64Type, TimeUnit, UInt64Type},
     error::ArrowError,
 };
 
@@ -15,55 +18,119 @@ pub(crate) const EXACT: CastOptions<'static> = CastOptions { safe: false, format
 const FORMAT: arrow::util::display::FormatOptions<'static> = arrow::util::display::FormatOptions::new();
 
 /// The values of a file in the type that it and other files have together: numbers become wider, points in time may
-/// become coarser where that loses nothing.
+/// become coarser where that loses nothing, and structs have the fields of both, by name.
 pub(crate) fn common_cast(array: &ArrayRef, to: &DataType) -> Result<ArrayRef, ArrowError> {
-    if let Some(lost) = between(array, to) {
-        return Err(ArrowError::CastError(lost));
+    use DataType::{
+        Date32, Date64, Dictionary, FixedSizeList, LargeList, LargeListView, List, ListView, Map, Struct,
+        Timestamp,
+    };
+    let from = array.data_type();
+    if from == to {
+        return Ok(array.clone());
     }
-    match (array.data_type(), to) {
-        (DataType::Dictionary(..), _) => cast_with_options(array, to, &EXACT),
-        // In one step arrow would take the numbers of points in time and of days as they are, whatever their unit.
-        (_, DataType::Dictionary(_, values)) => {
-            cast_with_options(&cast_with_options(array, values, &EXACT)?, to, &EXACT)
+    let leaf = |array: &ArrayRef, to: &DataType| match lost(array, to) {
+        Some(lost) => Err(ArrowError::CastError(lost)),
+        None => cast_with_options(array, to, &EXACT),
+    };
+    match (from, to) {
+        (Struct(_), Struct(fields)) => structs(array.as_struct(), fields),
+        (Map(..), Map(entries, sorted)) => maps(array.as_map(), entries, *sorted),
+        (List(_), List(item)) => lists(array.as_list::<i32>(), item),
+        (LargeList(_), LargeList(item)) => lists(array.as_list::<i64>(), item),
+        (LargeList(own) | ListView(own) | LargeListView(own) | FixedSizeList(own, _), List(item)) => {
+            lists(cast(array, &List(own.clone()))?.as_list::<i32>(), item)
         }
-        _ => cast_with_options(array, to, &EXACT),
+        (List(own) | ListView(own) | LargeListView(own) | FixedSizeList(own, _), LargeList(item)) => {
+            lists(cast(array, &LargeList(own.clone()))?.as_list::<i64>(), item)
+        }
+        (Dictionary(..), _) => {
+            let values = if let Dictionary(_, values) = to { values } else { to };
+            match lost(array.as_any_dictionary().values(), values) {
+                Some(lost) => Err(ArrowError::CastError(lost)),
+                None => cast_with_options(array, to, &EXACT),
+            }
+        }
+        // In one step arrow would take the numbers of points in time and of days as they are, whatever their unit.
+        (_, Dictionary(_, values)) => cast_with_options(&common_cast(array, values)?, to, &EXACT),
+        (Date32, Timestamp(..)) => {
+            let days = cast_with_options(array, &Timestamp(TimeUnit::Second, None), &EXACT)?;
+            cast_with_options(&days, to, &EXACT)
+        }
+        (Date64, Timestamp(..)) => {
+            let times = cast_with_options(array, &Timestamp(TimeUnit::Millisecond, None), &EXACT)?;
+            leaf(&times, to)
+        }
+        _ => leaf(array, to),
     }
 }
 
-/// A point in time that lies between those of a coarser unit.
-fn between(array: &ArrayRef, to: &DataType) -> Option<String> {
-    use DataType::{Dictionary, List, Map, Struct, Timestamp};
-    let within = |values: &ArrayRef, offsets: &OffsetBuffer<i32>, to: &FieldRef| {
-        let (start, end) = (*offsets.first()? as usize, *offsets.last()? as usize);
-        between(&values.slice(start, end - start), to.data_type())
+/// What the fields of a struct are called, they have; those that it lacks are null.
+fn structs(array: &StructArray, to: &Fields) -> Result<ArrayRef, ArrowError> {
+    let column = |field: &FieldRef| match array.column_by_name(field.name()) {
+        Some(column) => common_cast(column, field.data_type()),
+        None => Ok(new_null_array(field.data_type(), array.len())),
     };
+    let columns = to.iter().map(column).collect::<Result<Vec<_>, _>>()?;
+    let nulls = array.nulls().cloned();
+    Ok(Arc::new(StructArray::try_new_with_length(to.clone(), columns, nulls, array.len())?))
+}
+
+fn lists<O: OffsetSizeTrait>(array: &GenericListArray<O>, item: &FieldRef) -> Result<ArrayRef, ArrowError> {
+    let (values, offsets) = (array.values(), array.value_offsets());
+    let (start, end) =
+        (offsets.first().map_or(0, |at| at.as_usize()), offsets.last().map_or(0, |at| at.as_usize()));
+    let values = common_cast(&values.slice(start, end - start), item.data_type())?;
+    let offsets = OffsetBuffer::<O>::from_lengths(array.offsets().lengths());
+    Ok(Arc::new(GenericListArray::try_new(item.clone(), offsets, values, array.nulls().cloned())?))
+}
+
+/// Keys and values of maps are told by their place, whatever they are called.
+fn maps(array: &MapArray, entries: &FieldRef, sorted: bool) -> Result<ArrayRef, ArrowError> {
+    let DataType::Struct(fields) = entries.data_type() else {
+        return Err(ArrowError::CastError("a map without entries".to_owned()));
+    };
+    let offsets = array.value_offsets();
+    let (start, end) = (*offsets.first().unwrap_or(&0) as usize, *offsets.last().unwrap_or(&0) as usize);
+    let of_own = array.entries().columns().iter().zip(fields);
+    let columns =
+        of_own.map(|(column, field)| common_cast(&column.slice(start, end - start), field.data_type()));
+    let columns = columns.collect::<Result<Vec<_>, _>>()?;
+    let own = StructArray::try_new(fields.clone(), columns, None)?;
+    let offsets = OffsetBuffer::from_lengths(array.offsets().lengths());
+    Ok(Arc::new(MapArray::try_new(entries.clone(), offsets, own, array.nulls().cloned(), sorted)?))
+}
+
+/// A value that another type does not have: a point in time between those of a coarser unit, or a whole number that no
+/// floating-point number is equal to.
+fn lost(array: &ArrayRef, to: &DataType) -> Option<String> {
+    use DataType::{Float64, Int64, Timestamp, UInt64};
     match (array.data_type(), to) {
         (Timestamp(unit, _), Timestamp(to, _)) if nanoseconds(*unit) < nanoseconds(*to) => {
             let each = nanoseconds(*to) / nanoseconds(*unit);
-            let numbers = cast(array, &DataType::Int64).ok()?;
+            let numbers = cast(array, &Int64).ok()?;
             let lost =
                 numbers.as_primitive::<Int64Type>().iter().flatten().find(|value| value % each != 0)?;
             Some(format!(
                 "{lost} {unit:?}s since 1970 are no whole {to:?}s, which other files need to reach as far"
             ))
         }
-        (Dictionary(..), to) => {
-            let to = if let Dictionary(_, values) = to { values } else { to };
-            between(array.as_any_dictionary().values(), to)
+        (Int64, Float64) => {
+            let mut values = array.as_primitive::<Int64Type>().iter().flatten();
+            // The largest would be rounded to 2^63 and cut back to itself.
+            let is_exact = |value: i64| value as f64 as i128 == i128::from(value);
+            values.find(|value| !is_exact(*value)).map(no_float)
         }
-        (List(_), List(to)) => within(array.as_list::<i32>().values(), array.as_list::<i32>().offsets(), to),
-        (Map(..), Map(to, _)) => {
-            let entries: ArrayRef = Arc::new(array.as_map().entries().clone());
-            within(&entries, array.as_map().offsets(), to)
+        (UInt64, Float64) => {
+            let mut values = array.as_primitive::<UInt64Type>().iter().flatten();
+            let is_exact = |value: u64| value as f64 as i128 == i128::from(value);
+            values.find(|value| !is_exact(*value)).map(no_float)
         }
-        (Struct(_), Struct(to)) => array
-            .as_struct()
-            .columns()
-            .iter()
-            .zip(to)
-            .find_map(|(column, to)| between(column, to.data_type())),
         _ => None,
     }
+}
+
+fn no_float(value: impl fmt::Display) -> String {
+    format!("{value} is no float64, which the column is since other files have floating-point numbers")
 }
 
 /// Why an array cannot be cast.

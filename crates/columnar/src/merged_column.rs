@@ -9,6 +9,8 @@ pub(crate) struct MergedColumn {
     pub(crate) field: Field,
     /// The last file that has it.
     pub(crate) file: usize,
+    /// How many files have it, and never as null.
+    required: usize,
     /// What the files of either format make of it.
     orc: Option<DataType>,
     others: Option<DataType>,
@@ -18,23 +20,36 @@ impl MergedColumn {
     /// The column of the first file that has it.
     pub(crate) fn of(field: &Field, file: usize, is_orc: bool) -> Self {
         let of = |format: bool| format.then(|| field.data_type().clone());
-        Self { field: field.clone().with_nullable(true), file, orc: of(is_orc), others: of(!is_orc) }
+        let required = usize::from(!field.is_nullable());
+        Self {
+            field: field.clone().with_nullable(true),
+            file,
+            required,
+            orc: of(is_orc),
+            others: of(!is_orc),
+        }
+    }
+
+    /// The column of the table of so many files: without nulls only where each file has it so.
+    pub(crate) fn finished(self, files: usize) -> Field {
+        self.field.with_nullable(self.required < files)
     }
 
     /// The column with one file more; `None` if there is no type that has the values of all.
     pub(crate) fn add(&mut self, field: &Field, file: usize, is_orc: bool) -> Option<()> {
         self.file = file;
+        self.required += usize::from(!field.is_nullable());
         let (mine, others, unit): (_, _, Unit) = match is_orc {
             // They have nanoseconds unless their years are far, and where those of others are, microseconds mostly do.
             true => (&mut self.orc, &self.others, coarser),
             false => (&mut self.others, &self.orc, finer),
         };
         if mine.as_ref() != Some(field.data_type()) {
-            let known = mine.take();
-            let mine = mine.insert(match known {
-                Some(known) => widened(&known, field.data_type(), unit)?,
+            let wider = match &*mine {
+                Some(known) => widened(known, field.data_type(), unit)?,
                 None => field.data_type().clone(),
-            });
+            };
+            let mine = mine.insert(wider);
             let data_type = match others {
                 Some(others) => widened(others, mine, finer)?,
                 None => mine.clone(),

@@ -1,6 +1,6 @@
 //! Which columns a file has, which of them are wanted, and how the columns of several files become one.
 
-use std::sync::Arc;
+use std::{collections::HashSet, sync::Arc};
 
 use arrow::datatypes::{DataType, Field, FieldRef, Fields, TimeUnit};
 
@@ -127,23 +127,22 @@ fn collect(data_type: &DataType, path: &[&str], next_leaf: &mut usize, leaves: &
     }
 }
 
-/// The type that values of both types fit in without loss; `None` if there is none.
+/// The type in which values of both types meet without loss; `None` if there is none. Whole numbers meet floating-point
+/// numbers in 64 bits, which may turn out to be too few for some value.
 pub(crate) fn widened(a: &DataType, b: &DataType, unit: Unit) -> Option<DataType> {
     use DataType::{
-        Binary, BinaryView, Date32, Date64, Decimal128, Decimal256, Float16, Float32, Float64, Int8, Int16,
-        Int32, Int64, LargeBinary, LargeUtf8, List, Map, Null, Struct, Timestamp, UInt8, UInt16, UInt32,
-        UInt64, Utf8, Utf8View,
+        Binary, BinaryView, Date32, Date64, FixedSizeBinary, Float16, Float32, Float64, Int16, Int32, Int64,
+        LargeBinary, LargeList, LargeUtf8, List, Map, Null, Struct, Time32, Time64, Timestamp, UInt8, UInt16,
+        UInt32, UInt64, Utf8, Utf8View,
     };
     if a == b {
         return Some(a.clone());
     }
-    let signed = |t: &DataType| match t {
-        Int8 => Some(8),
-        Int16 | UInt8 => Some(16),
-        Int32 | UInt16 => Some(32),
-        Int64 | UInt32 => Some(64),
-        _ => None,
-    };
+    if let (Some((item, large)), Some((other, other_is_large))) = (list_item(a), list_item(b)) {
+        let data_type = widened(item.data_type(), other.data_type(), unit)?;
+        let item = Arc::new(item.as_ref().clone().with_data_type(data_type).with_nullable(true));
+        return Some(if large || other_is_large { LargeList(item) } else { List(item) });
+    }
     Some(match (a, b) {
         (Null, other) | (other, Null) => other.clone(),
         (UInt8, UInt16) | (UInt16, UInt8) => UInt16,
@@ -151,30 +150,28 @@ pub(crate) fn widened(a: &DataType, b: &DataType, unit: Unit) -> Option<DataType
         (UInt8 | UInt16 | UInt32, UInt64) | (UInt64, UInt8 | UInt16 | UInt32) => UInt64,
         (Float16, Float32) | (Float32, Float16) => Float32,
         (Float16 | Float32, Float64) | (Float64, Float16 | Float32) => Float64,
-        (Float64 | Float32, small) | (small, Float64 | Float32)
-            if signed(small).is_some_and(|bits| bits <= 32) =>
-        {
+        (Float16 | Float32 | Float64, whole) | (whole, Float16 | Float32 | Float64) if whole.is_integer() => {
             Float64
-        }
-        (Decimal128(p, s), Decimal128(q, t)) => {
-            let scale = (*s).max(*t);
-            let whole = (i16::from(*p) - i16::from(*s)).max(i16::from(*q) - i16::from(*t));
-            let precision = u8::try_from(whole + i16::from(scale)).ok()?;
-            if precision <= 38 { Decimal128(precision, scale) } else { Decimal256(precision.min(76), scale) }
         }
         (Utf8 | Utf8View, LargeUtf8) | (LargeUtf8, Utf8 | Utf8View) => LargeUtf8,
         (Utf8, Utf8View) | (Utf8View, Utf8) => Utf8,
-        (Binary | BinaryView, LargeBinary) | (LargeBinary, Binary | BinaryView) => LargeBinary,
-        (Binary, BinaryView) | (BinaryView, Binary) => Binary,
+        (Binary | BinaryView | FixedSizeBinary(_), LargeBinary)
+        | (LargeBinary, Binary | BinaryView | FixedSizeBinary(_)) => LargeBinary,
+        (Binary | BinaryView | FixedSizeBinary(_), Binary | BinaryView | FixedSizeBinary(_)) => Binary,
         (Date32, Date64) | (Date64, Date32) => Date64,
-        (Timestamp(u, zone), Timestamp(v, other)) if zone == other => Timestamp(unit(*u, *v), zone.clone()),
-        (List(a), List(b)) => List(Arc::new(
-            a.as_ref()
-                .clone()
-                .with_data_type(widened(a.data_type(), b.data_type(), unit)?)
-                .with_nullable(true),
-        )),
-        (Map(a, sorted), Map(b, other)) if sorted == other => {
+        (Date32 | Date64, Timestamp(unit, None)) | (Timestamp(unit, None), Date32 | Date64) => {
+            Timestamp(*unit, None)
+        }
+        (Time32(_), Time64(unit)) | (Time64(unit), Time32(_)) => Time64(*unit),
+        (Time32(_), Time32(_)) => Time32(TimeUnit::Millisecond),
+        (Time64(_), Time64(_)) => Time64(TimeUnit::Nanosecond),
+        (Timestamp(u, None), Timestamp(v, None)) => Timestamp(unit(*u, *v), None),
+        // A zone says how points in time are shown, not which they are.
+        (Timestamp(u, Some(zone)), Timestamp(v, Some(other))) => {
+            let same = zone == other || is_utc(zone) && is_utc(other);
+            Timestamp(unit(*u, *v), Some(if same { zone.clone() } else { "UTC".into() }))
+        }
+        (Map(a, sorted), Map(b, other)) => {
             let (Struct(of_a), Struct(of_b)) = (a.data_type(), b.data_type()) else { return None };
             let both = of_a.iter().zip(of_b).map(|(a, b)| {
                 let data_type = widened(a.data_type(), b.data_type(), unit)?;
@@ -182,22 +179,128 @@ pub(crate) fn widened(a: &DataType, b: &DataType, unit: Unit) -> Option<DataType
                 Some(Arc::new(a.as_ref().clone().with_data_type(data_type).with_nullable(nullable)))
             });
             let entries = Struct(both.collect::<Option<Fields>>()?);
-            Map(Arc::new(a.as_ref().clone().with_data_type(entries)), *sorted)
+            Map(Arc::new(a.as_ref().clone().with_data_type(entries)), *sorted && *other)
         }
-        (Struct(a), Struct(b)) if a.len() == b.len() => {
-            let both = a.iter().zip(b).map(|(a, b)| {
-                let same = a.name() == b.name();
-                let data_type = widened(a.data_type(), b.data_type(), unit).filter(|_| same)?;
-                Some(Arc::new(a.as_ref().clone().with_data_type(data_type).with_nullable(true)))
-            });
-            Struct(both.collect::<Option<Fields>>()?)
-        }
-        (a, b) => match signed(a)?.max(signed(b)?) {
+        (Struct(a), Struct(b)) => Struct(fields_of_both(a, b, unit)?),
+        (a, b) if a.is_decimal() || b.is_decimal() => decimal_of_both(digits(a)?, digits(b)?)?,
+        (a, b) => match signed_bits(a)?.max(signed_bits(b)?) {
             16 => Int16,
             32 => Int32,
             _ => Int64,
         },
     })
+}
+
+/// The item of a list of any kind, and whether its offsets have 64 bits.
+fn list_item(data_type: &DataType) -> Option<(&FieldRef, bool)> {
+    match data_type {
+        DataType::List(item) | DataType::ListView(item) | DataType::FixedSizeList(item, _) => {
+            Some((item, false))
+        }
+        DataType::LargeList(item) | DataType::LargeListView(item) => Some((item, true)),
+        _ => None,
+    }
+}
+
+/// The fields of both structs by name: those of the first in its order, then what the other has more.
+fn fields_of_both(a: &Fields, b: &Fields, unit: Unit) -> Option<Fields> {
+    if !are_distinct(a) || !are_distinct(b) {
+        return None;
+    }
+    let nullable = |field: &FieldRef, data_type: DataType| {
+        Arc::new(field.as_ref().clone().with_data_type(data_type).with_nullable(true))
+    };
+    let of_a = a.iter().map(|field| match b.find(field.name()) {
+        Some((_, other)) => Some(nullable(field, widened(field.data_type(), other.data_type(), unit)?)),
+        None => Some(nullable(field, field.data_type().clone())),
+    });
+    let only_b = b.iter().filter(|field| a.find(field.name()).is_none());
+    of_a.chain(only_b.map(|field| Some(nullable(field, field.data_type().clone())))).collect()
+}
+
+fn are_distinct(fields: &Fields) -> bool {
+    let names: HashSet<&str> = fields.iter().map(|field| field.name().as_str()).collect();
+    names.len() == fields.len()
+}
+
+/// Precision and scale of the decimal numbers that a type has.
+fn digits(data_type: &DataType) -> Option<(u8, i8)> {
+    Some(match data_type {
+        DataType::Decimal32(precision, scale)
+        | DataType::Decimal64(precision, scale)
+        | DataType::Decimal128(precision, scale)
+        | DataType::Decimal256(precision, scale) => (*precision, *scale),
+        DataType::Int8 | DataType::UInt8 => (3, 0),
+        DataType::Int16 | DataType::UInt16 => (5, 0),
+        DataType::Int32 | DataType::UInt32 => (10, 0),
+        DataType::Int64 => (19, 0),
+        DataType::UInt64 => (20, 0),
+        _ => return None,
+    })
+}
+
+fn decimal_of_both((p, s): (u8, i8), (q, t): (u8, i8)) -> Option<DataType> {
+    let scale = s.max(t);
+    let whole = (i16::from(p) - i16::from(s)).max(i16::from(q) - i16::from(t));
+    match u8::try_from(whole + i16::from(scale)).ok()? {
+        precision @ ..=38 => Some(DataType::Decimal128(precision, scale)),
+        precision @ ..=76 => Some(DataType::Decimal256(precision, scale)),
+        _ => None,
+    }
+}
+
+/// Bits of the signed whole numbers that have all values of a type.
+fn signed_bits(data_type: &DataType) -> Option<u32> {
+    match data_type {
+        DataType::Int8 => Some(8),
+        DataType::Int16 | DataType::UInt8 => Some(16),
+        DataType::Int32 | DataType::UInt16 => Some(32),
+        DataType::Int64 | DataType::UInt32 => Some(64),
+        _ => None,
+    }
+}
+
+fn is_utc(zone: &str) -> bool {
+    matches!(zone, "UTC" | "Z" | "+00:00" | "-00:00" | "+0000" | "Etc/UTC" | "GMT" | "Etc/GMT")
+}
+
+/// The leaves of one type that lie where these leaves of another do, by the names of the structs around them. Where there
+/// are none it is the first, which tells at least which structs are null.
+pub(crate) fn same_leaves(own: &DataType, other: &DataType, leaves: &[usize]) -> Box<[usize]> {
+    let (mut of_own, mut of_other) = (Vec::new(), Vec::new());
+    leaf_paths(own, &mut Vec::new(), &mut of_own);
+    leaf_paths(other, &mut Vec::new(), &mut of_other);
+    let wanted: Vec<&Vec<&str>> = leaves.iter().filter_map(|leaf| of_other.get(*leaf)).collect();
+    let found = of_own.iter().enumerate().filter(|(_, path)| wanted.contains(path));
+    let found: Box<[usize]> = found.map(|(leaf, _)| leaf).collect();
+    if found.is_empty() { [0].into() } else { found }
+}
+
+/// The names of the structs around each leaf, and its own; lists are passed through, keys and values of maps are called so.
+fn leaf_paths<'t>(data_type: &'t DataType, path: &mut Vec<&'t str>, paths: &mut Vec<Vec<&'t str>>) {
+    match data_type {
+        DataType::Struct(fields) => {
+            for field in fields {
+                path.push(field.name());
+                leaf_paths(field.data_type(), path, paths);
+                path.pop();
+            }
+        }
+        DataType::Map(entries, _) => match entries.data_type() {
+            DataType::Struct(fields) => {
+                for (name, field) in ["key", "value"].into_iter().zip(fields) {
+                    path.push(name);
+                    leaf_paths(field.data_type(), path, paths);
+                    path.pop();
+                }
+            }
+            other => leaf_paths(other, path, paths),
+        },
+        _ => match list_item(data_type) {
+            Some((item, _)) => leaf_paths(item.data_type(), path, paths),
+            None => paths.push(path.clone()),
+        },
+    }
 }
 
 /// Which of two units points in time come out in.
@@ -258,11 +361,45 @@ mod tests {
         assert_eq!(widened(&UInt32, &Int8, finer), Some(Int64));
         assert_eq!(widened(&UInt64, &Int64, finer), None);
         assert_eq!(widened(&Int32, &Float64, finer), Some(Float64));
-        assert_eq!(widened(&Int64, &Float64, finer), None);
+        assert_eq!(widened(&Int64, &Float64, finer), Some(Float64));
         assert_eq!(widened(&Utf8, &Int32, finer), None);
         assert_eq!(
             widened(&DataType::Decimal128(10, 2), &DataType::Decimal128(9, 4), finer),
             Some(DataType::Decimal128(12, 4))
         );
+        assert_eq!(widened(&DataType::Decimal128(2, 1), &Int64, finer), Some(DataType::Decimal128(20, 1)));
+        assert_eq!(widened(&DataType::Decimal128(38, 2), &DataType::Decimal256(76, 70), finer), None);
+    }
+
+    #[test]
+    fn points_in_time_meet_whatever_their_zone_but_not_with_those_that_have_none() {
+        let time = |zone: Option<&str>| DataType::Timestamp(TimeUnit::Microsecond, zone.map(Into::into));
+        let both = |a, b| widened(&time(a), &time(b), finer);
+        assert_eq!(both(Some("UTC"), Some("+00:00")), Some(time(Some("UTC"))));
+        assert_eq!(both(Some("Europe/Oslo"), Some("-03:00")), Some(time(Some("UTC"))));
+        assert_eq!(both(Some("UTC"), None), None);
+        assert_eq!(widened(&DataType::Date32, &time(None), finer), Some(time(None)));
+        assert_eq!(widened(&DataType::Date32, &time(Some("UTC")), finer), None);
+    }
+
+    #[test]
+    fn structs_meet_by_name_and_lists_whatever_their_kind() {
+        let structure = |fields: &[(&str, DataType)]| {
+            let field = |(name, data_type): &(&str, DataType)| Field::new(*name, data_type.clone(), true);
+            DataType::Struct(fields.iter().map(field).collect())
+        };
+        let (a, b) = (
+            structure(&[("x", DataType::Int32), ("y", DataType::Utf8)]),
+            structure(&[("z", DataType::Date32), ("x", DataType::Int64)]),
+        );
+        let both = structure(&[("x", DataType::Int64), ("y", DataType::Utf8), ("z", DataType::Date32)]);
+        assert_eq!(widened(&a, &b, finer), Some(both.clone()));
+        let item = |data_type: &DataType| Arc::new(Field::new("item", data_type.clone(), true));
+        assert_eq!(
+            widened(&DataType::FixedSizeList(item(&a), 2), &DataType::LargeList(item(&b)), finer),
+            Some(DataType::LargeList(item(&both)))
+        );
+        assert_eq!(*same_leaves(&b, &both, &[0, 2]), [0, 1]);
+        assert_eq!(*same_leaves(&b, &both, &[1]), [0]);
     }
 }

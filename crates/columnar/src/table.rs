@@ -1,13 +1,16 @@
 //! The table that files make together: its columns, which of them come out, and where each is in each file.
 
-use std::collections::BTreeSet;
-use std::sync::Arc;
+use std::{
+    collections::{BTreeMap, BTreeSet, HashMap},
+    sync::Arc,
+};
 
 use arrow::{
     array::{ArrayRef, StringArray, new_null_array},
     compute::cast_with_options,
-    datatypes::{DataType, Field, FieldRef, Schema},
+    datatypes::{DataType, Field, FieldRef, Schema, TimeUnit},
 };
+use chrono::{NaiveDate, NaiveDateTime};
 
 use crate::{
     Error, Result,
@@ -16,7 +19,7 @@ use crate::{
     locate::Located,
     merged_column::MergedColumn,
     predicate::{Bound, Column, Root},
-    schema::{Projected, is_text, leaves_below},
+    schema::{Projected, is_text, leaf_count, leaves_below, same_leaves},
 };
 
 /// Which columns come out as dictionaries.
@@ -29,7 +32,7 @@ pub enum Dictionaries {
     Stored,
     /// All columns of strings or bytes.
     All,
-    /// None but those that paths give.
+    /// None.
     None,
     /// These, whatever their type; booleans, durations and nested columns come out as they are.
     Columns(Vec<String>),
@@ -39,6 +42,8 @@ pub enum Dictionaries {
 #[derive(Debug)]
 pub(crate) struct Table {
     schema: Schema,
+    /// Why columns, by their place, are none that all files have together.
+    conflicts: BTreeMap<usize, Error>,
 }
 
 /// A column that comes out.
@@ -81,48 +86,57 @@ fn partition_type(values: DataType) -> DataType {
 }
 
 impl Table {
-    /// The table of these files: all columns of all of them, in the order in which they appear.
-    pub(crate) fn of(files: &[(&Located, &FileMetadata)]) -> Result<Self> {
+    /// The table of these files: all columns of all of them, in the order in which they appear. Columns whose types do
+    /// not go together are an error for those only who ask for them.
+    pub(crate) fn of(files: &[(&Located, &FileMetadata)]) -> Self {
+        let partitions = partition_names(files);
         let mut columns: Vec<MergedColumn> = Vec::new();
+        let mut by_name: HashMap<&str, usize> = HashMap::new();
+        let mut conflicts = BTreeMap::new();
         let mut metadata = None;
         for (at, (located, file)) in files.iter().enumerate() {
             let schema = file.schema();
-            let wrong = |field: &Field, reason: String| Error::Schema {
-                object: located.path.to_string(),
-                column: field.name().clone(),
-                reason,
-            };
             metadata.get_or_insert_with(|| schema.metadata().clone());
-            for field in schema.fields() {
-                let Some(known) = columns.iter_mut().find(|known| known.field.name() == field.name()) else {
+            // What a path says wins over a column of the file.
+            let of_file = schema.fields().iter().filter(|field| !partitions.contains(&field.name().as_str()));
+            for field in of_file {
+                let root = *by_name.entry(field.name()).or_insert(columns.len());
+                let Some(known) = columns.get_mut(root) else {
                     columns.push(MergedColumn::of(field, at, file.is_orc()));
                     continue;
                 };
-                if known.file == at {
-                    return Err(wrong(field, "there are two of this name".to_owned()));
+                let (before, last) = (known.field.data_type().clone(), known.file);
+                let reason = match last == at {
+                    true => Some("there are two of this name".to_owned()),
+                    false => known.add(field, at, file.is_orc()).is_none().then(|| {
+                        let other = files.get(last).map(|(other, _)| other.path.as_ref()).unwrap_or_default();
+                        format!("it is {} here and {before} in {other}", field.data_type())
+                    }),
+                };
+                if let Some(reason) = reason {
+                    let (object, column) = (located.path.to_string(), field.name().clone());
+                    conflicts.entry(root).or_insert(Error::Schema { object, column, reason });
                 }
-                known.add(field, at, file.is_orc()).ok_or_else(|| {
-                    let (here, before) = (field.data_type(), known.field.data_type());
-                    wrong(field, format!("it is {here} here and {before} in files before"))
-                })?;
             }
         }
-        let mut fields: Vec<Field> = columns.into_iter().map(|column| column.field).collect();
-        add_partitions(files, &mut fields);
-        let nullable = |field: Field| {
-            // A column is without nulls only where each file has it so.
-            let always = files.iter().all(|(_, file)| {
-                file.schema().field_with_name(field.name()).is_ok_and(|of_file| !of_file.is_nullable())
-            });
-            field.with_nullable(!always)
-        };
-        let fields: Vec<Field> = fields.into_iter().map(nullable).collect();
-        Ok(Self { schema: Schema::new_with_metadata(fields, metadata.unwrap_or_default()) })
+        let mut fields: Vec<Field> = columns.into_iter().map(|column| column.finished(files.len())).collect();
+        for name in partitions {
+            fields.push(Field::new(name, partition_type(partition_values(name, files)), true));
+        }
+        Self { schema: Schema::new_with_metadata(fields, metadata.unwrap_or_default()), conflicts }
     }
 
     /// A table whose columns were worked out before.
     pub(crate) fn given(schema: Schema) -> Self {
-        Self { schema }
+        Self { schema, conflicts: BTreeMap::new() }
+    }
+
+    /// Fails if the files have no common type for a top-level column.
+    pub(crate) fn check(&self, root: usize) -> Result<()> {
+        match self.conflicts.get(&root) {
+            None => Ok(()),
+            Some(conflict) => Err(conflict.clone()),
+        }
     }
 
     /// All columns.
@@ -179,6 +193,7 @@ impl Table {
             return Err(self.no_such_column(unknown));
         }
         let output = |(root, paths): (usize, Vec<Vec<&str>>)| {
+            self.check(root)?;
             let field = Arc::new(self.schema.field(root).clone());
             let leaves = leaves_below(&field, &paths).ok_or_else(|| {
                 let path = paths.iter().map(|path| path.join(".")).collect::<Vec<_>>().join(", ");
@@ -200,18 +215,17 @@ impl Table {
         file: &FileMetadata,
         object: &str,
     ) -> Result<FileColumn> {
-        let name = self.schema.field(projected.root).name();
-        if let Ok(root) = file.schema().index_of(name) {
-            let own = file.schema().field(root);
-            let table = self.schema.field(projected.root);
-            if projected.leaves.is_some() && !same_layout(own.data_type(), table.data_type()) {
-                let reason =
-                    "its fields differ from those of other files: ask for the whole column".to_owned();
-                return Err(Error::Schema { object: object.to_owned(), column: name.clone(), reason });
-            }
-            return Ok(FileColumn::Read(Projected { root, leaves: projected.leaves.clone() }));
-        }
+        let table = self.schema.field(projected.root);
+        let name = table.name();
         let value = located.partitions.iter().find(|(partition, _)| partition == name);
+        if value.is_none()
+            && let Ok(root) = file.schema().index_of(name)
+        {
+            let own = file.schema().field(root).data_type();
+            let leaves = projected.leaves.as_ref().map(|leaves| same_leaves(own, table.data_type(), leaves));
+            let leaves = leaves.filter(|leaves| leaves.len() < leaf_count(own));
+            return Ok(FileColumn::Read(Projected { root, leaves }));
+        }
         let value = match value {
             Some((_, Some(text))) => {
                 let text: ArrayRef = Arc::new(StringArray::from(vec![text.as_str()]));
@@ -222,18 +236,14 @@ impl Table {
         Ok(FileColumn::Value(value))
     }
 
-    /// The top-level columns that a filter looks at, each less the fields that it does not, if all files have the same.
-    pub(crate) fn filtered(&self, filter: &Bound, files: &[(&Located, &FileMetadata)]) -> Vec<Filtered> {
+    /// The top-level columns that a filter looks at, each less the fields that it does not.
+    pub(crate) fn filtered(&self, filter: &Bound) -> Vec<Filtered> {
         let filtered = |(at, root): (usize, &Root)| {
             let columns = filter.columns().iter().filter(|column| column.root == at);
             let paths: Vec<Vec<&str>> =
                 columns.map(|column| column.path.iter().map(String::as_str).collect()).collect();
             let field = Arc::new(self.schema.field(root.index).clone());
-            let is_alike = |(_, file): &(&Located, &FileMetadata)| {
-                let own = file.schema().field_with_name(field.name());
-                own.map_or(true, |own| same_layout(own.data_type(), field.data_type()))
-            };
-            let leaves = leaves_below(&field, &paths).flatten().filter(|_| files.iter().all(is_alike));
+            let leaves = leaves_below(&field, &paths).flatten();
             let projected = Projected { root: root.index, leaves };
             Filtered { field: projected.field(&field), projected }
         };
@@ -294,7 +304,9 @@ fn as_output(
     };
     let automatic =
         *dictionaries == Dictionaries::Auto && is_text && all_files(&field, files, FileMetadata::repeats);
-    let field = if is_partition || !(insist || automatic) {
+    let field = if is_partition && *dictionaries == Dictionaries::None {
+        Arc::new(field.as_ref().clone().with_data_type(values.clone()))
+    } else if is_partition || !(insist || automatic) {
         field
     } else {
         // A batch of 65,536 rows has no more values than two bytes tell apart, so these are always enough; but to
@@ -304,12 +316,11 @@ fn as_output(
             Err(_) => true,
         };
         let key = if automatic || files.iter().all(few) { DataType::UInt16 } else { DataType::UInt32 };
-        Arc::new(
-            field
-                .as_ref()
-                .clone()
-                .with_data_type(DataType::Dictionary(Box::new(key), Box::new(values.clone()))),
-        )
+        let coded = DataType::Dictionary(Box::new(key), Box::new(values.clone()));
+        let mut field = field.as_ref().clone().with_data_type(coded);
+        // An extension type is one of its own storage, not of codes.
+        field.metadata_mut().retain(|key, _| !key.starts_with("ARROW:extension:"));
+        Arc::new(field)
     };
     Output { field, projected, values, insist }
 }
@@ -343,25 +354,8 @@ pub(crate) fn value_type(data_type: &DataType) -> &DataType {
     }
 }
 
-/// Whether two nested types have the same fields at the same places, whatever the types of these.
-fn same_layout(a: &DataType, b: &DataType) -> bool {
-    match (a, b) {
-        (DataType::Struct(a), DataType::Struct(b)) => {
-            a.len() == b.len()
-                && a.iter()
-                    .zip(b)
-                    .all(|(a, b)| a.name() == b.name() && same_layout(a.data_type(), b.data_type()))
-        }
-        (DataType::List(a), DataType::List(b)) | (DataType::Map(a, _), DataType::Map(b, _)) => {
-            same_layout(a.data_type(), b.data_type())
-        }
-        (a, b) => a == b || (!a.is_nested() && !b.is_nested()),
-    }
-}
-
-/// Adds the columns that paths give, unless files have columns of these names: whole numbers where all values are,
-/// else text.
-fn add_partitions(files: &[(&Located, &FileMetadata)], fields: &mut Vec<Field>) {
+/// The names of the columns that paths give, in the order in which they appear.
+fn partition_names<'f>(files: &[(&'f Located, &FileMetadata)]) -> Vec<&'f str> {
     let mut names: Vec<&str> = Vec::new();
     for (located, _) in files {
         for (name, _) in &located.partitions {
@@ -370,15 +364,26 @@ fn add_partitions(files: &[(&Located, &FileMetadata)], fields: &mut Vec<Field>) 
             }
         }
     }
-    for name in names {
-        if fields.iter().any(|field| field.name() == name) {
-            continue;
-        }
-        let values = files.iter().flat_map(|(located, _)| &located.partitions);
-        let mut values = values.filter(|(known, _)| known == name).filter_map(|(_, value)| value.as_deref());
-        // What is written in another way, such as 007, is a name and not a number.
-        let whole = values.all(|value| value.parse::<i64>().is_ok_and(|number| number.to_string() == value));
-        let data_type = if whole { DataType::Int64 } else { DataType::Utf8 };
-        fields.push(Field::new(name, partition_type(data_type), true));
+    names
+}
+
+/// The type of what paths say: whole numbers, days or points in time where all values are, else text.
+fn partition_values(name: &str, files: &[(&Located, &FileMetadata)]) -> DataType {
+    let values = || {
+        let all = files.iter().flat_map(|(located, _)| &located.partitions);
+        all.filter(|(known, _)| known == name).filter_map(|(_, value)| value.as_deref())
+    };
+    // What is written in another way, such as 007, is a name and not a number.
+    let is_whole = |value: &str| value.parse::<i64>().is_ok_and(|number| number.to_string() == value);
+    let is_date = |value: &str| {
+        let parsed = NaiveDate::parse_from_str(value, "%Y-%m-%d");
+        parsed.is_ok_and(|date| date.to_string() == value)
+    };
+    let is_moment = |value: &str| NaiveDateTime::parse_from_str(value, "%Y-%m-%d %H:%M:%S%.f").is_ok();
+    match () {
+        () if values().all(is_whole) => DataType::Int64,
+        () if values().all(is_date) => DataType::Date32,
+        () if values().all(is_moment) => DataType::Timestamp(TimeUnit::Microsecond, None),
+        () => DataType::Utf8,
     }
 }

@@ -38,7 +38,8 @@ impl OfFile<'_> {
     fn target(&self, column: &Column) -> Option<Option<DataType>> {
         let (root, path) = self.table.resolve(column.name())?;
         let field = self.table.schema().field(root);
-        if self.file.schema().index_of(field.name()).is_err() {
+        let is_of_path = self.located.partitions.iter().any(|(name, _)| name == field.name());
+        if is_of_path || self.file.schema().index_of(field.name()).is_err() {
             return Some(None);
         }
         let mut data_type = field.data_type();

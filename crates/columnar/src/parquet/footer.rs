@@ -12,13 +12,36 @@ use crate::{Error, Result};
 
 /// The bytes of a column chunk; within the file, if [`check`] passed.
 pub(super) fn range(chunk: &ColumnChunkMetaData) -> Range<u64> {
-    let start = match chunk.dictionary_page_offset() {
-        // Some writers say 0 for "none".
-        Some(offset) if offset > 0 && offset < chunk.data_page_offset() => offset,
-        _ => chunk.data_page_offset(),
-    };
-    let start = start.max(0) as u64;
+    let start = chunk.dictionary_page_offset().filter(|_| has_dictionary_page(chunk));
+    let start = start.unwrap_or(chunk.data_page_offset()).max(0) as u64;
     start..start.saturating_add(chunk.compressed_size().max(0) as u64)
+}
+
+/// Some writers say 0 for "none".
+fn has_dictionary_page(chunk: &ColumnChunkMetaData) -> bool {
+    chunk.dictionary_page_offset().is_some_and(|offset| offset > 0 && offset < chunk.data_page_offset())
+}
+
+/// What the footer says, without dictionary pages that are none.
+pub(super) fn mended(object: &str, metadata: ParquetMetaData) -> Result<ParquetMetaData> {
+    let is_wrong =
+        |chunk: &ColumnChunkMetaData| chunk.dictionary_page_offset().is_some() && !has_dictionary_page(chunk);
+    if !metadata.row_groups().iter().any(|group| group.columns().iter().any(is_wrong)) {
+        return Ok(metadata);
+    }
+
+    let mended = |chunk: ColumnChunkMetaData| match is_wrong(&chunk) {
+        true => chunk.into_builder().set_dictionary_page_offset(None).build(),
+        false => Ok(chunk),
+    };
+    let mut builder = metadata.into_builder();
+    let groups = builder.take_row_groups().into_iter().map(|group| {
+        let mut group = group.into_builder();
+        let columns = group.take_columns().into_iter().map(mended).collect::<Result<Vec<_>, _>>()?;
+        group.set_column_metadata(columns).build()
+    });
+    let groups = groups.collect::<Result<Vec<_>, _>>().map_err(|error| corrupt(object, error))?;
+    Ok(builder.set_row_groups(groups).build())
 }
 
 /// No chunk lies outside the file, and every row group has the columns of the schema.

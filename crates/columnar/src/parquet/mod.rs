@@ -8,6 +8,7 @@ mod distinct;
 mod footer;
 mod index;
 mod levels;
+mod lz4;
 mod page_header;
 mod page_statistics;
 mod pages;
@@ -28,7 +29,10 @@ use parquet::{
     arrow::arrow_reader::{ArrowReaderMetadata, ArrowReaderOptions},
     basic::Type as PhysicalType,
     errors::ParquetError,
-    file::metadata::{ColumnChunkMetaData, PageIndexPolicy, ParquetMetaData, ParquetMetaDataPushDecoder},
+    file::metadata::{
+        ColumnChunkMetaData, PageIndexPolicy, ParquetMetaData, ParquetMetaDataOptions,
+        ParquetMetaDataPushDecoder, ParquetStatisticsPolicy,
+    },
     schema::types::ColumnDescPtr,
 };
 use stylobate_storage::OpenObject;
@@ -63,20 +67,41 @@ impl ParquetFile {
     pub(crate) async fn open(object: &OpenObject, tail: Bytes) -> Result<Self> {
         let name = object.name();
         let size = object.meta().size;
-        let wrong = |error: ParquetError| footer::corrupt(&name, error);
         // A footer of four bytes of length and four of magic, behind four of magic at the head.
         let length = tail.len().checked_sub(8).and_then(|at| tail.get(at..)?.first_chunk::<4>());
         if length.is_none_or(|length| u64::from(u32::from_le_bytes(*length)) + 12 > size) {
             return Err(footer::corrupt(&name, "the footer lies outside the file"));
         }
+        let all = ParquetMetaDataOptions::default();
+        let metadata = match Self::read_footer(object, tail.clone(), all).await {
+            // Statistics that make no sense, such as a negative number of nulls, are none.
+            Err(error @ Error::Corrupt { .. }) => {
+                let none = ParquetMetaDataOptions::default()
+                    .with_column_stats_policy(ParquetStatisticsPolicy::SkipAll);
+                Self::read_footer(object, tail, none).await.map_err(|_| error)?
+            }
+            decoded => decoded?,
+        };
+        Self::new(name, metadata, size)
+    }
+
+    async fn read_footer(
+        object: &OpenObject,
+        tail: Bytes,
+        options: ParquetMetaDataOptions,
+    ) -> Result<ParquetMetaData> {
+        let (name, size) = (object.name(), object.meta().size);
+        let wrong = |error: ParquetError| footer::corrupt(&name, error);
         let decoder = ParquetMetaDataPushDecoder::try_new(size).map_err(wrong)?;
-        let mut decoder = decoder.with_page_index_policy(PageIndexPolicy::Skip);
+        let mut decoder = decoder
+            .with_page_index_policy(PageIndexPolicy::Skip)
+            .with_metadata_options(Some(Arc::new(options)));
         decoder.push_range(size - tail.len() as u64..size, tail).map_err(wrong)?;
-        let metadata = loop {
+        loop {
             let decoded =
                 guarded(|| decoder.try_decode()).map_err(|reason| footer::corrupt(&name, reason))?;
             match decoded.map_err(wrong)? {
-                DecodeResult::Data(metadata) => break metadata,
+                DecodeResult::Data(metadata) => return Ok(metadata),
                 DecodeResult::NeedsData(ranges) => {
                     if ranges.iter().any(|range| range.start > range.end || range.end > size) {
                         return Err(footer::corrupt(&name, "the footer lies outside the file"));
@@ -86,18 +111,18 @@ impl ParquetFile {
                 }
                 DecodeResult::Finished => return Err(footer::corrupt(&name, "there is no footer")),
             }
-        };
-        Self::new(name, metadata, size)
+        }
     }
 
     fn new(object: String, metadata: ParquetMetaData, size: u64) -> Result<Self> {
-        let metadata = Arc::new(metadata);
+        let metadata = Arc::new(footer::mended(&object, metadata)?);
         footer::check(&object, &metadata, size)?;
         let reader = guarded(|| ArrowReaderMetadata::try_new(metadata.clone(), ArrowReaderOptions::new()))
             .map_err(|reason| footer::corrupt(&object, reason))?
             .map_err(|error| footer::corrupt(&object, error))?;
         let fields = reader.schema().fields().iter().map(|field| footer::without_dictionaries(field));
-        let schema = Arc::new(Schema::new(fields.collect::<Vec<_>>()));
+        let said = reader.schema().metadata().clone();
+        let schema = Arc::new(Schema::new_with_metadata(fields.collect::<Vec<_>>(), said));
         let mut leaves = Vec::with_capacity(schema.fields().len());
         let mut next = 0;
         for field in schema.fields() {

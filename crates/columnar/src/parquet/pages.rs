@@ -14,7 +14,7 @@ use parquet::{
 use stylobate_storage::LocalFile;
 
 use super::{
-    distinct, footer,
+    distinct, footer, lz4,
     page_header::{PageHeader, PageKind},
 };
 use crate::snappy;
@@ -103,6 +103,8 @@ enum Coder {
     None,
     Snappy,
     Zstd(zstd::bulk::Decompressor<'static>),
+    /// Hadoop's, or what others call so.
+    Lz4(Box<dyn Codec>),
     Other(Box<dyn Codec>),
 }
 
@@ -122,6 +124,7 @@ impl<'a> Pages<'a> {
             other => {
                 let codec = create_codec(other, &CodecOptionsBuilder::default().build());
                 match codec.map_err(|error| error.to_string())? {
+                    Some(codec) if other == Compression::LZ4 => Coder::Lz4(codec),
                     Some(codec) => Coder::Other(codec),
                     None => Coder::None,
                 }
@@ -319,7 +322,13 @@ impl Decompressor<'_> {
                 let into = into.get_mut(..length).unwrap_or_default();
                 decoder.decompress_to_buffer(from, into).map_err(|error| error.to_string())?
             }
-            Coder::Other(codec) => {
+            Coder::Lz4(_)
+                if let Some(made) =
+                    lz4::decompress_blocks(from, into.get_mut(..length).unwrap_or_default()) =>
+            {
+                made
+            }
+            Coder::Lz4(codec) | Coder::Other(codec) => {
                 into.clear();
                 codec.decompress(from, into, Some(length)).map_err(|error| error.to_string())?
             }

@@ -236,7 +236,7 @@ impl<'a> Target<'a> {
                 (nearest.ok_or_else(|| self.mismatch(literal))?, true)
             }
             Literal::Float(value) if value.is_nan() => return Ok(Outcome::Never),
-            Literal::Float(value) => (*value, true),
+            Literal::Float(value) => (self.nearest_to(*value), true),
             _ => return Err(self.mismatch(literal)),
         };
         let op = match op {
@@ -252,13 +252,24 @@ impl<'a> Target<'a> {
     /// The column's number nearest to a decimal one.
     fn nearest(&self, text: &str) -> Option<f64> {
         match self.data_type {
-            DataType::Float16 => {
-                let nearest: f64 = text.parse().ok()?;
-                Some(<Float16Type as ArrowPrimitiveType>::Native::from_f64(nearest).to_f64())
+            DataType::Float32 => {
+                // Not by way of 64 bits, which would round twice.
+                let nearest = f64::from(text.parse::<f32>().ok()?);
+                if nearest.is_finite() { Some(nearest) } else { text.parse().ok() }
             }
-            DataType::Float32 => text.parse().ok().map(|nearest: f32| f64::from(nearest)),
-            _ => text.parse().ok(),
+            _ => text.parse().ok().map(|value| self.nearest_to(value)),
         }
+    }
+
+    /// The column's number nearest to another: `x = 0.1` finds the 0.1 of 32 bits, however it is written. What is beyond
+    /// all of the column's numbers but infinity stays as it is.
+    fn nearest_to(&self, value: f64) -> f64 {
+        let nearest = match self.data_type {
+            DataType::Float16 => <Float16Type as ArrowPrimitiveType>::Native::from_f64(value).to_f64(),
+            DataType::Float32 => f64::from(value as f32),
+            _ => value,
+        };
+        if nearest.is_finite() { nearest } else { value }
     }
 }
 

@@ -156,7 +156,7 @@ async fn plan(request: ScanRequest, cache: Cache) -> Result<Scan> {
     let located: Vec<(&Located, &FileMetadata)> =
         opened.iter().map(|file| (&file.located, &*file.metadata)).collect();
     let table = match &request.part {
-        None => Table::of(&located)?,
+        None => Table::of(&located),
         Some(part) => Table::given(part.table.clone()),
     };
     let outputs = table.outputs(request.columns.as_deref(), &request.dictionary, &located)?;
@@ -165,11 +165,18 @@ async fn plan(request: ScanRequest, cache: Cache) -> Result<Scan> {
         None => outputs,
         Some(schema) => Output::with_types_of(outputs, schema)?,
     };
-    let schema = Arc::new(Schema::new(outputs.iter().map(|output| output.field.clone()).collect::<Vec<_>>()));
+    let fields: Vec<_> = outputs.iter().map(|output| output.field.clone()).collect();
+    let metadata = fixed.as_ref().map_or_else(|| table.schema().metadata(), |schema| schema.metadata());
+    let schema = Arc::new(Schema::new_with_metadata(fields, metadata.clone()));
+    for column in request.filter.iter().flat_map(Predicate::columns) {
+        if let Some((root, _)) = table.resolve(column.name()) {
+            table.check(root)?;
+        }
+    }
     let filter = request.filter.as_ref().map(|filter| filter.bind(table.schema())).transpose()?;
     let mut planned = Planned {
         schema,
-        filtered: filter.as_ref().map(|filter| table.filtered(filter, &located)).unwrap_or_default(),
+        filtered: filter.as_ref().map(|filter| table.filtered(filter)).unwrap_or_default(),
         filter,
         relevant: table
             .relevant(&outputs, request.filter.as_ref().map(Predicate::columns).unwrap_or_default()),

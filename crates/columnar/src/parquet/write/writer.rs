@@ -1,6 +1,6 @@
 //! A Parquet file that is being written.
 
-use std::{fmt, sync::Arc};
+use std::{collections::BTreeMap, fmt, sync::Arc};
 
 use arrow::{
     array::{ArrayRef, RecordBatch},
@@ -235,8 +235,10 @@ impl ParquetWriter {
             ARROW_SCHEMA_META_KEY.to_owned(),
             encode_arrow_schema(&Schema::new_with_metadata(stored, self.schema.metadata().clone())),
         )];
-        let own = self.options.metadata.iter();
-        metadata.extend(own.map(|(key, value)| KeyValue::new(key.clone(), value.clone())));
+        // What the schema says, readers look for in the file's own metadata: such as `geo` and `pandas`.
+        let own: BTreeMap<&String, &String> =
+            self.schema.metadata().iter().chain(&self.options.metadata).collect();
+        metadata.extend(own.into_iter().map(|(key, value)| KeyValue::new(key.clone(), value.clone())));
         let footer = self.footer.bytes(self.sink.position(), metadata);
         let footer = footer.map_err(|error| Error::Unwritable {
             object: self.name.clone(),

@@ -1,0 +1,205 @@
+"""One table of many files: columns meet by name, in types that hold the values of all."""
+
+from __future__ import annotations
+
+import datetime as dt
+import decimal
+from pathlib import Path
+from typing import Any
+
+import duckdb
+import polars as pl
+import pyarrow as pa
+import pyarrow.parquet as pq
+import pytest
+
+import stylobate as st
+
+UTC = dt.timezone.utc
+
+
+def write(folder: Path, *columns: pa.Array) -> Path:
+    """A file for each array, as its column `c` beside the file's number as `id`."""
+    for number, column in enumerate(columns):
+        table = pa.table({"id": pa.array([number] * len(column), pa.int64()), "c": column})
+        pq.write_table(table, folder / f"{number}.parquet")
+    return folder
+
+
+def array(values: list[Any], data_type: pa.DataType) -> pa.Array:
+    return pa.array(values, data_type)
+
+
+WIDENED = {
+    "ints and floats": (array([10], pa.int64()), array([1.5, None], pa.float64()), pa.float64(), [10.0, 1.5, None]),
+    "small ints and float32": (array([10], pa.int8()), array([1.5], pa.float32()), pa.float64(), [10.0, 1.5]),
+    "ints": (array([1], pa.int16()), array([1 << 40], pa.int64()), pa.int64(), [1, 1 << 40]),
+    "UTC by two names": (
+        array([dt.datetime(2024, 1, 1, tzinfo=UTC)], pa.timestamp("us", "UTC")),
+        array([dt.datetime(2024, 1, 2, tzinfo=UTC)], pa.timestamp("us", "+00:00")),
+        pa.timestamp("us", "UTC"),
+        [dt.datetime(2024, 1, 1, tzinfo=UTC), dt.datetime(2024, 1, 2, tzinfo=UTC)],
+    ),
+    "units of timestamps": (
+        array([dt.datetime(2024, 1, 1)], pa.timestamp("ms")),
+        array([dt.datetime(2024, 1, 1, 0, 0, 0, 5)], pa.timestamp("us")),
+        pa.timestamp("us"),
+        [dt.datetime(2024, 1, 1), dt.datetime(2024, 1, 1, 0, 0, 0, 5)],
+    ),
+    "dates and timestamps": (
+        array([dt.date(2024, 1, 1)], pa.date32()),
+        array([dt.datetime(2024, 1, 2, 3)], pa.timestamp("us")),
+        pa.timestamp("us"),
+        [dt.datetime(2024, 1, 1), dt.datetime(2024, 1, 2, 3)],
+    ),
+    "decimals": (
+        array([decimal.Decimal("1.5")], pa.decimal128(2, 1)),
+        array([decimal.Decimal("22.25")], pa.decimal128(9, 2)),
+        pa.decimal128(9, 2),
+        [decimal.Decimal("1.50"), decimal.Decimal("22.25")],
+    ),
+    "decimals and ints": (
+        array([decimal.Decimal("1.5")], pa.decimal128(2, 1)),
+        array([3], pa.int32()),
+        pa.decimal128(11, 1),
+        [decimal.Decimal("1.5"), decimal.Decimal("3.0")],
+    ),
+    "nulls and anything": (pa.nulls(1), array(["x"], pa.string()), pa.string(), [None, "x"]),
+    "lists of any kind": (
+        array([[1, 2], None], pa.list_(pa.int32(), 2)),
+        array([[3], []], pa.large_list(pa.int64())),
+        pa.large_list(pa.int64()),
+        [[1, 2], None, [3], []],
+    ),
+    "structs that grew": (
+        array([{"x": 1}, None], pa.struct({"x": pa.int32()})),
+        array([{"y": "b", "x": 2}], pa.struct({"y": pa.string(), "x": pa.int64()})),
+        pa.struct({"x": pa.int64(), "y": pa.string()}),
+        [{"x": 1, "y": None}, None, {"x": 2, "y": "b"}],
+    ),
+    "structs in lists": (
+        array([[{"x": 1}], []], pa.list_(pa.struct({"x": pa.int32()}))),
+        array([[{"x": 2, "y": 3}, None]], pa.list_(pa.struct({"x": pa.int32(), "y": pa.int8()}))),
+        pa.list_(pa.struct({"x": pa.int32(), "y": pa.int8()})),
+        [[{"x": 1, "y": None}], [], [{"x": 2, "y": 3}, None]],
+    ),
+    "values of maps": (
+        array([[("a", 1)]], pa.map_(pa.string(), pa.int32())),
+        array([[("b", 2.5)], None], pa.map_(pa.string(), pa.float64())),
+        pa.map_(pa.string(), pa.float64()),
+        [[("a", 1.0)], [("b", 2.5)], None],
+    ),
+}
+
+
+@pytest.mark.parametrize("kind", WIDENED)
+def test_types_meet_where_no_value_is_lost(kind: str, tmp_path: Path) -> None:
+    first, second, data_type, values = WIDENED[kind]
+    table = st.scan(write(tmp_path, first, second), dictionary=False).to_arrow()
+    assert table["c"].type.equals(data_type) or table["c"].to_pylist() == values
+    assert table["c"].to_pylist() == values
+    assert table["id"].to_pylist() == [0] * len(first) + [1] * len(second)
+
+
+def test_what_a_type_cannot_hold_is_an_error_and_no_other_value(tmp_path: Path) -> None:
+    write(tmp_path, array([(1 << 53) + 1], pa.int64()), array([0.5], pa.float64()))
+    with pytest.raises(st.SchemaError, match=rf"0.parquet: column c: {(1 << 53) + 1} is no float64"):
+        st.scan(tmp_path).to_arrow()
+    assert st.scan(tmp_path, columns=["id"]).to_arrow()["id"].to_pylist() == [0, 1]
+
+
+def test_columns_that_do_not_go_together_are_an_error_for_those_who_ask_for_them(tmp_path: Path) -> None:
+    write(tmp_path, array([1], pa.int64()), array(["x"], pa.string()))
+    for options in ({}, {"columns": ["c"]}, {"columns": ["id"], "filter": "c = 1"}):
+        with pytest.raises(st.SchemaError, match=r"1.parquet: column c: it is Utf8 here and Int64 in .*0.parquet"):
+            st.scan(tmp_path, **options).to_arrow()
+    assert st.scan(tmp_path, columns=["id"]).to_arrow()["id"].to_pylist() == [0, 1]
+    assert st.scan(tmp_path, columns=["id"], filter="id = 1").count() == 1
+
+
+def test_fields_of_structs_are_found_wherever_they_are_in_a_file(tmp_path: Path) -> None:
+    shapes = [{"x": 1}, {"y": "b", "x": 2}, {"z": True}, None]
+    types = [
+        pa.struct({"x": pa.int64()}),
+        pa.struct({"y": pa.string(), "x": pa.int64()}),
+        pa.struct({"z": pa.bool_()}),
+        pa.struct({"y": pa.string()}),
+    ]
+    write(tmp_path, *(array([shape], data_type) for shape, data_type in zip(shapes, types, strict=True)))
+    scan = st.scan(tmp_path, columns=["id", "c.y"], dictionary=False)
+    assert scan.to_arrow()["c"].to_pylist() == [{"y": None}, {"y": "b"}, {"y": None}, None]
+    for condition, expected in [("c.x >= 2", [1]), ("c.y = 'b'", [1]), ("c.y IS NULL", [0, 2, 3]), ("c.z", [2])]:
+        found = st.scan(tmp_path, columns=["id"], filter=condition).to_arrow()["id"].to_pylist()
+        assert found == expected, condition
+
+
+def test_filters_are_right_whatever_type_a_file_has(tmp_path: Path) -> None:
+    numbers = [array([1, 2, 3], pa.int64()), array([1.5, 2.5, None], pa.float64()), array([2], pa.uint8())]
+    write(tmp_path, *numbers)
+    all_values = [value for numbers in numbers for value in numbers.to_pylist()]
+    for literal in (0, 1, 1.5, 2, 2.5, 3.5):
+        for op, holds in (("=", lambda a, b: a == b), ("<", lambda a, b: a < b), (">=", lambda a, b: a >= b)):
+            expected = [float(v) for v in all_values if v is not None and holds(v, literal)]
+            found = st.scan(tmp_path, columns=["c"], filter=f"c {op} {literal}").to_arrow()["c"].to_pylist()
+            assert found == expected, (op, literal)
+
+
+@pytest.mark.parametrize("kind", ["ints and floats", "structs that grew", "dates and timestamps", "decimals and ints"])
+def test_the_table_is_the_one_that_duckdb_makes_of_the_files(kind: str, tmp_path: Path) -> None:
+    write(tmp_path, *WIDENED[kind][:2])
+    files = f"read_parquet('{tmp_path}/*.parquet', union_by_name=true)"
+    expected = duckdb.sql(f"SELECT c FROM {files} ORDER BY id").fetchall()
+    assert [(value,) for value in st.scan(tmp_path, dictionary=False).to_arrow()["c"].to_pylist()] == expected
+
+
+def test_partitions_have_the_type_of_their_values(tmp_path: Path) -> None:
+    days = [dt.date(2024, 5, 1), dt.date(2024, 5, 2)]
+    st.write_parquet(pa.table({"day": days, "n": [1, 2]}), tmp_path / "days", partition_by="day")
+    for condition in (st.col("day") == days[0], "day < DATE '2024-05-02'", "day = '2024-05-01'"):
+        assert st.scan(tmp_path / "days", filter=condition).to_arrow()["n"].to_pylist() == [1]
+    assert pl.scan_parquet(tmp_path / "days").filter(pl.col("day") == days[0]).collect()["n"].to_list() == [1]
+
+    st.write_parquet(pa.table({"y": [2023, 2024], "n": [1, 2]}), tmp_path / "years", partition_by="y")
+    frame = st.scan(tmp_path / "years", dictionary=False).to_pandas()
+    assert ((frame["y"] >= 2024).sum(), frame["y"].sum()) == (1, 4047)
+
+    for name in ("at=2024-05-01 10%3A00%3A00", "at=2024-05-01 10%3A00%3A00.5"):
+        (tmp_path / "times" / name).mkdir(parents=True)
+        pq.write_table(pa.table({"n": [1]}), tmp_path / "times" / name / "a.parquet")
+    moments = st.scan(tmp_path / "times", dictionary=False).to_arrow()["at"]
+    assert moments.type == pa.timestamp("us")
+    assert sorted(moments.to_pylist()) == [dt.datetime(2024, 5, 1, 10), dt.datetime(2024, 5, 1, 10, 0, 0, 500_000)]
+
+
+def test_a_path_wins_over_a_column_of_the_same_name(tmp_path: Path) -> None:
+    for year in (2023, 2024):
+        (tmp_path / f"year={year}").mkdir()
+        pq.write_table(pa.table({"n": [year], "year": ["other"]}), tmp_path / f"year={year}" / "a.parquet")
+    table = st.scan(tmp_path, dictionary=False).to_arrow()
+    assert table["year"].to_pylist() == [2023, 2024]
+    assert st.scan(tmp_path, filter="year = 2024").to_arrow()["n"].to_pylist() == [2024]
+
+
+@pytest.mark.parametrize(
+    "condition", ["x = 0.1", "x = 1e-1", "x IN (0.1)", st.col("x") == 0.1, st.col("x").is_in([0.1])]
+)
+def test_a_float32_is_found_by_the_number_that_was_written(condition: Any, tmp_path: Path) -> None:
+    pq.write_table(pa.table({"x": pa.array([0.1, 0.2], pa.float32())}), tmp_path / "f.parquet")
+    assert st.scan(tmp_path / "f.parquet", filter=condition).count() == 1
+
+
+def test_a_scan_keeps_what_a_schema_says_of_its_columns(tmp_path: Path) -> None:
+    schema = pa.schema([pa.field("x", pa.int64(), metadata={"unit": "m"})], metadata={"geo": "{}"})
+    pq.write_table(pa.table({"x": [1]}, schema=schema), tmp_path / "a.parquet")
+    read = st.scan(tmp_path / "a.parquet").to_arrow().schema
+    assert read.metadata[b"geo"] == b"{}"
+    assert read.field("x").metadata[b"unit"] == b"m"
+
+
+def test_texts_of_an_extension_type_come_out_as_dictionaries_or_as_that_type(tmp_path: Path) -> None:
+    table = pa.table({"j": pa.array(['{"a":1}', '{"a":2}'] * 500, pa.json_())})
+    pq.write_table(table, tmp_path / "j.parquet")
+    assert st.scan(tmp_path / "j.parquet", dictionary=False).to_arrow()["j"].type == pa.json_()
+    coded = st.scan(tmp_path / "j.parquet", dictionary=True)
+    assert coded.schema.field("j").type.value_type == pa.string()
+    assert coded.to_pandas().shape == (1000, 1)
