@@ -144,6 +144,45 @@ def test_filters_are_right_whatever_type_a_file_has(tmp_path: Path) -> None:
             assert found == expected, (op, literal)
 
 
+def test_a_field_that_a_file_lacks_leaves_lists_and_structs_as_they_are(tmp_path: Path) -> None:
+    old = pa.struct({"m": pa.int64(), "l": pa.list_(pa.struct({"b": pa.int64()})), "n": pa.struct({"b": pa.int64()})})
+    inner = pa.struct({"b": pa.int64(), "c": pa.int64()})
+    new = pa.struct({"m": pa.int64(), "l": pa.list_(inner), "n": inner})
+    before = {"m": 1, "l": [{"b": 1}, {"b": 2}], "n": {"b": 3}}
+    after = {"m": 2, "l": [{"b": 1, "c": 5}], "n": {"b": 3, "c": 4}}
+    write(tmp_path, array([before], old), array([after], new))
+    table = st.scan(tmp_path, columns=["c.m", "c.l.c", "c.n.c"]).to_arrow()
+    assert table["c"].to_pylist() == [
+        {"m": 1, "l": [{"c": None}, {"c": None}], "n": {"c": None}},
+        {"m": 2, "l": [{"c": 5}], "n": {"c": 4}},
+    ]
+
+
+def test_bounds_that_a_wider_type_rounds_rule_out_nothing(tmp_path: Path) -> None:
+    write(tmp_path, array([(1 << 53) + 3], pa.int64()), array([0.5], pa.float64()))
+    with pytest.raises(st.SchemaError, match="is no float64"):
+        st.scan(tmp_path, filter=f"c <= {(1 << 53) + 3}").to_arrow()
+
+
+def test_what_paths_and_files_say_meets_or_is_an_error(tmp_path: Path) -> None:
+    (tmp_path / "x=1").mkdir()
+    pq.write_table(pa.table({"n": [0]}), tmp_path / "x=1" / "a.parquet")
+    pq.write_table(pa.table({"n": [1, 2], "x": [1.5, 9.9]}), tmp_path / "b.parquet")
+    table = st.scan(tmp_path, dictionary=False).to_arrow()
+    assert sorted(table["x"].to_pylist()) == [1.0, 1.5, 9.9]
+    pq.write_table(pa.table({"n": [1], "x": ["100"]}), tmp_path / "b.parquet")
+    with pytest.raises(st.SchemaError, match="column x"):
+        st.scan(tmp_path, filter="x = 100").to_arrow()
+    assert st.scan(tmp_path, columns=["n"]).to_arrow().num_rows == 2
+
+
+def test_of_several_files_only_what_all_say_is_kept(tmp_path: Path) -> None:
+    for number, said in enumerate(["a", "b"]):
+        schema = pa.schema({"x": pa.int64()}, metadata={"same": "1", "other": said})
+        pq.write_table(pa.table({"x": [number]}, schema=schema), tmp_path / f"{number}.parquet")
+    assert st.scan(tmp_path).to_arrow().schema.metadata == {b"same": b"1"}
+
+
 @pytest.mark.parametrize("kind", ["ints and floats", "structs that grew", "dates and timestamps", "decimals and ints"])
 def test_the_table_is_the_one_that_duckdb_makes_of_the_files(kind: str, tmp_path: Path) -> None:
     write(tmp_path, *WIDENED[kind][:2])

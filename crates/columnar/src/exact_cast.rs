@@ -8,7 +8,7 @@ use arrow::{
         StructArray, new_null_array,
     },
     buffer::OffsetBuffer,
-    compute::{CastOptions, cast, cast_with_options, kernels::cmp::distinct},
+    compute::{CastOptions, cast, cast_with_options, kernels::cmp::distinct, take},
     datatypes::{DataType, Field, FieldRef, Fields, Int64Type, TimeUnit, UInt64Type},
     error::ArrowError,
 };
@@ -44,10 +44,11 @@ pub(crate) fn common_cast(array: &ArrayRef, to: &DataType) -> Result<ArrayRef, A
             lists(cast(array, &LargeList(own.clone()))?.as_list::<i64>(), item)
         }
         (Dictionary(..), _) => {
-            let values = if let Dictionary(_, values) = to { values } else { to };
-            match lost(array.as_any_dictionary().values(), values) {
-                Some(lost) => Err(ArrowError::CastError(lost)),
-                None => cast_with_options(array, to, &EXACT),
+            let coded = array.as_any_dictionary();
+            match common_cast(coded.values(), if let Dictionary(_, values) = to { values } else { to }) {
+                Ok(values) => cast_with_options(&coded.with_values(values), to, &EXACT),
+                // A value that cannot be cast may be that of no row.
+                Err(_) => common_cast(&take(coded.values(), coded.keys(), None)?, to),
             }
         }
         // In one step arrow would take the numbers of points in time and of days as they are, whatever their unit.

@@ -1,6 +1,10 @@
 //! Which columns a file has, which of them are wanted, and how the columns of several files become one.
 
-use std::{collections::HashSet, sync::Arc};
+use std::{
+    cmp::Reverse,
+    collections::{BTreeSet, HashMap, HashSet},
+    sync::Arc,
+};
 
 use arrow::datatypes::{DataType, Field, FieldRef, Fields, TimeUnit};
 
@@ -264,16 +268,26 @@ fn is_utc(zone: &str) -> bool {
     matches!(zone, "UTC" | "Z" | "+00:00" | "-00:00" | "+0000" | "Etc/UTC" | "GMT" | "Etc/GMT")
 }
 
-/// The leaves of one type that lie where these leaves of another do, by the names of the structs around them. Where there
-/// are none it is the first, which tells at least which structs are null.
+/// The leaves of one type that lie where these leaves of another do, by the names of the structs around them. For one that is
+/// missing it is the nearest, which tells how long lists are and which structs are null.
 pub(crate) fn same_leaves(own: &DataType, other: &DataType, leaves: &[usize]) -> Box<[usize]> {
+    if own == other {
+        return leaves.into();
+    }
     let (mut of_own, mut of_other) = (Vec::new(), Vec::new());
     leaf_paths(own, &mut Vec::new(), &mut of_own);
     leaf_paths(other, &mut Vec::new(), &mut of_other);
-    let wanted: Vec<&Vec<&str>> = leaves.iter().filter_map(|leaf| of_other.get(*leaf)).collect();
-    let found = of_own.iter().enumerate().filter(|(_, path)| wanted.contains(path));
-    let found: Box<[usize]> = found.map(|(leaf, _)| leaf).collect();
-    if found.is_empty() { [0].into() } else { found }
+    let places: HashMap<&Vec<&str>, usize> =
+        of_own.iter().enumerate().rev().map(|(leaf, path)| (path, leaf)).collect();
+    let nearest = |path: &Vec<&str>| {
+        let shared = |own: &Vec<&str>| own.iter().zip(path).take_while(|(a, b)| a == b).count();
+        let nearer = of_own.iter().enumerate().max_by_key(|(leaf, own)| (shared(own), Reverse(*leaf)));
+        nearer.map(|(leaf, _)| leaf)
+    };
+    let wanted = leaves.iter().filter_map(|leaf| of_other.get(*leaf));
+    let found: BTreeSet<usize> =
+        wanted.filter_map(|path| places.get(path).copied().or_else(|| nearest(path))).collect();
+    found.into_iter().collect()
 }
 
 /// The names of the structs around each leaf, and its own; lists are passed through, keys and values of maps are called so.

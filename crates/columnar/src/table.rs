@@ -7,10 +7,10 @@ use std::{
 
 use arrow::{
     array::{ArrayRef, StringArray, new_null_array},
-    compute::cast_with_options,
+    compute::{cast_with_options, kernels::cast_utils::string_to_datetime},
     datatypes::{DataType, Field, FieldRef, Schema, TimeUnit},
 };
-use chrono::{NaiveDate, NaiveDateTime};
+use chrono::{NaiveDate, NaiveDateTime, Timelike, Utc};
 
 use crate::{
     Error, Result,
@@ -19,7 +19,7 @@ use crate::{
     locate::Located,
     merged_column::MergedColumn,
     predicate::{Bound, Column, Root},
-    schema::{Projected, is_text, leaf_count, leaves_below, same_leaves},
+    schema::{Projected, finer, is_text, leaf_count, leaves_below, same_leaves, widened},
 };
 
 /// Which columns come out as dictionaries.
@@ -77,6 +77,10 @@ pub(crate) enum FileColumn {
     Value(ArrayRef),
 }
 
+/// Keys of a file's metadata that describe all of its columns, for readers who believe them more than the file's schema.
+const OF_ONE_SCHEMA: [&str; 4] =
+    ["org.apache.spark.sql.parquet.row.metadata", "parquet.avro.schema", "avro.schema", "iceberg.schema"];
+
 /// An estimate of no more values than these is believed to be of less than 65,536.
 const SURELY_FEW: u64 = 32_768;
 
@@ -93,10 +97,14 @@ impl Table {
         let mut columns: Vec<MergedColumn> = Vec::new();
         let mut by_name: HashMap<&str, usize> = HashMap::new();
         let mut conflicts = BTreeMap::new();
-        let mut metadata = None;
+        let mut metadata: Option<std::collections::HashMap<String, String>> = None;
         for (at, (located, file)) in files.iter().enumerate() {
             let schema = file.schema();
-            metadata.get_or_insert_with(|| schema.metadata().clone());
+            // What all files say alike holds of the table.
+            match &mut metadata {
+                None => metadata = Some(schema.metadata().clone()),
+                Some(known) => known.retain(|key, value| schema.metadata().get(key) == Some(value)),
+            }
             // What a path says wins over a column of the file.
             let of_file = schema.fields().iter().filter(|field| !partitions.contains(&field.name().as_str()));
             for field in of_file {
@@ -121,9 +129,28 @@ impl Table {
         }
         let mut fields: Vec<Field> = columns.into_iter().map(|column| column.finished(files.len())).collect();
         for name in partitions {
-            fields.push(Field::new(name, partition_type(partition_values(name, files)), true));
+            let mut data_type = partition_values(name, files);
+            // Where other paths do not say it, files may.
+            for (located, file) in files {
+                let is_of_path = located.partitions.iter().any(|(known, _)| known == name);
+                let Ok(own) = file.schema().field_with_name(name) else { continue };
+                if is_of_path {
+                    continue;
+                }
+                match widened(&data_type, own.data_type(), finer) {
+                    Some(wider) => data_type = wider,
+                    None => {
+                        let reason = format!("it is {} here and {data_type} in other paths", own.data_type());
+                        let (object, column) = (located.path.to_string(), name.to_owned());
+                        conflicts.entry(fields.len()).or_insert(Error::Schema { object, column, reason });
+                    }
+                }
+            }
+            fields.push(Field::new(name, partition_type(data_type), true));
         }
-        Self { schema: Schema::new_with_metadata(fields, metadata.unwrap_or_default()), conflicts }
+        let mut metadata = metadata.unwrap_or_default();
+        OF_ONE_SCHEMA.iter().for_each(|key| drop(metadata.remove(*key)));
+        Self { schema: Schema::new_with_metadata(fields, metadata), conflicts }
     }
 
     /// A table whose columns were worked out before.
@@ -276,10 +303,18 @@ impl Output {
         }
         let retyped = outputs.into_iter().zip(schema.fields()).map(|(output, field)| {
             let values = value_type(field.data_type()).clone();
+            let fits = output.values == values
+                || widened(&output.values, &values, finer).is_some_and(|wider| wider == values);
+            if !fits {
+                let reason =
+                    format!("it is {} now and was {values} when the scan was planned", output.values);
+                let object = "the schema given".to_owned();
+                return Err(Error::Schema { object, column: field.name().clone(), reason });
+            }
             let insist = output.insist || matches!(field.data_type(), DataType::Dictionary(..));
-            Self { field: field.clone(), values, insist, ..output }
+            Ok(Self { field: field.clone(), values, insist, ..output })
         });
-        Ok(retyped.collect())
+        retyped.collect()
     }
 }
 
@@ -379,7 +414,12 @@ fn partition_values(name: &str, files: &[(&Located, &FileMetadata)]) -> DataType
         let parsed = NaiveDate::parse_from_str(value, "%Y-%m-%d");
         parsed.is_ok_and(|date| date.to_string() == value)
     };
-    let is_moment = |value: &str| NaiveDateTime::parse_from_str(value, "%Y-%m-%d %H:%M:%S%.f").is_ok();
+    let is_moment = |value: &str| {
+        let parsed = NaiveDateTime::parse_from_str(value, "%Y-%m-%d %H:%M:%S%.f");
+        // Neither leap seconds nor nanoseconds.
+        parsed.is_ok_and(|time| time.nanosecond() < 1_000_000_000 && time.nanosecond() % 1_000 == 0)
+            && string_to_datetime(&Utc, value).is_ok()
+    };
     match () {
         () if values().all(is_whole) => DataType::Int64,
         () if values().all(is_date) => DataType::Date32,

@@ -2,11 +2,12 @@
 
 use arrow::{
     array::{Array, ArrayRef, BooleanArray, UInt64Array},
-    compute::{cast, concat},
+    compute::concat,
     datatypes::DataType,
 };
 
 use crate::{
+    exact_cast::common_cast,
     format::FileMetadata,
     locate::Located,
     predicate::{Column, Literal},
@@ -70,7 +71,11 @@ impl OfFile<'_> {
             Some(data_type) => {
                 let inner = inner?;
                 // What does not fit the wider type is no bound.
-                if *inner.data_type() == data_type { Some(inner) } else { cast(&inner, &data_type).ok() }
+                if *inner.data_type() == data_type {
+                    Some(inner)
+                } else {
+                    common_cast(&inner, &data_type).ok()
+                }
             }
             None => {
                 let value = self.value(column)??;

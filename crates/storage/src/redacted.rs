@@ -8,14 +8,19 @@ const HIDDEN: &str = "***";
 /// URLs a `?` is a wildcard, and `abfss://container@account` names a container where others have a user.
 pub fn without_credentials(url: &str) -> String {
     let Some((scheme, rest)) = url.split_once("://") else { return url.to_owned() };
-    let is_web = scheme.starts_with("http");
+    let scheme_name = scheme.to_ascii_lowercase();
+    let is_web = scheme_name.ends_with("http") || scheme_name.ends_with("https");
+    let names_container = ["abfs", "abfss", "wasb", "wasbs"].contains(&scheme_name.as_str());
+    // A query such as `?sv=1&sig=SECRET`, and not a wildcard before `/year=2026`.
+    let is_query = |query: &str| query.split_once('=').is_some_and(|(name, _)| !name.contains('/'));
     let (authority, path) = rest.split_at(rest.find(['/', '?', '#']).unwrap_or(rest.len()));
-    let (path, query) = match path.find(['?', '#']).filter(|_| is_web) {
+    let is_hidden = |at: &usize| is_web || path.get(*at..).is_some_and(is_query);
+    let (path, query) = match path.find(['?', '#']).filter(is_hidden) {
         Some(at) => (&path[..at], format!("{}{HIDDEN}", &path[at..=at])),
         None => (path, String::new()),
     };
     match authority.rsplit_once('@') {
-        Some((user, host)) if is_web || user.contains(':') => {
+        Some((user, host)) if !names_container || user.contains(':') => {
             format!("{scheme}://{HIDDEN}@{host}{path}{query}")
         }
         _ => format!("{scheme}://{authority}{path}{query}"),
@@ -61,6 +66,10 @@ mod tests {
             ("s3://key:secret@bucket/a", "s3://***@bucket/a"),
             ("https://me:pw@host:80/a", "https://***@host:80/a"),
             ("https://token@host", "https://***@host"),
+            ("HTTP://h/x?sig=abc", "HTTP://h/x?***"),
+            ("s3://token@bucket/a", "s3://***@bucket/a"),
+            ("az://c/p?sv=1&sig=abc", "az://c/p?***"),
+            ("s3://bucket/a?b/year=2026/*", "s3://bucket/a?b/year=2026/*"),
             ("https://host?sig=a@b", "https://host?***"),
             ("https://host/a?sig=abc&x=1", "https://host/a?***"),
             ("https://a:b@host/a@b#c", "https://***@host/a@b#***"),

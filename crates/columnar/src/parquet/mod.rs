@@ -78,7 +78,10 @@ impl ParquetFile {
             Err(error @ Error::Corrupt { .. }) => {
                 let none = ParquetMetaDataOptions::default()
                     .with_column_stats_policy(ParquetStatisticsPolicy::SkipAll);
-                Self::read_footer(object, tail, none).await.map_err(|_| error)?
+                Self::read_footer(object, tail, none).await.map_err(|second| match second {
+                    Error::Corrupt { .. } => error,
+                    second => second,
+                })?
             }
             decoded => decoded?,
         };

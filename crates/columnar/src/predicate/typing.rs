@@ -255,21 +255,21 @@ impl<'a> Target<'a> {
             DataType::Float32 => {
                 // Not by way of 64 bits, which would round twice.
                 let nearest = f64::from(text.parse::<f32>().ok()?);
-                if nearest.is_finite() { Some(nearest) } else { text.parse().ok() }
+                if nearest.is_finite() && nearest != 0.0 { Some(nearest) } else { text.parse().ok() }
             }
             _ => text.parse().ok().map(|value| self.nearest_to(value)),
         }
     }
 
-    /// The column's number nearest to another: `x = 0.1` finds the 0.1 of 32 bits, however it is written. What is beyond
-    /// all of the column's numbers but infinity stays as it is.
+    /// The column's number nearest to another: `x = 0.1` finds the 0.1 of 32 bits, however it is written. What is
+    /// beyond all of the column's numbers but infinity, or between zero and the first, stays as it is.
     fn nearest_to(&self, value: f64) -> f64 {
         let nearest = match self.data_type {
             DataType::Float16 => <Float16Type as ArrowPrimitiveType>::Native::from_f64(value).to_f64(),
             DataType::Float32 => f64::from(value as f32),
             _ => value,
         };
-        if nearest.is_finite() { nearest } else { value }
+        if nearest.is_finite() && (nearest != 0.0 || value == 0.0) { nearest } else { value }
     }
 }
 

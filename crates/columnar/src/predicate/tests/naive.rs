@@ -105,11 +105,21 @@ fn compare(sample: &Sample, column: &Column, row: usize, op: CompareOp, literal:
         }
         (Value::Float(_, 16), Literal::Float(value)) => {
             let half = <<Float16Type as arrow::datatypes::ArrowPrimitiveType>::Native>::from_f64(*value);
-            Value::Float(if half.is_finite() { half.to_f64() } else { *value }, 16)
+            Value::Float(
+                if half.is_finite() && (half.to_f64() != 0.0 || *value == 0.0) {
+                    half.to_f64()
+                } else {
+                    *value
+                },
+                16,
+            )
         }
         (Value::Float(_, 32), Literal::Float(value)) => {
             let single = f64::from(*value as f32);
-            Value::Float(if single.is_finite() { single } else { *value }, 32)
+            Value::Float(
+                if single.is_finite() && (single != 0.0 || *value == 0.0) { single } else { *value },
+                32,
+            )
         }
         (Value::Float(_, 64), Literal::Decimal { .. }) => {
             Value::Float(literal.to_string().parse().unwrap(), 64)

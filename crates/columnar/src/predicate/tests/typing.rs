@@ -62,7 +62,8 @@ fn a_float_is_its_shortest_decimal_against_decimals() {
 fn a_decimal_is_the_nearest_float_against_floats() {
     assert_eq!(rows("a = 0.1", Float32Array::from(vec![0.1, 0.2])), [0]);
     assert_eq!(rows("a = 0.1", Float64Array::from(vec![0.1, f64::from(0.1_f32)])), [0]);
-    assert!(rows("a = 1e-1", Float32Array::from(vec![0.1])).is_empty());
+    assert_eq!(rows("a = 1e-1", Float32Array::from(vec![0.1, 0.2])), [0]);
+    assert!(rows("a >= 1e-50", Float32Array::from(vec![0.0])).is_empty());
 }
 
 #[test]
