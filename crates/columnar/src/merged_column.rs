@@ -30,7 +30,7 @@ impl MergedColumn {
         }
     }
 
-    /// The column of the table of so many files: without nulls only where each file has it so.
+    /// The column as it appears in a table of `files` files. It is non-nullable only if every file has it and says so.
     pub(crate) fn finished(self, files: usize) -> Field {
         self.field.with_nullable(self.required < files)
     }

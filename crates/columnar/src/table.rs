@@ -97,7 +97,7 @@ impl Table {
         let mut columns: Vec<MergedColumn> = Vec::new();
         let mut by_name: HashMap<&str, usize> = HashMap::new();
         let mut conflicts = BTreeMap::new();
-        let mut metadata: Option<std::collections::HashMap<String, String>> = None;
+        let mut metadata: Option<HashMap<String, String>> = None;
         for (at, (located, file)) in files.iter().enumerate() {
             let schema = file.schema();
             // What all files say alike holds of the table.

@@ -38,7 +38,6 @@ pub fn redacted(text: &str) -> Cow<'_, str> {
     let mut rest = text;
     while let Some((before, after)) = rest.split_once("://") {
         let begins = before.trim_end_matches(is_scheme).len();
-        let found = &rest[begins..];
         let ends = after.find(ends_url).map_or(rest.len(), |at| before.len() + "://".len() + at);
         let url = &rest[begins..ends];
         // A sentence may go on behind a URL without a blank.
@@ -46,7 +45,7 @@ pub fn redacted(text: &str) -> Cow<'_, str> {
         safe.push_str(&before[..begins]);
         safe.push_str(&without_credentials(shown));
         safe.push_str(&url[shown.len()..]);
-        rest = &found[url.len()..];
+        rest = &rest[ends..];
     }
     safe.push_str(rest);
     Cow::Owned(safe)

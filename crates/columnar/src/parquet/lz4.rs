@@ -5,7 +5,8 @@
 
 use std::mem::take;
 
-/// Decompresses a page into `into`, all of which it fills. `None` if the page is framed in another way.
+/// Decompresses a page into `into`, and returns its length. `None` if the page is framed differently or does not fill
+/// `into` exactly.
 pub(super) fn decompress_blocks(page: &[u8], into: &mut [u8]) -> Option<usize> {
     let (mut rest, mut made) = (page, 0_usize);
     while !rest.is_empty() {
