@@ -7,6 +7,7 @@ from collections.abc import Callable
 from pathlib import Path
 from typing import Any
 
+import numpy as np
 import pyarrow as pa
 import pyarrow.parquet as pq
 import pytest
@@ -191,3 +192,17 @@ def test_pages_are_of_any_number_of_lz4_blocks(tmp_path: Path) -> None:
     path.write_bytes(with_footer(bytes(written), footer))
     assert pq.read_table(path).equals(table)
     assert st.scan(path, dictionary=False).to_arrow().equals(table)
+
+
+def test_batches_are_cut_where_their_texts_would_be_too_long(tmp_path: Path) -> None:
+    path = tmp_path / "long.parquet"
+    codes = pa.array(np.zeros(600, dtype=np.int32))
+    texts = pa.DictionaryArray.from_arrays(codes, pa.array(["x" * (1 << 20)]))
+    pq.write_table(pa.table({"i": range(600), "s": texts}), path, store_schema=False)
+    assert path.stat().st_size < 100 * KIB
+    sizes = [batch.num_rows for batch in st.scan(path, dictionary=False).batches()]
+    assert sum(sizes) == 600
+    assert max(sizes) <= 256
+    assert sum(batch.num_rows for batch in st.scan(path, dictionary=False, limit=3).batches()) == 3
+    found = st.scan(path, columns=["s", "i"], filter="i >= 599", dictionary=False).to_arrow()
+    assert found["i"].to_pylist() == [599]

@@ -30,6 +30,27 @@ pub(crate) fn expand(array: &ArrayRef) -> Result<ArrayRef> {
     }
 }
 
+/// How many rows of a dictionary array from its first on expand to no more than `most` bytes, but one at least.
+pub(crate) fn expanded_rows(array: &ArrayRef, most: usize) -> usize {
+    let dictionary = array.as_any_dictionary();
+    let offsets = match dictionary.values().data_type() {
+        DataType::Utf8 => dictionary.values().as_string::<i32>().value_offsets(),
+        DataType::Binary => dictionary.values().as_binary::<i32>().value_offsets(),
+        _ => return array.len(),
+    };
+    let length = |at: usize| Some((*offsets.get(at + 1)? - *offsets.get(at)?) as usize);
+    let longest = (0..dictionary.values().len()).filter_map(length).max().unwrap_or(0);
+    if longest.saturating_mul(array.len()) <= most {
+        return array.len();
+    }
+    let (mut bytes, keys) = (0_usize, dictionary.normalized_keys());
+    let too_many = keys.iter().position(|key| {
+        bytes = bytes.saturating_add(length(*key).unwrap_or(0));
+        bytes > most
+    });
+    too_many.map_or(array.len(), |row| row.max(1))
+}
+
 /// Strings and bytes one by one: several times faster than by a general way, which asks of each how long it is.
 fn expanded_bytes<K: ArrowDictionaryKeyType>(array: &DictionaryArray<K>) -> Option<ArrayRef> {
     let (keys, values) = (array.keys(), array.values());
@@ -90,6 +111,7 @@ mod tests {
         let nulls = NullBuffer::from(vec![true, true, false, true, true]);
         let array = codes.into_array(Some(nulls), values).unwrap();
         assert_eq!(&expand(&array).unwrap(), &cast(&array, &DataType::Utf8).unwrap());
+        assert_eq!([0, 1, 2, 51, 52, 1000].map(|most| expanded_rows(&array, most)), [1, 1, 1, 3, 4, 5]);
         assert_eq!(expand(&array.slice(2, 0)).unwrap().len(), 0);
         assert_eq!(&expand(&array.slice(1, 3)).unwrap(), &cast(&array.slice(1, 3), &DataType::Utf8).unwrap());
     }

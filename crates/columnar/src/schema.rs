@@ -6,7 +6,7 @@ use std::{
     sync::Arc,
 };
 
-use arrow::datatypes::{DataType, Field, FieldRef, Fields, TimeUnit};
+use arrow::datatypes::{DataType, Field, FieldRef, Fields, Schema, TimeUnit};
 
 /// A top-level column of a file, and which of its leaves are wanted.
 #[derive(Clone, Debug, PartialEq, Eq, PartialOrd, Ord, Hash)]
@@ -35,6 +35,13 @@ impl Projected {
             Some(_) => pruned(root, &mut 0, self).unwrap_or_else(|| root.clone()),
         }
     }
+}
+
+/// Where a schema has the column of this name. `near` is where it is likely to be: files of a table have their columns in
+/// the same order as a rule, and to look at all of them takes long where there are many.
+pub(crate) fn position(schema: &Schema, name: &str, near: usize) -> Option<usize> {
+    let is_there = schema.fields().get(near).is_some_and(|field| field.name() == name);
+    if is_there { Some(near) } else { schema.index_of(name).ok() }
 }
 
 /// How many leaves a type has.

@@ -19,7 +19,7 @@ use crate::{
     locate::Located,
     merged_column::MergedColumn,
     predicate::{Bound, Column, Root},
-    schema::{Projected, finer, is_text, leaf_count, leaves_below, same_leaves, widened},
+    schema::{Projected, finer, is_text, leaf_count, leaves_below, position, same_leaves, widened},
 };
 
 /// Which columns come out as dictionaries.
@@ -42,6 +42,7 @@ pub enum Dictionaries {
 #[derive(Debug)]
 pub(crate) struct Table {
     schema: Schema,
+    by_name: HashMap<String, usize>,
     /// Why columns, by their place, are none that all files have together.
     conflicts: BTreeMap<usize, Error>,
 }
@@ -150,12 +151,16 @@ impl Table {
         }
         let mut metadata = metadata.unwrap_or_default();
         OF_ONE_SCHEMA.iter().for_each(|key| drop(metadata.remove(*key)));
-        Self { schema: Schema::new_with_metadata(fields, metadata), conflicts }
+        Self { conflicts, ..Self::given(Schema::new_with_metadata(fields, metadata)) }
     }
 
     /// A table whose columns were worked out before.
     pub(crate) fn given(schema: Schema) -> Self {
-        Self { schema, conflicts: BTreeMap::new() }
+        let mut by_name = HashMap::with_capacity(schema.fields().len());
+        for (at, field) in schema.fields().iter().enumerate() {
+            by_name.entry(field.name().clone()).or_insert(at);
+        }
+        Self { schema, by_name, conflicts: BTreeMap::new() }
     }
 
     /// Fails if the files have no common type for a top-level column.
@@ -180,12 +185,12 @@ impl Table {
 
     /// The top-level column that a name begins with, and the names of the fields below it.
     pub(crate) fn resolve<'n>(&self, name: &'n str) -> Option<(usize, Vec<&'n str>)> {
-        if let Ok(root) = self.schema.index_of(name) {
-            return Some((root, Vec::new()));
+        if let Some(root) = self.by_name.get(name) {
+            return Some((*root, Vec::new()));
         }
         name.match_indices('.').find_map(|(dot, _)| {
-            let root = self.schema.index_of(name.get(..dot)?).ok()?;
-            Some((root, name.get(dot + 1..)?.split('.').collect()))
+            let root = self.by_name.get(name.get(..dot)?)?;
+            Some((*root, name.get(dot + 1..)?.split('.').collect()))
         })
     }
 
@@ -202,12 +207,14 @@ impl Table {
         files: &[(&Located, &FileMetadata)],
     ) -> Result<Vec<Output>> {
         let mut wanted: Vec<(usize, Vec<Vec<&str>>)> = Vec::new();
+        let mut places: HashMap<usize, usize> = HashMap::new();
         match columns {
             None => wanted.extend((0..self.schema.fields().len()).map(|root| (root, vec![Vec::new()]))),
             Some(columns) => {
                 for column in columns {
                     let (root, path) = self.resolve(column).ok_or_else(|| self.no_such_column(column))?;
-                    match wanted.iter_mut().find(|(known, _)| *known == root) {
+                    let place = *places.entry(root).or_insert(wanted.len());
+                    match wanted.get_mut(place) {
                         Some((_, paths)) => paths.push(path),
                         None => wanted.push((root, vec![path])),
                     }
@@ -215,7 +222,7 @@ impl Table {
             }
         }
         if let Dictionaries::Columns(names) = dictionaries
-            && let Some(unknown) = names.iter().find(|name| self.schema.index_of(name).is_err())
+            && let Some(unknown) = names.iter().find(|name| !self.by_name.contains_key(*name))
         {
             return Err(self.no_such_column(unknown));
         }
@@ -246,7 +253,7 @@ impl Table {
         let name = table.name();
         let value = located.partitions.iter().find(|(partition, _)| partition == name);
         if value.is_none()
-            && let Ok(root) = file.schema().index_of(name)
+            && let Some(root) = position(file.schema(), name, projected.root)
         {
             let own = file.schema().field(root).data_type();
             let leaves = projected.leaves.as_ref().map(|leaves| same_leaves(own, table.data_type(), leaves));
@@ -333,12 +340,14 @@ fn as_output(
             has_dictionaries(&values) && names.iter().any(|name| name == field.name())
         }
         Dictionaries::Stored => {
-            has_dictionaries(&values) && all_files(&field, files, FileMetadata::has_only_dictionaries)
+            has_dictionaries(&values)
+                && all_files(&field, projected.root, files, FileMetadata::has_only_dictionaries)
         }
         Dictionaries::Auto | Dictionaries::None => false,
     };
-    let automatic =
-        *dictionaries == Dictionaries::Auto && is_text && all_files(&field, files, FileMetadata::repeats);
+    let automatic = *dictionaries == Dictionaries::Auto
+        && is_text
+        && all_files(&field, projected.root, files, FileMetadata::repeats);
     let field = if is_partition && *dictionaries == Dictionaries::None {
         Arc::new(field.as_ref().clone().with_data_type(values.clone()))
     } else if is_partition || !(insist || automatic) {
@@ -346,9 +355,13 @@ fn as_output(
     } else {
         // A batch of 65,536 rows has no more values than two bytes tell apart, so these are always enough; but to
         // make them so where dictionaries are larger takes time.
-        let few = |(_, file): &(&Located, &FileMetadata)| match file.schema().index_of(field.name()) {
-            Ok(root) => file.most_values(root).is_some_and(|values| values <= SURELY_FEW),
-            Err(_) => true,
+        let few = |(_, file): &(&Located, &FileMetadata)| match position(
+            file.schema(),
+            field.name(),
+            projected.root,
+        ) {
+            Some(root) => file.most_values(root).is_some_and(|values| values <= SURELY_FEW),
+            None => true,
         };
         let key = if automatic || files.iter().all(few) { DataType::UInt16 } else { DataType::UInt32 };
         let coded = DataType::Dictionary(Box::new(key), Box::new(values.clone()));
@@ -363,13 +376,14 @@ fn as_output(
 /// Whether something holds of a column in all files that have it and rows, and there is one.
 fn all_files(
     field: &Field,
+    root: usize,
     files: &[(&Located, &FileMetadata)],
     holds: fn(&FileMetadata, usize) -> bool,
 ) -> bool {
     let mut with_it = files
         .iter()
         .filter(|(_, file)| file.units() > 0)
-        .filter_map(|(_, file)| Some(holds(file, file.schema().index_of(field.name()).ok()?)))
+        .filter_map(|(_, file)| Some(holds(file, position(file.schema(), field.name(), root)?)))
         .peekable();
     with_it.peek().is_some() && with_it.all(|holds| holds)
 }

@@ -11,7 +11,7 @@ use crate::{
     format::FileMetadata,
     locate::Located,
     predicate::{Column, Literal},
-    schema::Projected,
+    schema::{Projected, position},
     statistics::Statistics,
     table::{FileColumn, Table, value_type},
 };
@@ -40,7 +40,7 @@ impl OfFile<'_> {
         let (root, path) = self.table.resolve(column.name())?;
         let field = self.table.schema().field(root);
         let is_of_path = self.located.partitions.iter().any(|(name, _)| name == field.name());
-        if is_of_path || self.file.schema().index_of(field.name()).is_err() {
+        if is_of_path || position(self.file.schema(), field.name(), root).is_none() {
             return Some(None);
         }
         let mut data_type = field.data_type();

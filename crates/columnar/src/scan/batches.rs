@@ -17,9 +17,13 @@ use crate::{
     Error, Result,
     codes::{self, CodeWidth, Codes},
     exact_cast::common_cast,
-    expand::expand,
+    expand::{expand, expanded_rows},
     table::Output,
 };
+
+/// Bytes of a column at most that a batch has because a dictionary is expanded. An array's offsets reach no further than
+/// 2 GiB, and the rows of a row group of a few kilobytes may expand to more.
+const MAX_EXPANDED: usize = 256 << 20;
 
 /// A batch of the rows of `columns` of a file that `keep` has, all if there is none.
 pub(super) fn batch(
@@ -46,6 +50,15 @@ pub(super) fn batch(
     let arrays: Vec<ArrayRef> = arrays.collect::<Result<_>>()?;
     let options = RecordBatchOptions::new().with_row_count(Some(kept));
     RecordBatch::try_new_with_options(schema.clone(), arrays, &options).map_err(Error::arrow("a batch"))
+}
+
+/// How many of the rows make one batch: fewer than all where dictionaries would expand to more than [`MAX_EXPANDED`].
+pub(super) fn fitting_rows(outputs: &[Output], columns: &[ArrayRef], rows: usize) -> usize {
+    let is_expanded = |(column, output): &(&ArrayRef, &Output)| {
+        matches!(column.data_type(), DataType::Dictionary(..)) && output.field.data_type() == &output.values
+    };
+    let expanded = columns.iter().zip(outputs).filter(is_expanded);
+    expanded.map(|(column, _)| expanded_rows(column, MAX_EXPANDED)).fold(rows, usize::min)
 }
 
 /// A column of a file whose values cannot have the type that other files give it.

@@ -241,8 +241,8 @@ fn build(
         // Rows that are far between make one batch.
         let fit =
             keep.is_some_and(|keep| keep.slice(in_segment, most).count_set_bits() <= planned.batch_rows);
-        let count = if fit { most } else { most.min(planned.batch_rows) };
-        let keep = keep.map(|keep| keep.slice(in_segment, count));
+        let mut count = if fit { most } else { most.min(planned.batch_rows) };
+        let mut keep = keep.map(|keep| keep.slice(in_segment, count));
 
         if keep.as_ref().is_none_or(|keep| keep.count_set_bits() > 0) {
             let columns = planned.outputs.iter().zip(&file.outputs).map(|(output, column)| match column {
@@ -253,7 +253,17 @@ fn build(
                     chunk.and_then(|chunk| chunk.slice(start, count)).ok_or_else(lost)
                 }
             });
-            let columns: Vec<ArrayRef> = columns.collect::<Result<_>>()?;
+            let mut columns: Vec<ArrayRef> = columns.collect::<Result<_>>()?;
+            let fitting = batches::fitting_rows(&planned.outputs, &columns, count);
+            if fitting < count {
+                count = fitting;
+                columns.iter_mut().for_each(|column| *column = column.slice(0, count));
+                keep = keep.map(|keep| keep.slice(0, count));
+            }
+            if keep.as_ref().is_some_and(|keep| keep.count_set_bits() == 0) {
+                start += count;
+                continue;
+            }
             let batch = batches::batch(
                 &file.object,
                 &planned.schema,
@@ -316,14 +326,13 @@ async fn stream(
         let mut read = read.into_iter().take_while(|_| !batches.is_closed());
         // Nothing is read that has no room yet: batches may be large, and one behind the other is enough.
         while let Ok(room) = runtime.block_on(batches.reserve()) {
-            let passed = read.by_ref().find_map(|read| {
-                let batch = read.and_then(|(read, count)| {
-                    streamed(&planned, file, evaluator.as_mut(), &columns, &read, count)
-                });
-                batch.transpose()
+            let made = read.by_ref().map(|read| {
+                let (read, count) = read?;
+                streamed(&planned, file, evaluator.as_mut(), &columns, &read, count)
             });
-            match passed {
-                Some(batch) => room.send(Ok(vec![batch?])),
+            let mut some = made.filter(|made| made.as_ref().map_or(true, |made| !made.is_empty()));
+            match some.next() {
+                Some(made) => room.send(Ok(made?)),
                 None => break,
             }
         }
@@ -333,7 +342,7 @@ async fn stream(
     read.await.map_err(|error| Error::Ended { reason: error.to_string() })?
 }
 
-/// What comes out of some rows of `columns`; `None` if the filter passes none.
+/// What comes out of some rows of `columns`; nothing if the filter passes none.
 fn streamed(
     planned: &Planned,
     file: &PlannedFile,
@@ -341,7 +350,7 @@ fn streamed(
     columns: &[Projected],
     read: &[ArrayRef],
     count: usize,
-) -> Result<Option<RecordBatch>> {
+) -> Result<Vec<RecordBatch>> {
     let find = |column: &FileColumn, field: &Field| match column {
         FileColumn::Value(value) => batches::repeated(value, count, field.data_type()),
         FileColumn::Read(projected) => {
@@ -360,13 +369,26 @@ fn streamed(
         None => None,
     };
     if keep.as_ref().is_some_and(|keep| keep.count_set_bits() == 0) {
-        return Ok(None);
+        return Ok(Vec::new());
     }
 
     let arrays =
         planned.outputs.iter().zip(&file.outputs).map(|(output, column)| find(column, &output.field));
-    let arrays: Vec<ArrayRef> = arrays.collect::<Result<_>>()?;
-    batches::batch(&file.object, &planned.schema, &planned.outputs, &arrays, count, keep.as_ref()).map(Some)
+    let mut arrays: Vec<ArrayRef> = arrays.collect::<Result<_>>()?;
+    let (mut made, mut left, mut keep) = (Vec::new(), count, keep);
+    while left > 0 {
+        let rows = batches::fitting_rows(&planned.outputs, &arrays, left);
+        let of_rows: Vec<ArrayRef> = arrays.iter().map(|array| array.slice(0, rows)).collect();
+        let kept = keep.as_ref().map(|keep| keep.slice(0, rows));
+        let (schema, outputs) = (&planned.schema, &planned.outputs);
+        if kept.as_ref().is_none_or(|kept| kept.count_set_bits() > 0) {
+            made.push(batches::batch(&file.object, schema, outputs, &of_rows, rows, kept.as_ref())?);
+        }
+        left -= rows;
+        arrays.iter_mut().for_each(|array| *array = array.slice(rows, left));
+        keep = keep.map(|keep| keep.slice(rows, left));
+    }
+    Ok(made)
 }
 
 /// The values of a column in the type that the filter was bound to.
