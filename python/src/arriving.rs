@@ -9,6 +9,7 @@ use arrow::{
 };
 use futures::{StreamExt, stream::BoxStream};
 use pyo3::{exceptions::PyTypeError, prelude::*};
+use stylobate_columnar::Scan;
 use tokio::sync::mpsc;
 
 use crate::{
@@ -30,12 +31,27 @@ pub(crate) struct Arriving {
 impl Arriving {
     /// What a Python value gives: a scan, or anything with `__arrow_c_stream__` or `__arrow_c_array__`.
     pub(crate) fn of(data: &Bound<'_, PyAny>, process: &Process) -> PyResult<Self> {
-        if let Ok(scan) = data.cast::<PyLocalScan>() {
-            let scan = scan.get().begin(data.py(), process)?;
-            let _runtime = process.runtime().enter();
-            let batches = scan.stream().map(|batch| batch.map_err(Failure::from)).boxed();
-            return Ok(Self { schema: scan.schema().clone(), batches });
+        match data.cast::<PyLocalScan>() {
+            Ok(scan) => Ok(Self::of_scan(&scan.get().begin(data.py(), process)?, process)),
+            Err(_) => Self::of_arrow(data, process),
         }
+    }
+
+    /// The same for a writer of columns, to which a scan gives codes where the files have dictionaries.
+    pub(crate) fn with_codes(data: &Bound<'_, PyAny>, process: &Process) -> PyResult<Self> {
+        match data.cast::<PyLocalScan>() {
+            Ok(scan) => Ok(Self::of_scan(&scan.get().begin_codes(data.py(), process)?, process)),
+            Err(_) => Self::of_arrow(data, process),
+        }
+    }
+
+    fn of_scan(scan: &Scan, process: &Process) -> Self {
+        let _runtime = process.runtime().enter();
+        let batches = scan.stream().map(|batch| batch.map_err(Failure::from)).boxed();
+        Self { schema: scan.schema().clone(), batches }
+    }
+
+    fn of_arrow(data: &Bound<'_, PyAny>, process: &Process) -> PyResult<Self> {
         if !data.hasattr("__arrow_c_stream__")? && !data.hasattr("__arrow_c_array__")? {
             let name = data.get_type().qualname()?;
             return Err(PyTypeError::new_err(format!(

@@ -4,12 +4,12 @@ use std::time::{Duration, Instant};
 
 use parking_lot::Mutex;
 use pyo3::{
-    exceptions::PyTypeError,
+    exceptions::{PyTypeError, PyValueError},
     prelude::*,
     types::{PyBool, PyCapsule, PyDict, PyList, PyString, PyTuple},
 };
 use pyo3_arrow::error::PyArrowResult;
-use stylobate_columnar::{Dictionaries, Scan, ScanRequest, Source};
+use stylobate_columnar::{Dictionaries, Scan, ScanRequest, Source, Strings};
 
 use crate::{
     batches::{PyBatchIterator, PyBatches},
@@ -47,6 +47,11 @@ impl PyLocalScan {
         self.planned(py, process)
     }
 
+    /// The scan with codes where the files have dictionaries, for a writer.
+    pub(crate) fn begin_codes(&self, py: Python<'_>, process: &Process) -> PyResult<Scan> {
+        Self::plan(py, process, self.request.clone().with_codes(true), &self.cache)
+    }
+
     /// The plan of a run that is about to begin.
     fn planned(&self, py: Python<'_>, process: &Process) -> PyResult<Scan> {
         let kept = self.planned.lock().take().filter(|(made, _)| made.elapsed() < PLAN_IS_GOOD_FOR);
@@ -61,7 +66,7 @@ impl PyLocalScan {
 impl PyLocalScan {
     #[new]
     #[pyo3(signature = (
-        paths, *, columns=None, filter=None, dictionary=None, limit=None, batch_rows=None, threads=None,
+        paths, *, columns=None, filter=None, dictionary=None, strings=None, limit=None, batch_rows=None, threads=None,
         storage_options=None, cache=None,
     ))]
     #[expect(clippy::too_many_arguments, reason = "they are the keywords of stylobate.scan")]
@@ -71,6 +76,7 @@ impl PyLocalScan {
         columns: Option<Vec<String>>,
         filter: Option<&Bound<'_, PyAny>>,
         dictionary: Option<&Bound<'_, PyAny>>,
+        strings: Option<&str>,
         limit: Option<u64>,
         batch_rows: Option<usize>,
         threads: Option<usize>,
@@ -79,7 +85,9 @@ impl PyLocalScan {
     ) -> PyResult<Self> {
         let options = storage_options.map(options).transpose()?.unwrap_or_default();
         let sources = sources(paths, &options)?;
-        let mut request = ScanRequest::over(sources).with_dictionary(dictionaries(dictionary)?);
+        let mut request = ScanRequest::over(sources)
+            .with_dictionary(dictionaries(dictionary)?)
+            .with_strings(self::strings(strings)?);
         if let Some(columns) = columns {
             request = request.with_columns(columns);
         }
@@ -182,10 +190,18 @@ fn sources(paths: &Bound<'_, PyAny>, options: &[(String, String)]) -> PyResult<V
     }
 }
 
+fn strings(given: Option<&str>) -> PyResult<Strings> {
+    match given {
+        None => Ok(Strings::AsWritten),
+        Some("view") => Ok(Strings::View),
+        Some(other) => Err(PyValueError::new_err(format!("strings: give \"view\" or None, not {other:?}"))),
+    }
+}
+
 fn dictionaries(given: Option<&Bound<'_, PyAny>>) -> PyResult<Dictionaries> {
     let wrong =
         || PyTypeError::new_err("dictionary: give \"auto\", \"stored\", True, False or a list of columns");
-    let Some(given) = given else { return Ok(Dictionaries::Auto) };
+    let Some(given) = given else { return Ok(Dictionaries::AsWritten) };
     if let Ok(all) = given.cast::<PyBool>() {
         return Ok(if all.is_true() { Dictionaries::All } else { Dictionaries::None });
     }

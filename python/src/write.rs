@@ -71,7 +71,7 @@ fn write(
         Format::Orc(_) => one_file(py, destination, &location, "")?,
     };
     let process = Process::current(py)?;
-    let arriving = Arriving::of(data, &process)?;
+    let arriving = Arriving::with_codes(data, &process)?;
     let job =
         Job { format, destination, shown: without_credentials(&location), progress: Progress::new(progress) };
     let written = py.detach(|| process.wait_detached(job.run(arriving), &mut Signals::new()));

@@ -146,6 +146,7 @@ class LocalScan:
         columns: Sequence[str] | None = None,
         filter: Expr | Column | str | None = None,
         dictionary: str | bool | list[str] | None = None,
+        strings: str | None = None,
         limit: int | None = None,
         batch_rows: int | None = None,
         threads: int | None = None,

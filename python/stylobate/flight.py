@@ -20,6 +20,7 @@ from stylobate.errors import (
     StorageError,
     StylobateError,
 )
+from stylobate.scan import plain_dictionary
 
 if TYPE_CHECKING:
     import pyarrow
@@ -42,6 +43,7 @@ class FlightScan:
         columns: Sequence[str] | None,
         filter: Filter | None,
         dictionary: Dictionary,
+        strings: str | None,
         limit: int | None,
         batch_rows: int | None,
         token: str | None,
@@ -59,7 +61,8 @@ class FlightScan:
             "path": os.fspath(paths[0]),
             "columns": None if columns is None else list(columns),
             "where": repr(filter) if isinstance(filter, Expr) else filter,
-            "dictionary": dictionary if isinstance(dictionary, (bool, str)) else list(dictionary),
+            "dictionary": plain_dictionary(dictionary),
+            "strings": strings,
             "limit": limit,
             "batch_rows": batch_rows,
         }

@@ -112,9 +112,9 @@ def signed_keys(table: pyarrow.Table) -> pyarrow.Table:
         ):
             continue
         chunks = [
-            pyarrow.DictionaryArray.from_arrays(chunk.indices.cast(pyarrow.int32()), chunk.dictionary)
+            pyarrow.DictionaryArray.from_arrays(chunk.indices.cast(pyarrow.int32()), chunk.dictionary, ordered=field.type.ordered)
             for chunk in table.column(at).chunks
         ]
-        signed = pyarrow.dictionary(pyarrow.int32(), field.type.value_type)
+        signed = pyarrow.dictionary(pyarrow.int32(), field.type.value_type, field.type.ordered)
         table = table.set_column(at, field.with_type(signed), pyarrow.chunked_array(chunks, signed))
     return table

@@ -14,7 +14,7 @@ __all__ = ["Scan", "col", "scan"]
 
 Path: TypeAlias = "str | os.PathLike[str]"
 Filter: TypeAlias = "Expr | Column | str"
-Dictionary: TypeAlias = "Literal['auto', 'stored'] | bool | Sequence[str]"
+Dictionary: TypeAlias = "Literal['auto', 'stored'] | bool | Sequence[str] | None"
 
 
 class Source(rows.Source, Protocol):
@@ -71,7 +71,8 @@ def scan(
     *,
     columns: Sequence[str] | None = None,
     filter: Filter | None = None,
-    dictionary: Dictionary = "auto",
+    dictionary: Dictionary = None,
+    strings: Literal["view"] | None = None,
     limit: int | None = None,
     batch_rows: int | None = None,
     threads: int | None = None,
@@ -92,9 +93,12 @@ def scan(
         paths: A file, folder or pattern, or a list of them, which are read one after another.
         columns: Only these, in this order; a dot reaches into a struct. Default: all.
         filter: Only rows for which this holds: conditions on `col`, or the text of a SQL `WHERE`.
-        dictionary: Which columns come out as dictionaries: `"auto"` those of texts whose values repeat,
-            `"stored"` those of any type that the files store as nothing else, `True` all of texts and bytes,
-            `False` none, or the names of some.
+        dictionary: Which columns come out as dictionaries. By default those that were written from dictionaries or
+            categoricals: every column has the type that it was written with. `"auto"`: columns of strings whose values
+            repeat; `"stored"`: columns of any type that the files store as nothing else; `True`: all columns of
+            strings and bytes; `False`: none; or the names of some.
+        strings: `"view"`: strings and bytes that are not dictionaries come out as views (`string_view`), which are made
+            faster and share the bytes of the file's dictionary.
         limit: At most so many rows.
         batch_rows: At most so many rows in a batch, up to 65,536.
         threads: At most so many threads that decode. Default: one for each core.
@@ -125,7 +129,8 @@ def scan(
             given,
             columns=names,
             filter=filter,
-            dictionary=dictionary if isinstance(dictionary, (bool, str)) else list(dictionary),
+            dictionary=plain_dictionary(dictionary),
+            strings=strings,
             limit=limit,
             batch_rows=batch_rows,
             threads=threads,
@@ -144,10 +149,17 @@ def scan(
                 raise TypeError(f"{name}: the node decides that")
         from stylobate.flight import FlightScan
 
-        source = FlightScan(node, given, names, filter, dictionary, limit, batch_rows, token)
+        source = FlightScan(node, given, names, filter, dictionary, strings, limit, batch_rows, token)
     said = {"columns": names, "filter": filter, "limit": limit, "node": node}
     shown = "".join(f", {name}={value!r}" for name, value in said.items() if value is not None)
     return Scan(source, re.sub(r"://[^/@\s]*@", "://", f"Scan({paths!r}{shown})"))
+
+
+def plain_dictionary(dictionary: Dictionary) -> bool | str | list[str] | None:
+    """The option as a bool, a word or a list."""
+    if dictionary is None or isinstance(dictionary, (bool, str)):
+        return dictionary
+    return list(dictionary)
 
 
 def column_names(columns: Sequence[str]) -> list[str]:

@@ -144,11 +144,11 @@ async fn convert(args: &ConvertArgs) -> Result<()> {
         return Err(usage("arrow is no text for a terminal: name a file, or write into a pipe"));
     }
     let dictionary = match target {
-        Target::Columns(_) => Dictionaries::Stored,
         Target::Rows(Format::ArrowFile) => Dictionaries::None,
-        Target::Rows(_) => Dictionaries::Auto,
+        Target::Rows(_) | Target::Columns(_) => Dictionaries::AsWritten,
     };
     let request = args.request.request(std::slice::from_ref(&args.source), dictionary)?;
+    let request = request.with_codes(matches!(target, Target::Columns(_)));
     let cache = open_cache(args.memory_for_reading(target)).await?;
     let scan = request.plan(&cache).await?;
     let progress = Progress::new(args.request.rows(&scan), is_terminal)?;

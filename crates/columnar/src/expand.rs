@@ -1,9 +1,9 @@
 //! Dictionaries turned into their values, one by one.
 
 use arrow::{
-    array::{Array, ArrayRef, AsArray, DictionaryArray},
+    array::{Array, ArrayRef, AsArray, DictionaryArray, OffsetSizeTrait},
     buffer::NullBuffer,
-    compute::{CastOptions, cast_with_options, take},
+    compute::{CastOptions, cast, cast_with_options, take},
     datatypes::{ArrowDictionaryKeyType, ArrowNativeType, DataType, UInt8Type, UInt16Type, UInt32Type},
 };
 
@@ -30,51 +30,81 @@ pub(crate) fn expand(array: &ArrayRef) -> Result<ArrayRef> {
     }
 }
 
-/// How many rows of a dictionary array from its first on expand to no more than `most` bytes, but one at least.
-pub(crate) fn expanded_rows(array: &ArrayRef, most: usize) -> usize {
-    let dictionary = array.as_any_dictionary();
-    let offsets = match dictionary.values().data_type() {
-        DataType::Utf8 => dictionary.values().as_string::<i32>().value_offsets(),
-        DataType::Binary => dictionary.values().as_binary::<i32>().value_offsets(),
-        _ => return array.len(),
-    };
-    let length = |at: usize| Some((*offsets.get(at + 1)? - *offsets.get(at)?) as usize);
-    let longest = (0..dictionary.values().len()).filter_map(length).max().unwrap_or(0);
-    if longest.saturating_mul(array.len()) <= most {
-        return array.len();
-    }
+/// The length in bytes of the longest string of a dictionary array; 0 where it has others than strings and bytes.
+pub(crate) fn longest_value(array: &ArrayRef) -> usize {
+    let Some(dictionary) = array.as_any_dictionary_opt() else { return 0 };
+    (0..dictionary.values().len()).map(|at| value_length(dictionary.values(), at)).max().unwrap_or(0)
+}
+
+/// How many rows of a dictionary array, beginning with its first, expand to no more than `max` bytes, but one at least.
+pub(crate) fn expanded_rows(array: &ArrayRef, max: usize) -> usize {
+    let Some(dictionary) = array.as_any_dictionary_opt() else { return array.len() };
     let (mut bytes, keys) = (0_usize, dictionary.normalized_keys());
     let too_many = keys.iter().position(|key| {
-        bytes = bytes.saturating_add(length(*key).unwrap_or(0));
-        bytes > most
+        bytes = bytes.saturating_add(value_length(dictionary.values(), *key));
+        bytes > max
     });
     too_many.map_or(array.len(), |row| row.max(1))
 }
 
+/// The length in bytes of one of some strings; 0 for what is no string, or not there.
+fn value_length(values: &ArrayRef, at: usize) -> usize {
+    fn of<O: OffsetSizeTrait>(offsets: &[O], at: usize) -> usize {
+        let ends = offsets.get(at).zip(offsets.get(at + 1));
+        ends.map_or(0, |(start, end)| (*end - *start).as_usize())
+    }
+    match values.data_type() {
+        DataType::Utf8 => of(values.as_string::<i32>().value_offsets(), at),
+        DataType::Binary => of(values.as_binary::<i32>().value_offsets(), at),
+        DataType::LargeUtf8 => of(values.as_string::<i64>().value_offsets(), at),
+        DataType::LargeBinary => of(values.as_binary::<i64>().value_offsets(), at),
+        _ => 0,
+    }
+}
+
 /// Strings and bytes one by one: several times faster than by a general way, which asks of each how long it is.
 fn expanded_bytes<K: ArrowDictionaryKeyType>(array: &DictionaryArray<K>) -> Option<ArrayRef> {
-    let (keys, values) = (array.keys(), array.values());
-    let (offsets, bytes) = match values.data_type() {
+    let values = array.values();
+    if values.null_count() > 0 || array.is_empty() {
+        return None;
+    }
+
+    match values.data_type() {
         DataType::Utf8 => {
             let strings = values.as_string::<i32>();
-            (strings.value_offsets(), strings.value_data())
+            expanded(array, strings.value_offsets(), strings.value_data(), &DataType::Utf8)
         }
         DataType::Binary => {
             let binary = values.as_binary::<i32>();
-            (binary.value_offsets(), binary.value_data())
+            expanded(array, binary.value_offsets(), binary.value_data(), &DataType::Binary)
         }
-        _ => return None,
-    };
-    if values.null_count() > 0 || keys.is_empty() {
-        return None;
+        DataType::LargeUtf8 => {
+            let strings = values.as_string::<i64>();
+            expanded(array, strings.value_offsets(), strings.value_data(), &DataType::Utf8)
+        }
+        DataType::LargeBinary => {
+            let binary = values.as_binary::<i64>();
+            expanded(array, binary.value_offsets(), binary.value_data(), &DataType::Binary)
+        }
+        _ => None,
     }
+}
+
+/// The rows as strings or bytes with offsets of 32 bits, whatever offsets the dictionary's values have.
+fn expanded<K: ArrowDictionaryKeyType, O: ArrowNativeType>(
+    array: &DictionaryArray<K>,
+    offsets: &[O],
+    bytes: &[u8],
+    to: &DataType,
+) -> Option<ArrayRef> {
+    let (keys, values) = (array.keys(), array.values());
     let average = bytes.len() as f64 / values.len().max(1) as f64;
     let mut segment = ByteSegment::with_capacity(keys.len(), (average * keys.len() as f64 * 1.02) as usize);
     segment.mark(keys.nulls().map(NullBuffer::inner), keys.len());
     let lost = || "a code beyond the dictionary".to_owned();
     let value = |key: &K::Native| {
         let at = key.as_usize();
-        let (start, end) = (*offsets.get(at)? as usize, *offsets.get(at + 1)? as usize);
+        let (start, end) = (offsets.get(at)?.as_usize(), offsets.get(at + 1)?.as_usize());
         Some((bytes.get(start..)?, end - start))
     };
     let mut codes = keys.values().iter();
@@ -90,7 +120,9 @@ fn expanded_bytes<K: ArrowDictionaryKeyType>(array: &DictionaryArray<K>) -> Opti
         }
     };
     appended.ok()?;
-    segment.into_array(values.data_type()).ok()
+    let expanded = segment.into_array(to).ok()?;
+    // Only offsets are made anew where they are to have 64 bits.
+    if values.data_type() == to { Some(expanded) } else { cast(&expanded, values.data_type()).ok() }
 }
 
 #[cfg(test)]

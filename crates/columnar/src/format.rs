@@ -2,7 +2,7 @@
 
 use arrow::{
     array::{Array, ArrayRef},
-    datatypes::SchemaRef,
+    datatypes::{Fields, SchemaRef},
 };
 use stylobate_storage::OpenObject;
 use tokio::runtime::Handle;
@@ -74,6 +74,14 @@ impl FileMetadata {
         match &self.file {
             File::Parquet(file) => file.schema(),
             File::Orc(file) => file.schema(),
+        }
+    }
+
+    /// The columns as they were written: those of [`Self::schema`], with dictionaries where the file's writer had them.
+    pub(crate) fn written(&self) -> &Fields {
+        match &self.file {
+            File::Parquet(file) => file.written(),
+            File::Orc(file) => file.schema().fields(),
         }
     }
 

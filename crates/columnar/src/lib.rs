@@ -42,6 +42,7 @@ mod schema;
 mod side_by_side;
 mod snappy;
 mod statistics;
+mod string_views;
 mod table;
 mod table_statistics;
 mod text_file;
@@ -76,5 +77,5 @@ pub use parquet::{
 pub use predicate::{Column, CompareOp, Literal, Predicate, col};
 pub use row_filter::RowFilter;
 pub use scan::{Scan, ScanPart, ScanRequest, ScanStream};
-pub use table::Dictionaries;
+pub use table::{Dictionaries, Strings};
 pub use text_file::TextKind;

@@ -1,6 +1,8 @@
 //! A column of several files: the type that it has in all of them together.
 
-use arrow::datatypes::{DataType, Field};
+use std::sync::Arc;
+
+use arrow::datatypes::{DataType, Field, FieldRef};
 
 use crate::schema::{Unit, coarser, finer, widened};
 
@@ -11,6 +13,8 @@ pub(crate) struct MergedColumn {
     pub(crate) file: usize,
     /// How many files have it, and never as null.
     required: usize,
+    /// As it was written, where all files so far say the same and it has a dictionary.
+    written: Option<FieldRef>,
     /// What the files of either format make of it.
     orc: Option<DataType>,
     others: Option<DataType>,
@@ -18,13 +22,14 @@ pub(crate) struct MergedColumn {
 
 impl MergedColumn {
     /// The column of the first file that has it.
-    pub(crate) fn of(field: &Field, file: usize, is_orc: bool) -> Self {
+    pub(crate) fn of(field: &Field, written: &FieldRef, file: usize, is_orc: bool) -> Self {
         let of = |format: bool| format.then(|| field.data_type().clone());
         let required = usize::from(!field.is_nullable());
         Self {
             field: field.clone().with_nullable(true),
             file,
             required,
+            written: Some(written.clone()).filter(|written| written.data_type() != field.data_type()),
             orc: of(is_orc),
             others: of(!is_orc),
         }
@@ -35,9 +40,20 @@ impl MergedColumn {
         self.field.with_nullable(self.required < files)
     }
 
+    /// The column as it was written, if that is another type than its values have.
+    pub(crate) fn written(&self, files: usize) -> Option<FieldRef> {
+        let written = self.written.as_ref()?.as_ref().clone();
+        let said = self.field.metadata().clone();
+        Some(Arc::new(written.with_nullable(self.required < files).with_metadata(said)))
+    }
+
     /// The column with one file more; `None` if there is no type that has the values of all.
-    pub(crate) fn add(&mut self, field: &Field, file: usize, is_orc: bool) -> Option<()> {
+    pub(crate) fn add(&mut self, field: &Field, written: &FieldRef, file: usize, is_orc: bool) -> Option<()> {
         self.file = file;
+        // A dictionary that is ordered and one that is not are two.
+        self.written.take_if(|known| {
+            known.data_type() != written.data_type() || known.dict_is_ordered() != written.dict_is_ordered()
+        });
         self.required += usize::from(!field.is_nullable());
         let (mine, others, unit): (_, _, Unit) = match is_orc {
             // They have nanoseconds unless their years are far, and where those of others are, microseconds mostly do.

@@ -5,6 +5,8 @@ use arrow::{
     datatypes::Schema,
 };
 
+use crate::{schema::is_text, table::value_type};
+
 /// Nothing, or the column that is not and what is wrong with it.
 pub(crate) fn check(batch: &RecordBatch, schema: &Schema) -> Result<(), (Option<String>, String)> {
     let (given, wanted) = (batch.schema_ref().fields(), schema.fields());
@@ -14,7 +16,9 @@ pub(crate) fn check(batch: &RecordBatch, schema: &Schema) -> Result<(), (Option<
     }
     for ((given, wanted), column) in given.iter().zip(wanted).zip(batch.columns()) {
         let wrong = |reason: String| Err((Some(wanted.name().clone()), reason));
-        if given.data_type() != wanted.data_type() {
+        // Codes of strings are strings: a scan gives them to writers.
+        let is_coded = is_text(wanted.data_type()) && value_type(given.data_type()) == wanted.data_type();
+        if given.data_type() != wanted.data_type() && !is_coded {
             return wrong(format!("{} where {} was promised", given.data_type(), wanted.data_type()));
         }
         if !wanted.is_nullable() && column.logical_null_count() > 0 {

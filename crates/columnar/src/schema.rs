@@ -93,6 +93,13 @@ pub(crate) fn is_text(data_type: &DataType) -> bool {
     )
 }
 
+/// Whether arrow makes dictionaries of such values; others come out as they are, whether a dictionary was asked for or not.
+pub(crate) fn has_dictionaries(values: &DataType) -> bool {
+    let without =
+        matches!(values, DataType::Boolean | DataType::Null | DataType::Duration(_) | DataType::Interval(_));
+    !without && !values.is_nested()
+}
+
 /// The leaves of a field that lie below one of the paths, which name fields of structs; lists and maps are passed
 /// through. An empty path is the whole field. `None` if a path leads nowhere.
 pub(crate) fn leaves_below(field: &Field, paths: &[Vec<&str>]) -> Option<Option<Box<[usize]>>> {

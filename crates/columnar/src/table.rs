@@ -19,14 +19,18 @@ use crate::{
     locate::Located,
     merged_column::MergedColumn,
     predicate::{Bound, Column, Root},
-    schema::{Projected, finer, is_text, leaf_count, leaves_below, position, same_leaves, widened},
+    schema::{
+        Projected, finer, has_dictionaries, is_text, leaf_count, leaves_below, position, same_leaves, widened,
+    },
 };
 
 /// Which columns come out as dictionaries.
 #[derive(Clone, Debug, Default, PartialEq, Eq, serde::Serialize, serde::Deserialize)]
 pub enum Dictionaries {
-    /// Columns of strings or bytes whose values repeat, as far as the files' footers tell.
+    /// Columns that were written from dictionaries, as all files say: every column has the type that it was written with.
     #[default]
+    AsWritten,
+    /// Columns of strings or bytes whose values repeat, as far as the files' footers tell.
     Auto,
     /// Columns of any type that the files store as nothing but dictionaries, however many values these have.
     Stored,
@@ -38,10 +42,29 @@ pub enum Dictionaries {
     Columns(Vec<String>),
 }
 
+/// How strings and bytes come out that are no dictionaries.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq, serde::Serialize, serde::Deserialize)]
+pub enum Strings {
+    /// With the type that they were written with.
+    #[default]
+    AsWritten,
+    /// As views, which point into the file's dictionary where there is one. Those in nested columns stay what they are.
+    View,
+}
+
+/// Which types columns come out with.
+#[derive(Clone, Copy, Debug)]
+pub(crate) struct OutputTypes<'r> {
+    pub(crate) dictionaries: &'r Dictionaries,
+    pub(crate) strings: Strings,
+}
+
 /// The columns of all files, and those that their paths give.
 #[derive(Debug)]
 pub(crate) struct Table {
     schema: Schema,
+    /// Columns, by their place, that all files were written with the same dictionary type of.
+    written: BTreeMap<usize, FieldRef>,
     by_name: HashMap<String, usize>,
     /// Why columns, by their place, are none that all files have together.
     conflicts: BTreeMap<usize, Error>,
@@ -107,17 +130,18 @@ impl Table {
                 Some(known) => known.retain(|key, value| schema.metadata().get(key) == Some(value)),
             }
             // What a path says wins over a column of the file.
-            let of_file = schema.fields().iter().filter(|field| !partitions.contains(&field.name().as_str()));
-            for field in of_file {
+            let of_file = schema.fields().iter().zip(file.written());
+            for (field, written) in of_file.filter(|(field, _)| !partitions.contains(&field.name().as_str()))
+            {
                 let root = *by_name.entry(field.name()).or_insert(columns.len());
                 let Some(known) = columns.get_mut(root) else {
-                    columns.push(MergedColumn::of(field, at, file.is_orc()));
+                    columns.push(MergedColumn::of(field, written, at, file.is_orc()));
                     continue;
                 };
                 let (before, last) = (known.field.data_type().clone(), known.file);
                 let reason = match last == at {
                     true => Some("there are two of this name".to_owned()),
-                    false => known.add(field, at, file.is_orc()).is_none().then(|| {
+                    false => known.add(field, written, at, file.is_orc()).is_none().then(|| {
                         let other = files.get(last).map(|(other, _)| other.path.as_ref()).unwrap_or_default();
                         format!("it is {} here and {before} in {other}", field.data_type())
                     }),
@@ -128,6 +152,8 @@ impl Table {
                 }
             }
         }
+        let written = columns.iter().enumerate();
+        let written = written.filter_map(|(at, column)| Some((at, column.written(files.len())?))).collect();
         let mut fields: Vec<Field> = columns.into_iter().map(|column| column.finished(files.len())).collect();
         for name in partitions {
             let mut data_type = partition_values(name, files);
@@ -151,7 +177,7 @@ impl Table {
         }
         let mut metadata = metadata.unwrap_or_default();
         OF_ONE_SCHEMA.iter().for_each(|key| drop(metadata.remove(*key)));
-        Self { conflicts, ..Self::given(Schema::new_with_metadata(fields, metadata)) }
+        Self { conflicts, written, ..Self::given(Schema::new_with_metadata(fields, metadata)) }
     }
 
     /// A table whose columns were worked out before.
@@ -160,7 +186,7 @@ impl Table {
         for (at, field) in schema.fields().iter().enumerate() {
             by_name.entry(field.name().clone()).or_insert(at);
         }
-        Self { schema, by_name, conflicts: BTreeMap::new() }
+        Self { schema, by_name, written: BTreeMap::new(), conflicts: BTreeMap::new() }
     }
 
     /// Fails if the files have no common type for a top-level column.
@@ -203,7 +229,7 @@ impl Table {
     pub(crate) fn outputs(
         &self,
         columns: Option<&[String]>,
-        dictionaries: &Dictionaries,
+        types: OutputTypes<'_>,
         files: &[(&Located, &FileMetadata)],
     ) -> Result<Vec<Output>> {
         let mut wanted: Vec<(usize, Vec<Vec<&str>>)> = Vec::new();
@@ -221,7 +247,7 @@ impl Table {
                 }
             }
         }
-        if let Dictionaries::Columns(names) = dictionaries
+        if let Dictionaries::Columns(names) = types.dictionaries
             && let Some(unknown) = names.iter().find(|name| !self.by_name.contains_key(*name))
         {
             return Err(self.no_such_column(unknown));
@@ -235,7 +261,15 @@ impl Table {
             })?;
             let projected = Projected { root, leaves };
             let field = projected.field(&field);
-            Ok(as_output(field, projected, dictionaries, files))
+            let written = self.written.get(&root).filter(|_| *types.dictionaries == Dictionaries::AsWritten);
+            let output = match written {
+                Some(written) => Output::as_written(projected.field(written), projected),
+                None => as_output(field, projected, types.dictionaries, files),
+            };
+            Ok(match types.strings {
+                Strings::AsWritten => output,
+                Strings::View => output.with_views(),
+            })
         };
         wanted.into_iter().map(output).collect()
     }
@@ -298,6 +332,24 @@ impl Table {
 }
 
 impl Output {
+    /// A column that was written from a dictionary, or has dictionaries in it.
+    fn as_written(field: FieldRef, projected: Projected) -> Self {
+        let values = value_type(field.data_type()).clone();
+        let insist = matches!(field.data_type(), DataType::Dictionary(..));
+        Self { field, projected, values, insist }
+    }
+
+    /// The column as views, if it is one of strings or bytes.
+    fn with_views(self) -> Self {
+        let views = match self.field.data_type() {
+            DataType::Utf8 | DataType::LargeUtf8 => DataType::Utf8View,
+            DataType::Binary | DataType::LargeBinary => DataType::BinaryView,
+            _ => return self,
+        };
+        let field = Arc::new(self.field.as_ref().clone().with_data_type(views.clone()));
+        Self { field, values: views, ..self }
+    }
+
     /// The outputs with the types that another plan decided.
     pub(crate) fn with_types_of(outputs: Vec<Self>, schema: &Schema) -> Result<Vec<Self>> {
         if outputs.len() != schema.fields().len() {
@@ -343,12 +395,13 @@ fn as_output(
             has_dictionaries(&values)
                 && all_files(&field, projected.root, files, FileMetadata::has_only_dictionaries)
         }
-        Dictionaries::Auto | Dictionaries::None => false,
+        Dictionaries::AsWritten | Dictionaries::Auto | Dictionaries::None => false,
     };
     let automatic = *dictionaries == Dictionaries::Auto
         && is_text
         && all_files(&field, projected.root, files, FileMetadata::repeats);
-    let field = if is_partition && *dictionaries == Dictionaries::None {
+    let is_plain = matches!(dictionaries, Dictionaries::AsWritten | Dictionaries::None);
+    let field = if is_partition && is_plain {
         Arc::new(field.as_ref().clone().with_data_type(values.clone()))
     } else if is_partition || !(insist || automatic) {
         field
@@ -386,13 +439,6 @@ fn all_files(
         .filter_map(|(_, file)| Some(holds(file, position(file.schema(), field.name(), root)?)))
         .peekable();
     with_it.peek().is_some() && with_it.all(|holds| holds)
-}
-
-/// Whether arrow makes dictionaries of such values; others come out as they are, whoever asks for one.
-fn has_dictionaries(values: &DataType) -> bool {
-    let without =
-        matches!(values, DataType::Boolean | DataType::Null | DataType::Duration(_) | DataType::Interval(_));
-    !without && !values.is_nested()
 }
 
 /// The type of the values, without the dictionary that they may come as.

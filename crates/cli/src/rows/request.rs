@@ -23,7 +23,7 @@ pub(crate) struct RequestArgs {
     #[arg(long, value_name = "COUNT")]
     pub(crate) limit: Option<u64>,
 
-    /// Which columns come out as dictionaries: auto (where values repeat), stored (where files store nothing else), all, none, or names with commas
+    /// Which columns come out as dictionaries: auto (where values repeat), stored (where files store nothing else), all, none, or names with commas [default: those that were written from dictionaries]
     #[arg(long, value_name = "WHICH", value_parser = dictionaries)]
     dictionary: Option<Dictionaries>,
 

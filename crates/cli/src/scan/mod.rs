@@ -74,7 +74,7 @@ pub(crate) async fn run(args: ScanArgs) -> Result<()> {
 async fn scan(args: &ScanArgs) -> Result<()> {
     let (destination, format) = args.output.chosen()?;
     // In an Arrow file a column can have one dictionary only.
-    let dictionary = if format == Format::ArrowFile { Dictionaries::None } else { Dictionaries::Auto };
+    let dictionary = if format == Format::ArrowFile { Dictionaries::None } else { Dictionaries::AsWritten };
     let request = args.request.request(&args.paths, dictionary)?;
     let cache = args.request.cache().await?;
     let mut stats = Stats::start();

@@ -8,7 +8,7 @@ use parquet::{
     file::metadata::{ColumnChunkMetaData, ParquetMetaData},
 };
 
-use crate::{Error, Result};
+use crate::{Error, Result, schema::has_dictionaries};
 
 /// The bytes of a column chunk; within the file, if [`check`] passed.
 pub(super) fn range(chunk: &ColumnChunkMetaData) -> Range<u64> {
@@ -122,11 +122,30 @@ pub(super) fn working_bytes(chunk: &ColumnChunkMetaData, rows: u64, dictionary: 
     read.saturating_add(if dictionary { codes } else { dense })
 }
 
-/// The field as its values are, at every depth.
+/// The field as its values are, without dictionaries at any depth.
 pub(super) fn without_dictionaries(field: &Field) -> Field {
-    let inner = |field: &Field| Arc::new(without_dictionaries(field));
+    replaced(field, &|_, values| values.clone())
+}
+
+/// The field as it was written, with dictionaries at every depth. Their keys have at least 32 bits, since row groups may
+/// have more values together than narrower keys of the writer's arrays could tell apart.
+pub(super) fn with_dictionaries(field: &Field) -> Field {
+    let dictionary = |keys: &DataType, values: &DataType| match (has_dictionaries(values), keys) {
+        (false, _) => values.clone(),
+        (true, DataType::UInt32 | DataType::Int64 | DataType::UInt64) => {
+            DataType::Dictionary(Box::new(keys.clone()), Box::new(values.clone()))
+        }
+        (true, _) => DataType::Dictionary(Box::new(DataType::Int32), Box::new(values.clone())),
+    };
+    replaced(field, &dictionary)
+}
+
+/// The field with something else in place of each dictionary, given its keys and values; run ends become values, and
+/// list views become lists.
+fn replaced(field: &Field, dictionary: &impl Fn(&DataType, &DataType) -> DataType) -> Field {
+    let inner = |field: &Field| Arc::new(replaced(field, dictionary));
     let data_type = match field.data_type() {
-        DataType::Dictionary(_, values) => values.as_ref().clone(),
+        DataType::Dictionary(keys, values) => dictionary(keys, values),
         DataType::RunEndEncoded(_, values) => values.data_type().clone(),
         DataType::Struct(fields) => DataType::Struct(fields.iter().map(|field| inner(field)).collect()),
         DataType::List(item) | DataType::ListView(item) => DataType::List(inner(item)),

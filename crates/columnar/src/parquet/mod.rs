@@ -23,7 +23,7 @@ mod write;
 use std::{ops::Range, sync::Arc};
 
 use ::bytes::Bytes;
-use arrow::datatypes::{Schema, SchemaRef};
+use arrow::datatypes::{Fields, Schema, SchemaRef};
 use parquet::{
     DecodeResult,
     arrow::arrow_reader::{ArrowReaderMetadata, ArrowReaderOptions},
@@ -57,7 +57,10 @@ use crate::{
 pub(crate) struct ParquetFile {
     object: String,
     metadata: Arc<ParquetMetaData>,
+    /// Columns as their values are, without dictionaries.
     schema: SchemaRef,
+    /// Columns as they were written, dictionaries included.
+    written: Fields,
     /// The leaves of each top-level column.
     leaves: Vec<Range<usize>>,
 }
@@ -124,6 +127,7 @@ impl ParquetFile {
             .map_err(|reason| footer::corrupt(&object, reason))?
             .map_err(|error| footer::corrupt(&object, error))?;
         let fields = reader.schema().fields().iter().map(|field| footer::without_dictionaries(field));
+        let written = reader.schema().fields().iter().map(|field| footer::with_dictionaries(field)).collect();
         let said = reader.schema().metadata().clone();
         let schema = Arc::new(Schema::new_with_metadata(fields.collect::<Vec<_>>(), said));
         let mut leaves = Vec::with_capacity(schema.fields().len());
@@ -136,12 +140,17 @@ impl ParquetFile {
         if next != metadata.file_metadata().schema_descr().num_columns() {
             return Err(footer::corrupt(&object, "the schema has fields without columns"));
         }
-        Ok(Self { object, metadata, schema, leaves })
+        Ok(Self { object, metadata, schema, written, leaves })
     }
 
     /// See [`crate::format::FileMetadata::schema`].
     pub(crate) fn schema(&self) -> &SchemaRef {
         &self.schema
+    }
+
+    /// See [`crate::format::FileMetadata::written`].
+    pub(crate) fn written(&self) -> &Fields {
+        &self.written
     }
 
     /// Number of row groups.

@@ -1,5 +1,7 @@
 //! Batches as they come out: rows that pass the filter, in the types that were promised.
 
+use std::sync::Arc;
+
 use arrow::{
     array::{
         Array, ArrayRef, AsArray, DictionaryArray, RecordBatch, RecordBatchOptions, UInt32Array,
@@ -7,7 +9,7 @@ use arrow::{
     },
     buffer::BooleanBuffer,
     compute::{filter, take},
-    datatypes::{DataType, Field, SchemaRef, UInt32Type},
+    datatypes::{DataType, Field, Fields, Schema, SchemaRef, UInt32Type},
     error::ArrowError,
 };
 use hashbrown::HashMap;
@@ -18,18 +20,21 @@ use crate::{
     codes::{self, CodeWidth, Codes},
     exact_cast::common_cast,
     expand::{expand, expanded_rows},
-    table::Output,
+    string_views::string_views,
+    table::{Output, value_type},
 };
 
 /// Bytes of a column at most that a batch has because a dictionary is expanded. An array's offsets reach no further than
 /// 2 GiB, and the rows of a row group of a few kilobytes may expand to more.
-const MAX_EXPANDED: usize = 256 << 20;
+pub(super) const MAX_EXPANDED: usize = 256 << 20;
 
-/// A batch of the rows of `columns` of a file that `keep` has, all if there is none.
+/// A batch of the rows of `columns` of a file that `keep` has, all if there is none. With `codes`, columns of the schema's
+/// values may be dictionaries.
 pub(super) fn batch(
     object: &OpenObject,
     schema: &SchemaRef,
     outputs: &[Output],
+    codes: bool,
     columns: &[ArrayRef],
     rows: usize,
     keep: Option<&BooleanBuffer>,
@@ -42,6 +47,9 @@ pub(super) fn batch(
             None => column.clone(),
             Some(mask) => filter(column, mask).map_err(Error::arrow(context()))?,
         };
+        if codes && value_type(column.data_type()) == output.field.data_type() {
+            return Ok(column);
+        }
         as_type(column, output.field.data_type()).map_err(|error| match error {
             Error::Arrow { source, .. } => no_common(object, &output.field, &source),
             other => other,
@@ -49,7 +57,20 @@ pub(super) fn batch(
     });
     let arrays: Vec<ArrayRef> = arrays.collect::<Result<_>>()?;
     let options = RecordBatchOptions::new().with_row_count(Some(kept));
-    RecordBatch::try_new_with_options(schema.clone(), arrays, &options).map_err(Error::arrow("a batch"))
+    let schema = if codes { schema_of(schema, &arrays) } else { schema.clone() };
+    RecordBatch::try_new_with_options(schema, arrays, &options).map_err(Error::arrow("a batch"))
+}
+
+/// The schema with the types that the columns have.
+fn schema_of(schema: &SchemaRef, columns: &[ArrayRef]) -> SchemaRef {
+    if schema.fields().iter().zip(columns).all(|(field, column)| field.data_type() == column.data_type()) {
+        return schema.clone();
+    }
+    let typed =
+        schema.fields().iter().zip(columns).map(|(field, column)| {
+            Arc::new(field.as_ref().clone().with_data_type(column.data_type().clone()))
+        });
+    Arc::new(Schema::new_with_metadata(typed.collect::<Fields>(), schema.metadata().clone()))
 }
 
 /// How many of the rows make one batch: fewer than all where dictionaries would expand to more than [`MAX_EXPANDED`].
@@ -115,6 +136,11 @@ fn as_type(array: ArrayRef, target: &DataType) -> Result<ArrayRef> {
         && **from == *target
     {
         return expand(&array);
+    }
+    if matches!(target, DataType::Utf8View | DataType::BinaryView)
+        && let Some(views) = string_views(&array, target)
+    {
+        return Ok(views);
     }
     common_cast(&array, target).map_err(Error::arrow("a cast"))
 }

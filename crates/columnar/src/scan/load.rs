@@ -1,7 +1,7 @@
 //! Gets the chunks of a row group: from the cache, or decoded, each by one scan however many want it.
 
 use std::sync::{
-    Arc,
+    Arc, OnceLock,
     atomic::{AtomicUsize, Ordering},
 };
 
@@ -14,6 +14,7 @@ use crate::{
     cache::WorkingBytes,
     chunk::{Chunk, Wanted},
     chunk_cache::{ChunkKey, Found, Promise},
+    expand::longest_value,
     format::{FileMetadata, UnitBytes},
     parquet::Scratch,
     schema::Projected,
@@ -23,10 +24,24 @@ use crate::{
 /// Chunks of one row group, and the memory that those hold which were decoded for it.
 pub(super) struct Loaded {
     chunks: Vec<(Wanted, Chunk)>,
+    longest: OnceLock<usize>,
     _working: Option<WorkingBytes>,
 }
 
 impl Loaded {
+    fn new(chunks: Vec<(Wanted, Chunk)>, working: Option<WorkingBytes>) -> Self {
+        Self { chunks, longest: OnceLock::new(), _working: working }
+    }
+
+    /// The length in bytes of the longest string of all dictionaries.
+    pub(super) fn longest_value(&self) -> usize {
+        let of_chunk = |(_, chunk): &(Wanted, Chunk)| match chunk {
+            Chunk::Dictionary(array) => longest_value(array),
+            Chunk::Dense(_) | Chunk::Whole(_) => 0,
+        };
+        *self.longest.get_or_init(|| self.chunks.iter().map(of_chunk).max().unwrap_or(0))
+    }
+
     /// The chunk of a column that was asked for.
     pub(super) fn chunk(&self, wanted: &Wanted) -> Option<&Chunk> {
         self.chunks.iter().find(|(column, _)| column == wanted).map(|(_, chunk)| chunk)
@@ -73,7 +88,7 @@ pub(super) async fn load(
         && let Some(chunks) = cache.recent(recent, unit, &wanted)
     {
         turn.pass_on();
-        return Ok(Load::Done(Loaded { chunks: wanted.into_iter().zip(chunks).collect(), _working: None }));
+        return Ok(Load::Done(Loaded::new(wanted.into_iter().zip(chunks).collect(), None)));
     }
     let mut chunks = Vec::with_capacity(wanted.len());
     let mut missing: Vec<(Wanted, Option<Promise<'_>>)> = Vec::new();
@@ -90,7 +105,7 @@ pub(super) async fn load(
     }
     if missing.is_empty() {
         turn.pass_on();
-        return Ok(Load::Done(Loaded { chunks, _working: None }));
+        return Ok(Load::Done(Loaded::new(chunks, None)));
     }
     let mut columns: Vec<Projected> = missing.iter().map(|((column, _), _)| column.clone()).collect();
     columns.dedup();
@@ -112,7 +127,7 @@ pub(super) async fn load(
         }
         chunks.push((wanted, chunk));
     }
-    Ok(Load::Done(Loaded { chunks, _working: Some(working) }))
+    Ok(Load::Done(Loaded::new(chunks, Some(working))))
 }
 
 /// Columns that are decoded by several threads, each of which takes the next that nobody took.

@@ -17,7 +17,7 @@ use crate::{
     locate::{Located, Source, locate},
     predicate::Bound,
     prune::{Verdict, prune},
-    table::{FileColumn, Filtered, Output, Table},
+    table::{FileColumn, Filtered, Output, OutputTypes, Table},
     table_statistics::of_file,
 };
 
@@ -48,6 +48,8 @@ pub(super) struct Planned {
     pub(super) limit: Option<u64>,
     pub(super) batch_rows: usize,
     pub(super) threads: usize,
+    /// Whether batches hold codes where the schema states values: see [`ScanRequest::with_codes`].
+    pub(super) codes: bool,
 }
 
 /// A file of a scan.
@@ -159,7 +161,8 @@ async fn plan(request: ScanRequest, cache: Cache) -> Result<Scan> {
         None => Table::of(&located),
         Some(part) => Table::given(part.table.clone()),
     };
-    let outputs = table.outputs(request.columns.as_deref(), &request.dictionary, &located)?;
+    let types = OutputTypes { dictionaries: &request.dictionary, strings: request.strings };
+    let outputs = table.outputs(request.columns.as_deref(), types, &located)?;
     let fixed = request.schema.or_else(|| request.part.as_ref().map(|part| Arc::new(part.schema.clone())));
     let outputs = match &fixed {
         None => outputs,
@@ -187,6 +190,7 @@ async fn plan(request: ScanRequest, cache: Cache) -> Result<Scan> {
         limit: request.limit,
         batch_rows: request.batch_rows,
         threads: request.threads,
+        codes: request.codes,
         cache,
     };
     for opened in opened {

@@ -3,7 +3,11 @@
 use arrow::datatypes::SchemaRef;
 
 use super::part::ScanPart;
-use crate::{Predicate, locate::Source, table::Dictionaries};
+use crate::{
+    Predicate,
+    locate::Source,
+    table::{Dictionaries, Strings},
+};
 
 const DEFAULT_BATCH_ROWS: usize = 8192;
 /// No batch holds more rows than two bytes tell apart.
@@ -31,6 +35,8 @@ pub struct ScanRequest {
     pub(super) columns: Option<Vec<String>>,
     pub(super) filter: Option<Predicate>,
     pub(super) dictionary: Dictionaries,
+    pub(super) strings: Strings,
+    pub(super) codes: bool,
     pub(super) limit: Option<u64>,
     pub(super) batch_rows: usize,
     pub(super) threads: usize,
@@ -51,6 +57,8 @@ impl ScanRequest {
             columns: None,
             filter: None,
             dictionary: Dictionaries::default(),
+            strings: Strings::default(),
+            codes: false,
             limit: None,
             batch_rows: DEFAULT_BATCH_ROWS,
             threads: std::thread::available_parallelism().map_or(1, usize::from),
@@ -71,9 +79,23 @@ impl ScanRequest {
         self
     }
 
-    /// Which columns come out as dictionaries. Default: [`Dictionaries::Auto`].
+    /// Which columns come out as dictionaries. Default: [`Dictionaries::AsWritten`].
     pub fn with_dictionary(mut self, dictionary: Dictionaries) -> Self {
         self.dictionary = dictionary;
+        self
+    }
+
+    /// How strings and bytes come out that are no dictionaries. Default: [`Strings::AsWritten`].
+    pub fn with_strings(mut self, strings: Strings) -> Self {
+        self.strings = strings;
+        self
+    }
+
+    /// Whether batches hold dictionaries where the file has them, of whatever width of codes, while the schema states the
+    /// type of their values: for writers, which write codes as they come. Such batches are not of the scan's schema.
+    /// Default: no.
+    pub fn with_codes(mut self, codes: bool) -> Self {
+        self.codes = codes;
         self
     }
 

@@ -5,7 +5,7 @@ use std::{ops::Range, sync::Arc};
 use arrow::{
     array::{Array, ArrayRef, RecordBatch},
     buffer::BooleanBuffer,
-    datatypes::Field,
+    datatypes::{DataType, Field},
 };
 use futures::{FutureExt, StreamExt};
 use stylobate_storage::{OpenObject, Trace};
@@ -214,7 +214,12 @@ fn new_bytes(batch: &RecordBatch, columns: &[ArrayRef]) -> usize {
         .iter()
         .zip(columns)
         .filter(|(made, of)| made.data_type() != of.data_type() || made.len() != of.len());
-    made.map(|(made, _)| made.get_array_memory_size()).sum()
+    made.map(|(made, _)| match made.data_type() {
+        // Views point into what was there before.
+        DataType::Utf8View | DataType::BinaryView => made.len() * size_of::<u128>(),
+        _ => made.get_array_memory_size(),
+    })
+    .sum()
 }
 
 fn lost() -> Error {
@@ -254,7 +259,10 @@ fn build(
                 }
             });
             let mut columns: Vec<ArrayRef> = columns.collect::<Result<_>>()?;
-            let fitting = batches::fitting_rows(&planned.outputs, &columns, count);
+            let is_long =
+                !planned.codes && loaded.longest_value().saturating_mul(count) > batches::MAX_EXPANDED;
+            let fitting =
+                if is_long { batches::fitting_rows(&planned.outputs, &columns, count) } else { count };
             if fitting < count {
                 count = fitting;
                 columns.iter_mut().for_each(|column| *column = column.slice(0, count));
@@ -268,6 +276,7 @@ fn build(
                 &file.object,
                 &planned.schema,
                 &planned.outputs,
+                planned.codes,
                 &columns,
                 count,
                 keep.as_ref(),
@@ -377,12 +386,20 @@ fn streamed(
     let mut arrays: Vec<ArrayRef> = arrays.collect::<Result<_>>()?;
     let (mut made, mut left, mut keep) = (Vec::new(), count, keep);
     while left > 0 {
-        let rows = batches::fitting_rows(&planned.outputs, &arrays, left);
+        let rows = if planned.codes { left } else { batches::fitting_rows(&planned.outputs, &arrays, left) };
         let of_rows: Vec<ArrayRef> = arrays.iter().map(|array| array.slice(0, rows)).collect();
         let kept = keep.as_ref().map(|keep| keep.slice(0, rows));
         let (schema, outputs) = (&planned.schema, &planned.outputs);
         if kept.as_ref().is_none_or(|kept| kept.count_set_bits() > 0) {
-            made.push(batches::batch(&file.object, schema, outputs, &of_rows, rows, kept.as_ref())?);
+            made.push(batches::batch(
+                &file.object,
+                schema,
+                outputs,
+                planned.codes,
+                &of_rows,
+                rows,
+                kept.as_ref(),
+            )?);
         }
         left -= rows;
         arrays.iter_mut().for_each(|array| *array = array.slice(rows, left));

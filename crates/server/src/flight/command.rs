@@ -11,7 +11,7 @@
 use arrow_flight::{FlightDescriptor, flight_descriptor::DescriptorType};
 use serde::{Deserialize, Serialize};
 use serde_json::Value;
-use stylobate_columnar::{Dictionaries, Predicate, ScanRequest, Source};
+use stylobate_columnar::{Dictionaries, Predicate, ScanRequest, Source, Strings};
 use tonic::Status;
 
 use super::{
@@ -39,12 +39,21 @@ pub(super) struct Command {
     #[serde(default, skip_serializing_if = "Dictionary::is_default")]
     dictionary: Dictionary,
     #[serde(default, skip_serializing_if = "Option::is_none")]
+    strings: Option<StringsOption>,
+    #[serde(default, skip_serializing_if = "Option::is_none")]
     pub(super) limit: Option<u64>,
     #[serde(default, skip_serializing_if = "Option::is_none")]
     batch_rows: Option<u64>,
 }
 
-/// `"auto"`, `"stored"`, true, false or a list of columns.
+/// How strings come out that are no dictionaries.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Deserialize, Serialize)]
+#[serde(rename_all = "snake_case")]
+enum StringsOption {
+    View,
+}
+
+/// Null for the types that files were written with, `"auto"`, `"stored"`, true, false or a list of columns.
 #[derive(Clone, Debug, Default, PartialEq, Eq, Deserialize, Serialize)]
 #[serde(try_from = "Value", into = "Value")]
 struct Dictionary(Dictionaries);
@@ -67,6 +76,7 @@ impl TryFrom<Value> for Dictionary {
             names.collect::<Option<Vec<_>>>()
         };
         Ok(Self(match value {
+            Value::Null => Dictionaries::AsWritten,
             Value::Bool(true) => Dictionaries::All,
             Value::Bool(false) => Dictionaries::None,
             Value::String(text) if text == "auto" => Dictionaries::Auto,
@@ -82,6 +92,7 @@ impl TryFrom<Value> for Dictionary {
 impl From<Dictionary> for Value {
     fn from(Dictionary(dictionary): Dictionary) -> Self {
         match dictionary {
+            Dictionaries::AsWritten => Self::Null,
             Dictionaries::Auto => Self::from("auto"),
             Dictionaries::Stored => Self::from("stored"),
             Dictionaries::All => Self::from(true),
@@ -148,6 +159,9 @@ impl Command {
         let pattern = self.place()?.within.to_owned();
         let source = Source::Store { store: bucket.reader.clone(), pattern };
         let mut request = ScanRequest::over([source]).with_dictionary(self.dictionary.0.clone());
+        if let Some(StringsOption::View) = self.strings {
+            request = request.with_strings(Strings::View);
+        }
         if let Some(columns) = &self.columns {
             request = request.with_columns(columns);
         }

@@ -18,7 +18,7 @@ use super::{
     strings::Strings,
     tried::Tried,
 };
-use crate::{same::is_same, schema::is_text, written_cast::written_cast};
+use crate::{same::is_same, schema::is_text, table::value_type, written_cast::written_cast};
 
 /// How a column is encoded in every row group.
 #[derive(Clone)]
@@ -203,10 +203,9 @@ fn with_values_as_encoded(
     encoded: &DataType,
     last: &mut Option<(ArrayRef, ArrayRef)>,
 ) -> Result<ArrayRef, String> {
-    let (Some(any), DataType::Dictionary(_, of)) = (array.as_any_dictionary_opt(), encoded) else {
-        return as_encoded(array, encoded);
-    };
-    if array.data_type() == encoded {
+    let Some(any) = array.as_any_dictionary_opt() else { return as_encoded(array, encoded) };
+    let of = value_type(encoded);
+    if any.values().data_type() == of {
         return Ok(array.clone());
     }
     let values = match last {
@@ -232,7 +231,9 @@ impl Column {
                 coded.write(&arrays.collect::<Result<Vec<_>, _>>()?)
             }
             Encoder::Tried(tried) => {
-                arrays.iter().try_for_each(|array| tried.write(&as_encoded(array, encoded)?))
+                let mut last = None;
+                let arrays = arrays.iter().map(|array| with_values_as_encoded(array, encoded, &mut last));
+                tried.write(&arrays.collect::<Result<Vec<_>, _>>()?)
             }
             Encoder::Strings(strings) => {
                 arrays.iter().try_for_each(|array| strings.write(&as_encoded(array, encoded)?))
@@ -267,7 +268,8 @@ impl Column {
     pub(super) fn is_full(&self) -> bool {
         match &self.encoder {
             Encoder::Coded(coded) => coded.is_full(),
-            Encoder::Tried(_) | Encoder::Strings(_) | Encoder::General(_) => false,
+            Encoder::Tried(tried) => tried.is_full(),
+            Encoder::Strings(_) | Encoder::General(_) => false,
         }
     }
 

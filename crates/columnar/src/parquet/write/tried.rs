@@ -1,9 +1,10 @@
 //! A column of strings or bytes that tries to have a dictionary, and gives up where it gets too large.
 
-use arrow::array::{Array, ArrayRef};
+use arrow::array::{Array, ArrayRef, AsArray};
 use parquet::schema::types::ColumnDescPtr;
 
 use super::{chunk::EncodedChunk, coded::Coded, options::ColumnPlan, strings::Strings};
+use crate::expand::expand;
 
 const FAILED: &str = "a column that failed before";
 
@@ -44,8 +45,27 @@ impl Tried {
         }
     }
 
-    pub(super) fn write(&mut self, array: &ArrayRef) -> Result<(), String> {
-        let mut rest = array.clone();
+    /// Whether no more rows should be added, lest the dictionary be larger than readers take.
+    pub(super) fn is_full(&self) -> bool {
+        matches!(&self.state, State::Coded(coded) if coded.is_full())
+    }
+
+    /// Encodes more rows: strings, or codes of strings.
+    pub(super) fn write(&mut self, arrays: &[ArrayRef]) -> Result<(), String> {
+        let are_codes = arrays.iter().all(|array| array.as_any_dictionary_opt().is_some());
+        match &mut self.state {
+            State::Coded(coded) if are_codes => coded.write(arrays),
+            _ => arrays.iter().try_for_each(|array| self.write_one(array)),
+        }
+    }
+
+    fn write_one(&mut self, array: &ArrayRef) -> Result<(), String> {
+        let codes = array.as_any_dictionary_opt();
+        let mut rest = match (&mut self.state, codes) {
+            (State::Coded(coded), Some(_)) => return coded.write(std::slice::from_ref(array)),
+            (_, Some(_)) => expand(array).map_err(|error| error.to_string())?,
+            (_, None) => array.clone(),
+        };
         if let State::Coded(coded) = &mut self.state {
             let done = coded.write_values(array, self.most)?;
             if done == array.len() {
