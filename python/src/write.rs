@@ -71,7 +71,9 @@ fn write(
         Format::Orc(_) => one_file(py, destination, &location, "")?,
     };
     let process = Process::current(py)?;
-    let arriving = Arriving::with_codes(data, &process)?;
+    let takes_codes = !matches!(&format, Format::Parquet(file) if file.dataset.is_some());
+    let arriving =
+        if takes_codes { Arriving::with_codes(data, &process)? } else { Arriving::of(data, &process)? };
     let job =
         Job { format, destination, shown: without_credentials(&location), progress: Progress::new(progress) };
     let written = py.detach(|| process.wait_detached(job.run(arriving), &mut Signals::new()));

@@ -2,7 +2,7 @@
 
 use arrow::{
     array::{Array, RecordBatch},
-    datatypes::Schema,
+    datatypes::{DataType, Schema},
 };
 
 use crate::{schema::is_text, table::value_type};
@@ -17,7 +17,7 @@ pub(crate) fn check(batch: &RecordBatch, schema: &Schema) -> Result<(), (Option<
     for ((given, wanted), column) in given.iter().zip(wanted).zip(batch.columns()) {
         let wrong = |reason: String| Err((Some(wanted.name().clone()), reason));
         // Codes of strings are strings: a scan gives them to writers.
-        let is_coded = is_text(wanted.data_type()) && value_type(given.data_type()) == wanted.data_type();
+        let is_coded = is_coded_as(given.data_type(), wanted.data_type());
         if given.data_type() != wanted.data_type() && !is_coded {
             return wrong(format!("{} where {} was promised", given.data_type(), wanted.data_type()));
         }
@@ -26,4 +26,9 @@ pub(crate) fn check(batch: &RecordBatch, schema: &Schema) -> Result<(), (Option<
         }
     }
     Ok(())
+}
+
+/// Whether an array of one type holds codes of strings or bytes where the values themselves were promised.
+pub(crate) fn is_coded_as(given: &DataType, wanted: &DataType) -> bool {
+    is_text(wanted) && value_type(given) == wanted
 }

@@ -8,7 +8,7 @@ use parquet::{
     file::metadata::{ColumnChunkMetaData, ParquetMetaData},
 };
 
-use crate::{Error, Result, schema::has_dictionaries};
+use crate::{Error, Result, schema::is_text};
 
 /// The bytes of a column chunk; within the file, if [`check`] passed.
 pub(super) fn range(chunk: &ColumnChunkMetaData) -> Range<u64> {
@@ -127,17 +127,23 @@ pub(super) fn without_dictionaries(field: &Field) -> Field {
     replaced(field, &|_, values| values.clone())
 }
 
-/// The field as it was written, with dictionaries at every depth. Their keys have at least 32 bits, since row groups may
-/// have more values together than narrower keys of the writer's arrays could tell apart.
+/// The field as it was written, with dictionaries of strings and bytes at every depth: those of other values come out as
+/// values, as other readers have them. Below the top, keys have at least 32 bits, since row groups may have more values
+/// together than narrower keys of the writer's arrays could tell apart.
 pub(super) fn with_dictionaries(field: &Field) -> Field {
-    let dictionary = |keys: &DataType, values: &DataType| match (has_dictionaries(values), keys) {
-        (false, _) => values.clone(),
-        (true, DataType::UInt32 | DataType::Int64 | DataType::UInt64) => {
-            DataType::Dictionary(Box::new(keys.clone()), Box::new(values.clone()))
-        }
-        (true, _) => DataType::Dictionary(Box::new(DataType::Int32), Box::new(values.clone())),
+    let coded = |keys: &DataType, values: &DataType| {
+        DataType::Dictionary(Box::new(keys.clone()), Box::new(values.clone()))
     };
-    replaced(field, &dictionary)
+    let nested = |keys: &DataType, values: &DataType| match keys {
+        _ if !is_text(values) => values.clone(),
+        DataType::UInt32 | DataType::Int64 | DataType::UInt64 => coded(keys, values),
+        _ => coded(&DataType::Int32, values),
+    };
+
+    match field.data_type() {
+        DataType::Dictionary(_, values) if is_text(values) => field.clone(),
+        _ => replaced(field, &nested),
+    }
 }
 
 /// The field with something else in place of each dictionary, given its keys and values; run ends become values, and

@@ -8,7 +8,7 @@ use arrow::{
         new_null_array,
     },
     buffer::BooleanBuffer,
-    compute::{filter, take},
+    compute::{cast_with_options, filter, take},
     datatypes::{DataType, Field, Fields, Schema, SchemaRef, UInt32Type},
     error::ArrowError,
 };
@@ -18,10 +18,11 @@ use stylobate_storage::OpenObject;
 use crate::{
     Error, Result,
     codes::{self, CodeWidth, Codes},
-    exact_cast::common_cast,
+    exact_cast::{EXACT, common_cast},
     expand::{expand, expanded_rows},
+    promised::is_coded_as,
     string_views::string_views,
-    table::{Output, value_type},
+    table::Output,
 };
 
 /// Bytes of a column at most that a batch has because a dictionary is expanded. An array's offsets reach no further than
@@ -47,7 +48,7 @@ pub(super) fn batch(
             None => column.clone(),
             Some(mask) => filter(column, mask).map_err(Error::arrow(context()))?,
         };
-        if codes && value_type(column.data_type()) == output.field.data_type() {
+        if codes && is_coded_as(column.data_type(), output.field.data_type()) {
             return Ok(column);
         }
         as_type(column, output.field.data_type()).map_err(|error| match error {
@@ -75,11 +76,39 @@ fn schema_of(schema: &SchemaRef, columns: &[ArrayRef]) -> SchemaRef {
 
 /// How many of the rows make one batch: fewer than all where dictionaries would expand to more than [`MAX_EXPANDED`].
 pub(super) fn fitting_rows(outputs: &[Output], columns: &[ArrayRef], rows: usize) -> usize {
-    let is_expanded = |(column, output): &(&ArrayRef, &Output)| {
-        matches!(column.data_type(), DataType::Dictionary(..)) && output.field.data_type() == &output.values
+    let fitting = |(column, output): (&ArrayRef, &Output)| match output.field.data_type() {
+        DataType::Dictionary(key, _) => rows_within_keys(column, key),
+        of_values if of_values == &output.values => expanded_rows(column, MAX_EXPANDED),
+        _ => rows,
     };
-    let expanded = columns.iter().zip(outputs).filter(is_expanded);
-    expanded.map(|(column, _)| expanded_rows(column, MAX_EXPANDED)).fold(rows, usize::min)
+    columns.iter().zip(outputs).map(fitting).fold(rows, usize::min)
+}
+
+/// How many values keys of a dictionary tell apart; `None` if more than there can be.
+pub(super) fn key_capacity(key: &DataType) -> Option<usize> {
+    match key {
+        DataType::Int8 => Some(1 << 7),
+        DataType::UInt8 => Some(1 << 8),
+        DataType::Int16 => Some(1 << 15),
+        DataType::UInt16 => Some(1 << 16),
+        _ => None,
+    }
+}
+
+/// How many of the rows surely have no more values than the keys tell apart.
+fn rows_within_keys(column: &ArrayRef, key: &DataType) -> usize {
+    let Some(capacity) = key_capacity(key) else { return column.len() };
+    let values = match column.as_any_dictionary_opt() {
+        Some(dictionary) => dictionary.values().len(),
+        None => distinct_values(column).unwrap_or(column.len()),
+    };
+    if values <= capacity { column.len() } else { column.len().min(capacity) }
+}
+
+fn distinct_values(column: &ArrayRef) -> Option<usize> {
+    let coded = DataType::Dictionary(Box::new(DataType::UInt32), Box::new(column.data_type().clone()));
+    let coded = cast_with_options(column, &coded, &EXACT).ok()?;
+    Some(coded.as_any_dictionary_opt()?.values().len())
 }
 
 /// A column of a file whose values cannot have the type that other files give it.
@@ -126,9 +155,11 @@ fn as_type(array: ArrayRef, target: &DataType) -> Result<ArrayRef> {
         if let Some(wide) = width.and_then(|width| codes::widened(&array, width)) {
             return Ok(wide);
         }
-        if let Some(codes) = array.as_dictionary_opt::<UInt32Type>().filter(|_| width == Some(CodeWidth::U16))
-        {
-            return compact(codes);
+        let too_many =
+            key_capacity(key).is_some_and(|capacity| array.as_any_dictionary().values().len() > capacity);
+        if too_many && let Some(wide) = codes::widened(&array, CodeWidth::U32) {
+            let compact = compact(wide.as_dictionary::<UInt32Type>())?;
+            return cast_with_options(&compact, target, &EXACT).map_err(Error::arrow("codes"));
         }
     }
     if let (DataType::Dictionary(_, from), false) =

@@ -2,14 +2,15 @@
 
 use std::{ops::Range, sync::Arc};
 
-use arrow::datatypes::{Schema, SchemaRef};
+use arrow::datatypes::{DataType, Schema, SchemaRef};
 use async_recursion::async_recursion as boxed;
 use futures::{StreamExt, TryStreamExt};
 use stylobate_storage::OpenObject;
 
 use super::{
+    batches::key_capacity,
     part::{Piece, ScanPart},
-    request::ScanRequest,
+    request::{MAX_BATCH_ROWS, ScanRequest},
 };
 use crate::{
     Cache, Error, Predicate, Result,
@@ -251,6 +252,14 @@ async fn open(source: usize, located: Located, cache: &Cache) -> Result<Opened> 
 }
 
 impl Planned {
+    /// Whether a column comes out with keys that may be too narrow for a batch.
+    pub(super) fn has_narrow_keys(&self) -> bool {
+        self.outputs.iter().any(|output| match output.field.data_type() {
+            DataType::Dictionary(key, _) => key_capacity(key).is_some_and(|values| values < MAX_BATCH_ROWS),
+            _ => false,
+        })
+    }
+
     /// Adds a file, less the row groups that the filter rules out.
     fn add(&mut self, opened: Opened) -> Result<()> {
         let Opened { source, located, object, metadata, units } = opened;

@@ -11,7 +11,7 @@ use crate::{
 
 const DEFAULT_BATCH_ROWS: usize = 8192;
 /// No batch holds more rows than two bytes tell apart.
-const MOST_BATCH_ROWS: usize = 65_536;
+pub(super) const MAX_BATCH_ROWS: usize = 65_536;
 
 /// What to scan, and how.
 ///
@@ -107,7 +107,7 @@ impl ScanRequest {
 
     /// Most rows of a batch, from 1 to 65,536. Default: 8,192.
     pub fn with_batch_rows(mut self, batch_rows: usize) -> Self {
-        self.batch_rows = batch_rows.clamp(1, MOST_BATCH_ROWS);
+        self.batch_rows = batch_rows.clamp(1, MAX_BATCH_ROWS);
         self
     }
 

@@ -259,10 +259,11 @@ fn build(
                 }
             });
             let mut columns: Vec<ArrayRef> = columns.collect::<Result<_>>()?;
-            let is_long =
-                !planned.codes && loaded.longest_value().saturating_mul(count) > batches::MAX_EXPANDED;
-            let fitting =
-                if is_long { batches::fitting_rows(&planned.outputs, &columns, count) } else { count };
+            let is_long = loaded.longest_value().saturating_mul(count) > batches::MAX_EXPANDED;
+            let fitting = match !planned.codes && (is_long || planned.has_narrow_keys()) {
+                true => batches::fitting_rows(&planned.outputs, &columns, count),
+                false => count,
+            };
             if fitting < count {
                 count = fitting;
                 columns.iter_mut().for_each(|column| *column = column.slice(0, count));
