@@ -54,8 +54,21 @@ impl FileMetadata {
         } else if orc::is_orc_tail(&tail) {
             Ok(Self::new(File::Orc(OrcFile::open(object).await?)))
         } else {
-            Err(Error::Format { object: object.name() })
+            Err(Self::unknown(object).await?)
         }
+    }
+
+    /// The error of a file whose last bytes are of no format: its first bytes tell whether its end is missing.
+    async fn unknown(object: &OpenObject) -> Result<Error> {
+        let head = object.read(std::slice::from_ref(&(0..object.meta().size.min(4)))).await?;
+        let head = head.into_iter().next().unwrap_or_default();
+        let format = match head.as_ref() {
+            b"PAR1" | b"PARE" => "Parquet",
+            head if head.starts_with(b"ORC") => "ORC",
+            _ => return Ok(Error::Format { object: object.name() }),
+        };
+        let reason = format!("it begins as {format} and its footer is missing");
+        Ok(Error::Corrupt { object: object.name(), row_group: None, column: None, offset: None, reason })
     }
 
     fn new(file: File) -> Self {

@@ -44,6 +44,7 @@ mod snappy;
 mod statistics;
 mod string_views;
 mod table;
+mod table_options;
 mod table_statistics;
 mod text_file;
 mod texts;

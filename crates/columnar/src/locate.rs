@@ -37,7 +37,7 @@ impl Source {
     ///
     /// [`Error::Pattern`] if it cannot be understood, and what opening the store says.
     pub fn literal(&self, cache: &Cache) -> Result<(ReadThrough, Path)> {
-        let place = place(self, cache)?;
+        let place = place(self, cache, true)?;
         let path = Path::parse(place.whole.trim_end_matches('/'));
         let path =
             path.map_err(|error| Error::Pattern { pattern: place.given, reason: error.to_string() })?;
@@ -51,7 +51,7 @@ impl Source {
     ///
     /// [`Error::NoFiles`] if there are none, and as [`Self::literal`].
     pub async fn files(&self, cache: &Cache) -> Result<Vec<(ReadThrough, Path)>> {
-        let files = locate(self, cache, None).await?;
+        let files = locate_named(self, cache).await?;
         Ok(files.into_iter().map(|file| (file.store, file.path)).collect())
     }
 }
@@ -69,11 +69,30 @@ pub(crate) struct Located {
     pub(crate) path: Path,
     /// The values that folders named `name=value` give, in the order of the path; `None` is null.
     pub(crate) partitions: Vec<(String, Option<String>)>,
+    /// Whether it was named, by its path or by its ending: then it is an error if it is neither Parquet nor ORC. Other
+    /// files of a folder are left out where their bytes say that they are something else.
+    pub(crate) is_named: bool,
+}
+
+/// How paths are understood.
+#[derive(Clone, Copy, Debug)]
+pub(crate) struct PathOptions {
+    /// Whether `*`, `?`, `[…]` and `**` are wildcards.
+    pub(crate) glob: bool,
+    /// Whether folders named `name=value` give columns.
+    pub(crate) hive: bool,
+}
+
+impl Default for PathOptions {
+    fn default() -> Self {
+        Self { glob: true, hive: true }
+    }
 }
 
 /// How Hive spells null.
 const NULL: &str = "__HIVE_DEFAULT_PARTITION__";
 const ENDINGS: [&str; 5] = [".parquet", ".parq", ".pq", ".orc", ".parquet.snappy"];
+const WILDCARDS: [char; 3] = ['*', '?', '['];
 const OPTIONS: MatchOptions =
     MatchOptions { case_sensitive: true, require_literal_separator: true, require_literal_leading_dot: true };
 
@@ -93,13 +112,39 @@ struct Place {
 }
 
 /// The files of a source, in the order of their paths. With `only`, just that one, without a listing.
-pub(crate) async fn locate(source: &Source, cache: &Cache, only: Option<&str>) -> Result<Vec<Located>> {
-    let place = place(source, cache)?;
+pub(crate) async fn locate(
+    source: &Source,
+    cache: &Cache,
+    options: PathOptions,
+    only: Option<&str>,
+) -> Result<Vec<Located>> {
+    let mut located = locate_all(source, cache, options.glob, only).await?;
+    if !options.hive {
+        located.iter_mut().for_each(|file| file.partitions.clear());
+    }
+    Ok(located)
+}
+
+/// The files of a source for readers that do not look at what a file is: of a folder those whose endings say it, if any
+/// does.
+pub(crate) async fn locate_named(source: &Source, cache: &Cache) -> Result<Vec<Located>> {
+    let mut files = locate(source, cache, PathOptions::default(), None).await?;
+    if files.iter().any(|file| file.is_named) {
+        files.retain(|file| file.is_named);
+    }
+    Ok(files)
+}
+
+async fn locate_all(source: &Source, cache: &Cache, glob: bool, only: Option<&str>) -> Result<Vec<Located>> {
+    let mut place = place(source, cache, glob)?;
+    if place.pattern.is_some() && place.is_literal().await {
+        place = place.without_pattern();
+    }
     if let Some(path) = only {
         return Ok(place.located(Path::parse(path).ok()).into_iter().collect());
     }
     if place.pattern.is_some() {
-        return place.list_or_literal().await;
+        return place.list().await;
     }
     if !place.is_file && (place.whole.ends_with('/') || place.base.is_empty()) {
         return place.list().await;
@@ -107,7 +152,7 @@ pub(crate) async fn locate(source: &Source, cache: &Cache, only: Option<&str>) -
     // A file if there is one of this name, a folder if not.
     let path = place.path()?;
     match place.store.open_object(&path).await {
-        Ok(_) => Ok(vec![Located { store: place.store, path, partitions: Vec::new() }]),
+        Ok(_) => Ok(vec![Located { store: place.store, path, partitions: Vec::new(), is_named: true }]),
         Err(error) if place.is_file => Err(error.into()),
         Err(error) => match place.list().await {
             Err(Error::NoFiles { .. }) if !matches!(error, stylobate_storage::Error::NotFound { .. }) => {
@@ -125,16 +170,17 @@ impl Place {
             .map_err(|error| Error::Pattern { pattern: self.given.clone(), reason: error.to_string() })
     }
 
-    /// The files that match; where none does, the one that has the pattern for its name.
-    async fn list_or_literal(self) -> Result<Vec<Located>> {
-        let (store, literal) = (self.store.clone(), Path::parse(&self.whole));
-        let listed = self.list().await;
-        if let (Err(Error::NoFiles { .. }), Ok(path)) = (&listed, literal)
-            && store.open_object(&path).await.is_ok()
-        {
-            return Ok(vec![Located { store, path, partitions: Vec::new() }]);
-        }
-        listed
+    /// Whether an object has the pattern for its name. Only names with brackets and question marks are asked for, which
+    /// are often no patterns: it costs a request.
+    async fn is_literal(&self) -> bool {
+        let Ok(path) = Path::parse(&self.whole) else { return false };
+        self.whole.contains(['[', '?']) && self.store.open_object(&path).await.is_ok()
+    }
+
+    /// The same place, whose name is no pattern.
+    fn without_pattern(self) -> Self {
+        let base = self.whole.trim_end_matches('/').to_owned();
+        Self { base, pattern: None, ..self }
     }
 
     async fn list(self) -> Result<Vec<Located>> {
@@ -145,12 +191,7 @@ impl Place {
         let mut paths: Vec<Path> =
             metas.into_iter().filter(|meta| meta.size > 0).map(|meta| meta.location).collect();
         paths.sort_unstable();
-        let mut files: Vec<Located> = paths.into_iter().filter_map(|path| self.located(Some(path))).collect();
-        let has_ending = |file: &Located| ENDINGS.iter().any(|ending| file.path.as_ref().ends_with(ending));
-        // Beside files that say what they are, the others are something else.
-        if self.pattern.is_none() && files.iter().any(has_ending) {
-            files.retain(has_ending);
-        }
+        let files: Vec<Located> = paths.into_iter().filter_map(|path| self.located(Some(path))).collect();
         if files.is_empty() {
             return Err(Error::NoFiles { pattern: self.given });
         }
@@ -171,7 +212,9 @@ impl Place {
         };
         let folders = below.rsplit_once('/').map_or("", |(folders, _)| folders);
         let partitions = folders.split('/').filter_map(partition).collect();
-        matches.then(|| Located { store: self.store.clone(), path, partitions })
+        let name = path.as_ref().to_ascii_lowercase();
+        let is_named = ENDINGS.iter().any(|ending| name.ends_with(ending));
+        matches.then(|| Located { store: self.store.clone(), path, partitions, is_named })
     }
 }
 
@@ -181,10 +224,10 @@ fn partition(folder: &str) -> Option<(String, Option<String>)> {
     Some((decode(name), (value != NULL).then(|| decode(value))))
 }
 
-fn place(source: &Source, cache: &Cache) -> Result<Place> {
+fn place(source: &Source, cache: &Cache, glob: bool) -> Result<Place> {
     match source {
         Source::Store { store, pattern } => {
-            below(store.clone(), pattern.clone(), pattern.trim_start_matches('/'))
+            below(store.clone(), pattern.clone(), pattern.trim_start_matches('/'), glob)
         }
         Source::Url { url, options } if url.contains("://") => {
             let given = without_credentials(url);
@@ -193,7 +236,7 @@ fn place(source: &Source, cache: &Cache) -> Result<Place> {
             if parsed.scheme() == "file" {
                 let path =
                     parsed.to_file_path().map_err(|()| wrong("not a path of this machine".to_owned()))?;
-                return local(cache, url, &path);
+                return local(cache, url, &path, glob);
             }
             // The part before the path, whatever it is made of.
             let (url, query) = match parsed.scheme() {
@@ -210,10 +253,10 @@ fn place(source: &Source, cache: &Cache) -> Result<Place> {
                     let (base, whole) = (path.to_owned(), path.to_owned());
                     Ok(Place { store, given, base, whole, pattern: None, is_file: true })
                 }
-                None => below(cache.store(authority, options)?, given, path),
+                None => below(cache.store(authority, options)?, given, path, glob),
             }
         }
-        Source::Url { url, .. } => local(cache, url, std::path::Path::new(url)),
+        Source::Url { url, .. } => local(cache, url, std::path::Path::new(url), glob),
     }
 }
 
@@ -232,7 +275,7 @@ fn split_query(url: &str) -> (&str, Option<&str>) {
     }
 }
 
-fn local(cache: &Cache, given: &str, path: &std::path::Path) -> Result<Place> {
+fn local(cache: &Cache, given: &str, path: &std::path::Path, glob: bool) -> Result<Place> {
     let wrong = |reason: String| Error::Pattern { pattern: given.to_owned(), reason };
     let absolute = std::path::absolute(path).map_err(|error| wrong(error.to_string()))?;
     let text = absolute.to_str().ok_or_else(|| wrong("the path is not UTF-8".to_owned()))?;
@@ -241,10 +284,13 @@ fn local(cache: &Cache, given: &str, path: &std::path::Path) -> Result<Place> {
         _ => wrong(error.to_string()),
     })?;
     let slash = if given.ends_with('/') && !text.ends_with('/') { "/" } else { "" };
+    // What exists is no pattern.
+    let glob = glob && !std::path::Path::new(&text).exists();
     below(
         cache.store("file:///", &[])?,
         given.to_owned(),
         &format!("{}{slash}", text.trim_start_matches('/')),
+        glob,
     )
 }
 
@@ -262,9 +308,9 @@ fn without_parents(path: &str) -> std::io::Result<String> {
     Ok(format!("{}{below}", real.trim_end_matches('/')))
 }
 
-fn below(store: ReadThrough, given: String, path: &str) -> Result<Place> {
+fn below(store: ReadThrough, given: String, path: &str, glob: bool) -> Result<Place> {
     let whole = path.to_owned();
-    let wild = path.find(['*', '?', '[']);
+    let wild = path.find(WILDCARDS).filter(|_| glob);
     let Some(wild) = wild else {
         let base = path.trim_end_matches('/').to_owned();
         return Ok(Place { store, given, base, whole, pattern: None, is_file: false });

@@ -22,6 +22,7 @@ use crate::{
     schema::{
         Projected, finer, has_dictionaries, is_text, leaf_count, leaves_below, position, same_leaves, widened,
     },
+    table_options::TableOptions,
 };
 
 /// Which columns come out as dictionaries.
@@ -66,6 +67,10 @@ pub(crate) struct Table {
     /// Columns, by their place, that all files were written with the same dictionary type of.
     written: BTreeMap<usize, FieldRef>,
     by_name: HashMap<String, usize>,
+    /// Columns, by their place, whose type the caller gave: what files say of their values says nothing of the table's.
+    casts: BTreeSet<usize>,
+    /// The column of row numbers, if there is one.
+    row_number: Option<usize>,
     /// Why columns, by their place, are none that all files have together.
     conflicts: BTreeMap<usize, Error>,
 }
@@ -99,6 +104,8 @@ pub(crate) enum FileColumn {
     Read(Projected),
     /// All rows have this one value: its path's, or null where the file has no such column.
     Value(ArrayRef),
+    /// The number of each row within the file.
+    RowNumber,
 }
 
 /// Keys of a file's metadata that describe all of its columns, for readers who believe them more than the file's schema.
@@ -116,7 +123,9 @@ fn partition_type(values: DataType) -> DataType {
 impl Table {
     /// The table of these files: all columns of all of them, in the order in which they appear. Columns whose types do
     /// not go together are an error for those only who ask for them.
-    pub(crate) fn of(files: &[(&Located, &FileMetadata)]) -> Self {
+    ///
+    /// Fails if a column that `options` name is in no file.
+    pub(crate) fn of(files: &[(&Located, &FileMetadata)], options: &TableOptions) -> Result<Self> {
         let partitions = partition_names(files);
         let mut columns: Vec<MergedColumn> = Vec::new();
         let mut by_name: HashMap<&str, usize> = HashMap::new();
@@ -156,7 +165,8 @@ impl Table {
         let written = written.filter_map(|(at, column)| Some((at, column.written(files.len())?))).collect();
         let mut fields: Vec<Field> = columns.into_iter().map(|column| column.finished(files.len())).collect();
         for name in partitions {
-            let mut data_type = partition_values(name, files);
+            let given = options.partition_types.get(name).cloned();
+            let mut data_type = given.unwrap_or_else(|| partition_values(name, files));
             // Where other paths do not say it, files may.
             for (located, file) in files {
                 let is_of_path = located.partitions.iter().any(|(known, _)| known == name);
@@ -177,16 +187,59 @@ impl Table {
         }
         let mut metadata = metadata.unwrap_or_default();
         OF_ONE_SCHEMA.iter().for_each(|key| drop(metadata.remove(*key)));
-        Self { conflicts, written, ..Self::given(Schema::new_with_metadata(fields, metadata)) }
+        let schema = Schema::new_with_metadata(fields, metadata);
+        let mut table = Self { conflicts, written, ..Self::given(schema, &TableOptions::default()) };
+        table.apply(options)?;
+        Ok(table)
     }
 
-    /// A table whose columns were worked out before.
-    pub(crate) fn given(schema: Schema) -> Self {
+    /// Gives columns the types that were asked for, and adds those that no file has.
+    fn apply(&mut self, options: &TableOptions) -> Result<()> {
+        if let Some(unknown) = options.casts.keys().find(|column| !self.by_name.contains_key(*column)) {
+            return Err(self.no_such_column(unknown));
+        }
+
+        let mut fields: Vec<FieldRef> = self.schema.fields().to_vec();
+        for (column, data_type) in options.cast_columns() {
+            let values = value_type(data_type).clone();
+            let Some(root) = self.by_name.get(column).copied() else {
+                fields.push(Arc::new(Field::new(column, data_type.clone(), true)));
+                continue;
+            };
+            let Some(field) = fields.get_mut(root) else { continue };
+            let is_of_path = matches!(field.data_type(), DataType::Dictionary(..));
+            if value_type(field.data_type()) == &values && value_type(data_type) == data_type {
+                continue;
+            }
+            self.conflicts.remove(&root);
+            self.casts.insert(root);
+            let typed = |data_type: DataType| Arc::new(field.as_ref().clone().with_data_type(data_type));
+            if value_type(data_type) == data_type {
+                self.written.remove(&root);
+            } else {
+                self.written.insert(root, typed(data_type.clone()));
+            }
+            *field = typed(if is_of_path { partition_type(values) } else { values });
+        }
+        if let Some(column) = &options.row_number {
+            fields.push(Arc::new(Field::new(column, DataType::Int64, false)));
+        }
+
+        let schema = Schema::new_with_metadata(fields, self.schema.metadata().clone());
+        let given = Self::given(schema, options);
+        (self.schema, self.by_name, self.row_number) = (given.schema, given.by_name, given.row_number);
+        Ok(())
+    }
+
+    /// A table whose columns were worked out before, with the same options.
+    pub(crate) fn given(schema: Schema, options: &TableOptions) -> Self {
         let mut by_name = HashMap::with_capacity(schema.fields().len());
         for (at, field) in schema.fields().iter().enumerate() {
             by_name.entry(field.name().clone()).or_insert(at);
         }
-        Self { schema, by_name, written: BTreeMap::new(), conflicts: BTreeMap::new() }
+        let casts = options.cast_columns().filter_map(|(column, _)| by_name.get(column).copied()).collect();
+        let row_number = options.row_number.as_ref().and_then(|column| by_name.get(column).copied());
+        Self { schema, by_name, written: BTreeMap::new(), casts, row_number, conflicts: BTreeMap::new() }
     }
 
     /// Fails if the files have no common type for a top-level column.
@@ -195,6 +248,11 @@ impl Table {
             None => Ok(()),
             Some(conflict) => Err(conflict.clone()),
         }
+    }
+
+    /// Whether the caller gave the type of a top-level column.
+    pub(crate) fn is_cast(&self, root: usize) -> bool {
+        self.casts.contains(&root)
     }
 
     /// All columns.
@@ -283,6 +341,9 @@ impl Table {
         file: &FileMetadata,
         object: &str,
     ) -> Result<FileColumn> {
+        if self.row_number == Some(projected.root) {
+            return Ok(FileColumn::RowNumber);
+        }
         let table = self.schema.field(projected.root);
         let name = table.name();
         let value = located.partitions.iter().find(|(partition, _)| partition == name);

@@ -43,6 +43,9 @@ impl OfFile<'_> {
         if is_of_path || position(self.file.schema(), field.name(), root).is_none() {
             return Some(None);
         }
+        if self.table.is_cast(root) {
+            return None;
+        }
         let mut data_type = field.data_type();
         for name in path {
             let DataType::Struct(fields) = data_type else { return None };
@@ -62,7 +65,7 @@ impl OfFile<'_> {
         match self.table.column_of_file(&whole, values, self.located, self.file, "").ok()? {
             FileColumn::Value(value) if value.is_null(0) => Some(None),
             FileColumn::Value(value) => Some(Some(value)),
-            FileColumn::Read(_) => None,
+            FileColumn::Read(_) | FileColumn::RowNumber => None,
         }
     }
 

@@ -21,7 +21,7 @@ pub use self::{
 use crate::{
     Cache, Error, Result,
     format::TAIL,
-    locate::{Located, Source, locate},
+    locate::{Located, Source, locate_named},
     orc::is_orc_tail,
 };
 
@@ -49,7 +49,7 @@ pub async fn inspect_all(
     source: &Source,
     cache: &Cache,
 ) -> Result<impl Stream<Item = (String, Result<Inspection>)> + Send + use<>> {
-    let files = locate(source, cache, None).await?;
+    let files = locate_named(source, cache).await?;
     Ok(stream::iter(files).map(inspect_file).buffered(AT_ONCE))
 }
 

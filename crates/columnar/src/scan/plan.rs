@@ -15,7 +15,7 @@ use super::{
 use crate::{
     Cache, Error, Predicate, Result,
     format::FileMetadata,
-    locate::{Located, Source, locate},
+    locate::{Located, locate},
     predicate::Bound,
     prune::{Verdict, prune},
     table::{FileColumn, Filtered, Output, OutputTypes, Table},
@@ -153,17 +153,18 @@ fn version(object: &OpenObject) -> String {
 /// See [`ScanRequest::plan`].
 async fn plan(request: ScanRequest, cache: Cache) -> Result<Scan> {
     let opened = match &request.part {
-        None => open_all(&request.sources, &cache).await?,
-        Some(part) => open_part(&request.sources, part, &cache).await?,
+        None => open_all(&request, &cache).await?,
+        Some(part) => open_part(&request, part, &cache).await?,
     };
     let located: Vec<(&Located, &FileMetadata)> =
         opened.iter().map(|file| (&file.located, &*file.metadata)).collect();
     let table = match &request.part {
-        None => Table::of(&located),
-        Some(part) => Table::given(part.table.clone()),
+        None => Table::of(&located, &request.table)?,
+        Some(part) => Table::given(part.table.clone(), &request.table),
     };
     let types = OutputTypes { dictionaries: &request.dictionary, strings: request.strings };
-    let outputs = table.outputs(request.columns.as_deref(), types, &located)?;
+    let columns = request.columns.clone().or_else(|| request.table.columns());
+    let outputs = table.outputs(columns.as_deref(), types, &located)?;
     let fixed = request.schema.or_else(|| request.part.as_ref().map(|part| Arc::new(part.schema.clone())));
     let outputs = match &fixed {
         None => outputs,
@@ -210,25 +211,41 @@ struct Opened {
     units: Range<usize>,
 }
 
-async fn open_all(sources: &[Source], cache: &Cache) -> Result<Vec<Opened>> {
+async fn open_all(request: &ScanRequest, cache: &Cache) -> Result<Vec<Opened>> {
     let mut found = Vec::new();
-    for (at, source) in sources.iter().enumerate() {
-        found.extend(locate(source, cache, None).await?.into_iter().map(|located| (at, located)));
+    for (at, source) in request.sources.iter().enumerate() {
+        let located = locate(source, cache, request.paths, None).await?;
+        found.extend(located.into_iter().map(|located| (at, located)));
     }
     if found.is_empty() {
         return Err(Error::NoFiles { pattern: "no path was given".to_owned() });
     }
-    let opens = found.into_iter().map(|(source, located)| open(source, located, cache));
-    futures::stream::iter(opens).buffered(OPENS_AT_ONCE).try_collect().await
+
+    let opens = found.into_iter().map(|(source, located)| async move {
+        let is_named = located.is_named;
+        match open(source, located, request, cache).await {
+            Ok(opened) => Ok(Ok(opened)),
+            // Something else that lies in the folder.
+            Err(other @ Error::Format { .. }) if !is_named => Ok(Err(other)),
+            Err(error) => Err(error),
+        }
+    });
+    let opened = futures::stream::iter(opens).buffered(OPENS_AT_ONCE);
+    let opened: Vec<Result<Opened>> = opened.try_collect().await?;
+    match opened.iter().any(Result::is_ok) {
+        true => Ok(opened.into_iter().flatten().collect()),
+        false => opened.into_iter().collect(),
+    }
 }
 
-async fn open_part(sources: &[Source], part: &ScanPart, cache: &Cache) -> Result<Vec<Opened>> {
+async fn open_part(request: &ScanRequest, part: &ScanPart, cache: &Cache) -> Result<Vec<Opened>> {
     let mut opened = Vec::with_capacity(part.pieces.len());
     for piece in &part.pieces {
         let gone = || stylobate_storage::Error::NotFound { path: piece.path.clone() };
-        let source = sources.get(piece.source).ok_or_else(gone)?;
-        let located = locate(source, cache, Some(&piece.path)).await?.pop().ok_or_else(gone)?;
-        let mut file = open(piece.source, located, cache).await?;
+        let source = request.sources.get(piece.source).ok_or_else(gone)?;
+        let located = locate(source, cache, request.paths, Some(&piece.path)).await?;
+        let located = located.into_iter().next_back().ok_or_else(gone)?;
+        let mut file = open(piece.source, located, request, cache).await?;
         if version(&file.object) != piece.version {
             return Err(stylobate_storage::Error::Changed { path: piece.path.clone() }.into());
         }
@@ -238,7 +255,7 @@ async fn open_part(sources: &[Source], part: &ScanPart, cache: &Cache) -> Result
     Ok(opened)
 }
 
-async fn open(source: usize, located: Located, cache: &Cache) -> Result<Opened> {
+async fn open(source: usize, mut located: Located, request: &ScanRequest, cache: &Cache) -> Result<Opened> {
     let object = located.store.open_object(&located.path).await?;
     let metadata = match object.version() {
         Some(version) => cache.chunks().file(version, FileMetadata::open(&object)).await?,
@@ -247,8 +264,24 @@ async fn open(source: usize, located: Located, cache: &Cache) -> Result<Opened> 
             Arc::new(FileMetadata::open(&object).await?)
         }
     };
+    request.table.name_file(&mut located, &metadata, &object.name())?;
     let units = 0..metadata.units();
     Ok(Opened { source, located, object, metadata, units })
+}
+
+impl PlannedFile {
+    /// Whether rows are numbered.
+    pub(super) fn has_row_numbers(&self) -> bool {
+        self.outputs.iter().chain(&self.filtered).any(|column| matches!(column, FileColumn::RowNumber))
+    }
+
+    /// How many rows of the file are before a row group or stripe; 0 where nobody asks.
+    pub(super) fn first_row(&self, unit: usize) -> usize {
+        if !self.has_row_numbers() {
+            return 0;
+        }
+        (0..unit).map(|unit| self.metadata.unit_rows(unit) as usize).sum()
+    }
 }
 
 impl Planned {

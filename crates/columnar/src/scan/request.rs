@@ -1,12 +1,13 @@
 //! What a scan is to read, and what is to come out.
 
-use arrow::datatypes::SchemaRef;
+use arrow::datatypes::{DataType, SchemaRef};
 
 use super::part::ScanPart;
 use crate::{
     Predicate,
-    locate::Source,
+    locate::{PathOptions, Source},
     table::{Dictionaries, Strings},
+    table_options::TableOptions,
 };
 
 const DEFAULT_BATCH_ROWS: usize = 8192;
@@ -37,6 +38,8 @@ pub struct ScanRequest {
     pub(super) dictionary: Dictionaries,
     pub(super) strings: Strings,
     pub(super) codes: bool,
+    pub(super) paths: PathOptions,
+    pub(super) table: TableOptions,
     pub(super) limit: Option<u64>,
     pub(super) batch_rows: usize,
     pub(super) threads: usize,
@@ -59,6 +62,8 @@ impl ScanRequest {
             dictionary: Dictionaries::default(),
             strings: Strings::default(),
             codes: false,
+            paths: PathOptions::default(),
+            table: TableOptions::default(),
             limit: None,
             batch_rows: DEFAULT_BATCH_ROWS,
             threads: std::thread::available_parallelism().map_or(1, usize::from),
@@ -96,6 +101,55 @@ impl ScanRequest {
     /// Default: no.
     pub fn with_codes(mut self, codes: bool) -> Self {
         self.codes = codes;
+        self
+    }
+
+    /// The columns of the table, whatever the files have: those that files lack are null there, others are left out, and
+    /// values are cast as with [`Self::with_casts`]. Default: the columns of all files, by name.
+    pub fn with_table_schema(mut self, schema: SchemaRef) -> Self {
+        self.table.schema = Some(schema);
+        self
+    }
+
+    /// Top-level columns that come out with another type than the files have. A value that the type does not hold is an
+    /// error, never null and never rounded. Default: none.
+    pub fn with_casts(mut self, casts: impl IntoIterator<Item = (impl Into<String>, DataType)>) -> Self {
+        self.table.casts = casts.into_iter().map(|(column, data_type)| (column.into(), data_type)).collect();
+        self
+    }
+
+    /// Types of columns that paths give, for those that are not to be inferred. Default: integers, dates or timestamps
+    /// where all values are, otherwise strings.
+    pub fn with_partition_types(
+        mut self,
+        types: impl IntoIterator<Item = (impl Into<String>, DataType)>,
+    ) -> Self {
+        self.table.partition_types =
+            types.into_iter().map(|(column, data_type)| (column.into(), data_type)).collect();
+        self
+    }
+
+    /// Whether folders named `name=value` give columns. Default: yes.
+    pub fn with_hive_partitions(mut self, hive: bool) -> Self {
+        self.paths.hive = hive;
+        self
+    }
+
+    /// Whether `*`, `?`, `[…]` and `**` in paths are wildcards, unless a file or folder has just that name. Default: yes.
+    pub fn with_glob(mut self, glob: bool) -> Self {
+        self.paths.glob = glob;
+        self
+    }
+
+    /// A column of this name with the path or URL of the file that each row is from. Default: none.
+    pub fn with_filename(mut self, column: impl Into<String>) -> Self {
+        self.table.filename = Some(column.into());
+        self
+    }
+
+    /// A column of this name with the number of each row within its file, from 0. Default: none.
+    pub fn with_file_row_number(mut self, column: impl Into<String>) -> Self {
+        self.table.row_number = Some(column.into());
         self
     }
 

@@ -3,7 +3,7 @@
 use std::{ops::Range, sync::Arc};
 
 use arrow::{
-    array::{Array, ArrayRef, RecordBatch},
+    array::{Array, ArrayRef, Int64Array, RecordBatch},
     buffer::BooleanBuffer,
     datatypes::{DataType, Field},
 };
@@ -63,7 +63,8 @@ async fn read(
     let mut keep = None;
     if let Some(filter) = filter {
         let wanted = wanted_by_filter(&planned, file, unit.unit);
-        if !are_cached(&planned, unit.file, unit.unit, &wanted) {
+        // Which rows of a page are which is known only where all are read.
+        if !file.has_row_numbers() && !are_cached(&planned, unit.file, unit.unit, &wanted) {
             let columns = read_columns(file, Some(filter));
             match narrow(&planned, &workers, unit, filter, &columns).await? {
                 Narrowed::Whole => {}
@@ -188,12 +189,13 @@ fn passing(
         .map(|column| if matches!(column, FileColumn::Read(_)) { wanted.next() } else { None })
         .collect();
 
-    let rows = unit.rows as usize;
+    let (rows, first_row) = (unit.rows as usize, file.first_row(unit.unit));
     let segments = (0..rows).step_by(SEGMENT_ROWS).map(|start| {
         let count = SEGMENT_ROWS.min(rows - start);
         let columns = file.filtered.iter().zip(&wanted).zip(&planned.filtered).map(
             |((column, wanted), Filtered { field, .. })| match (column, wanted) {
                 (FileColumn::Value(value), _) => batches::repeated(value, count, field.data_type()),
+                (FileColumn::RowNumber, _) => Ok(row_numbers(first_row + start, count)),
                 (FileColumn::Read(_), Some(wanted)) => {
                     let slice = loaded.chunk(wanted).and_then(|chunk| chunk.slice(start, count));
                     as_filtered(&file.object, slice.ok_or_else(lost)?, field)
@@ -222,6 +224,11 @@ fn new_bytes(batch: &RecordBatch, columns: &[ArrayRef]) -> usize {
     .sum()
 }
 
+/// The numbers of some rows of a file.
+fn row_numbers(first: usize, count: usize) -> ArrayRef {
+    Arc::new((first..first + count).map(|row| row as i64).collect::<Int64Array>())
+}
+
 fn lost() -> Error {
     Error::Ended { reason: "a column is not what its footer says".to_owned() }
 }
@@ -236,6 +243,7 @@ fn build(
 ) -> Result<(Vec<RecordBatch>, usize)> {
     let Some(file) = planned.files.get(unit.file) else { return Ok((Vec::new(), rows.end)) };
 
+    let first_row = file.first_row(unit.unit);
     let mut built = Vec::new();
     let mut bytes = 0;
     let mut start = rows.start;
@@ -252,6 +260,7 @@ fn build(
         if keep.as_ref().is_none_or(|keep| keep.count_set_bits() > 0) {
             let columns = planned.outputs.iter().zip(&file.outputs).map(|(output, column)| match column {
                 FileColumn::Value(value) => batches::repeated(value, count, output.field.data_type()),
+                FileColumn::RowNumber => Ok(row_numbers(first_row + start, count)),
                 FileColumn::Read(_) => {
                     let chunk =
                         wanted(file, unit.unit, output, column).and_then(|wanted| loaded.chunk(&wanted));
@@ -295,7 +304,7 @@ fn build(
 fn read_columns(file: &PlannedFile, filter: Option<&Bound>) -> Vec<Projected> {
     let read = |column: &FileColumn| match column {
         FileColumn::Read(projected) => Some(projected.clone()),
-        FileColumn::Value(_) => None,
+        FileColumn::Value(_) | FileColumn::RowNumber => None,
     };
     let filtered = filter.map_or(&[][..], |_| &file.filtered);
     let mut columns: Vec<Projected> = file.outputs.iter().chain(filtered).filter_map(read).collect();
@@ -332,13 +341,16 @@ async fn stream(
             None => file.metadata.stream(&file.object, unit.unit, &columns, rows, &runtime)?,
         };
 
+        let mut next_row = file.first_row(unit.unit);
         // For as long as somebody reads, also where the filter leaves nothing to send.
         let mut read = read.into_iter().take_while(|_| !batches.is_closed());
         // Nothing is read that has no room yet: batches may be large, and one behind the other is enough.
         while let Ok(room) = runtime.block_on(batches.reserve()) {
             let made = read.by_ref().map(|read| {
                 let (read, count) = read?;
-                streamed(&planned, file, evaluator.as_mut(), &columns, &read, count)
+                let first = next_row;
+                next_row += count;
+                streamed(&planned, file, evaluator.as_mut(), &columns, &read, first, count)
             });
             let mut some = made.filter(|made| made.as_ref().map_or(true, |made| !made.is_empty()));
             match some.next() {
@@ -359,10 +371,12 @@ fn streamed(
     evaluator: Option<&mut Evaluator>,
     columns: &[Projected],
     read: &[ArrayRef],
+    first_row: usize,
     count: usize,
 ) -> Result<Vec<RecordBatch>> {
     let find = |column: &FileColumn, field: &Field| match column {
         FileColumn::Value(value) => batches::repeated(value, count, field.data_type()),
+        FileColumn::RowNumber => Ok(row_numbers(first_row, count)),
         FileColumn::Read(projected) => {
             let at = columns.binary_search(projected).ok();
             at.and_then(|at| read.get(at)).cloned().ok_or_else(lost)
