@@ -40,6 +40,11 @@ pub(crate) fn reader(data: &Bound<'_, PyAny>) -> PyResult<Box<dyn RecordBatchRea
     Ok(Box::new(Imported::new(stream).map_err(no_table)?))
 }
 
+/// The schema in a capsule of the C interface.
+pub(crate) fn schema_capsule(given: &Bound<'_, PyAny>) -> PyResult<FFI_ArrowSchema> {
+    capsule(given, c"arrow_schema", FFI_ArrowSchema::from_raw)
+}
+
 /// Moves a struct of the C interface out of its capsule.
 fn capsule<T>(capsule: &Bound<'_, PyAny>, name: &CStr, take: unsafe fn(*mut T) -> T) -> PyResult<T> {
     let pointer = capsule.cast::<PyCapsule>()?.pointer_checked(Some(name))?;

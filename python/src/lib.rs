@@ -6,6 +6,7 @@
 
 mod allocator;
 mod arriving;
+mod arrow_types;
 mod batches;
 mod cache;
 mod errors;

@@ -12,6 +12,7 @@ use pyo3_arrow::error::PyArrowResult;
 use stylobate_columnar::{Dictionaries, Scan, ScanRequest, Source, Strings};
 
 use crate::{
+    arrow_types,
     batches::{PyBatchIterator, PyBatches},
     cache::{PyCache, given_or_default},
     errors::{Class, Failure},
@@ -67,7 +68,7 @@ impl PyLocalScan {
     #[new]
     #[pyo3(signature = (
         paths, *, columns=None, filter=None, dictionary=None, strings=None, limit=None, batch_rows=None, threads=None,
-        storage_options=None, cache=None,
+        storage_options=None, cache=None, table=None,
     ))]
     #[expect(clippy::too_many_arguments, reason = "they are the keywords of stylobate.scan")]
     fn new(
@@ -82,12 +83,16 @@ impl PyLocalScan {
         threads: Option<usize>,
         storage_options: Option<&Bound<'_, PyDict>>,
         cache: Option<Py<PyCache>>,
+        table: Option<&Bound<'_, PyDict>>,
     ) -> PyResult<Self> {
         let options = storage_options.map(options).transpose()?.unwrap_or_default();
         let sources = sources(paths, &options)?;
         let mut request = ScanRequest::over(sources)
             .with_dictionary(dictionaries(dictionary)?)
             .with_strings(self::strings(strings)?);
+        if let Some(table) = table {
+            request = with_table_options(request, table)?;
+        }
         if let Some(columns) = columns {
             request = request.with_columns(columns);
         }
@@ -188,6 +193,26 @@ fn sources(paths: &Bound<'_, PyAny>, options: &[(String, String)]) -> PyResult<V
         true => Err(Failure::new(Class::Config, "paths: the list is empty").raised(paths.py())),
         false => Ok(sources),
     }
+}
+
+/// What a table is that its files do not say: `schema`, `casts`, `partitioning`, `glob`, `filename`, `file_row_number`.
+fn with_table_options(mut request: ScanRequest, table: &Bound<'_, PyDict>) -> PyResult<ScanRequest> {
+    for (name, value) in table {
+        let name: String = name.extract()?;
+        request = match name.as_str() {
+            "schema" => request.with_table_schema(arrow_types::schema(&name, &value)?),
+            "casts" => request.with_casts(arrow_types::column_types(&name, value.cast()?)?),
+            "partition_types" => {
+                request.with_partition_types(arrow_types::column_types("partitioning", value.cast()?)?)
+            }
+            "hive" => request.with_hive_partitions(value.extract()?),
+            "glob" => request.with_glob(value.extract()?),
+            "filename" => request.with_filename(value.extract::<String>()?),
+            "file_row_number" => request.with_file_row_number(value.extract::<String>()?),
+            _ => return Err(PyTypeError::new_err(format!("{name}: no such option"))),
+        };
+    }
+    Ok(request)
 }
 
 fn strings(given: Option<&str>) -> PyResult<Strings> {

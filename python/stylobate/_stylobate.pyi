@@ -152,6 +152,7 @@ class LocalScan:
         threads: int | None = None,
         storage_options: dict[str, Any] | None = None,
         cache: Cache | None = None,
+        table: dict[str, Any] | None = None,
     ) -> Self: ...
     @property
     def schema(self) -> Schema: ...

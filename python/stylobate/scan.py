@@ -73,6 +73,13 @@ def scan(
     filter: Filter | None = None,
     dictionary: Dictionary = None,
     strings: Literal["view"] | None = None,
+    schema: Any = None,
+    casts: Mapping[str, Any] | None = None,
+    union_by_name: bool = True,
+    partitioning: Literal["hive"] | Mapping[str, Any] | None = "hive",
+    filename: bool | str = False,
+    file_row_number: bool | str = False,
+    glob: bool = True,
     limit: int | None = None,
     batch_rows: int | None = None,
     threads: int | None = None,
@@ -99,6 +106,16 @@ def scan(
             strings and bytes; `False`: none; or the names of some.
         strings: `"view"`: strings and bytes that are not dictionaries come out as views (`string_view`), which are made
             faster and share the bytes of the file's dictionary.
+        schema: The columns of the table, as a schema of pyarrow or a dictionary of names and types, whatever the files
+            have: columns that a file lacks are null, others are left out, values are cast as by `casts`.
+        casts: Types of some columns, as pyarrow's or by name: `{"fare": "decimal(10, 2)", "day": "date"}`. A value that
+            the type does not hold is an error.
+        union_by_name: Columns of several files meet by name, always: `False` is an error.
+        partitioning: `"hive"`: folders named `name=value` give columns whose types are inferred; a dictionary gives the
+            types of some, `{"day": "date"}`; `None`: folders give no columns.
+        filename: Adds a column `filename`, or of this name, with the path or URL of each row's file.
+        file_row_number: Adds a column `file_row_number`, or of this name: the row's number within its file, from 0.
+        glob: `False`: `*`, `?` and `[…]` in paths are no wildcards. A path that exists is never taken for a pattern.
         limit: At most so many rows.
         batch_rows: At most so many rows in a batch, up to 65,536.
         threads: At most so many threads that decode. Default: one for each core.
@@ -121,6 +138,7 @@ def scan(
     """
     given: list[Path] = [paths] if isinstance(paths, (str, os.PathLike)) else list(paths)
     names = None if columns is None else column_names(columns)
+    table = table_options(schema, casts, union_by_name, partitioning, filename, file_row_number, glob)
     source: Source
     if node is None:
         if token is not None:
@@ -136,6 +154,7 @@ def scan(
             threads=threads,
             storage_options=None if storage_options is None else dict(storage_options),
             cache=cache,
+            table=table,
         )
     else:
         local = {
@@ -143,6 +162,7 @@ def scan(
             "threads": threads,
             "storage_options": storage_options,
             "cache": cache,
+            **table,
         }
         for name, value in local.items():
             if value is not None:
@@ -153,6 +173,38 @@ def scan(
     said = {"columns": names, "filter": filter, "limit": limit, "node": node}
     shown = "".join(f", {name}={value!r}" for name, value in said.items() if value is not None)
     return Scan(source, re.sub(r"://[^/@\s]*@", "://", f"Scan({paths!r}{shown})"))
+
+
+def table_options(
+    schema: Any,
+    casts: Mapping[str, Any] | None,
+    union_by_name: bool,
+    partitioning: Literal["hive"] | Mapping[str, Any] | None,
+    filename: bool | str,
+    file_row_number: bool | str,
+    glob: bool,
+) -> dict[str, Any]:
+    """What was said of the table, less what is the default."""
+    if not union_by_name:
+        raise ValueError("union_by_name: columns always meet by name; give schema= to choose the columns")
+    if isinstance(partitioning, str) and partitioning != "hive":
+        raise ValueError(f"partitioning: give 'hive', a dictionary of types or None, not {partitioning!r}")
+    options: dict[str, Any] = {}
+    if schema is not None:
+        options["schema"] = dict(schema) if isinstance(schema, Mapping) else schema
+    if casts is not None:
+        options["casts"] = dict(casts)
+    if partitioning is None:
+        options["hive"] = False
+    elif not isinstance(partitioning, str):
+        options["partition_types"] = dict(partitioning)
+    if filename:
+        options["filename"] = filename if isinstance(filename, str) else "filename"
+    if file_row_number:
+        options["file_row_number"] = file_row_number if isinstance(file_row_number, str) else "file_row_number"
+    if not glob:
+        options["glob"] = False
+    return options
 
 
 def plain_dictionary(dictionary: Dictionary) -> bool | str | list[str] | None:

@@ -11,6 +11,7 @@ use arrow::{
     compute::{CastOptions, cast, cast_with_options, kernels::cmp::distinct, take},
     datatypes::{DataType, Field, FieldRef, Fields, Int64Type, TimeUnit, UInt64Type},
     error::ArrowError,
+    util::display::array_value_to_string,
 };
 
 /// How values become another type: one that does not fit is an error, never null.
@@ -30,6 +31,7 @@ pub(crate) fn common_cast(array: &ArrayRef, to: &DataType) -> Result<ArrayRef, A
     }
     let leaf = |array: &ArrayRef, to: &DataType| match lost(array, to) {
         Some(lost) => Err(ArrowError::CastError(lost)),
+        None if may_round(array.data_type(), to) => rounding_cast(array, to),
         None => cast_with_options(array, to, &EXACT),
     };
     match (from, to) {
@@ -62,6 +64,28 @@ pub(crate) fn common_cast(array: &ArrayRef, to: &DataType) -> Result<ArrayRef, A
             leaf(&times, to)
         }
         _ => leaf(array, to),
+    }
+}
+
+/// Whether arrow drops digits or the time of day where values of one type are cast to another.
+fn may_round(from: &DataType, to: &DataType) -> bool {
+    let to_date = matches!(to, DataType::Date32 | DataType::Date64);
+    from.is_floating() && (to.is_integer() || to.is_decimal())
+        || from.is_decimal() && (to.is_integer() || to.is_decimal())
+        || matches!(from, DataType::Timestamp(..)) && to_date
+        || *from == DataType::Date64 && *to == DataType::Date32
+}
+
+/// The values in a type with fewer digits, where that changes none of them.
+fn rounding_cast(array: &ArrayRef, to: &DataType) -> Result<ArrayRef, ArrowError> {
+    let rounded = cast_with_options(array, to, &EXACT)?;
+    let back = cast_with_options(&rounded, array.data_type(), &EXACT)?;
+    match distinct(&back, array)?.values().set_indices().next() {
+        None => Ok(rounded),
+        Some(row) => {
+            let value = array_value_to_string(array, row)?;
+            Err(ArrowError::CastError(format!("{value} of type {} is not exactly a {to}", array.data_type())))
+        }
     }
 }
 
