@@ -77,6 +77,9 @@ impl Stores {
     }
 }
 
+/// Bytes that decodes may hold in any case, beside the budget: a row group at a time is decoded many times faster than page
+/// by page.
+const DECODE_FLOOR: ByteSize = ByteSize::mib(32);
 /// Decodes take one in this many bytes of the memory at most.
 const WORKING_DIVISOR: u64 = 4;
 
@@ -84,6 +87,8 @@ const WORKING_DIVISOR: u64 = 4;
 #[derive(Debug)]
 pub(crate) struct Working {
     limit: Budget,
+    /// What decodes may hold where the budget has nothing for them.
+    floor: Budget,
     budget: Budget,
 }
 
@@ -97,12 +102,15 @@ pub(crate) struct WorkingBytes {
 impl Working {
     /// Most bytes of one decode.
     pub(crate) fn capacity(&self) -> u64 {
-        self.limit.capacity()
+        self.limit.capacity().max(self.floor.capacity())
     }
 
     /// Memory for a decode, or `None` if other decodes hold too much of it.
     pub(crate) fn try_reserve(&self, bytes: u64) -> Option<WorkingBytes> {
-        let limited = self.limit.try_reserve(Holder::Decodes, bytes)?;
+        let Some(limited) = self.limit.try_reserve(Holder::Decodes, bytes) else {
+            let limited = self.floor.try_reserve(Holder::Decodes, bytes)?;
+            return Some(WorkingBytes { _limited: limited, _reserved: None });
+        };
         // Refused only if nearly everything is held by readers and uploads: what is bounded here goes on then.
         let reserved = self.budget.try_reserve(Holder::Decodes, bytes);
         Some(WorkingBytes { _limited: limited, _reserved: reserved })
@@ -144,7 +152,11 @@ impl Cache {
         let budget = pages.budget().clone();
         let inner = Inner {
             chunks: ChunkCache::new(&budget, decoded),
-            working: Working { limit: Budget::new(ByteSize::bytes(working)), budget },
+            working: Working {
+                limit: Budget::new(ByteSize::bytes(working)),
+                floor: Budget::new(DECODE_FLOOR),
+                budget,
+            },
             pages,
             workers: Workers::new(std::thread::available_parallelism().map_or(1, usize::from)),
             stores: Mutex::default(),

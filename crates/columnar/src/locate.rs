@@ -111,6 +111,14 @@ struct Place {
     is_file: bool,
 }
 
+/// What a pattern is held against.
+#[derive(Clone, Copy)]
+enum Matched {
+    Files,
+    /// The folders around files.
+    Folders,
+}
+
 /// The files of a source, in the order of their paths. With `only`, just that one, without a listing.
 pub(crate) async fn locate(
     source: &Source,
@@ -141,7 +149,9 @@ async fn locate_all(source: &Source, cache: &Cache, glob: bool, only: Option<&st
         place = place.without_pattern();
     }
     if let Some(path) = only {
-        return Ok(place.located(Path::parse(path).ok()).into_iter().collect());
+        let Ok(path) = Path::parse(path) else { return Ok(Vec::new()) };
+        let file = place.located(&path, Matched::Files).or_else(|| place.located(&path, Matched::Folders));
+        return Ok(file.into_iter().collect());
     }
     if place.pattern.is_some() {
         return place.list().await;
@@ -191,7 +201,12 @@ impl Place {
         let mut paths: Vec<Path> =
             metas.into_iter().filter(|meta| meta.size > 0).map(|meta| meta.location).collect();
         paths.sort_unstable();
-        let files: Vec<Located> = paths.into_iter().filter_map(|path| self.located(Some(path))).collect();
+        let located = |matched| paths.iter().filter_map(|path| self.located(path, matched)).collect();
+        let mut files: Vec<Located> = located(Matched::Files);
+        // A pattern that no file matches, such as `year=*`, may be one of folders.
+        if files.is_empty() && self.pattern.is_some() {
+            files = located(Matched::Folders);
+        }
         if files.is_empty() {
             return Err(Error::NoFiles { pattern: self.given });
         }
@@ -199,23 +214,31 @@ impl Place {
     }
 
     /// The file, if it lies below the base and matches the pattern. Hidden ones do not, and those of engines' logs.
-    fn located(&self, path: Option<Path>) -> Option<Located> {
-        let path = path?;
+    fn located(&self, path: &Path, matched: Matched) -> Option<Located> {
         let below = match self.base.as_str() {
             "" => path.as_ref(),
             base if path.as_ref() == base => "",
             base => path.as_ref().strip_prefix(base)?.strip_prefix('/')?,
         };
-        let matches = match &self.pattern {
-            Some(pattern) => pattern.matches_with(below, OPTIONS),
-            None => !below.split('/').any(|part| part.starts_with(['.', '_']) && !part.contains('=')),
+        let matches = match (&self.pattern, matched) {
+            (Some(pattern), Matched::Files) => pattern.matches_with(below, OPTIONS),
+            (Some(pattern), Matched::Folders) => below.match_indices('/').any(|(slash, _)| {
+                let (folder, inner) = below.split_at(slash);
+                pattern.matches_with(folder, OPTIONS) && is_visible(inner)
+            }),
+            (None, _) => is_visible(below),
         };
         let folders = below.rsplit_once('/').map_or("", |(folders, _)| folders);
         let partitions = folders.split('/').filter_map(partition).collect();
         let name = path.as_ref().to_ascii_lowercase();
         let is_named = ENDINGS.iter().any(|ending| name.ends_with(ending));
-        matches.then(|| Located { store: self.store.clone(), path, partitions, is_named })
+        matches.then(|| Located { store: self.store.clone(), path: path.clone(), partitions, is_named })
     }
+}
+
+/// Whether no part of a path is hidden, or an engine's own.
+fn is_visible(path: &str) -> bool {
+    !path.split('/').any(|part| part.starts_with(['.', '_']) && !part.contains('='))
 }
 
 fn partition(folder: &str) -> Option<(String, Option<String>)> {

@@ -21,8 +21,9 @@ const BUDGET: u64 = 32 * MIB;
 /// What a process takes besides: threads, pages of code, and what its allocator keeps.
 const BESIDES: u64 = 64 * MIB;
 const COLUMNS: usize = 8;
-const GROUP: usize = 50_000;
-const GROUPS: usize = 100;
+/// Rows of a row group, of which all columns together take more than is decoded without memory.
+const GROUP: usize = 250_000;
+const GROUPS: usize = 20;
 
 /// Kilobytes that a line of the process's status says, in bytes.
 fn status(line: &str) -> u64 {
@@ -83,6 +84,7 @@ async fn scans_of_ten_times_the_budget_stay_within_it() {
         assert!(stats.bytes <= stats.capacity && stats.capacity <= budget, "{stats:?}");
         // A few row groups have all of their columns in the cache.
         assert!(stats.streamed_units >= GROUPS as u64 / 4 * 3, "{stats:?}");
-        assert_eq!(stats.decoded_chunks > 0, budget > 0, "{stats:?}");
+        assert!(stats.decoded_chunks > 0, "{stats:?}");
+        assert!(budget > 0 || stats.bytes == 0, "nothing is kept without memory: {stats:?}");
     }
 }

@@ -1,0 +1,174 @@
+"""What each engine reads, and the process that reads for one of them: `reads.py ENGINE THREADS FOLDER`."""
+
+from __future__ import annotations
+
+import datetime as dt
+import json
+import sys
+import time
+from collections.abc import Callable
+from pathlib import Path
+from typing import Any
+
+STRINGS = ("thousand", "hundred-thousand", "fell-back")
+NAMES = [
+    *(f"{name} as dictionary" for name in STRINGS),
+    *(f"{name} as written" for name in STRINGS),
+    *(f"{name} as views" for name in STRINGS[:2]),
+    "Q6 cold",
+    "Q6 warm",
+    "Q6 without memory",
+    "thousand as dictionary, without memory",
+    "thousand as written, without memory",
+]
+ENGINES = ["stylobate", "pyarrow", "polars", "duckdb"]
+# A read, the engine beside it, and how many times as long that one takes at least.
+BARS = [
+    ("thousand as dictionary", "pyarrow", 6.0),
+    ("hundred-thousand as dictionary", "pyarrow", 6.0),
+    ("fell-back as dictionary", "pyarrow", 2.0),
+    ("Q6 warm", "pyarrow", 10.0),
+    ("thousand as written", "pyarrow", 2.5),
+    ("hundred-thousand as written", "pyarrow", 2.5),
+    ("thousand as views", "polars", 1.0),
+    ("hundred-thousand as views", "polars", 1.0),
+]
+TWO_THREADS = [name for name in NAMES if name != "Q6 warm"]
+WITHOUT_MEMORY = {
+    "thousand as dictionary": "thousand as dictionary, without memory",
+    "thousand as written": "thousand as written, without memory",
+    "Q6 cold": "Q6 without memory",
+}
+FIRST, LAST = dt.date(1994, 1, 1), dt.date(1995, 1, 1)
+COLUMNS = ["l_extendedprice", "l_discount"]
+Read = Callable[[], Any]
+
+
+def stylobate(threads: int, folder: Path) -> dict[str, Read]:
+    import pyarrow as pa
+    import stylobate as st
+
+    def strings(name: str, memory: str = "2GiB", **options: Any) -> Read:
+        return lambda: st.scan(
+            folder / f"{name}.parquet", threads=threads, cache=st.Cache(memory=memory), **options
+        ).to_arrow().num_rows
+
+    condition = (
+        f"l_shipdate >= DATE '{FIRST}' AND l_shipdate < DATE '{LAST}' AND l_discount BETWEEN 0.05 AND 0.07 "
+        "AND l_quantity < 24"
+    )
+
+    def q6(memory: str, cache: Any = None) -> Read:
+        def read() -> str:
+            scan = st.scan(
+                folder / "lineitem.parquet", columns=COLUMNS, filter=condition, threads=threads,
+                cache=st.Cache(memory=memory) if cache is None else cache,
+            )
+            return revenue(scan.to_arrow())
+
+        return read
+
+    pa.set_cpu_count(threads)
+    return {
+        **{f"{name} as dictionary": strings(name, dictionary=True) for name in STRINGS},
+        **{f"{name} as written": strings(name) for name in STRINGS},
+        **{f"{name} as views": strings(name, strings="view") for name in STRINGS},
+        "thousand as dictionary, without memory": strings("thousand", "0B", dictionary=True),
+        "thousand as written, without memory": strings("thousand", "0B"),
+        "Q6 cold": q6("2GiB"),
+        "Q6 warm": q6("2GiB", st.Cache(memory="2GiB")),
+        "Q6 without memory": q6("0B"),
+    }
+
+
+def pyarrow(threads: int, folder: Path) -> dict[str, Read]:
+    import pyarrow as pa
+    import pyarrow.dataset as ds
+    import pyarrow.parquet as pq
+
+    pa.set_cpu_count(threads)
+
+    def strings(name: str, **options: Any) -> Read:
+        path = folder / f"{name}.parquet"
+        return lambda: pq.ParquetFile(path, **options).read(use_threads=threads > 1).num_rows
+
+    decimal = pa.scalar
+
+    def q6() -> str:
+        column = ds.field
+        kind = ds.dataset(folder / "lineitem.parquet").schema.field("l_discount").type
+        condition = (
+            (column("l_shipdate") >= FIRST) & (column("l_shipdate") < LAST)
+            & (column("l_discount") >= decimal("0.05").cast(kind)) & (column("l_discount") <= decimal("0.07").cast(kind))
+            & (column("l_quantity") < decimal("24").cast(kind))
+        )
+        table = ds.dataset(folder / "lineitem.parquet").to_table(
+            columns=COLUMNS, filter=condition, use_threads=threads > 1
+        )
+        return revenue(table)
+
+    return {
+        **{f"{name} as dictionary": strings(name, read_dictionary=["s"]) for name in STRINGS},
+        **{f"{name} as written": strings(name) for name in STRINGS},
+        "Q6 cold": q6,
+        "Q6 warm": q6,
+    }
+
+
+def polars(_: int, folder: Path) -> dict[str, Read]:
+    import polars as pl
+
+    def strings(name: str) -> Read:
+        path = folder / f"{name}.parquet"
+        return lambda: pl.read_parquet(path).height
+
+    return {
+        **{f"{name} as views": strings(name) for name in STRINGS},
+        **{f"{name} as written": strings(name) for name in STRINGS},
+    }
+
+
+def duckdb(threads: int, folder: Path) -> dict[str, Read]:
+    import duckdb
+
+    connection = duckdb.connect()
+    connection.execute(f"SET threads = {threads}")
+
+    def strings(name: str) -> Read:
+        path = folder / f"{name}.parquet"
+        return lambda: connection.sql(f"SELECT s FROM '{path}'").to_arrow_table().num_rows
+
+    def q6() -> str:
+        path = folder / "lineitem.parquet"
+        return revenue(connection.sql(
+            f"SELECT l_extendedprice, l_discount FROM '{path}' WHERE l_shipdate >= DATE '{FIRST}' AND "
+            f"l_shipdate < DATE '{LAST}' AND l_discount BETWEEN 0.05 AND 0.07 AND l_quantity < 24"
+        ).to_arrow_table())
+
+    return {**{f"{name} as written": strings(name) for name in STRINGS}, "Q6 cold": q6, "Q6 warm": q6}
+
+
+def revenue(table: Any) -> str:
+    """The sum that Q6 asks for, rounded to what all engines agree on."""
+    import pyarrow.compute as pc
+
+    price, discount = (table[name].cast("float64") for name in COLUMNS)
+    return f"{pc.sum(pc.multiply(price, discount)).as_py():.0f}"
+
+
+def main() -> None:
+    engine, threads, folder = sys.argv[1], int(sys.argv[2]), Path(sys.argv[3])
+    known = globals()[engine](threads, folder)
+    for line in sys.stdin:
+        read = known.get(line.strip())
+        if read is None:
+            print("null", flush=True)
+            continue
+        began = time.perf_counter()
+        answer = read()
+        took = (time.perf_counter() - began) * 1_000
+        print(json.dumps({"milliseconds": took, "answer": str(answer)}), flush=True)
+
+
+if __name__ == "__main__":
+    main()
