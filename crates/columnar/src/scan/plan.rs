@@ -255,6 +255,14 @@ async fn open_part(request: &ScanRequest, part: &ScanPart, cache: &Cache) -> Res
     Ok(opened)
 }
 
+/// The path of a file of this machine, or an object's URL.
+fn shown_path(object: &OpenObject) -> String {
+    match object.name() {
+        name if name.starts_with("file:///") => format!("/{}", object.meta().location),
+        name => name,
+    }
+}
+
 async fn open(source: usize, mut located: Located, request: &ScanRequest, cache: &Cache) -> Result<Opened> {
     let object = located.store.open_object(&located.path).await?;
     let metadata = match object.version() {
@@ -264,7 +272,7 @@ async fn open(source: usize, mut located: Located, request: &ScanRequest, cache:
             Arc::new(FileMetadata::open(&object).await?)
         }
     };
-    request.table.name_file(&mut located, &metadata, &object.name())?;
+    request.table.name_file(&mut located, &metadata, &shown_path(&object))?;
     let units = 0..metadata.units();
     Ok(Opened { source, located, object, metadata, units })
 }
