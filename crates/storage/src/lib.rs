@@ -65,6 +65,7 @@ mod sink;
 mod size;
 mod staging;
 mod stats;
+mod steady_instant;
 mod trace;
 mod upload;
 mod versions;
@@ -99,6 +100,7 @@ pub use sink::{
 pub use size::{ByteSize, ParseByteSizeError};
 pub use staging::{UnfinishedUpload, UploadedPart};
 pub use stats::ReadStats;
+pub use steady_instant::SteadyInstant;
 pub use trace::{OriginSpan, OriginTracer, Trace, traced};
 pub use upload::{Completion, JoinCheck, is_reserved_key};
 pub use versions::ListedObject;

@@ -40,6 +40,8 @@ pub(crate) struct Listed {
     pub(crate) version: u64,
     /// Bytes of the record.
     pub(crate) bytes: u64,
+    /// When it was put, in milliseconds since 1970, by the clock of the store.
+    pub(crate) put_ms: i64,
 }
 
 impl Log {
@@ -72,7 +74,8 @@ impl Log {
         let mut listed: Vec<Listed> = listing
             .try_filter_map(|meta| {
                 let version = meta.location.filename().and_then(version_of);
-                std::future::ready(Ok(version.map(|version| Listed { version, bytes: meta.size })))
+                let put_ms = meta.last_modified.timestamp_millis();
+                std::future::ready(Ok(version.map(|version| Listed { version, bytes: meta.size, put_ms })))
             })
             .try_collect()
             .await

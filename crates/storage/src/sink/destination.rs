@@ -6,7 +6,9 @@ use async_recursion::async_recursion as boxed;
 use object_store::{ObjectStoreExt, path::Path};
 use url::Url;
 
-use crate::{Error, Origin, RequestOptions, Result, folder::file_of_path, split_object_url, without_credentials};
+use crate::{
+    Error, Origin, RequestOptions, Result, folder::file_of_path, split_object_url, without_credentials,
+};
 
 /// A file or an object, or a folder or prefix of them.
 #[derive(Clone, Debug)]
