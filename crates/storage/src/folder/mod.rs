@@ -31,11 +31,10 @@ use object_store::{ObjectMeta, path::Path};
 use parking_lot::{Mutex, MutexGuard};
 use rustix::fs::OFlags;
 
-pub(crate) use self::record::BESIDE;
+pub(crate) use self::{names::file_of_path, record::BESIDE};
 use self::{
     beneath::Root,
     list::KeptNames,
-    names::file_of_path,
     record::{Record, Stamp},
     write::etag_of,
 };
