@@ -40,7 +40,7 @@ def write_case(seed: int) -> Case:
         "compression": rng.choice(CODECS),
         "data_page_version": rng.choice(["1.0", "2.0"]),
         "dictionary": rng.choice([None, None, True, True, False, rng.sample(flat, len(flat) // 2)]),
-        "row_group_rows": rng.choice([rows, rows, rows // 2 + 1, rows // 7 + 1]),
+        "row_group_size": rng.choice([rows, rows, rows // 2 + 1, rows // 7 + 1]),
         "statistics": rng.choice([True, True, "chunk", False]),
         "threads": rng.choice([1, 2, 5]),
         "sink": rng.choice(["thread", "io_uring", "io_uring_direct"]),
@@ -165,7 +165,7 @@ def test_every_type_is_written_with_and_without_a_dictionary(
     path = tmp_path / "a.parquet"
     values = array(random.Random(rows), type_, rows)
     for dictionary in (None, True, False):
-        case = Case(0, pa.table({"x": values}), {"dictionary": dictionary, "row_group_rows": 3_000})
+        case = Case(0, pa.table({"x": values}), {"dictionary": dictionary, "row_group_size": 3_000})
         wrong = list(failures(case, path))
         assert not wrong, f"dictionary={dictionary}: {wrong}"
     metadata = pq.ParquetFile(path).metadata
@@ -251,7 +251,7 @@ def test_statistics_are_those_of_the_values(tmp_path: Path, dictionary: Any) -> 
         written = pa.table(encoded, given.column_names)
     else:
         written = given
-    st.write_parquet(written, path, dictionary=dictionary, row_group_rows=12_000)
+    st.write_parquet(written, path, dictionary=dictionary, row_group_size=12_000)
     metadata = pq.ParquetFile(path).metadata
     assert [metadata.row_group(at).num_rows for at in range(metadata.num_row_groups)] == [12_000] * 4 + [2_000]
     for at in range(metadata.num_row_groups):
@@ -297,7 +297,7 @@ def test_filters_find_what_they_should_by_the_index_of_pages(tmp_path: Path, opt
     path = tmp_path / "a.parquet"
     given = mixed(100_000).sort_by("price")
     settled = given.append_column("order", pa.array(range(100_000)))
-    st.write_parquet(settled, path, row_group_rows=70_000, bloom_filter_columns=["order", "comment"], **options)
+    st.write_parquet(settled, path, row_group_size=70_000, bloom_filter_columns=["order", "comment"], **options)
     settle(path)
     columns = ["order", "price", "mode", "discount", "f32"]
     for condition, mask in [
@@ -319,7 +319,7 @@ def test_duckdb_and_polars_read_the_same(tmp_path: Path, codec: str, dictionary:
     path, given = tmp_path / "a.parquet", orders(4_000)
     encoded = given.set_column(4, "mode", given["mode"].dictionary_encode())
     st.write_parquet(
-        encoded, path, compression=codec, dictionary=dictionary, data_page_version=version, row_group_rows=1_500
+        encoded, path, compression=codec, dictionary=dictionary, data_page_version=version, row_group_size=1_500
     )
     theirs = duckdb.sql(f"SELECT * FROM '{path}'").to_arrow_table()
     polars = pl.read_parquet(path)
@@ -347,7 +347,7 @@ def test_options_of_columns_are_in_the_file(tmp_path: Path) -> None:
         encoding={"key": "delta_binary_packed", "price": "byte_stream_split"},
         statistics={"comment": False},
         bloom_filter_columns={"mode": 0.001},
-        sorted_by=["key", ("place.zip", "descending", "nulls_first")],
+        sorting_columns=["key", ("place.zip", "descending", "nulls_first")],
         metadata={"made by": "a test"},
     )
     file = pq.ParquetFile(path)

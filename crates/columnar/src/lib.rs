@@ -16,6 +16,8 @@ mod column_stats;
 mod columns_use;
 mod csv;
 mod csv_reader;
+mod dataset;
+mod dataset_mark;
 mod error;
 mod exact_cast;
 mod expand;
@@ -60,6 +62,9 @@ pub use column_stats::ColumnStats;
 pub use columns_use::ColumnsUse;
 pub use csv::CsvEncoder;
 pub use csv_reader::CsvReader;
+pub use dataset::{
+    DatasetMode, DatasetOptions, DatasetWriter, FileOptions, UnknownDatasetModeError, WrittenDataset,
+};
 pub use error::{Error, Result};
 pub use exact_cast::{Inexact, exact_cast};
 pub use file_columns::{Columns, FileColumns, FileKind};
@@ -72,9 +77,8 @@ pub use orc::{
     OrcColumnOptions, OrcCompression, OrcOptions, OrcWriter, OrcWritten, UnknownOrcCompressionError,
 };
 pub use parquet::{
-    ColumnOptions, Compression, DatasetOptions, DictionaryEncoding, Encoding, ParquetDataset, ParquetOptions,
-    ParquetWriter, SortedBy, StatisticsLevel, UnknownCompressionError, UnknownOptionError, Written,
-    WrittenDataset,
+    ColumnOptions, Compression, DictionaryEncoding, Encoding, ParquetOptions, ParquetWriter, SortedBy,
+    StatisticsLevel, UnknownCompressionError, UnknownOptionError, Written,
 };
 pub use predicate::{Column, CompareOp, Literal, Predicate, col};
 pub use row_filter::RowFilter;

@@ -94,7 +94,7 @@ pub use simulate::{
     simulate,
 };
 pub use sink::{
-    Destination, Durability, FileSet, Overwrite, Sealed, Sink, SinkKind, SinkOptions, Sinks,
+    Destination, Durability, FileSet, FoundFile, Overwrite, Sealed, Sink, SinkKind, SinkOptions, Sinks,
     UnknownDurabilityError, UnknownSinkError, wait_for_unfinished_writes,
 };
 pub use size::{ByteSize, ParseByteSizeError};

@@ -43,7 +43,7 @@ pub use self::write::{
 };
 pub(crate) use self::{
     bytes::OrcBytes, messages::Messages, row_index::ColumnIndex, selected::SelectedGroups,
-    statistics::OrcStatistics, tail::is_orc_tail,
+    statistics::OrcStatistics, tail::is_orc_tail, write::origin,
 };
 use self::{
     bytes::Wanted,

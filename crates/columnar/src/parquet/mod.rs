@@ -38,13 +38,12 @@ use parquet::{
 use stylobate_storage::OpenObject;
 
 pub use self::write::{
-    ColumnOptions, Compression, DatasetOptions, DictionaryEncoding, Encoding, ParquetDataset, ParquetOptions,
-    ParquetWriter, SortedBy, StatisticsLevel, UnknownCompressionError, UnknownOptionError, Written,
-    WrittenDataset,
+    ColumnOptions, Compression, DictionaryEncoding, Encoding, ParquetOptions, ParquetWriter, SortedBy,
+    StatisticsLevel, UnknownCompressionError, UnknownOptionError, Written,
 };
 pub(crate) use self::{
     bytes::ParquetBytes, index::LeafIndex, page_statistics::PageStatistics, pages::Scratch,
-    selected::SelectedPages, statistics::RowGroupStatistics,
+    selected::SelectedPages, statistics::RowGroupStatistics, write::origin,
 };
 use crate::{
     Error, Result,

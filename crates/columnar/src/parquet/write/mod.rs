@@ -18,17 +18,16 @@ mod coded;
 mod column;
 mod column_options;
 mod compression;
-mod dataset;
 mod footer;
 mod general;
 mod hybrid;
 mod options;
 mod order;
+mod origin;
 mod page;
 mod page_index;
 mod pages;
 mod parallel;
-mod partition;
 mod plain;
 mod rows;
 mod string_bounds;
@@ -39,10 +38,10 @@ mod tried;
 mod used;
 mod writer;
 
+pub(crate) use self::origin::origin;
 pub use self::{
     column_options::{ColumnOptions, DictionaryEncoding, Encoding, StatisticsLevel, UnknownOptionError},
     compression::{Compression, UnknownCompressionError},
-    dataset::{DatasetOptions, ParquetDataset, WrittenDataset},
     options::{ParquetOptions, SortedBy},
     writer::{ParquetWriter, Written},
 };

@@ -52,7 +52,7 @@ pub struct ParquetOptions {
     pub(super) reproducible: bool,
     pub(super) sorted_by: Vec<SortedBy>,
     pub(super) metadata: BTreeMap<String, String>,
-    pub(super) memory: ByteSize,
+    pub(crate) memory: ByteSize,
     pub(super) threads: usize,
     /// Bytes of rows that are encoded at a time at most.
     pub(super) encoded_at_once: usize,
@@ -154,13 +154,13 @@ impl ParquetOptions {
         self
     }
 
-    pub(super) fn with_encoded_at_once(mut self, bytes: usize) -> Self {
+    pub(crate) fn with_encoded_at_once(mut self, bytes: usize) -> Self {
         self.encoded_at_once = bytes.max(1);
         self
     }
 
     /// For files that lack some of the columns.
-    pub(super) fn without_columns(mut self, columns: &[String]) -> Self {
+    pub(crate) fn without_columns(mut self, columns: &[String]) -> Self {
         self.columns.retain(|name, _| !columns.contains(name));
         self.sorted_by.retain(|sorted| !columns.contains(&sorted.column));
         self

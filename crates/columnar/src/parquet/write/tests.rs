@@ -2,7 +2,6 @@
 
 mod codebooks;
 mod codes;
-mod dataset;
 mod tried;
 
 use std::sync::Arc;

@@ -21,7 +21,9 @@ use super::{
     parallel::{guarded, in_parallel},
 };
 use crate::{
-    Error, Result, promised,
+    Error, Result,
+    dataset_mark::DATASET_KEY,
+    promised,
     weight::{weight, weight_of, weight_of_rows},
 };
 
@@ -97,7 +99,7 @@ impl ParquetWriter {
     }
 
     /// What is wrong with the types of columns or with options.
-    pub(super) fn check_options(name: &str, schema: &SchemaRef, options: &ParquetOptions) -> Result<()> {
+    pub(crate) fn check_options(name: &str, schema: &SchemaRef, options: &ParquetOptions) -> Result<()> {
         Self::begin(name, schema, options).map(drop)
     }
 
@@ -137,28 +139,28 @@ impl ParquetWriter {
     }
 
     /// Bytes that the row group will have which is being filled, about; what waits to be encoded is not counted.
-    pub(super) fn encoded_bytes(&self) -> u64 {
+    pub(crate) fn encoded_bytes(&self) -> u64 {
         self.columns.iter().map(Column::encoded).sum::<usize>() as u64
     }
 
     /// Bytes in memory: encoded columns, and rows that wait.
-    pub(super) fn memory_used(&self) -> usize {
+    pub(crate) fn memory_used(&self) -> usize {
         let kept = self.codebooks.iter().flatten().map(kept_bytes).sum::<usize>();
         self.columns.iter().map(Column::memory).sum::<usize>() + kept + self.waiting_bytes
     }
 
     /// Bytes that are on their way to the file.
-    pub(super) fn sink_memory(&self) -> usize {
+    pub(crate) fn sink_memory(&self) -> usize {
         self.sink.memory()
     }
 
     /// Gives back what is only kept for the next row group, and returns whether there was something.
-    pub(super) fn rest(&mut self) -> bool {
+    pub(crate) fn rest(&mut self) -> bool {
         !std::mem::take(&mut self.codebooks).is_empty()
     }
 
     /// Encodes the rows that wait; if then more memory is used than this, ends the row group.
-    pub(super) async fn shrink(&mut self, to: usize) -> Result<()> {
+    pub(crate) async fn shrink(&mut self, to: usize) -> Result<()> {
         self.check_whole()?;
         self.is_broken = true;
         self.encode().await?;
@@ -219,7 +221,7 @@ impl ParquetWriter {
     }
 
     /// Writes what is left and the footer: nothing is missing but the name.
-    pub(super) async fn seal(self) -> Result<(Written, Sealed)> {
+    pub(crate) async fn seal(self) -> Result<(Written, Sealed)> {
         let (written, sink) = self.end().await?;
         Ok((written, sink.seal().await?))
     }
@@ -231,13 +233,15 @@ impl ParquetWriter {
             self.sink.write(MAGIC).await?;
         }
         let stored: Vec<Field> = self.kinds.iter().map(ColumnKind::stored).collect();
+        let mut of_schema = self.schema.metadata().clone();
+        // The rows may come from a data set; this file is of one only if its options say so.
+        of_schema.remove(DATASET_KEY);
         let mut metadata = vec![KeyValue::new(
             ARROW_SCHEMA_META_KEY.to_owned(),
-            encode_arrow_schema(&Schema::new_with_metadata(stored, self.schema.metadata().clone())),
+            encode_arrow_schema(&Schema::new_with_metadata(stored, of_schema.clone())),
         )];
         // What the schema says, readers look for in the file's own metadata: such as `geo` and `pandas`.
-        let own: BTreeMap<&String, &String> =
-            self.schema.metadata().iter().chain(&self.options.metadata).collect();
+        let own: BTreeMap<&String, &String> = of_schema.iter().chain(&self.options.metadata).collect();
         metadata.extend(own.into_iter().map(|(key, value)| KeyValue::new(key.clone(), value.clone())));
         let footer = self.footer.bytes(self.sink.position(), metadata);
         let footer = footer.map_err(|error| Error::Unwritable {
