@@ -51,7 +51,7 @@ impl FileMetadata {
             Ok(Self::new(File::Parquet(ParquetFile::open(object, tail).await?)))
         } else if tail.ends_with(b"PARE") {
             Err(Error::Encrypted { object: object.name() })
-        } else if orc::is_orc_tail(&tail) {
+        } else if orc::is_orc(object, &tail).await? {
             Ok(Self::new(File::Orc(OrcFile::open(object).await?)))
         } else {
             Err(Error::Format { object: object.name() })
