@@ -92,9 +92,7 @@ impl OrcFile {
         };
         match self.footer(object, unit).await {
             // What is wrong with it will show when the stripe is read.
-            Ok(_) | Err(Error::Corrupt { .. } | Error::Unsupported { .. } | Error::Encrypted { .. }) => {
-                Ok(())
-            }
+            Ok(_) | Err(Error::Corrupt { .. } | Error::Unsupported { .. }) => Ok(()),
             Err(error) => Err(error),
         }
     }

@@ -5,9 +5,11 @@ use std::{ops::Range, sync::Arc};
 use arrow::datatypes::{DataType, Field};
 use parquet::{
     basic::{Encoding, PageType, Type as PhysicalType},
+    errors::ParquetError,
     file::metadata::{ColumnChunkMetaData, ParquetMetaData},
 };
 
+use super::encrypted::is_encrypted;
 use crate::{Error, Result};
 
 /// The bytes of a column chunk; within the file, if [`check`] passed.
@@ -76,7 +78,8 @@ pub(super) fn is_dictionary_encoding(encoding: Encoding) -> bool {
 
 /// Whether every data page of the chunk is encoded with its dictionary; `None` if the footer does not say.
 pub(super) fn is_all_dictionary(chunk: &ColumnChunkMetaData) -> Option<bool> {
-    if !chunk.encodings().any(is_dictionary_encoding) {
+    // Who decrypts a chunk gives out values one by one.
+    if is_encrypted(chunk) || !chunk.encodings().any(is_dictionary_encoding) {
         return Some(false);
     }
     if let Some(mask) = chunk.page_encoding_stats_mask() {
@@ -136,6 +139,21 @@ pub(super) fn without_dictionaries(field: &Field) -> Field {
         other => other.clone(),
     };
     field.clone().with_data_type(data_type)
+}
+
+/// The error of a footer that was read with keys.
+pub(super) fn undecrypted(object: &str, error: ParquetError) -> Error {
+    let object = object.to_owned();
+    if let ParquetError::NYI(reason) = error {
+        return Error::Unsupported { object, column: None, reason };
+    }
+    // The parquet crate has no kind of error for this, but says it in words.
+    let reason = error.to_string();
+    let words = ["decrypt", "key", "AAD", "signature", "crypto"];
+    match words.iter().any(|word| reason.contains(word)) {
+        true => Error::Decryption { object, column: None, reason },
+        false => corrupt(&object, reason),
+    }
 }
 
 /// The error of a footer that is none.

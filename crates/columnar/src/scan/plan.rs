@@ -12,9 +12,9 @@ use super::{
     request::ScanRequest,
 };
 use crate::{
-    Cache, Error, Predicate, Result,
+    Cache, Decryption, Error, Predicate, Result,
     format::FileMetadata,
-    locate::{Located, Source, locate},
+    locate::{Located, locate},
     predicate::Bound,
     prune::{Verdict, prune},
     table::{FileColumn, Filtered, Output, Table},
@@ -150,8 +150,8 @@ fn version(object: &OpenObject) -> String {
 /// See [`ScanRequest::plan`].
 async fn plan(request: ScanRequest, cache: Cache) -> Result<Scan> {
     let opened = match &request.part {
-        None => open_all(&request.sources, &cache).await?,
-        Some(part) => open_part(&request.sources, part, &cache).await?,
+        None => open_all(&request, &cache).await?,
+        Some(part) => open_part(&request, part, &cache).await?,
     };
     let located: Vec<(&Located, &FileMetadata)> =
         opened.iter().map(|file| (&file.located, &*file.metadata)).collect();
@@ -205,25 +205,26 @@ struct Opened {
     units: Range<usize>,
 }
 
-async fn open_all(sources: &[Source], cache: &Cache) -> Result<Vec<Opened>> {
+async fn open_all(request: &ScanRequest, cache: &Cache) -> Result<Vec<Opened>> {
     let mut found = Vec::new();
-    for (at, source) in sources.iter().enumerate() {
+    for (at, source) in request.sources.iter().enumerate() {
         found.extend(locate(source, cache, None).await?.into_iter().map(|located| (at, located)));
     }
     if found.is_empty() {
         return Err(Error::NoFiles { pattern: "no path was given".to_owned() });
     }
-    let opens = found.into_iter().map(|(source, located)| open(source, located, cache));
+    let decryption = request.decryption.as_ref();
+    let opens = found.into_iter().map(|(source, located)| open(source, located, cache, decryption));
     futures::stream::iter(opens).buffered(OPENS_AT_ONCE).try_collect().await
 }
 
-async fn open_part(sources: &[Source], part: &ScanPart, cache: &Cache) -> Result<Vec<Opened>> {
+async fn open_part(request: &ScanRequest, part: &ScanPart, cache: &Cache) -> Result<Vec<Opened>> {
     let mut opened = Vec::with_capacity(part.pieces.len());
     for piece in &part.pieces {
         let gone = || stylobate_storage::Error::NotFound { path: piece.path.clone() };
-        let source = sources.get(piece.source).ok_or_else(gone)?;
+        let source = request.sources.get(piece.source).ok_or_else(gone)?;
         let located = locate(source, cache, Some(&piece.path)).await?.pop().ok_or_else(gone)?;
-        let mut file = open(piece.source, located, cache).await?;
+        let mut file = open(piece.source, located, cache, request.decryption.as_ref()).await?;
         if version(&file.object) != piece.version {
             return Err(stylobate_storage::Error::Changed { path: piece.path.clone() }.into());
         }
@@ -233,15 +234,24 @@ async fn open_part(sources: &[Source], part: &ScanPart, cache: &Cache) -> Result
     Ok(opened)
 }
 
-async fn open(source: usize, located: Located, cache: &Cache) -> Result<Opened> {
-    let object = located.store.open_object(&located.path).await?;
-    let metadata = match object.version() {
+async fn open(
+    source: usize,
+    located: Located,
+    cache: &Cache,
+    decryption: Option<&Decryption>,
+) -> Result<Opened> {
+    let mut object = located.store.open_object(&located.path).await?;
+    let metadata = match object.version().filter(|_| decryption.is_none()) {
         Some(version) => cache.chunks().file(version, FileMetadata::open(&object)).await?,
         None => {
             cache.chunks().count_parsed();
-            Arc::new(FileMetadata::open(&object).await?)
+            Arc::new(FileMetadata::open_with(&object, decryption).await?)
         }
     };
+    // Caches are shared with those who have no keys.
+    if metadata.is_decrypted() {
+        object = object.without_version();
+    }
     let units = 0..metadata.units();
     Ok(Opened { source, located, object, metadata, units })
 }

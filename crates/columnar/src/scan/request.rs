@@ -3,7 +3,7 @@
 use arrow::datatypes::SchemaRef;
 
 use super::part::ScanPart;
-use crate::{Predicate, locate::Source, table::Dictionaries};
+use crate::{Decryption, Predicate, locate::Source, table::Dictionaries};
 
 const DEFAULT_BATCH_ROWS: usize = 8192;
 /// No batch holds more rows than two bytes tell apart.
@@ -36,6 +36,7 @@ pub struct ScanRequest {
     pub(super) threads: usize,
     pub(super) schema: Option<SchemaRef>,
     pub(super) part: Option<ScanPart>,
+    pub(super) decryption: Option<Decryption>,
 }
 
 impl ScanRequest {
@@ -56,6 +57,7 @@ impl ScanRequest {
             threads: std::thread::available_parallelism().map_or(1, usize::from),
             schema: None,
             part: None,
+            decryption: None,
         }
     }
 
@@ -104,6 +106,12 @@ impl ScanRequest {
     /// Only this part, which a plan of the same request gave.
     pub fn with_part(mut self, part: ScanPart) -> Self {
         self.part = Some(part);
+        self
+    }
+
+    /// The keys of encrypted Parquet files. Default: none, and encrypted files are errors.
+    pub fn with_decryption(mut self, decryption: Decryption) -> Self {
+        self.decryption = Some(decryption);
         self
     }
 }
