@@ -164,7 +164,7 @@ def test_unions_are_read(settings: dict[str, str], classes: Path, tmp_path: Path
         scan = st.scan(path, columns=["row"], cache=cache)
         assert scan.to_arrow()["row"].to_pylist() == list(range(rows))
         for _ in range(2):
-            batches = list(st.scan(path, columns=["either"], cache=cache, batch_size=777).batches())
+            batches = list(st.scan(path, columns=["either"], cache=cache, batch_rows=777).batches())
             assert [value for batch in batches for value in batch["either"].to_pylist()] == expected
 
 
@@ -188,9 +188,9 @@ def test_unions_cannot_be_compared_or_written(classes: Path, tmp_path: Path) -> 
     with pytest.raises(st.StylobateError, match="either"):
         st.scan(path, filter="either = 1").to_arrow()
     read = fresh(path, None)
-    with pytest.raises(st.StylobateError, match="either.*union"):
+    with pytest.raises(st.StylobateError, match="either: unions are not written"):
         st.write_orc(read, tmp_path / "b.orc")
-    with pytest.raises(st.StylobateError, match=r"either|[Uu]nion"):
+    with pytest.raises(st.StylobateError, match="either: unions are not written"):
         st.write_parquet(read, tmp_path / "b.parquet")
 
 
@@ -208,5 +208,5 @@ def test_a_postscript_without_magic_is_one_of_the_first_writers(tmp_path: Path) 
     assert st.inspect(path)["format"] == "orc"
     path.write_bytes(b"XXX" + path.read_bytes()[3:])
     settle(path)
-    with pytest.raises(st.FormatError):
+    with pytest.raises(st.StylobateError, match="neither a Parquet nor an ORC file"):
         fresh(path, None)

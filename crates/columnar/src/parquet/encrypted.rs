@@ -27,11 +27,6 @@ use super::{
 };
 use crate::schema::Projected;
 
-/// Whether the bytes of a column chunk are encrypted.
-pub(super) fn is_encrypted(chunk: &ColumnChunkMetaData) -> bool {
-    chunk.crypto_metadata().is_some()
-}
-
 /// The bytes of some column chunks of one row group.
 pub(super) struct Chunks(Vec<(Range<u64>, ChunkSource)>);
 
@@ -49,7 +44,7 @@ impl ParquetFile {
     /// Whether a chunk of these columns is encrypted.
     pub(super) fn has_encrypted(&self, unit: usize, columns: &[Projected]) -> bool {
         let mut leaves = columns.iter().flat_map(|column| self.wanted(column));
-        leaves.any(|leaf| self.column_chunk(unit, leaf).is_ok_and(is_encrypted))
+        leaves.any(|leaf| self.column_chunk(unit, leaf).is_ok_and(footer::is_encrypted))
     }
 
     /// Batches of some columns of a row group, in the order of the file's columns, some of which are encrypted.
@@ -104,9 +99,7 @@ impl ParquetFile {
         bytes: &ParquetBytes,
     ) -> ParquetResult<Chunks> {
         match bytes {
-            ParquetBytes::File { file, .. } => {
-                self.windows(unit, columns, &WindowSource::File(file.clone()))
-            }
+            ParquetBytes::File { file, .. } => self.windows(unit, columns, &WindowSource::File(file.clone())),
             ParquetBytes::Held(_) => {
                 self.chunks(unit, columns, |leaf, _| Ok(ChunkSource::Held(bytes.held(leaf)?)))
             }

@@ -9,8 +9,12 @@ use parquet::{
     file::metadata::{ColumnChunkMetaData, ParquetMetaData},
 };
 
-use super::encrypted::is_encrypted;
 use crate::{Error, Result};
+
+/// Whether the bytes of a column chunk are encrypted.
+pub(super) fn is_encrypted(chunk: &ColumnChunkMetaData) -> bool {
+    chunk.crypto_metadata().is_some()
+}
 
 /// The bytes of a column chunk; within the file, if [`check`] passed.
 pub(super) fn range(chunk: &ColumnChunkMetaData) -> Range<u64> {

@@ -17,7 +17,9 @@ use parquet::{
 };
 use stylobate_storage::OpenObject;
 
-use super::{ParquetFile, encrypted::is_encrypted, footer, guarded, plain::required_column, statistics::leaf_of};
+use super::{
+    ParquetFile, footer, footer::is_encrypted, guarded, plain::required_column, statistics::leaf_of,
+};
 use crate::{Result, predicate::Column, schema::Projected};
 
 /// Bytes of an index that are read at most.

@@ -96,7 +96,7 @@ impl ParquetFile {
         };
         let mut file = Self::new(name, metadata, size)?;
         let mut chunks = file.metadata.row_groups().iter().flat_map(|group| group.columns());
-        let is_encrypted = has_encrypted_footer || chunks.any(encrypted::is_encrypted);
+        let is_encrypted = has_encrypted_footer || chunks.any(footer::is_encrypted);
         file.decrypted = decryption.is_some() && is_encrypted;
         Ok(file)
     }

@@ -60,8 +60,7 @@ impl ParquetFile {
         selection: Option<&RowSelection>,
         group: &dyn RowGroups,
     ) -> Result<impl Iterator<Item = Result<Rows>> + use<>> {
-        let open =
-            |columns: &[Projected]| self.reader(columns, batch_rows, selection.cloned(), group);
+        let open = |columns: &[Projected]| self.reader(columns, batch_rows, selection.cloned(), group);
         self.batches_of(unit, columns, &open)
     }
 
