@@ -113,7 +113,7 @@ impl From<columnar::Error> for Failure {
         let class = match &error {
             Error::Storage(error) => class_of(error),
             Error::NoFiles { .. } => Class::NotFound,
-            Error::Pattern { .. } | Error::Option { .. } => Class::Config,
+            Error::Pattern { .. } | Error::Option { .. } | Error::Decryption { .. } => Class::Config,
             // By its name it should have been one: it was cut off, or something else was written to it.
             Error::Format { object } if has_columns_by_name(object) => Class::CorruptFile,
             Error::Format { .. }

@@ -6,10 +6,10 @@ use parking_lot::Mutex;
 use pyo3::{
     exceptions::{PyTypeError, PyValueError},
     prelude::*,
-    types::{PyBool, PyCapsule, PyDict, PyList, PyString, PyTuple},
+    types::{PyBool, PyBytes, PyCapsule, PyDict, PyList, PyString, PyTuple},
 };
 use pyo3_arrow::error::PyArrowResult;
-use stylobate_columnar::{Dictionaries, Scan, ScanRequest, Source, Strings};
+use stylobate_columnar::{Decryption, Dictionaries, Scan, ScanRequest, Source, Strings};
 
 use crate::{
     arrow_types,
@@ -68,7 +68,7 @@ impl PyLocalScan {
     #[new]
     #[pyo3(signature = (
         paths, *, columns=None, filter=None, dictionary=None, strings=None, limit=None, batch_rows=None, threads=None,
-        storage_options=None, cache=None, table=None,
+        storage_options=None, decryption=None, cache=None, table=None,
     ))]
     #[expect(clippy::too_many_arguments, reason = "they are the keywords of stylobate.scan")]
     fn new(
@@ -82,6 +82,7 @@ impl PyLocalScan {
         batch_rows: Option<usize>,
         threads: Option<usize>,
         storage_options: Option<&Bound<'_, PyDict>>,
+        decryption: Option<&Bound<'_, PyDict>>,
         cache: Option<Py<PyCache>>,
         table: Option<&Bound<'_, PyDict>>,
     ) -> PyResult<Self> {
@@ -101,6 +102,9 @@ impl PyLocalScan {
         }
         if let Some(limit) = limit {
             request = request.with_limit(limit);
+        }
+        if let Some(keys) = decryption {
+            request = request.with_decryption(self::decryption(keys)?);
         }
         let positive = |name: &str, number: usize| match number {
             0 => Err(Class::Config.error(py, format!("{name}: give at least 1"))),
@@ -180,6 +184,48 @@ pub(crate) fn options(options: &Bound<'_, PyDict>) -> PyResult<Vec<(String, Stri
         Ok((key.extract()?, value))
     };
     options.iter().map(pair).collect()
+}
+
+/// The keys of `decryption`.
+fn decryption(given: &Bound<'_, PyDict>) -> PyResult<Decryption> {
+    let (mut footer_key, mut column_keys, mut aad_prefix) = (None, None, None);
+    for (name, value) in given.iter() {
+        match name.extract::<String>()?.as_str() {
+            "footer_key" => footer_key = Some(key("footer_key", &value)?),
+            "column_keys" if value.is_none() => {}
+            "column_keys" => column_keys = Some(value.cast_into::<PyDict>()?),
+            "aad_prefix" if value.is_none() => {}
+            "aad_prefix" => aad_prefix = Some(value.extract::<Vec<u8>>()?),
+            other => {
+                let reason =
+                    format!("decryption: there is no {other:?}: give footer_key, column_keys, aad_prefix");
+                return Err(Class::Config.error(given.py(), reason));
+            }
+        }
+    }
+    let Some(footer_key) = footer_key else {
+        return Err(Class::Config.error(given.py(), "decryption: give footer_key".to_owned()));
+    };
+
+    let mut decryption = Decryption::new(footer_key);
+    for (column, value) in column_keys.iter().flat_map(|keys| keys.iter()) {
+        let column: String = column.extract()?;
+        decryption = decryption.with_column_key(&column, key(&column, &value)?);
+    }
+    Ok(match aad_prefix {
+        Some(prefix) => decryption.with_aad_prefix(prefix),
+        None => decryption,
+    })
+}
+
+/// A key of a length that can be used.
+fn key(name: &str, value: &Bound<'_, PyAny>) -> PyResult<Vec<u8>> {
+    let key: Vec<u8> = value.cast::<PyBytes>()?.as_bytes().to_vec();
+    if matches!(key.len(), 16 | 32) {
+        return Ok(key);
+    }
+    let reason = format!("decryption: the key {name} has {} bytes: give 16 or 32", key.len());
+    Err(Class::Config.error(value.py(), reason))
 }
 
 fn sources(paths: &Bound<'_, PyAny>, options: &[(String, String)]) -> PyResult<Vec<Source>> {

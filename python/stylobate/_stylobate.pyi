@@ -151,6 +151,7 @@ class LocalScan:
         batch_rows: int | None = None,
         threads: int | None = None,
         storage_options: dict[str, Any] | None = None,
+        decryption: dict[str, Any] | None = None,
         cache: Cache | None = None,
         table: dict[str, Any] | None = None,
     ) -> Self: ...

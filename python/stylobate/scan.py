@@ -84,6 +84,7 @@ def scan(
     batch_rows: int | None = None,
     threads: int | None = None,
     storage_options: Mapping[str, Any] | None = None,
+    decryption: Mapping[str, Any] | None = None,
     cache: Cache | None = None,
     node: str | None = None,
     token: str | None = None,
@@ -121,6 +122,9 @@ def scan(
         threads: At most so many threads that decode. Default: one for each core.
         storage_options: Options of the store, such as `region`, `endpoint` or `access_key_id`. What they
             leave out comes from the usual environment variables.
+        decryption: The keys of encrypted Parquet files: `{"footer_key": bytes, "column_keys": {"name": bytes},
+            "aad_prefix": bytes}`, the latter two if the files have such. Files that are not encrypted are read as they
+            are. What was decrypted is cached nowhere.
         cache: What to keep and find decoded columns in. Default: the one of `default_cache`.
         node: A storage node that scans instead of this process: `grpc://HOST:PORT`, its Flight door. `paths`
             is then a bucket's name and what is in it. Needs pyarrow.
@@ -129,6 +133,8 @@ def scan(
     Raises:
         NotFoundError: Nothing is there.
         ColumnNotFoundError: A column of `columns` or `filter` is in no file.
+        ConfigError: The keys of `decryption` do not decrypt a file, or another argument cannot be used.
+        UnsupportedError: A file is encrypted, and there is no `decryption`.
         FilterError: The filter cannot be understood, or does not fit the columns.
         StylobateError: Anything else that went wrong; see the classes below it.
 
@@ -153,10 +159,13 @@ def scan(
             batch_rows=batch_rows,
             threads=threads,
             storage_options=None if storage_options is None else dict(storage_options),
+            decryption=None if decryption is None else keys_of(decryption),
             cache=cache,
             table=table,
         )
     else:
+        if decryption is not None:
+            raise TypeError("decryption: keys are not sent to a node")
         local = {
             "batch_rows": batch_rows,
             "threads": threads,
@@ -212,6 +221,11 @@ def plain_dictionary(dictionary: Dictionary) -> bool | str | list[str] | None:
     if dictionary is None or isinstance(dictionary, (bool, str)):
         return dictionary
     return list(dictionary)
+
+
+def keys_of(decryption: Mapping[str, Any]) -> dict[str, Any]:
+    """The keys, with plain dicts."""
+    return {name: dict(value) if isinstance(value, Mapping) else value for name, value in decryption.items()}
 
 
 def column_names(columns: Sequence[str]) -> list[str]:

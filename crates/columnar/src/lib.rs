@@ -18,6 +18,7 @@ mod csv;
 mod csv_reader;
 mod dataset;
 mod dataset_mark;
+mod decryption;
 mod error;
 mod exact_cast;
 mod expand;
@@ -65,6 +66,7 @@ pub use csv_reader::CsvReader;
 pub use dataset::{
     DatasetMode, DatasetOptions, DatasetWriter, FileOptions, UnknownDatasetModeError, WrittenDataset,
 };
+pub use decryption::Decryption;
 pub use error::{Error, Result};
 pub use exact_cast::{Inexact, exact_cast};
 pub use file_columns::{Columns, FileColumns, FileKind};

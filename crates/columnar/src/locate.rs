@@ -274,7 +274,7 @@ fn place(source: &Source, cache: &Cache, glob: bool) -> Result<Place> {
                     let whole = path.into_owned();
                     Ok(Place { store, given, base: whole.clone(), whole, pattern: None, is_file: true })
                 }
-None => below(cache.store(authority, options)?, given, &path, glob),
+                None => below(cache.store(authority, options)?, given, &path, glob),
             }
         }
         Source::Url { url, .. } => local(cache, url, std::path::Path::new(url), glob),

@@ -5,6 +5,7 @@ mod dense;
 mod dense_bytes;
 mod dictionary;
 mod distinct;
+mod encrypted;
 mod footer;
 mod index;
 mod levels;
@@ -48,6 +49,7 @@ pub(crate) use self::{
 use crate::{
     Error, Result,
     chunk::{Chunk, Representation, is_worth_a_dictionary},
+    decryption::Decryption,
     schema::{Projected, leaf_count},
 };
 
@@ -62,11 +64,17 @@ pub(crate) struct ParquetFile {
     written: Fields,
     /// The leaves of each top-level column.
     leaves: Vec<Range<usize>>,
+    /// Whether it is encrypted and was opened with keys.
+    decrypted: bool,
 }
 
 impl ParquetFile {
     /// Reads the rest of the footer, of which `tail` is the end of the file.
-    pub(crate) async fn open(object: &OpenObject, tail: Bytes) -> Result<Self> {
+    pub(crate) async fn open(
+        object: &OpenObject,
+        tail: Bytes,
+        decryption: Option<&Decryption>,
+    ) -> Result<Self> {
         let name = object.name();
         let size = object.meta().size;
         // A footer of four bytes of length and four of magic, behind four of magic at the head.
@@ -75,32 +83,43 @@ impl ParquetFile {
             return Err(footer::corrupt(&name, "the footer lies outside the file"));
         }
         let all = ParquetMetaDataOptions::default();
-        let metadata = match Self::read_footer(object, tail.clone(), all).await {
+        let has_encrypted_footer = tail.ends_with(b"PARE");
+        let metadata = match Self::read_footer(object, tail.clone(), all, decryption).await {
             // Statistics that make no sense, such as a negative number of nulls, are none.
             Err(error @ Error::Corrupt { .. }) => {
                 let none = ParquetMetaDataOptions::default()
                     .with_column_stats_policy(ParquetStatisticsPolicy::SkipAll);
-                Self::read_footer(object, tail, none).await.map_err(|second| match second {
+                Self::read_footer(object, tail, none, decryption).await.map_err(|second| match second {
                     Error::Corrupt { .. } => error,
                     second => second,
                 })?
             }
             decoded => decoded?,
         };
-        Self::new(name, metadata, size)
+        let mut file = Self::new(name, metadata, size)?;
+        let mut chunks = file.metadata.row_groups().iter().flat_map(|group| group.columns());
+        let is_encrypted = has_encrypted_footer || chunks.any(footer::is_encrypted);
+        file.decrypted = decryption.is_some() && is_encrypted;
+        Ok(file)
     }
 
     async fn read_footer(
         object: &OpenObject,
         tail: Bytes,
         options: ParquetMetaDataOptions,
+        decryption: Option<&Decryption>,
     ) -> Result<ParquetMetaData> {
         let (name, size) = (object.name(), object.meta().size);
-        let wrong = |error: ParquetError| footer::corrupt(&name, error);
+        let wrong = |error: ParquetError| match decryption {
+            Some(_) => footer::undecrypted(&name, error),
+            None => footer::corrupt(&name, error),
+        };
+        let keys = decryption.map(Decryption::properties).transpose().map_err(wrong)?;
         let decoder = ParquetMetaDataPushDecoder::try_new(size).map_err(wrong)?;
         let mut decoder = decoder
             .with_page_index_policy(PageIndexPolicy::Skip)
-            .with_metadata_options(Some(Arc::new(options)));
+            .with_metadata_options(Some(Arc::new(options)))
+            .with_file_decryption_properties(keys);
         decoder.push_range(size - tail.len() as u64..size, tail).map_err(wrong)?;
         loop {
             let decoded =
@@ -139,7 +158,7 @@ impl ParquetFile {
         if next != metadata.file_metadata().schema_descr().num_columns() {
             return Err(footer::corrupt(&object, "the schema has fields without columns"));
         }
-        Ok(Self { object, metadata, schema, written, leaves })
+        Ok(Self { object, metadata, schema, written, leaves, decrypted: false })
     }
 
     /// See [`crate::format::FileMetadata::schema`].
@@ -297,7 +316,9 @@ impl ParquetFile {
         representation: Representation,
         scratch: &mut Scratch,
     ) -> Result<Chunk> {
-        if let Some((leaf, descriptor)) = self.flat(column.root) {
+        if let Some((leaf, descriptor)) = self.flat(column.root)
+            && !self.has_encrypted(unit, std::slice::from_ref(column))
+        {
             let chunk = self.column_chunk(unit, leaf)?;
             let all = footer::is_all_dictionary(chunk);
             let insist = representation == Representation::Dictionary && all != Some(true);
@@ -320,6 +341,14 @@ impl ParquetFile {
     fn corrupt(&self, unit: usize, column: &Projected, reason: impl ToString) -> Error {
         let leaf = self.wanted(column).next();
         let chunk = leaf.and_then(|leaf| self.column_chunk(unit, leaf).ok());
+        if self.has_encrypted(unit, std::slice::from_ref(column)) {
+            let object = self.object.clone();
+            if !self.decrypted {
+                return Error::Encrypted { object };
+            }
+            let column = self.schema.fields().get(column.root).map(|field| field.name().clone());
+            return Error::Decryption { object, column, reason: reason.to_string() };
+        }
         Error::Corrupt {
             object: self.object.clone(),
             row_group: Some(unit),
