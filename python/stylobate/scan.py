@@ -263,7 +263,6 @@ def scan(
         )
     else:
         local = {
-            "batch_rows": batch_rows,
             "threads": threads,
             "storage_options": storage_options,
             "cache": cache,
