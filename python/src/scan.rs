@@ -2,14 +2,18 @@
 
 use std::time::{Duration, Instant};
 
+use bytes::Bytes;
+use object_store::{ObjectStoreExt, path::Path};
 use parking_lot::Mutex;
 use pyo3::{
     exceptions::{PyTypeError, PyValueError},
     prelude::*,
+    pybacked::PyBackedBytes,
     types::{PyBool, PyBytes, PyCapsule, PyDict, PyList, PyString, PyTuple},
 };
 use pyo3_arrow::error::PyArrowResult;
 use stylobate_columnar::{Decryption, Dictionaries, Scan, ScanRequest, Source, Strings};
+use stylobate_storage::{Consistency, ConsistencyRules, Origin, ReadOptions, ReadThrough};
 
 use crate::{
     arrow_types,
@@ -32,6 +36,8 @@ const PLAN_IS_GOOD_FOR: Duration = Duration::from_secs(10);
 pub(crate) struct PyLocalScan {
     request: ScanRequest,
     cache: Py<PyCache>,
+    /// The process whose memory holds the files, if any were given as their bytes.
+    memory: Option<Process>,
     schema: arrow::datatypes::SchemaRef,
     /// What planning the request gave, for the first run.
     planned: Mutex<Option<(Instant, Owned<Scan>)>>,
@@ -41,6 +47,16 @@ impl PyLocalScan {
     fn plan(py: Python<'_>, process: &Process, request: ScanRequest, cache: &Py<PyCache>) -> PyResult<Scan> {
         let cache = cache.get().get(py)?;
         process.run(py, async move { request.plan(&cache).await })
+    }
+
+    fn plan_again(&self, py: Python<'_>, process: &Process, request: ScanRequest) -> PyResult<Scan> {
+        match &self.memory {
+            Some(memory) if !memory.is_current() => Err(Class::Stylobate.error(
+                py,
+                "this scan of bytes was made before the process was forked: make it again in the child",
+            )),
+            _ => Self::plan(py, process, request, &self.cache),
+        }
     }
 
     /// The scan, for a run within this crate.
@@ -58,7 +74,7 @@ impl PyLocalScan {
         let kept = self.planned.lock().take().filter(|(made, _)| made.elapsed() < PLAN_IS_GOOD_FOR);
         match kept.and_then(|(_, mut plan)| plan.take()) {
             Some(plan) => Ok(plan),
-            None => Self::plan(py, process, self.request.clone(), &self.cache),
+            None => self.plan_again(py, process, self.request.clone()),
         }
     }
 }
@@ -87,8 +103,11 @@ impl PyLocalScan {
         table: Option<&Bound<'_, PyDict>>,
     ) -> PyResult<Self> {
         let options = storage_options.map(options).transpose()?.unwrap_or_default();
-        let sources = sources(paths, &options)?;
-        let mut request = ScanRequest::over(sources)
+        let cache = given_or_default(py, cache)?;
+        let process = Process::current(py)?;
+        let paths = Given { options, cache: &cache, process: &process }.sources(paths)?;
+        let memory = paths.iter().any(is_in_memory).then(|| process.clone());
+        let mut request = ScanRequest::over(paths)
             .with_dictionary(dictionaries(dictionary)?)
             .with_strings(self::strings(strings)?);
         if let Some(table) = table {
@@ -116,12 +135,10 @@ impl PyLocalScan {
         if let Some(threads) = threads {
             request = request.with_threads(positive("threads", threads)?);
         }
-        let cache = given_or_default(py, cache)?;
-        let process = Process::current(py)?;
         let plan = Self::plan(py, &process, request.clone(), &cache)?;
         let schema = plan.schema().clone();
         let planned = Mutex::new(Some((Instant::now(), Owned::new(process, plan))));
-        Ok(Self { request, cache, schema, planned })
+        Ok(Self { request, cache, memory, schema, planned })
     }
 
     /// The schema of what comes out.
@@ -134,7 +151,7 @@ impl PyLocalScan {
     fn count(&self, py: Python<'_>) -> PyResult<u64> {
         let process = Process::current(py)?;
         let request = self.request.clone().with_columns(Vec::<String>::new());
-        let scan = Self::plan(py, &process, request, &self.cache)?;
+        let scan = self.plan_again(py, &process, request)?;
         let rows = py.detach(|| {
             let (mut running, mut rows) = (Running::begin(process, of_scan(scan)), 0);
             while let Some(batch) = running.next()? {
@@ -228,17 +245,52 @@ fn key(name: &str, value: &Bound<'_, PyAny>) -> PyResult<Vec<u8>> {
     Err(Class::Config.error(value.py(), reason))
 }
 
-fn sources(paths: &Bound<'_, PyAny>, options: &[(String, String)]) -> PyResult<Vec<Source>> {
-    let source =
-        |path: &Bound<'_, PyAny>| Ok(Source::Url { url: location(path)?, options: options.to_vec() });
-    if !paths.is_instance_of::<PyList>() && !paths.is_instance_of::<PyTuple>() {
-        return Ok(vec![source(paths)?]);
+/// What paths are looked up with.
+struct Given<'a> {
+    options: Vec<(String, String)>,
+    cache: &'a Py<PyCache>,
+    process: &'a Process,
+}
+
+impl Given<'_> {
+    fn sources(&self, paths: &Bound<'_, PyAny>) -> PyResult<Vec<Source>> {
+        if !paths.is_instance_of::<PyList>() && !paths.is_instance_of::<PyTuple>() {
+            return Ok(vec![self.source(paths)?]);
+        }
+
+        let sources: Vec<_> = paths.try_iter()?.map(|path| self.source(&path?)).collect::<PyResult<_>>()?;
+        match sources.is_empty() {
+            true => Err(Failure::new(Class::Config, "paths: the list is empty").raised(paths.py())),
+            false => Ok(sources),
+        }
     }
-    let sources: Vec<_> = paths.try_iter()?.map(|path| source(&path?)).collect::<PyResult<_>>()?;
-    match sources.is_empty() {
-        true => Err(Failure::new(Class::Config, "paths: the list is empty").raised(paths.py())),
-        false => Ok(sources),
+
+    fn source(&self, path: &Bound<'_, PyAny>) -> PyResult<Source> {
+        match path.cast::<PyBytes>() {
+            Ok(bytes) => self.in_memory(path.py(), Bytes::from_owner(PyBackedBytes::from(bytes.clone()))),
+            Err(_) => Ok(Source::Url { url: location(path)?, options: self.options.clone() }),
+        }
     }
+
+    /// A file whose bytes are these, in a store of its own.
+    fn in_memory(&self, py: Python<'_>, bytes: Bytes) -> PyResult<Source> {
+        let read = ReadOptions::default();
+        let origin = Origin::parse("memory:///", &[], &read.requests);
+        let origin = origin.map_err(|error| Failure::from(error).raised(py))?;
+        let store = origin.store().clone();
+        let put = async move { store.put(&Path::from("bytes"), bytes.into()).await };
+        if let Err(error) = self.process.wait(py, put)? {
+            return Err(Class::Storage.error(py, error.to_string()));
+        }
+
+        let pages = self.cache.get().get(py)?.pages().clone();
+        let rules = ConsistencyRules::new(Consistency::Immutable);
+        Ok(Source::Store { store: ReadThrough::new(origin, pages, rules, read), pattern: "bytes".to_owned() })
+    }
+}
+
+fn is_in_memory(source: &Source) -> bool {
+    matches!(source, Source::Store { .. })
 }
 
 /// What a table is that its files do not say: `schema`, `casts`, `partitioning`, `glob`, `filename`, `file_row_number`.

@@ -15,6 +15,7 @@ import pyarrow as pa
 import pyarrow.parquet as pq
 import pytest
 import stylobate as st
+from stylobate.filters import from_tuples
 
 UTC = dt.timezone.utc
 OSLO = ZoneInfo("Europe/Oslo")
@@ -254,3 +255,43 @@ def test_a_column_of_booleans_is_a_condition(typed: Path) -> None:
 def test_a_naive_time_with_a_zone_of_no_fixed_offset_is_refused() -> None:
     with pytest.raises(st.FilterError, match="offset"):
         a == dt.time(1, tzinfo=OSLO)  # noqa: B015
+
+
+FORMS: list[tuple[Any, str]] = [
+    ([("a", "=", 1)], "a = 1"),
+    ([("a", "==", 1), ("b", "!=", "x")], "a = 1 AND b <> 'x'"),
+    ([[("a", "<", 1)], [("a", ">=", 2), ("b", "<=", 3)]], "a < 1 OR (a >= 2 AND b <= 3)"),
+    ((("a", ">", 1), ["b", "in", {2}]), "a > 1 AND b IN (2)"),
+    ([[("a", "not in", [1, 2])]], "NOT a IN (1, 2)"),
+    ([(a, "=", dt.date(2024, 5, 1))], "a = DATE '2024-05-01'"),
+]
+
+
+@pytest.mark.parametrize(("filters", "sql"), FORMS)
+def test_filters_of_tuples_are_those_of_pyarrow(filters: Any, sql: str) -> None:
+    assert repr(from_tuples(filters)) == sql
+
+
+def test_filters_of_tuples_keep_the_rows_that_pyarrow_keeps(typed: Path) -> None:
+    for filters in (
+        [("i", ">", 1)],
+        [("i", "in", [1, 3]), ("f", "<", 3)],
+        [[("s", "=", "x")], [("u", ">=", 255), ("flag", "!=", False)]],
+        [("day", "<", dt.date(2024, 5, 2))],
+        [("i", "not in", [1])],
+    ):
+        expected = pq.read_table(typed, filters=filters, columns=["row"]).to_pydict()
+        if "not in" in str(filters):
+            expected = {"row": [1, 2]}  # pyarrow finds the null not in the list; SQL does not
+        assert st.scan(typed, filters=filters, columns=["row"]).to_arrow().to_pydict() == expected
+    assert repr(st.scan(typed, filters=[("i", ">", 1)])).endswith("filter=i > 1)")
+
+
+def test_filters_of_another_form_are_refused(typed: Path) -> None:
+    for filters in ([], [[]], [("a", "like", 1)], [("a", "=")], ["a = 1"], [[("a", "=", 1)], []]):
+        with pytest.raises(st.FilterError, match="^filters: "):
+            st.scan(typed, filters=filters)
+    with pytest.raises(TypeError, match="as filter"):
+        st.scan(typed, filters="i > 1")
+    with pytest.raises(ValueError, match="filter or filters"):
+        st.scan(typed, filter="i > 1", filters=[("i", ">", 1)])
