@@ -120,7 +120,9 @@ fn number(value: &Bound<'_, PyAny>) -> PyResult<Operand> {
         number @ (Literal::Integer(_) | Literal::Decimal { .. } | Literal::Float(_)) => Ok(number.into()),
         _ => {
             let class = value.get_type().fully_qualified_name()?;
-            Err(PyTypeError::new_err(format!("a column is computed with numbers and columns, not with a {class}")))
+            Err(PyTypeError::new_err(format!(
+                "a column is computed with numbers and columns, not with a {class}"
+            )))
         }
     }
 }
@@ -179,7 +181,9 @@ impl PyColumn {
     fn name(&self) -> PyResult<&str> {
         match &self.operand {
             Operand::Column(column) => Ok(column.name()),
-            computed => Err(PyTypeError::new_err(format!("{computed} is computed: only columns have a name"))),
+            computed => {
+                Err(PyTypeError::new_err(format!("{computed} is computed: only columns have a name")))
+            }
         }
     }
 

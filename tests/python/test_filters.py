@@ -36,7 +36,7 @@ def test_operators_make_sql() -> None:
     assert repr(a.is_in([1, 2])) == "a IN (1, 2)"
     assert repr(~a.is_in([1])) == "NOT a IN (1)"
     assert repr((a + b) * 2 > 3) == "(a + b) * 2 > 3"
-    assert repr(1 - a / 2 <= -b % 3) == "1 - (a / 2) <= (0 - b) % 3"
+    assert repr(1 - a / 2 <= -b % 3) == "1 - a / 2 <= (0 - b) % 3"
     assert repr(a.lower() == "x") == "lower(a) = 'x'"
     assert repr(a.upper().like("X%")) == "upper(a) LIKE 'X%'"
     assert repr(abs(a) > 1) == repr(a.abs() > 1) == "abs(a) > 1"

@@ -85,7 +85,12 @@ impl Predicate {
                 roots.push(Root { index, name: schema.field(index).name().clone() });
             }
         }
-        Ok(Bound { columns: columns.into(), computed: computed.into(), roots: roots.into(), node: Arc::new(node) })
+        Ok(Bound {
+            columns: columns.into(),
+            computed: computed.into(),
+            roots: roots.into(),
+            node: Arc::new(node),
+        })
     }
 }
 
@@ -190,7 +195,11 @@ impl Binder<'_> {
         }
     }
 
-    fn outcome(&mut self, operand: &Operand, of: impl FnOnce(&Target<'_>) -> Result<Outcome>) -> Result<Node> {
+    fn outcome(
+        &mut self,
+        operand: &Operand,
+        of: impl FnOnce(&Target<'_>) -> Result<Outcome>,
+    ) -> Result<Node> {
         let index = self.operand(operand)?;
         Ok(match of(&Target::new(operand, self.data_type(index)?))? {
             Outcome::Never | Outcome::Unknown => Node::Constant(false),
@@ -248,7 +257,8 @@ impl Binder<'_> {
 
     /// One side of arithmetic.
     fn side(&mut self, side: &Operand, within: &Operand) -> Result<Side> {
-        let refused = |what: &dyn std::fmt::Display| refuse(format!("{}: {what} is not a number", quoted(within)));
+        let refused =
+            |what: &dyn std::fmt::Display| refuse(format!("{}: {what} is not a number", quoted(within)));
         match side {
             Operand::Literal(literal) => match Number::of_literal(literal) {
                 Some(number) => Ok(Side::Literal(literal.clone(), number)),

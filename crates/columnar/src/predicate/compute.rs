@@ -6,14 +6,12 @@ use std::sync::Arc;
 
 use arrow::{
     array::{
-        Array, ArrayRef, AsArray, BooleanArray, Decimal128Array, Float16Array, Float32Array, Float64Array, Int64Array,
-        LargeStringArray, new_null_array, timezone::Tz,
+        Array, ArrayRef, AsArray, BooleanArray, Decimal128Array, Float16Array, Float32Array, Float64Array,
+        Int64Array, LargeStringArray, new_null_array, timezone::Tz,
     },
     buffer::{NullBuffer, ScalarBuffer},
     compute::cast,
-    datatypes::{
-        ArrowNativeType, DataType, Float16Type, Float32Type, Float64Type, GenericStringType, i256,
-    },
+    datatypes::{ArrowNativeType, DataType, Float16Type, Float32Type, Float64Type, GenericStringType, i256},
 };
 use chrono::{DateTime, Offset, TimeZone};
 
@@ -62,7 +60,9 @@ pub(super) enum Side {
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(super) enum Number {
     /// Whole numbers of ten to the power of minus `scale`.
-    Exact { scale: i8 },
+    Exact {
+        scale: i8,
+    },
     Float,
     /// Nothing but nulls.
     Null,
@@ -128,7 +128,8 @@ impl Step {
 
     /// The type of what comes out; an error if the columns have types that it is not for.
     pub(super) fn data_type(&self, operand: &Operand) -> Result<DataType> {
-        let refused = |of: &DataType, wanted: &str| refuse(format!("{}: {of} is not {wanted}", quoted(operand)));
+        let refused =
+            |of: &DataType, wanted: &str| refuse(format!("{}: {of} is not {wanted}", quoted(operand)));
         match self {
             Self::Call(_, _, DataType::Null) => Ok(DataType::Null),
             Self::Call(Function::Lower | Function::Upper, _, of) => match Class::of(of) {
@@ -150,12 +151,15 @@ impl Step {
             },
             Self::Arithmetic(left, op, right) => match (left.number(), right.number()) {
                 (Number::Null, _) | (_, Number::Null) => Ok(DataType::Null),
-                (Number::Exact { scale: left }, Number::Exact { scale: right }) if *op != ArithmeticOp::Divide => {
+                (Number::Exact { scale: left }, Number::Exact { scale: right })
+                    if *op != ArithmeticOp::Divide =>
+                {
                     let scale = match op {
                         ArithmeticOp::Multiply => left.checked_add(right),
                         _ => Some(left.max(right)),
                     };
-                    let scale = scale.ok_or_else(|| refuse(format!("{}: too many digits", quoted(operand))))?;
+                    let scale =
+                        scale.ok_or_else(|| refuse(format!("{}: too many digits", quoted(operand))))?;
                     Ok(DataType::Decimal128(PRECISION, scale))
                 }
                 _ => Ok(DataType::Float64),
@@ -171,8 +175,10 @@ impl Computed {
         for index in self.step.inputs() {
             inputs.push(column(index)?.dense()?);
         }
-        let nulls = inputs.iter().fold(None, |nulls, input| NullBuffer::union(nulls.as_ref(), input.nulls.as_ref()));
-        let all_null = self.data_type == DataType::Null || inputs.iter().any(|input| input.array.data_type() == &DataType::Null);
+        let nulls =
+            inputs.iter().fold(None, |nulls, input| NullBuffer::union(nulls.as_ref(), input.nulls.as_ref()));
+        let all_null = self.data_type == DataType::Null
+            || inputs.iter().any(|input| input.array.data_type() == &DataType::Null);
         if all_null {
             return Ok(new_null_array(&self.data_type, rows));
         }
@@ -188,7 +194,8 @@ impl Computed {
                     self.exact(&left, *op, &right, scale, rows, nulls)
                 }
                 _ => {
-                    let (left, right) = (self.float_lane(left, &mut next)?, self.float_lane(right, &mut next)?);
+                    let (left, right) =
+                        (self.float_lane(left, &mut next)?, self.float_lane(right, &mut next)?);
                     let values = (0..rows).map(|row| float(left.at(row), *op, right.at(row)));
                     Ok(Arc::new(Float64Array::new(values.collect(), nulls)))
                 }
@@ -204,8 +211,12 @@ impl Computed {
         nulls: Option<NullBuffer>,
     ) -> Result<ArrayRef> {
         match function {
-            Function::Lower => texts(array, nulls.as_ref(), |letter, text| push(text, letter, letter.to_lowercase())),
-            Function::Upper => texts(array, nulls.as_ref(), |letter, text| push(text, letter, letter.to_uppercase())),
+            Function::Lower => {
+                texts(array, nulls.as_ref(), |letter, text| push(text, letter, letter.to_lowercase()))
+            }
+            Function::Upper => {
+                texts(array, nulls.as_ref(), |letter, text| push(text, letter, letter.to_uppercase()))
+            }
             Function::Abs => self.absolute(array, nulls),
             Function::IsNan => {
                 let values = floats(array)?;
@@ -223,7 +234,9 @@ impl Computed {
             DataType::Float16 => {
                 let values = array.as_primitive_opt::<Float16Type>().ok_or_else(unfit)?.values();
                 let positive = |value: &<Float16Type as arrow::datatypes::ArrowPrimitiveType>::Native| {
-                    <Float16Type as arrow::datatypes::ArrowPrimitiveType>::Native::from_f64(value.to_f64().abs())
+                    <Float16Type as arrow::datatypes::ArrowPrimitiveType>::Native::from_f64(
+                        value.to_f64().abs(),
+                    )
                 };
                 Arc::new(Float16Array::new(values.iter().map(positive).collect(), nulls))
             }
@@ -256,9 +269,10 @@ impl Computed {
     ) -> Result<ArrayRef> {
         let Step::Arithmetic(left_side, _, right_side) = &self.step else { return Err(self.overflow()) };
         let factor = |side: &Side| match (side.number(), op) {
-            (Number::Exact { scale: own }, ArithmeticOp::Add | ArithmeticOp::Subtract | ArithmeticOp::Modulo) => {
-                10_i128.checked_pow(u32::try_from(i16::from(scale) - i16::from(own)).ok()?)
-            }
+            (
+                Number::Exact { scale: own },
+                ArithmeticOp::Add | ArithmeticOp::Subtract | ArithmeticOp::Modulo,
+            ) => 10_i128.checked_pow(u32::try_from(i16::from(scale) - i16::from(own)).ok()?),
             _ => Some(1),
         };
         let left_factor = factor(left_side).ok_or_else(|| self.overflow())?;
@@ -309,7 +323,9 @@ impl Computed {
     ) -> Result<Lane<i128>> {
         match side {
             Side::Column(..) => Ok(Lane::Each(self.exact_values(next()?, nulls)?)),
-            Side::Literal(Literal::Integer(value) | Literal::Decimal { unscaled: value, .. }, _) => Ok(Lane::One(*value)),
+            Side::Literal(Literal::Integer(value) | Literal::Decimal { unscaled: value, .. }, _) => {
+                Ok(Lane::One(*value))
+            }
             Side::Literal(literal, _) => Err(refuse(format!("{} is not a number", quoted(literal)))),
         }
     }
@@ -331,7 +347,11 @@ impl Computed {
         with_whole(array, Narrow(nulls)).ok_or_else(|| unfit(array))?.ok_or_else(|| self.overflow())
     }
 
-    fn float_lane<'a>(&self, side: &Side, next: &mut impl FnMut() -> Result<&'a ArrayRef>) -> Result<Lane<f64>> {
+    fn float_lane<'a>(
+        &self,
+        side: &Side,
+        next: &mut impl FnMut() -> Result<&'a ArrayRef>,
+    ) -> Result<Lane<f64>> {
         match side {
             Side::Column(_, Number::Exact { scale }) => Ok(Lane::Each(exact_floats(next()?, *scale)?)),
             Side::Column(..) => Ok(Lane::Each(floats(next()?)?.to_vec())),
@@ -402,7 +422,9 @@ fn nearest(digits: i128, scale: i16) -> f64 {
     match scale {
         0 => digits as f64,
         // Both are exact, so that only the division rounds.
-        1..=EXACT_POWER if digits.unsigned_abs() <= EXACT_FLOATS => digits as f64 / 10_f64.powi(i32::from(scale)),
+        1..=EXACT_POWER if digits.unsigned_abs() <= EXACT_FLOATS => {
+            digits as f64 / 10_f64.powi(i32::from(scale))
+        }
         _ => parsed(digits, scale),
     }
 }
@@ -412,7 +434,11 @@ fn parsed(digits: impl std::fmt::Display, scale: i16) -> f64 {
 }
 
 /// Text with each character replaced.
-fn texts(array: &ArrayRef, nulls: Option<&NullBuffer>, replace: impl Fn(char, &mut String)) -> Result<ArrayRef> {
+fn texts(
+    array: &ArrayRef,
+    nulls: Option<&NullBuffer>,
+    replace: impl Fn(char, &mut String),
+) -> Result<ArrayRef> {
     let replaced = |text: &str| {
         let mut result = String::with_capacity(text.len());
         text.chars().for_each(|letter| replace(letter, &mut result));
@@ -422,7 +448,9 @@ fn texts(array: &ArrayRef, nulls: Option<&NullBuffer>, replace: impl Fn(char, &m
     macro_rules! rows {
         ($array:expr) => {{
             let array = $array.ok_or_else(|| unfit(array))?;
-            (0..array.len()).map(|row| (!is_null(row)).then(|| replaced(array.value(row)))).collect::<LargeStringArray>()
+            (0..array.len())
+                .map(|row| (!is_null(row)).then(|| replaced(array.value(row))))
+                .collect::<LargeStringArray>()
         }};
     }
     Ok(Arc::new(match array.data_type() {
@@ -448,7 +476,9 @@ fn date_parts(
         return Err(unfit(array));
     };
     let zone = match data_type {
-        DataType::Timestamp(_, Some(zone)) if !is_utc(zone) => Some(zone.parse::<Tz>().map_err(|_| unknown_zone(zone))?),
+        DataType::Timestamp(_, Some(zone)) if !is_utc(zone) => {
+            Some(zone.parse::<Tz>().map_err(|_| unknown_zone(zone))?)
+        }
         _ => None,
     };
     let per_day = i64::try_from(NANOS_PER_DAY / nanos).map_err(|_| unfit(array))?;

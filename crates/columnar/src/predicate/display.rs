@@ -77,20 +77,17 @@ impl Display for Operand {
             Self::Literal(literal) => literal.fmt(f),
             Self::Call(function, of) => write!(f, "{}({of})", function.name()),
             Self::Arithmetic(left, op, right) => {
-                side(f, left)?;
+                side(f, left, left.is_looser(*op))?;
                 write!(f, " {op} ")?;
-                side(f, right)
+                side(f, right, !right.is_tighter(*op))
             }
         }
     }
 }
 
-/// One side of arithmetic, in parentheses if it is arithmetic itself.
-fn side(f: &mut Formatter<'_>, operand: &Operand) -> fmt::Result {
-    match operand {
-        Operand::Arithmetic(..) => write!(f, "({operand})"),
-        operand => operand.fmt(f),
-    }
+/// One side of arithmetic, in parentheses where it would fall apart without.
+fn side(f: &mut Formatter<'_>, operand: &Operand, has_parentheses: bool) -> fmt::Result {
+    if has_parentheses { write!(f, "({operand})") } else { operand.fmt(f) }
 }
 
 impl Display for Predicate {

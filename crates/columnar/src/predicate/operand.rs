@@ -5,6 +5,8 @@ use crate::Result;
 
 /// How many functions and operators one operand may hold.
 const MAX_OPERATIONS: usize = 256;
+/// How deep its functions and parentheses may nest: less than what is read back from SQL.
+const MAX_DEPTH: usize = 32;
 
 /// One side of a comparison: a column, or a value that is computed from columns.
 ///
@@ -102,12 +104,20 @@ impl Function {
     }
 }
 
+impl ArithmeticOp {
+    /// Whether it binds closer than a sum.
+    fn is_product(self) -> bool {
+        matches!(self, Self::Multiply | Self::Divide | Self::Modulo)
+    }
+}
+
 impl Operand {
     /// A function of this.
     ///
     /// # Errors
     ///
-    /// [`Error::Predicate`](crate::Error::Predicate) if it holds more than 256 functions and operators.
+    /// [`Error::Predicate`](crate::Error::Predicate) if it holds more than 256 functions and operators, or nests deeper
+    /// than 32 levels.
     pub fn call(self, function: Function) -> Result<Self> {
         Self::Call(function, Box::new(self)).checked()
     }
@@ -116,16 +126,45 @@ impl Operand {
     ///
     /// # Errors
     ///
-    /// [`Error::Predicate`](crate::Error::Predicate) if it holds more than 256 functions and operators.
+    /// [`Error::Predicate`](crate::Error::Predicate) if it holds more than 256 functions and operators, or nests deeper
+    /// than 32 levels.
     pub fn arithmetic(self, op: ArithmeticOp, other: impl Into<Self>) -> Result<Self> {
         Self::Arithmetic(Box::new(self), op, Box::new(other.into())).checked()
     }
 
     /// What is built step by step never becomes so deep that it exhausts the stack.
     pub(super) fn checked(self) -> Result<Self> {
-        match self.operations() <= MAX_OPERATIONS {
+        if self.operations() > MAX_OPERATIONS {
+            return Err(refuse(format!("more than {MAX_OPERATIONS} functions and operators in one value")));
+        }
+        match self.depth() <= MAX_DEPTH {
             true => Ok(self),
-            false => Err(refuse(format!("more than {MAX_OPERATIONS} functions and operators in one value"))),
+            false => Err(refuse(format!("one value nests deeper than {MAX_DEPTH} levels"))),
+        }
+    }
+
+    /// How deep functions and parentheses nest where it is written as SQL.
+    fn depth(&self) -> usize {
+        match self {
+            Self::Column(_) | Self::Literal(_) => 0,
+            Self::Call(_, of) => 1 + of.depth(),
+            Self::Arithmetic(left, op, right) => {
+                let left_depth = left.depth() + usize::from(left.is_looser(*op));
+                left_depth.max(right.depth() + usize::from(!right.is_tighter(*op)))
+            }
+        }
+    }
+
+    /// Whether it needs parentheses on the left of an operator.
+    pub(super) fn is_looser(&self, op: ArithmeticOp) -> bool {
+        matches!(self, Self::Arithmetic(_, own, _) if !own.is_product() && op.is_product())
+    }
+
+    /// Whether it needs no parentheses on the right of an operator.
+    pub(super) fn is_tighter(&self, op: ArithmeticOp) -> bool {
+        match self {
+            Self::Arithmetic(_, own, _) => own.is_product() && !op.is_product(),
+            _ => true,
         }
     }
 

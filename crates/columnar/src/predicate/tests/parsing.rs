@@ -178,8 +178,14 @@ fn functions_and_arithmetic_are_operands() {
     let column = |name: &str| Operand::from(col(name));
     let lower = column("a").call(Function::Lower).unwrap();
     assert_eq!(parse("LOWER(a) = 'x'"), lower.clone().eq("x"));
-    assert_eq!(parse("lower(a) LIKE '%x' AND lower(a) IN ('x')"), lower.clone().ends_with("x").and(lower.is_in(["x"])));
-    assert_eq!(parse("year(d) BETWEEN 2023 AND 2024"), column("d").call(Function::Year).unwrap().between(2023, 2024));
+    assert_eq!(
+        parse("lower(a) LIKE '%x' AND lower(a) IN ('x')"),
+        lower.clone().ends_with("x").and(lower.is_in(["x"]))
+    );
+    assert_eq!(
+        parse("year(d) BETWEEN 2023 AND 2024"),
+        column("d").call(Function::Year).unwrap().between(2023, 2024)
+    );
     assert_eq!(parse("EXTRACT(MONTH FROM d) = 2"), column("d").call(Function::Month).unwrap().eq(2));
     assert_eq!(parse("isnan(f) OR NOT isnan(f)"), {
         let nan = column("f").call(Function::IsNan).unwrap().eq(true);
@@ -223,10 +229,14 @@ fn distinct_from_is_never_unknown() {
 
 #[test]
 fn what_is_computed_is_bounded() {
+    let long = vec!["a"; 200].join(" + ");
+    assert_eq!(parse(&format!("{long} < 1")).to_string(), format!("{long} < 1"));
     let sum = vec!["a"; 100_000].join(" + ");
     assert!(reason(&format!("{sum} < 1")).contains("more than 256"));
     let calls = format!("{}a{} < 1", "abs(".repeat(1_000), ")".repeat(1_000));
     assert!(reason(&calls).contains("nests deeper"));
+    let right = format!("{}a{} < 1", "1 - (".repeat(40), ")".repeat(40));
+    assert!(reason(&right).contains("nests deeper than 32"));
     assert!(reason("lower(1) = 'x'").contains("lower wants a column"));
     assert!(reason("sqrt(a) = 1").contains("there is no function `SQRT`"));
 }

@@ -32,7 +32,8 @@ fn literal() -> impl Strategy<Value = Literal> {
 fn operand() -> impl Strategy<Value = Operand> {
     let number = prop_oneof![
         any::<i64>().prop_map(Literal::from),
-        (any::<i64>(), 0_u8..20).prop_map(|(unscaled, scale)| Literal::Decimal { unscaled: unscaled.into(), scale }),
+        (any::<i64>(), 0_u8..20)
+            .prop_map(|(unscaled, scale)| Literal::Decimal { unscaled: unscaled.into(), scale }),
         (-1e9..1e9).prop_map(Literal::from),
     ];
     let functions = vec![

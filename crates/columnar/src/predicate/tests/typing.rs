@@ -4,8 +4,9 @@ use std::sync::Arc;
 
 use arrow::{
     array::{
-        ArrayRef, Date32Array, Decimal128Array, DictionaryArray, FixedSizeBinaryArray, Float32Array, Float64Array, Int8Array,
-        Int64Array, StringArray, TimestampMicrosecondArray, TimestampSecondArray, UInt8Array,
+        ArrayRef, Date32Array, Decimal128Array, DictionaryArray, FixedSizeBinaryArray, Float32Array,
+        Float64Array, Int8Array, Int64Array, StringArray, TimestampMicrosecondArray, TimestampSecondArray,
+        UInt8Array,
     },
     datatypes::{DataType, Field, IntervalUnit, Schema, TimeUnit},
 };
@@ -185,7 +186,8 @@ fn divisions_are_of_floats_and_remainders_have_the_sign_of_the_left() {
 
 #[test]
 fn decimals_are_computed_exactly() {
-    let array = || Decimal128Array::from(vec![Some(10), Some(-30), None]).with_precision_and_scale(15, 2).unwrap();
+    let array =
+        || Decimal128Array::from(vec![Some(10), Some(-30), None]).with_precision_and_scale(15, 2).unwrap();
     assert_eq!(rows("a + 0.2 = 0.3", array()), [0]);
     assert_eq!(rows("a * a = 0.09", array()), [1]);
     assert_eq!(rows("a * 0.001 < 0", array()), [1]);
@@ -203,8 +205,11 @@ fn a_number_without_room_is_an_error_unless_no_row_has_it() {
     };
     let values = Arc::new(Int64Array::from(vec![i64::MAX, 2]));
     let sql = "a * a * a > 1";
-    assert!(matches!(evaluate(values.clone(), sql), Err(Error::Predicate { reason }) if reason.contains("128 bits")));
-    let unused: ArrayRef = Arc::new(DictionaryArray::new(UInt8Array::from(vec![Some(1), None, Some(1)]), values));
+    assert!(
+        matches!(evaluate(values.clone(), sql), Err(Error::Predicate { reason }) if reason.contains("128 bits"))
+    );
+    let unused: ArrayRef =
+        Arc::new(DictionaryArray::new(UInt8Array::from(vec![Some(1), None, Some(1)]), values));
     assert_eq!(evaluate(unused, sql).unwrap(), [0, 2]);
 }
 
@@ -285,7 +290,10 @@ fn what_cannot_be_computed_is_named() {
     assert_eq!(error("lower(a) = 'x'", DataType::Int32), "`lower(a)`: Int32 is not text");
     assert_eq!(error("a + 1 > 2", DataType::Utf8), "`a + 1`: a, which is Utf8, is not a number");
     assert_eq!(error("a + 'x' > 2", DataType::Int32), "`a + 'x'`: 'x' is not a number");
-    assert_eq!(error("a + 1 = 'x'", DataType::Int32), "`a + 1` is Decimal128(38, 0): not comparable with `'x'`");
+    assert_eq!(
+        error("a + 1 = 'x'", DataType::Int32),
+        "`a + 1` is Decimal128(38, 0): not comparable with `'x'`"
+    );
     error("abs(a) > 1", DataType::Boolean);
     error("year(a) > 1", DataType::Utf8);
     error("isnan(a)", DataType::Int32);
