@@ -26,7 +26,8 @@ if TYPE_CHECKING:
     import pyarrow
     from pyarrow import flight
 
-    from stylobate.scan import Dictionary, Filter, Path
+    from stylobate.filters import Filter
+    from stylobate.scan import Dictionary, Path
 
 __all__ = ["FlightScan"]
 

@@ -82,7 +82,7 @@ pub use parquet::{
     ColumnOptions, Compression, DictionaryEncoding, Encoding, ParquetOptions, ParquetWriter, SortedBy,
     StatisticsLevel, UnknownCompressionError, UnknownOptionError, Written,
 };
-pub use predicate::{Column, CompareOp, Literal, Predicate, col};
+pub use predicate::{ArithmeticOp, Column, CompareOp, Function, Literal, Operand, Predicate, col};
 pub use row_filter::RowFilter;
 pub use scan::{Scan, ScanPart, ScanRequest, ScanStream};
 pub use table::{Dictionaries, Strings};
