@@ -1,8 +1,8 @@
-// Writes a file with the reference writer whose column `either` is a union of a number, a text and a record. Arguments are
-// the file, the number of rows and, behind them, settings of the writer such as `orc.row.index.stride=1000`.
+// Writes a file with the reference writer whose column `either` is a union of a number, a text and a record. Arguments
+// are the file, the number of rows and, behind them, settings of the writer such as `orc.row.index.stride=1000`.
 //
-// Row `i` has, by `i % 7`: the number `i` (0, 4), the text `t<i % 50>` (1), the record of `i` (2), nothing (3), a number
-// that is null (5), a text that is null (6).
+// Row `i` has, by `i % 7`: the number `i` (0, 4), the text `t<i % 50>` (1), the record of `i` (2), nothing (3), a
+// number that is null (5), a text that is null (6).
 
 import java.nio.charset.StandardCharsets;
 import org.apache.hadoop.conf.Configuration;
