@@ -21,6 +21,8 @@ mod compression;
 mod footer;
 mod general;
 mod hybrid;
+mod intervals;
+mod logical_types;
 mod options;
 mod order;
 mod origin;

@@ -228,6 +228,7 @@ impl ParquetOptions {
                 true => 0,
                 false => bytes(self.row_group_size).min(bytes(self.memory) / 2) / 4,
             },
+            is_ordered: false,
             version_2: self.version_2,
         })
     }
@@ -265,5 +266,7 @@ pub(super) struct ColumnPlan {
     pub(super) page_bytes: usize,
     /// Of a dictionary of more bytes, values are stored as they occur, in each row group anew where this is 0.
     pub(super) dictionary_bytes: usize,
+    /// Whether the values of its dictionaries have an order.
+    pub(super) is_ordered: bool,
     pub(super) version_2: bool,
 }

@@ -17,6 +17,7 @@ use super::{
     codebook::Codebook,
     column::{Column, ColumnKind},
     footer::Footer,
+    logical_types::with_logical_types,
     options::ParquetOptions,
     parallel::{guarded, in_parallel},
 };
@@ -125,7 +126,9 @@ impl ParquetWriter {
             kinds.push(begun.map_err(|reason| wrong(Some(field.name()), reason))?);
         }
         let encoded: Vec<_> = kinds.iter().map(|kind| kind.encoded().clone()).collect();
-        let converted = ArrowSchemaConverter::new().convert(&Schema::new(encoded));
+        let converted = ArrowSchemaConverter::new()
+            .convert(&Schema::new(encoded))
+            .and_then(|converted| with_logical_types(converted, schema.fields().iter()));
         let descriptor = Arc::new(converted.map_err(|error| wrong(None, error.to_string()))?);
         let sorting = options.sorting(&descriptor)?;
         let footer = Footer::new(descriptor, sorting, options.version());
