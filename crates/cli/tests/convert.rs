@@ -6,6 +6,7 @@ mod files;
 use std::{
     fs::{self, File},
     path::Path,
+    process::Command,
     sync::Arc,
     time::{Duration, Instant},
 };
@@ -62,6 +63,23 @@ fn every_extension_gives_the_same_rows() {
     expected.push("people.parquet".to_owned());
     expected.sort();
     assert_eq!(names(path), expected);
+}
+
+#[test]
+fn a_file_that_may_not_be_as_large_is_an_error_that_leaves_nothing() {
+    let folder = tempfile::tempdir().unwrap();
+    write_parquet(&folder.path().join("numbers.parquet"), &[numbers(100_000)], 10_000);
+    for destination in ["a.csv", "a.parquet", "a.orc"] {
+        let mut limited = Command::new("sh");
+        let program = stylobate(folder.path(), &[]);
+        limited.current_dir(folder.path()).env_remove("RUST_BACKTRACE");
+        limited.args(["-c", "ulimit -f 16 && exec \"$0\" \"$@\""]).arg(program.get_program());
+        let output = limited.args(["convert", "numbers.parquet", destination]).output().unwrap();
+        let error = String::from_utf8_lossy(&output.stderr);
+        assert!(output.status.code().is_some_and(|code| code != 0), "{}: {error}", output.status);
+        assert!(error.contains("File too large"), "{error}");
+        assert_eq!(names(folder.path()), ["numbers.parquet"]);
+    }
 }
 
 #[test]
