@@ -9,13 +9,13 @@ use parquet::{
     file::{
         metadata::ColumnChunkMetaData,
         reader::{ChunkReader, Length},
-        serialized_reader::SerializedPageReader,
     },
 };
 use stylobate_storage::{LocalFile, OpenObject};
 
 use super::{
     footer,
+    page_reader::{ChunkSource, GeneralPages},
     pages::{Pages, Scratch, Source},
     window::{Window, WindowSource},
 };
@@ -87,19 +87,18 @@ impl ParquetBytes {
         &self,
         leaf: usize,
         chunk: &ColumnChunkMetaData,
-        rows: usize,
     ) -> Result<Box<dyn PageReader>> {
         let chunks = match self {
             Self::Held(chunks) => chunks,
             Self::File { file, .. } => {
                 let window = Window::new(WindowSource::File(file.clone()), footer::range(chunk));
-                return Ok(Box::new(SerializedPageReader::new(Arc::new(window), chunk, rows, None)?));
+                return Ok(Box::new(GeneralPages::sequential(window, chunk)?));
             }
         };
         let at = chunks.binary_search_by_key(&leaf, |chunk| chunk.leaf);
         let bytes = at.ok().and_then(|at| chunks.get(at));
         let bytes = bytes.ok_or_else(|| ParquetError::General(format!("column {leaf} was not read")))?;
-        Ok(Box::new(SerializedPageReader::new(Arc::new(bytes.clone()), chunk, rows, None)?))
+        Ok(Box::new(GeneralPages::sequential(bytes.clone(), chunk)?))
     }
 }
 
@@ -108,6 +107,12 @@ impl ChunkBytes {
         let at = start.checked_sub(self.start).map(|at| at as usize).filter(|at| *at <= self.bytes.len());
         let at = at.ok_or_else(|| ParquetError::EOF("a page outside its column chunk".to_owned()))?;
         Ok(self.bytes.slice(at..))
+    }
+}
+
+impl ChunkSource for ChunkBytes {
+    fn bytes_from(&self, start: u64, _: usize) -> Result<Bytes> {
+        self.from(start)
     }
 }
 

@@ -96,7 +96,7 @@ impl RowGroups for Group<'_> {
     fn column_chunks(&self, leaf: usize) -> parquet::errors::Result<Box<dyn PageIterator>> {
         let chunk = self.file.column_chunk(self.unit, leaf);
         let chunk = chunk.map_err(|error| ParquetError::General(error.to_string()))?;
-        let pages = self.bytes.pages(leaf, chunk, self.num_rows())?;
+        let pages = self.bytes.pages(leaf, chunk)?;
         Ok(Box::new(OneChunk(Some(pages))))
     }
 

@@ -11,6 +11,7 @@ mod index;
 mod levels;
 mod lz4;
 mod page_header;
+mod page_reader;
 mod page_statistics;
 mod pages;
 mod plain;

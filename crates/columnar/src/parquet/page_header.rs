@@ -1,4 +1,4 @@
-//! The header of a page, in Thrift's compact protocol, as far as a column chunk without nesting needs it.
+//! The header of a page, in Thrift's compact protocol, as far as reading a column chunk needs it.
 //!
 //! Follows `parquet.thrift` of the Parquet format, and the compact protocol of Apache Thrift. What is not known is
 //! skipped; bytes that are no header are an error.
@@ -30,10 +30,15 @@ pub(super) enum PageKind {
     Data {
         rows: usize,
         encoding: Encoding,
+        /// Of definition levels.
         levels: Encoding,
+        /// Of repetition levels.
+        repetition: Encoding,
     },
     DataV2 {
         rows: usize,
+        /// Rows of a column whose values are repeated, if that is known.
+        records: Option<usize>,
         encoding: Encoding,
         definition: usize,
         repetition: usize,
@@ -84,9 +89,12 @@ impl PageHeader {
                 rows: inner.count(1)?,
                 encoding: inner.encoding(2)?,
                 levels: inner.encoding(3)?,
+                // Of no interest where nothing is repeated.
+                repetition: inner.encoding(4).unwrap_or(Encoding::RLE),
             },
             (Some(3), Some((8, inner))) => PageKind::DataV2 {
                 rows: inner.count(1)?,
+                records: inner.count(3).ok(),
                 encoding: inner.encoding(4)?,
                 definition: inner.count(5)?,
                 repetition: inner.count(6)?,
@@ -325,7 +333,8 @@ mod tests {
         bytes.extend([0, 1, 2, 3]);
         let (header, length) = PageHeader::read(&bytes).unwrap().unwrap();
         assert_eq!(length, DATA.len() + 1);
-        let kind = PageKind::Data { rows: 7, encoding: Encoding::RLE_DICTIONARY, levels: Encoding::RLE };
+        let (encoding, rle) = (Encoding::RLE_DICTIONARY, Encoding::RLE);
+        let kind = PageKind::Data { rows: 7, encoding, levels: rle, repetition: rle };
         assert_eq!(header, PageHeader { kind, uncompressed: 100, compressed: 60, crc: None });
     }
 

@@ -202,11 +202,14 @@ impl<'a> Pages<'a> {
                 let values = self.decompressor.run(body, length, &mut some)?;
                 Page::Dictionary(DictionaryPage { values, count, length })
             }
-            PageKind::Data { rows, encoding, levels } => {
+            // Levels that only a general reader knows, as if the values were encoded so.
+            PageKind::Data { rows, levels, .. } if self.nullable && levels != Encoding::RLE => {
+                Page::Data(DataPage { encoding: levels, rows, levels: None, values: &[] })
+            }
+            PageKind::Data { rows, encoding, .. } => {
                 let values = self.decompressor.run(body, header.uncompressed, &mut |_| Ok(()))?;
                 let (levels, values) = match self.nullable {
                     false => (None, values),
-                    true if levels != Encoding::RLE => return Err(format!("levels encoded as {levels}")),
                     true => {
                         let split = values.split_first_chunk::<4>().and_then(|(length, rest)| {
                             rest.split_at_checked(u32::from_le_bytes(*length) as usize)
@@ -217,7 +220,7 @@ impl<'a> Pages<'a> {
                 };
                 Page::Data(DataPage { encoding, rows, levels, values })
             }
-            PageKind::DataV2 { rows, encoding, definition, repetition, compressed } => {
+            PageKind::DataV2 { rows, encoding, definition, repetition, compressed, .. } => {
                 let before = definition.saturating_add(repetition);
                 let (levels, values) =
                     body.split_at_checked(before).ok_or("a page ends within its levels")?;

@@ -2,21 +2,22 @@
 
 use std::{ops::Range, sync::Arc};
 
-use ::bytes::{Buf, Bytes, buf::Reader};
+use ::bytes::Bytes;
 use parquet::{
     arrow::{array_reader::RowGroups, arrow_reader::RowSelection},
     column::page::PageIterator,
     errors::{ParquetError, Result as ParquetResult},
-    file::{
-        metadata::{ParquetMetaData, RowGroupMetaData},
-        page_index::offset_index::PageLocation,
-        reader::{ChunkReader, Length},
-        serialized_reader::SerializedPageReader,
-    },
+    file::metadata::{ParquetMetaData, RowGroupMetaData},
 };
 use stylobate_storage::OpenObject;
 
-use super::{ParquetFile, bytes::OneChunk, footer, index::LeafIndex};
+use super::{
+    ParquetFile,
+    bytes::OneChunk,
+    footer,
+    index::LeafIndex,
+    page_reader::{ChunkSource, GeneralPages},
+};
 use crate::{Result, chunk::Rows, schema::Projected};
 
 /// Which pages of some columns hold the wanted rows; and their bytes, once they were read.
@@ -105,25 +106,9 @@ impl Pieces {
     }
 }
 
-impl Length for Pieces {
-    fn len(&self) -> u64 {
-        self.0.last().map_or(0, |(start, bytes)| start + bytes.len() as u64)
-    }
-}
-
-impl ChunkReader for Pieces {
-    type T = Reader<Bytes>;
-
-    fn get_read(&self, start: u64) -> ParquetResult<Self::T> {
-        Ok(self.at(start)?.reader())
-    }
-
-    fn get_bytes(&self, start: u64, length: usize) -> ParquetResult<Bytes> {
-        let mut bytes = self.at(start)?;
-        if length > bytes.len() {
-            return Err(ParquetError::EOF("a page longer than its index says".to_owned()));
-        }
-        Ok(bytes.split_to(length))
+impl ChunkSource for Pieces {
+    fn bytes_from(&self, start: u64, _: usize) -> ParquetResult<Bytes> {
+        self.at(start)
     }
 }
 
@@ -142,13 +127,9 @@ impl RowGroups for Group<'_> {
         let chunk = chunk.map_err(|error| ParquetError::General(error.to_string()))?;
         let index = self.pages.leaves.iter().find(|(known, _)| *known == leaf);
         let pages = index.and_then(|(_, index)| index.pages.as_ref());
-        let locations: Option<Vec<PageLocation>> = pages.map(|pages| pages.locations().to_vec());
-        let pages = SerializedPageReader::new(
-            Arc::new(self.pages.pieces.clone()),
-            chunk,
-            self.num_rows(),
-            locations,
-        )?;
+        let pages = pages.ok_or_else(|| ParquetError::General(format!("no index of column {leaf}")))?;
+        let pieces = self.pages.pieces.clone();
+        let pages = GeneralPages::located(pieces, chunk, pages.locations(), self.num_rows())?;
         Ok(Box::new(OneChunk(Some(Box::new(pages)))))
     }
 

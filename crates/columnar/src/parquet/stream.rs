@@ -1,8 +1,6 @@
 //! Reads a row group page by page, where there is no memory for whole column chunks: each column holds a window of
 //! its bytes, one page and one batch.
 
-use std::sync::Arc;
-
 use arrow::array::ArrayRef;
 use parquet::{
     arrow::{
@@ -13,10 +11,7 @@ use parquet::{
     },
     column::page::PageIterator,
     errors::{ParquetError, Result as ParquetResult},
-    file::{
-        metadata::{ParquetMetaData, RowGroupMetaData},
-        serialized_reader::SerializedPageReader,
-    },
+    file::metadata::{ParquetMetaData, RowGroupMetaData},
 };
 use stylobate_storage::OpenObject;
 use tokio::runtime::Handle;
@@ -25,6 +20,7 @@ use super::{
     ParquetFile,
     bytes::OneChunk,
     footer, guarded,
+    page_reader::GeneralPages,
     window::{Window, WindowSource},
 };
 use crate::{Result, chunk::Rows, schema::Projected};
@@ -181,7 +177,7 @@ impl RowGroups for Group<'_> {
         let chunk = chunk.map_err(|error| ParquetError::General(error.to_string()))?;
         let from = WindowSource::Object { object: self.object.clone(), runtime: self.runtime.clone() };
         let window = Window::new(from, footer::range(chunk));
-        let pages = SerializedPageReader::new(Arc::new(window), chunk, self.num_rows(), None)?;
+        let pages = GeneralPages::sequential(window, chunk)?;
         Ok(Box::new(OneChunk(Some(Box::new(pages)))))
     }
 

@@ -15,6 +15,8 @@ use parquet::{
 use stylobate_storage::{LocalFile, OpenObject};
 use tokio::runtime::Handle;
 
+use super::page_reader::ChunkSource;
+
 /// Bytes that are read ahead of a column's pages: few enough to stay near the processor.
 const WINDOW: u64 = 256 << 10;
 /// No page has a longer header, statistics with long strings included.
@@ -70,6 +72,12 @@ impl Window {
         let bytes = self.source.read(start..end)?;
         *held = (start, bytes.clone());
         Ok(bytes)
+    }
+}
+
+impl ChunkSource for Window {
+    fn bytes_from(&self, start: u64, length: usize) -> ParquetResult<Bytes> {
+        self.at(start, length as u64)
     }
 }
 
