@@ -15,7 +15,6 @@ mod codes;
 mod column_stats;
 mod columns_use;
 mod csv;
-mod csv_reader;
 mod error;
 mod exact_cast;
 mod expand;
@@ -39,6 +38,7 @@ mod row_filter;
 mod same;
 mod scan;
 mod schema;
+mod sequential;
 mod side_by_side;
 mod snappy;
 mod statistics;
@@ -55,8 +55,7 @@ mod written_cast;
 pub use cache::Cache;
 pub use column_stats::ColumnStats;
 pub use columns_use::ColumnsUse;
-pub use csv::CsvEncoder;
-pub use csv_reader::CsvReader;
+pub use csv::{CsvEncoder, CsvReader};
 pub use error::{Error, Result};
 pub use exact_cast::{Inexact, exact_cast};
 pub use file_columns::{Columns, FileColumns, FileKind};
@@ -76,5 +75,9 @@ pub use parquet::{
 pub use predicate::{Column, CompareOp, Literal, Predicate, col};
 pub use row_filter::RowFilter;
 pub use scan::{Scan, ScanPart, ScanRequest, ScanStream};
+pub use sequential::{
+    CsvHeader, CsvOptions, JsonOptions, Sample, SequentialFormat, SequentialRequest, SequentialScan,
+    TimestampInference, parse_type,
+};
 pub use table::Dictionaries;
 pub use text_file::TextKind;
