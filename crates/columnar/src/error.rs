@@ -72,6 +72,19 @@ pub enum Error {
         reason: String,
     },
 
+    /// A line of a text file cannot be read as it should be. Correct the file, or the options.
+    #[error("{object}: line {line}: {}{reason}", place(None, .column.as_deref(), None))]
+    Text {
+        /// The object.
+        object: String,
+        /// The line, from 1.
+        line: u64,
+        /// The column.
+        column: Option<String>,
+        /// What is wrong, and what to do.
+        reason: String,
+    },
+
     /// The file is right, and uses what this crate cannot read.
     #[error("{object}: {}{reason}", place(None, .column.as_deref(), None))]
     Unsupported {

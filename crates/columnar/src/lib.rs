@@ -15,7 +15,6 @@ mod codes;
 mod column_stats;
 mod columns_use;
 mod csv;
-mod csv_reader;
 mod dataset;
 mod dataset_mark;
 mod decryption;
@@ -42,6 +41,7 @@ mod row_filter;
 mod same;
 mod scan;
 mod schema;
+mod sequential;
 mod side_by_side;
 mod snappy;
 mod statistics;
@@ -61,8 +61,7 @@ mod written_cast;
 pub use cache::Cache;
 pub use column_stats::ColumnStats;
 pub use columns_use::ColumnsUse;
-pub use csv::CsvEncoder;
-pub use csv_reader::CsvReader;
+pub use csv::{CsvEncoder, CsvReader};
 pub use dataset::{
     DatasetMode, DatasetOptions, DatasetWriter, FileOptions, UnknownDatasetModeError, WrittenDataset,
 };
@@ -85,6 +84,10 @@ pub use parquet::{
 pub use predicate::{ArithmeticOp, Column, CompareOp, Function, Literal, Operand, Predicate, col};
 pub use row_filter::RowFilter;
 pub use scan::{Scan, ScanPart, ScanRequest, ScanStream};
+pub use sequential::{
+    CsvHeader, CsvOptions, JsonOptions, Sample, SequentialFormat, SequentialRequest, SequentialScan,
+    TimestampInference, parse_type,
+};
 pub use table::{Dictionaries, Strings};
 pub use text_file::TextKind;
 pub use thread_stream::stream_from_thread;
