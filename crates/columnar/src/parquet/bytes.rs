@@ -72,11 +72,7 @@ impl ParquetBytes {
     }
 
     /// The pages of any leaf, for a general reader.
-    pub(super) fn pages(
-        &self,
-        leaf: usize,
-        chunk: &ColumnChunkMetaData,
-    ) -> Result<Box<dyn PageReader>> {
+    pub(super) fn pages(&self, leaf: usize, chunk: &ColumnChunkMetaData) -> Result<Box<dyn PageReader>> {
         let chunks = match self {
             Self::Held(chunks) => chunks,
             Self::File { file, .. } => {

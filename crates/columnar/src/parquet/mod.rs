@@ -7,6 +7,7 @@ mod dictionary;
 mod distinct;
 mod footer;
 mod index;
+mod index_checks;
 mod levels;
 mod lz4;
 mod page_header;
