@@ -18,7 +18,7 @@ use parquet::{
 use stylobate_storage::OpenObject;
 
 use super::{
-    ParquetFile, footer, footer::is_encrypted, guarded, plain::required_column, statistics::leaf_of,
+    ParquetFile, footer::is_encrypted, guarded, index_checks, plain::required_column, statistics::leaf_of,
 };
 use crate::{Result, predicate::Column, schema::Projected};
 
@@ -55,6 +55,11 @@ impl Pages {
     /// Where the data pages are.
     pub(super) fn locations(&self) -> &[PageLocation] {
         self.offsets.first().and_then(|group| group.first()).map_or(&[], |index| index.page_locations())
+    }
+
+    /// What they hold, if anything is said of it.
+    fn values(&self) -> Option<&ColumnIndexMetaData> {
+        self.values.first().and_then(|group| group.first())
     }
 
     /// The first row of each page.
@@ -98,7 +103,8 @@ impl ParquetFile {
             let (values, offsets, bloom) = (take(&ranges.values), take(&ranges.offsets), take(&ranges.bloom));
             let pages = guarded(|| pages(chunk, ranges, values, offsets, size)).ok().flatten();
             LeafIndex {
-                pages: pages.filter(|pages| are_sound(pages, chunk, rows)),
+                pages: pages
+                    .filter(|pages| index_checks::is_sound(pages.values(), pages.locations(), chunk, rows)),
                 bloom: bloom.and_then(|bytes| guarded(|| bloom_filter(chunk, &bytes)).ok().flatten()),
                 bytes: ranges.each().map(|range| range.end - range.start).sum(),
             }
@@ -202,35 +208,11 @@ fn decode(
     }
 }
 
-/// Whether the pages lie within their chunk, in order, and both halves speak of the same ones.
-fn are_sound(pages: &Pages, chunk: &ColumnChunkMetaData, rows: u64) -> bool {
-    let locations = pages.locations();
-    let range = footer::range(chunk);
-    let mut next_row = 0;
-    let mut next_byte = range.start;
-    for page in locations {
-        let (Ok(row), Ok(offset), Ok(length)) = (
-            u64::try_from(page.first_row_index),
-            u64::try_from(page.offset),
-            u64::try_from(page.compressed_page_size),
-        ) else {
-            return false;
-        };
-        let end = offset.saturating_add(length);
-        if row < next_row || row >= rows || offset < next_byte || end > range.end {
-            return false;
-        }
-        (next_row, next_byte) = (row + 1, end);
-    }
-    let as_many = match pages.values.first().and_then(|group| group.first()) {
-        Some(ColumnIndexMetaData::NONE) | None => true,
-        Some(values) => values.num_pages() == locations.len() as u64,
-    };
-    locations.first().is_some_and(|page| page.first_row_index == 0) && as_many
-}
-
 /// The filter that begins the bytes, which may go on behind it.
 fn bloom_filter(chunk: &ColumnChunkMetaData, bytes: &Bytes) -> Option<Sbbf> {
+    if !index_checks::has_length_of_footer(bytes, chunk) {
+        return None;
+    }
     let at_start =
         chunk.clone().into_builder().set_bloom_filter_offset(Some(0)).set_bloom_filter_length(None);
     let filter = Sbbf::read_from_column_chunk(&at_start.build().ok()?, bytes).ok()??;

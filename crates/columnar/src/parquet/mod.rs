@@ -8,6 +8,7 @@ mod distinct;
 mod encrypted;
 mod footer;
 mod index;
+mod index_checks;
 mod levels;
 mod lz4;
 mod page_header;

@@ -110,6 +110,13 @@ impl PageHeader {
     }
 }
 
+/// The lengths of the header that a bloom filter begins with, and of the bits after it; `None` if the bytes end within it.
+pub(super) fn bloom_filter_lengths(bytes: &[u8]) -> Result<Option<(usize, usize)>, Reason> {
+    let mut reader = Reader { rest: bytes };
+    let Some(fields) = reader.numbers()? else { return Ok(None) };
+    Ok(Some((bytes.len() - reader.rest.len(), fields.count(1)?)))
+}
+
 impl Fields {
     fn get(&self, field: usize) -> Option<i64> {
         self.numbers.get(field).copied().flatten()
@@ -347,6 +354,16 @@ mod tests {
         assert!(PageHeader::read(&[0x15, 0, 0]).is_err(), "no header of its own");
         assert!(PageHeader::read(&[0x1d, 0]).is_err(), "no such kind");
         assert!(PageHeader::read(&[0xff; 30]).is_err());
+    }
+
+    #[test]
+    fn a_bloom_filter_says_how_long_it_is() {
+        // 64 bytes, in blocks, of XXHASH, uncompressed.
+        let header = [0x15, 128, 1, 0x1c, 0x1c, 0, 0, 0x1c, 0x1c, 0, 0, 0x1c, 0x1c, 0, 0, 0];
+        let bytes = [&header[..], &[0xff; 64]].concat();
+        assert_eq!(bloom_filter_lengths(&bytes), Ok(Some((header.len(), 64))));
+        assert_eq!(bloom_filter_lengths(&header[..9]), Ok(None));
+        assert!(bloom_filter_lengths(&[0]).is_err());
     }
 
     #[test]

@@ -50,6 +50,19 @@ impl<'a> RowGroupStatistics<'a> {
     }
 }
 
+/// Whether the number of nulls agrees with what else is said of the chunk.
+fn has_sensible_nulls(chunk: &ColumnChunkMetaData) -> bool {
+    let Some(statistics) = chunk.statistics() else { return true };
+    let Some(nulls) = statistics.null_count_opt() else { return true };
+    let all = chunk.num_values().max(0) as u64;
+    let has_bounds = statistics.min_bytes_opt().is_some() || statistics.max_bytes_opt().is_some();
+    match nulls {
+        0 => true,
+        _ if chunk.column_descr().max_def_level() == 0 => false,
+        nulls => nulls < all || nulls == all && !has_bounds,
+    }
+}
+
 /// The leaf that the column is, reached through structs only.
 pub(super) fn leaf_of<'a>(file: &'a ParquetFile, column: &Column) -> Option<(usize, &'a Field)> {
     let mut fields = file.schema.fields();
@@ -115,7 +128,10 @@ impl Statistics for RowGroupStatistics<'_> {
     }
 
     fn null_counts(&self, column: &Column) -> Option<UInt64Array> {
-        self.converter(column)?.row_group_null_counts(self.groups.iter().copied()).ok()
+        let counts = self.converter(column)?.row_group_null_counts(self.groups.iter().copied()).ok()?;
+        let wrong: BooleanArray =
+            self.chunks(column)?.iter().map(|chunk| Some(!has_sensible_nulls(chunk))).collect();
+        nullif(&counts, &wrong).ok()?.as_primitive_opt().cloned()
     }
 
     fn row_counts(&self) -> Option<UInt64Array> {
