@@ -170,7 +170,7 @@ fn escapes_of_patterns_become_backslashes() {
 fn functions_take_a_column_and_a_string() {
     assert_eq!(parse("starts_with(a.b, 'x')"), col("a.b").starts_with("x"));
     assert_eq!(parse("NOT CONTAINS(a, 'x')"), col("a").contains("x").negate());
-    assert!(reason("lower(a) = 'x'").contains("`LOWER`"));
+    assert!(reason("reverse(a) = 'x'").contains("`REVERSE`"));
 }
 
 #[test]
