@@ -100,11 +100,6 @@ pub(crate) struct WorkingBytes {
 }
 
 impl Working {
-    /// Most bytes of one decode.
-    pub(crate) fn capacity(&self) -> u64 {
-        self.limit.capacity()
-    }
-
     /// Most bytes of one decode that may take of the floor.
     pub(crate) fn capacity_or_floor(&self) -> u64 {
         self.limit.capacity().max(self.floor.capacity())

@@ -20,6 +20,9 @@ use arrow::{
 
 #[cfg(target_arch = "x86_64")]
 mod avx2;
+mod views;
+
+pub(crate) use self::views::string_views;
 
 /// What is wrong with codes; the caller knows where they are from.
 pub(crate) type Reason = &'static str;

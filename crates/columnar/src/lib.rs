@@ -45,7 +45,6 @@ mod sequential;
 mod side_by_side;
 mod snappy;
 mod statistics;
-mod string_views;
 mod table;
 mod table_options;
 mod table_statistics;

@@ -93,6 +93,14 @@ pub(crate) fn is_text(data_type: &DataType) -> bool {
     )
 }
 
+/// The type of the values, without the dictionary that they may come as.
+pub(crate) fn value_type(data_type: &DataType) -> &DataType {
+    match data_type {
+        DataType::Dictionary(_, values) => values,
+        other => other,
+    }
+}
+
 /// Whether arrow makes dictionaries of such values; others come out as they are, whether a dictionary was asked for or not.
 pub(crate) fn has_dictionaries(values: &DataType) -> bool {
     let without =

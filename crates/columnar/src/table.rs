@@ -20,7 +20,8 @@ use crate::{
     merged_column::{MergedColumn, TypeConflict},
     predicate::{Bound, Column, Root},
     schema::{
-        Projected, finer, has_dictionaries, is_text, leaf_count, leaves_below, position, same_leaves, widened,
+        Projected, finer, has_dictionaries, is_text, leaf_count, leaves_below, position, same_leaves,
+        value_type, widened,
     },
     table_options::TableOptions,
 };
@@ -514,14 +515,6 @@ fn all_files(
         .filter_map(|(_, file)| Some(holds(file, position(file.schema(), field.name(), root)?)))
         .peekable();
     with_it.peek().is_some() && with_it.all(|holds| holds)
-}
-
-/// The type of the values, without the dictionary that they may come as.
-pub(crate) fn value_type(data_type: &DataType) -> &DataType {
-    match data_type {
-        DataType::Dictionary(_, values) => values,
-        other => other,
-    }
 }
 
 /// The names of the columns that paths give, in the order in which they appear.

@@ -130,7 +130,7 @@ impl<R: Read> Records<R> {
     }
 
     /// The line that the last record began on, from 1.
-    pub(crate) fn line(&self) -> u64 {
+    pub(crate) fn first_line(&self) -> u64 {
         self.record.first_line
     }
 
@@ -369,7 +369,7 @@ mod tests {
             }
             let field =
                 |(kind, bytes): (FieldKind, &[u8])| (kind, String::from_utf8(bytes.to_vec()).unwrap());
-            all.push((records.line(), records.fields().map(field).collect()));
+            all.push((records.first_line(), records.fields().map(field).collect()));
         }
     }
 

@@ -15,7 +15,7 @@ use super::{
     bytes::{ObjectReader, decompressed, read_error},
     csv_rows::CsvRows,
     infer::{TypeInference, fits},
-    opened::{Emit, Reading},
+    reading::{Emit, Reading},
     selection::ColumnNames,
 };
 use crate::{
@@ -105,8 +105,8 @@ impl CsvFiles {
         let declared = |name: &String| self.options.types.iter().find(|(column, _)| column == name);
         let to_infer: Vec<String> = names.iter().filter(|name| declared(name).is_none()).cloned().collect();
         let mut inferences = vec![TypeInference::new(self.options.timestamps); to_infer.len()];
-        let (mut rows, mut bytes, mut is_all) = (0, 0, true);
-        for object in &self.files {
+        let (mut rows, mut bytes, mut is_all) = (0, 0, !to_infer.is_empty());
+        for object in self.files.iter().filter(|_| !to_infer.is_empty()) {
             let mut file = self.file(object, runtime)?;
             let targets = targets(file.rows.names(), &to_infer);
             loop {

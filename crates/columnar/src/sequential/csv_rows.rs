@@ -65,7 +65,7 @@ impl<R: Read> CsvRows<R> {
              delimiter or the quote character",
             if fields == 1 { "" } else { "s" }
         );
-        Err(syntax(self.records.line(), reason))
+        Err(syntax(self.records.first_line(), reason))
     }
 
     /// The fields of the last row.
@@ -75,7 +75,7 @@ impl<R: Read> CsvRows<R> {
 
     /// The line that the last row began on, from 1.
     pub(super) fn line(&self) -> u64 {
-        self.records.line()
+        self.records.first_line()
     }
 
     /// Bytes of all records so far, about.
@@ -94,8 +94,9 @@ fn header_names<R: Read>(records: &Records<R>) -> Result<Vec<String>, RecordErro
     let mut taken = HashSet::new();
     let mut names = Vec::with_capacity(width);
     for (at, (_, field)) in records.fields().enumerate() {
-        let name = std::str::from_utf8(field)
-            .map_err(|_| syntax(records.line(), format!("the name of column {} is not UTF-8", at + 1)))?;
+        let name = std::str::from_utf8(field).map_err(|_| {
+            syntax(records.first_line(), format!("the name of column {} is not UTF-8", at + 1))
+        })?;
         let name = if name.is_empty() { place_name(at, width) } else { name.to_owned() };
         let mut unique = name.clone();
         let mut number = 1;
@@ -119,7 +120,10 @@ fn place_name(at: usize, width: usize) -> String {
 mod tests {
     use super::*;
 
-    fn read(text: &str, header: &CsvHeader) -> Result<(Vec<String>, Vec<(u64, Vec<String>)>), (u64, String)> {
+    /// The header, and the rows with their lines.
+    type Read = (Vec<String>, Vec<(u64, Vec<String>)>);
+
+    fn read(text: &str, header: &CsvHeader) -> Result<Read, (u64, String)> {
         let in_words = |error| match error {
             RecordError::Syntax { line, reason } => (line, reason),
             RecordError::Read(error) => panic!("{error}"),

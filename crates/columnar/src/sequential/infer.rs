@@ -19,8 +19,8 @@ pub enum TimestampInference {
     /// zone UTC; where only some have one, the column stays text.
     #[default]
     Microseconds,
-    /// Those with at most three digits after the second, as graphs have them. Offsets are taken off, and the type has no
-    /// zone.
+    /// Those with at most three digits after the second, as graphs have them. Offsets are taken off, and the type has
+    /// no zone.
     UtcMilliseconds,
 }
 

@@ -16,7 +16,7 @@ use super::{
     bytes::{ObjectReader, decompressed, read_error},
     json_records::JsonRecords,
     json_type::{JsonFields, JsonType},
-    opened::{Emit, Reading},
+    reading::{Emit, Reading},
     selection::ColumnNames,
 };
 use crate::{
@@ -27,8 +27,8 @@ use crate::{
 /// Bytes of text of a batch at most, but for its last record.
 const MAX_BATCH_TEXT: usize = 16 << 20;
 
-/// How JSON files are read. A record is an object: a line of its own, or one of an array that is the whole file. Keys are
-/// columns, in the order in which they first come; one that a record does not have is null.
+/// How JSON files are read. A record is an object: a line of its own, or one of an array that is the whole file. Keys
+/// are columns, in the order in which they first come; one that a record does not have is null.
 ///
 /// Types are inferred: int64, float64, bool, text, lists and structs. Numbers that 64 bits do not hold are texts.
 #[derive(Clone, Debug, PartialEq)]
@@ -148,7 +148,7 @@ impl JsonFiles {
                         let widened = file.see(fields)?;
                         self.check(&file, fields, &widened, &schema)?;
                     }
-                    chunk.push(file.records.record(), file.records.line());
+                    chunk.push(file.records.record(), file.records.first_line());
                 }
                 let is_full = chunk.lines.len() >= reading.batch_rows || chunk.text.len() >= MAX_BATCH_TEXT;
                 if (is_full || !is_there) && !chunk.lines.is_empty() {
@@ -183,7 +183,7 @@ impl JsonFiles {
                            larger sample"
                     .to_owned(),
             };
-            return Err(file.wrong(file.records.line(), Some(name.clone()), reason));
+            return Err(file.wrong(file.records.first_line(), Some(name.clone()), reason));
         }
         Ok(())
     }
@@ -249,7 +249,7 @@ impl JsonFile {
 
     /// Looks at the last record. Returns the columns whose type is wider than before.
     fn see(&self, fields: &mut JsonFields) -> Result<Vec<String>> {
-        let line = self.records.line();
+        let line = self.records.first_line();
         fields.see(self.records.record(), line).map_err(|error| {
             // It counts the lines of the record.
             let within = (error.line() as u64).saturating_sub(1);

@@ -76,7 +76,7 @@ async fn a_folder_has_the_log_and_the_files_of_a_store_under_one_path() {
 
         let above = place.parent().unwrap();
         let others = std::fs::read_dir(above).unwrap().map(|entry| entry.unwrap().path());
-        assert_eq!(others.collect::<Vec<_>>(), [place.clone()]);
+        assert_eq!(others.collect::<Vec<_>>(), std::slice::from_ref(&place));
     }
 }
 

@@ -19,7 +19,11 @@ use super::{
     strings::Strings,
     tried::Tried,
 };
-use crate::{same::is_same, schema::is_text, table::value_type, written_cast::written_cast};
+use crate::{
+    same::is_same,
+    schema::{is_text, value_type},
+    written_cast::written_cast,
+};
 
 /// How a column is encoded in every row group.
 #[derive(Clone)]
