@@ -29,9 +29,9 @@ pub fn without_credentials(url: &str) -> String {
 
 /// Where the authority of a URL ends, in what follows its `://`.
 ///
-/// A password may have been written as it is, with characters that end an authority. That is seen by a colon that no port
-/// follows, or by an `@` that no host follows, and another `@` farther on: then all up to the last `@` is taken for user
-/// and password, lest a part of it is shown.
+/// A password may have been written as it is, with characters that end an authority. That is seen by a colon that no
+/// port follows, or by an `@` that no host follows, and another `@` farther on: then all up to the last `@` is taken for
+/// user and password, lest a part of it is shown.
 pub(crate) fn authority_end(scheme: &str, rest: &str) -> usize {
     const ENDS: [char; 3] = ['/', '?', '#'];
     let end = rest.find(ENDS).unwrap_or(rest.len());
@@ -47,8 +47,8 @@ pub(crate) fn authority_end(scheme: &str, rest: &str) -> usize {
     }
 }
 
-/// Whether what stands in the place of host and port may be a user and the beginning of a password. Only web servers have
-/// ports: elsewhere the host is a bucket or a container.
+/// Whether what stands in the place of host and port may be a user and the beginning of a password. Only web servers
+/// have ports: elsewhere the host is a bucket or a container.
 fn begins_password(scheme: &str, host: &str) -> bool {
     // Within brackets is an address of IPv6.
     let host = host.strip_prefix('[').and_then(|rest| rest.split_once(']')).map_or(host, |(_, port)| port);
