@@ -159,8 +159,8 @@ pub(crate) fn widened(a: &DataType, b: &DataType, unit: Unit) -> Option<DataType
     met(a, b, unit).filter(is_decided)
 }
 
-/// Stands for whole numbers of which some are signed and some are unsigned of 64 bits: no type of whole numbers has them
-/// all, but floating-point and decimal numbers do, which may still come. No file has a type like this.
+/// Stands for whole numbers of which some are signed and some are unsigned of 64 bits: no type of whole numbers has
+/// them all, but floating-point and decimal numbers do, which may still come. No file has a type like this.
 const MIXED_WHOLE: DataType = DataType::FixedSizeBinary(-1);
 
 fn is_mixed_whole(data_type: &DataType) -> bool {
@@ -179,8 +179,8 @@ pub(crate) fn is_decided(data_type: &DataType) -> bool {
     }
 }
 
-/// As [`widened`], for types to which more are to come: in whatever order many types meet, they meet in the same one, or
-/// in none. Where it is not decided ([`is_decided`]), some type that comes later may yet have all values.
+/// As [`widened`], for types to which more are to come: in whatever order many types meet, they meet in the same one,
+/// or in none. Where it is not decided ([`is_decided`]), some type that comes later may yet have all values.
 pub(crate) fn met(a: &DataType, b: &DataType, unit: Unit) -> Option<DataType> {
     use DataType::{
         Binary, BinaryView, Date32, Date64, FixedSizeBinary, Float16, Float32, Float64, Int16, Int32, Int64,

@@ -6,9 +6,9 @@ use tokio::{sync::mpsc, task::JoinHandle};
 /// Streams what `produce` makes on a thread that may block, at most `ahead` items before they are taken.
 ///
 /// `produce` hands out items by the function that it is given, which returns `false` once nothing more is wanted. The
-/// stream ends where `produce` returns `Ok`. An error that it returns is the last item; and if it does not return at all
-/// since it panicked, or since the runtime is shutting down, the last item is the error that `ended` makes of the reason:
-/// a thread that died never looks like one that is done.
+/// stream ends where `produce` returns `Ok`. An error that it returns is the last item. If it does not return, since it
+/// panicked or since the runtime is shutting down, the last item is the error that `ended` makes of the reason: a thread
+/// that died never looks like one that is done.
 ///
 /// # Panics
 ///

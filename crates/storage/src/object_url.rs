@@ -4,6 +4,8 @@ use std::{borrow::Cow, str::Utf8Error};
 
 use percent_encoding::percent_decode_str;
 
+use crate::redacted::authority_end;
+
 /// Splits the URL of an object, a prefix or a pattern into the URL of its store and the path within the store.
 ///
 /// The path has no slash at its beginning, and its percent-encoding is undone: `~`, `%7E` and `%7e` are one object. It
@@ -14,9 +16,10 @@ use percent_encoding::percent_decode_str;
 ///
 /// If the path is not UTF-8 once it is decoded.
 pub fn split_object_url(url: &str) -> Result<(&str, Cow<'_, str>), Utf8Error> {
-    let authority = url.find("://").map_or(0, |at| at + "://".len());
-    let slash = url.get(authority..).and_then(|rest| rest.find('/'));
-    let (store, path) = url.split_at(slash.map_or(url.len(), |slash| authority + slash));
+    let (scheme, rest) = url.split_once("://").unwrap_or(("", url));
+    let end = url.len() - rest.len() + authority_end(scheme, rest);
+    let slash = url.get(end..).and_then(|behind| behind.find('/'));
+    let (store, path) = url.split_at(slash.map_or(url.len(), |slash| end + slash));
     let path = percent_decode_str(path.trim_start_matches('/')).decode_utf8()?;
 
     Ok(match path {
@@ -44,6 +47,8 @@ mod tests {
             ("s3://bucket/100%", "s3://bucket", "100%"),
             ("https://host:80/x", "https://host:80", "x"),
             ("memory:///x", "memory://", "x"),
+            // It is no URL of a store, and is to be told as a whole, without the password.
+            ("s3://user:pa/ss@bucket/x", "s3://user:pa/ss@bucket", "x"),
         ] {
             assert_eq!(split_object_url(url), Ok((store, path.into())), "{url}");
         }

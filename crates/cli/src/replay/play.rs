@@ -29,7 +29,8 @@ const MESSAGE_CHARACTERS: usize = 160;
 ///
 /// # Errors
 ///
-/// If the machine refuses a thread, or a request is due later than the machine's clock can say. Requests that fail are part of the measurement.
+/// If the machine refuses a thread, or a request is due later than the machine's clock can say. Requests that fail are
+/// part of the measurement.
 pub(super) async fn play(
     trace: &Trace,
     store: Arc<dyn ObjectStore>,

@@ -145,8 +145,8 @@ impl Lease {
         Err(self.conflict(reason))
     }
 
-    /// Splits a listing of leases into what the store's clock said when this one was put, in milliseconds since 1970, and
-    /// the leases of others.
+    /// Splits a listing of leases into what the store's clock said when this one was put, in milliseconds since 1970,
+    /// and the leases of others.
     pub(super) fn among(&self, mut listed: Vec<ObjectMeta>) -> Result<(i64, Vec<ObjectMeta>)> {
         let found = listed.iter().position(|lease| lease.location == self.place.path);
         let own = found.map(|at| listed.swap_remove(at));

@@ -1,7 +1,7 @@
 //! A store whose path has characters that URLs or stores encode: its log and its files are under one path.
 //!
-//! The log used to be at `~graph` and the files of the same store at `%7Egraph`, so that nothing that had been committed
-//! could be read.
+//! The log used to be at `~graph` and the files of the same store at `%7Egraph`, so that nothing that had been
+//! committed could be read.
 
 use std::time::Duration;
 
