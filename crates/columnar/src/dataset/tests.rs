@@ -3,7 +3,7 @@
 use std::{path::Path, sync::Arc};
 
 use arrow::{
-    array::{Array, ArrayRef, AsArray, DictionaryArray, Int64Array, RecordBatch, StringArray, UInt8Array},
+    array::{ArrayRef, AsArray, DictionaryArray, Int64Array, RecordBatch, StringArray, UInt8Array},
     compute::concat_batches,
     datatypes::Int64Type,
 };
