@@ -145,9 +145,11 @@ fn difference(found: &SchemaRef, first: &SchemaRef) -> Option<String> {
         columns.collect::<Vec<_>>().join(", ")
     };
     let is_same = found.fields().len() == first.fields().len()
-        && found.fields().iter().zip(first.fields()).all(|(found, first)| {
-            found.name() == first.name() && found.data_type() == first.data_type()
-        });
+        && found
+            .fields()
+            .iter()
+            .zip(first.fields())
+            .all(|(found, first)| found.name() == first.name() && found.data_type() == first.data_type());
     (!is_same).then(|| format!("its columns are {}, and those of the first {}", shown(found), shown(first)))
 }
 

@@ -2,8 +2,8 @@
 
 use pyo3::{prelude::*, types::PyDict};
 use stylobate_columnar::{
-    ColumnOptions, Compression, DatasetMode, DatasetOptions, DictionaryEncoding, Encoding, ParquetOptions, SortedBy,
-    StatisticsLevel,
+    ColumnOptions, Compression, DatasetMode, DatasetOptions, DictionaryEncoding, Encoding, ParquetOptions,
+    SortedBy, StatisticsLevel,
 };
 
 use crate::{

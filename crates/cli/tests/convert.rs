@@ -147,7 +147,10 @@ fn a_partitioned_folder_is_written_in_modes() {
         (vec!["people.parquet", "x", "--partition-by", "age"], "--to parquet"),
         (vec!["people.parquet", "x.csv", "--partition-by", "age"], "--partition-by"),
         (vec!["people.parquet", "x.orc", "--mode", "append"], "--partition-by"),
-        (vec!["people.parquet", "x.orc", "--partition-by", "age", "--mode", "replace"], "overwrite_partitions"),
+        (
+            vec!["people.parquet", "x.orc", "--partition-by", "age", "--mode", "replace"],
+            "overwrite_partitions",
+        ),
         (vec!["people.parquet", "x.orc", "--partition-by", "age", "--force"], "--force"),
         (vec!["people.parquet", "x.orc", "--partition-by", "no"], "no column no"),
     ] {

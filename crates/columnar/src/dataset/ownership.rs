@@ -71,12 +71,12 @@ fn extension_of_part(name: &str) -> Option<&str> {
     }
     let (stem, extension) = name.get(folders.len()..)?.rsplit_once('.')?;
     let rest = stem.strip_prefix("part-")?;
-    let (number, unique) = rest.split_once('-').map_or((rest, None), |(number, unique)| (number, Some(unique)));
+    let (number, unique) =
+        rest.split_once('-').map_or((rest, None), |(number, unique)| (number, Some(unique)));
 
     let is_number = number.len() >= DIGITS && number.bytes().all(|byte| byte.is_ascii_digit());
-    let is_unique = unique.is_none_or(|unique| {
-        unique.len() == UNIQUE && unique.bytes().all(|byte| byte.is_ascii_hexdigit())
-    });
+    let is_unique = unique
+        .is_none_or(|unique| unique.len() == UNIQUE && unique.bytes().all(|byte| byte.is_ascii_hexdigit()));
     (is_number && is_unique && matches!(extension, "parquet" | "orc")).then_some(extension)
 }
 

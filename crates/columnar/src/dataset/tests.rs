@@ -95,10 +95,8 @@ async fn rows_go_to_the_folders_of_their_values_in_order() {
     let values: ArrayRef = Arc::new(StringArray::from_iter_values((0..5).map(|at| format!("value {at}"))));
     let codes = (0..10_000_u32).map(|row| (row % 10 != 0).then_some((row * 7 % 5) as u8));
     let keys = DictionaryArray::new(UInt8Array::from_iter(codes), values);
-    let columns: [(&str, ArrayRef); 2] = [
-        ("k", Arc::new(keys)),
-        ("n", Arc::new(Int64Array::from_iter_values(0..10_000))),
-    ];
+    let columns: [(&str, ArrayRef); 2] =
+        [("k", Arc::new(keys)), ("n", Arc::new(Int64Array::from_iter_values(0..10_000)))];
     let batch = RecordBatch::try_from_iter_with_nullable(columns.map(|(name, array)| (name, array, true)));
     let batch = batch.unwrap();
     let by = DatasetOptions::default().with_partition_by(["k"]);

@@ -294,11 +294,7 @@ impl DatasetWriter {
 }
 
 /// The files of earlier writes that those in `folders` replace.
-async fn replaced_files(
-    set: &FileSet,
-    mode: DatasetMode,
-    folders: &HashSet<&str>,
-) -> Result<Vec<String>> {
+async fn replaced_files(set: &FileSet, mode: DatasetMode, folders: &HashSet<&str>) -> Result<Vec<String>> {
     if !mode.overwrites() {
         return Ok(Vec::new());
     }

@@ -273,7 +273,8 @@ fn list(folder: &LocalPath, below: &str, files: &mut Vec<FoundFile>) -> io::Resu
         match entry.file_type()?.is_dir() {
             true => list(&entry.path(), &format!("{name}/"), files)?,
             // A link that points nowhere is a file, too.
-            false => files.push(FoundFile { name, size: fs::metadata(entry.path()).map_or(0, |found| found.len()) }),
+            false => files
+                .push(FoundFile { name, size: fs::metadata(entry.path()).map_or(0, |found| found.len()) }),
         }
     }
     Ok(())

@@ -407,9 +407,8 @@ fn is_categories(values: &ArrayRef, is_ordered: bool) -> bool {
 
 /// Whether the first of some arrays, which have the dictionary, need much of it.
 fn is_much_used(values: &ArrayRef, arrays: &[ArrayRef]) -> bool {
-    let sharing = arrays
-        .iter()
-        .take_while(|array| dictionary_of(array).is_some_and(|other| is_same(&other, values)));
+    let sharing =
+        arrays.iter().take_while(|array| dictionary_of(array).is_some_and(|other| is_same(&other, values)));
     let rows: usize = sharing.clone().map(|array| array.len()).sum();
     if rows < values.len() / MUCH {
         return false;

@@ -133,7 +133,8 @@ mod tests {
 
     fn parts(array: &ArrayRef) -> Vec<Option<[i32; 3]>> {
         let bytes = as_bytes(array).unwrap();
-        let part = |bytes: &[u8], at: usize| i32::from_le_bytes(bytes[at * 4..at * 4 + 4].try_into().unwrap());
+        let part =
+            |bytes: &[u8], at: usize| i32::from_le_bytes(bytes[at * 4..at * 4 + 4].try_into().unwrap());
         bytes
             .as_fixed_size_binary()
             .iter()

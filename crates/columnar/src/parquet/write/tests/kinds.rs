@@ -8,8 +8,11 @@ use super::*;
 
 #[tokio::test]
 async fn intervals_have_months_days_and_milliseconds() {
-    let values =
-        vec![Some(IntervalMonthDayNano::new(14, 3, 5_000_000)), None, Some(IntervalMonthDayNano::new(-1, -2, 0))];
+    let values = vec![
+        Some(IntervalMonthDayNano::new(14, 3, 5_000_000)),
+        None,
+        Some(IntervalMonthDayNano::new(-1, -2, 0)),
+    ];
     let intervals: ArrayRef = Arc::new(IntervalMonthDayNanoArray::from(values));
     for version_2 in [false, true] {
         let options = ParquetOptions::default().with_version_2(version_2);
@@ -73,15 +76,8 @@ async fn json_and_uuid_are_logical_types_at_any_depth() {
     let reader = reader_without_schema(&bytes);
     let leaves = reader.parquet_schema().columns().iter().map(|leaf| leaf.logical_type_ref().cloned());
     let (json, text) = (Some(LogicalType::Json), Some(LogicalType::String));
-    let expected = [
-        json.clone(),
-        Some(LogicalType::Uuid),
-        json.clone(),
-        json.clone(),
-        text.clone(),
-        json,
-        text,
-    ];
+    let expected =
+        [json.clone(), Some(LogicalType::Uuid), json.clone(), json.clone(), text.clone(), json, text];
     assert_eq!(leaves.collect::<Vec<_>>(), expected);
     assert_eq!(reader.build().unwrap().next().unwrap().unwrap().num_rows(), 2);
 }
