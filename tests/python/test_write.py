@@ -665,7 +665,8 @@ def test_the_old_name_of_modes_is_deprecated_for_partitioned_data_sets(tmp_path:
 
 
 def test_processes_that_append_at_once_do_not_collide(tmp_path: Path) -> None:
-    code = "import sys, stylobate as st; st.write_parquet({'k': ['a', 'b'], 'n': [1, 2]}, sys.argv[1], partition_by='k', mode='append')"
+    write = "st.write_parquet({'k': ['a', 'b'], 'n': [1, 2]}, sys.argv[1], partition_by='k', mode='append')"
+    code = f"import sys, stylobate as st; {write}"
     processes = [subprocess.Popen([sys.executable, "-c", code, str(tmp_path / "t")]) for _ in range(4)]
     assert [process.wait(timeout=60) for process in processes] == [0] * 4
     assert len(names(tmp_path / "t")) == 8

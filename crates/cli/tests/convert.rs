@@ -139,6 +139,45 @@ fn parquet_becomes_orc_and_is_the_same() {
 }
 
 #[test]
+fn a_partitioned_folder_is_written_in_modes() {
+    let folder = folder_with_people();
+    for format in ["parquet", "orc"] {
+        let to = ["people.parquet", format, "--to", format, "--partition-by", "age"];
+        convert(folder.path(), &to);
+        let count = || {
+            let shown = convert(folder.path(), &[&[format][..], &["-", "--to", "csv"]].concat());
+            shown.lines().count() - 1
+        };
+        assert_eq!(count(), 3);
+        let part = format!("part-00000.{format}");
+        assert!(folder.path().join(format).join("age=36").join(part).exists());
+        let error = fails(folder.path(), 2, &[&["convert"][..], &to].concat());
+        assert!(error.contains("--mode"), "{error}");
+        for (mode, rows) in [("append", 6), ("overwrite-partitions", 3), ("overwrite", 3)] {
+            convert(folder.path(), &[&to[..], &["--mode", mode]].concat());
+            assert_eq!(count(), rows, "{mode}");
+        }
+        let one = [&to[..], &["--mode", "overwrite", "--where", "name = 'Ada'"]].concat();
+        convert(folder.path(), &one);
+        assert_eq!(count(), 1);
+    }
+    for (args, told) in [
+        (vec!["people.parquet", "x", "--partition-by", "age"], "--to parquet"),
+        (vec!["people.parquet", "x.csv", "--partition-by", "age"], "--partition-by"),
+        (vec!["people.parquet", "x.orc", "--mode", "append"], "--partition-by"),
+        (
+            vec!["people.parquet", "x.orc", "--partition-by", "age", "--mode", "replace"],
+            "overwrite_partitions",
+        ),
+        (vec!["people.parquet", "x.orc", "--partition-by", "age", "--force"], "--force"),
+        (vec!["people.parquet", "x.orc", "--partition-by", "no"], "no column no"),
+    ] {
+        let error = fails(folder.path(), 2, &[&["convert"][..], &args].concat());
+        assert!(error.contains(told), "{error}");
+    }
+}
+
+#[test]
 fn parquet_becomes_parquet_as_it_is_told() {
     let folder = folder_with_people();
     for (destination, codec, sink) in [("a.parquet", "zstd(3)", "thread"), ("b.PARQUET", "none", "io-uring")]

@@ -2,6 +2,7 @@
 
 mod codebooks;
 mod codes;
+mod kinds;
 mod tried;
 
 use std::sync::Arc;
