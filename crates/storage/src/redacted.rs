@@ -54,7 +54,7 @@ fn begins_password(scheme: &str, host: &str) -> bool {
     let host = host.strip_prefix('[').and_then(|rest| rest.split_once(']')).map_or(host, |(_, port)| port);
     let Some((_, port)) = host.split_once(':') else { return false };
     let is_port = port.is_empty() || port.parse::<u16>().is_ok();
-    !scheme.eq_ignore_ascii_case("file") && !(is_web(scheme) && is_port)
+    !(scheme.eq_ignore_ascii_case("file") || is_web(scheme) && is_port)
 }
 
 fn is_web(scheme: &str) -> bool {
