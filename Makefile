@@ -26,7 +26,7 @@ install = pip="$(VENV)/bin/python -m pip"; $$pip --version >/dev/null 2>&1 || pi
   $$pip install --quiet --disable-pip-version-check --no-deps --force-reinstall $(1)/stylobate-*.whl
 
 .DEFAULT_GOAL := help
-.PHONY: help demo test test-rust test-clients test-clients-all test-spark image test-python built installed wheel check bench-node bench-disk bench-columns bench-write bench-orc bench-graphar bench-graphar-scale bench-store soak kills fuzz release
+.PHONY: help demo test test-rust test-clients test-clients-all test-spark image test-python built installed wheel check bench-node bench-disk bench-columns bench-python bench-write bench-orc bench-graphar bench-graphar-scale bench-store soak kills fuzz release
 
 help: ## What can be made
 	@sed -n 's/^\([a-z-]*\):.*## \(.*\)/make \1\t\2/p' $(MAKEFILE_LIST) | expand -t 20
@@ -90,6 +90,9 @@ bench-disk: release ## The cache where data is larger than memory, and its disk 
 bench-columns: release $(CLIENTS) ## Scans beside pyarrow, the parquet crate, Polars and DuckDB
 	cargo build --release --bin stylobate-bench-columns
 	$(VENV)/bin/python bench/columns/run.py
+
+bench-python: installed ## Reads from Python, by the wheel, beside pyarrow, Polars and DuckDB
+	$(VENV)/bin/python bench/python/run.py
 
 bench-write: release $(CLIENTS) ## Writing beside pyarrow, the parquet crate and tpchgen-cli
 	cargo build --release --bin stylobate-bench-write

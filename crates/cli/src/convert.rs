@@ -80,7 +80,7 @@ pub(crate) struct ConvertArgs {
     durability: Durability,
 
     /// Replace the file if it exists
-    #[arg(long, conflicts_with = "partition_by")]
+    #[arg(long)]
     force: bool,
 
     /// Of Parquet and ORC: columns, with commas, whose values name folders below DEST: day=2026-01-01/part-00000.parquet
@@ -90,11 +90,11 @@ pub(crate) struct ConvertArgs {
     /// Of --partition-by: what becomes of data files that are there: error; append, which adds to them; overwrite or
     /// overwrite_partitions, which remove those that stylobate wrote, in all folders or in those that get rows. Files of
     /// other writers stay [default: error]
-    #[arg(long, value_name = "MODE", requires = "partition_by")]
+    #[arg(long, value_name = "MODE")]
     mode: Option<DatasetMode>,
 
     /// Of --partition-by: bytes of a file, about, after which the next begins, such as 256MiB
-    #[arg(long, value_name = "SIZE", requires = "partition_by")]
+    #[arg(long, value_name = "SIZE")]
     max_file_size: Option<ByteSize>,
 
     /// Do not say what was written
@@ -218,6 +218,16 @@ impl ConvertArgs {
     /// No option is given that the format has not.
     fn check(&self, target: Target) -> Result<()> {
         let refused = |option: &str, formats: &str| Err(usage(format!("{option} is for {formats} only")));
+        let is_one_file = self.partition_by.is_empty();
+        if is_one_file && self.mode.is_some() {
+            return refused("--mode", "--partition-by");
+        }
+        if is_one_file && self.max_file_size.is_some() {
+            return refused("--max-file-size", "--partition-by");
+        }
+        if !is_one_file && self.force {
+            return Err(usage("--force is for one file only: of --partition-by, say --mode overwrite"));
+        }
         match target {
             Target::Rows(_) if self.compression.is_some() => refused("--compression", "Parquet and ORC"),
             Target::Rows(_) if !self.partition_by.is_empty() => refused("--partition-by", "Parquet and ORC"),

@@ -146,21 +146,21 @@ impl Cache {
     /// A cache that shares the budget of pages that are there already.
     pub fn over(pages: PageCache) -> Self {
         let memory = pages.budget().capacity();
-        Self::with_limits(pages, memory, memory / WORKING_DIVISOR)
+        Self::with_limits(pages, memory, memory / WORKING_DIVISOR, DECODE_FLOOR)
     }
 
     /// A cache over pages that keeps nothing of what is decoded: row groups are read page by page.
     pub fn passing(pages: PageCache) -> Self {
-        Self::with_limits(pages, 0, 0)
+        Self::with_limits(pages, 0, 0, ByteSize::bytes(0))
     }
 
-    fn with_limits(pages: PageCache, decoded: u64, working: u64) -> Self {
+    fn with_limits(pages: PageCache, decoded: u64, working: u64, floor: ByteSize) -> Self {
         let budget = pages.budget().clone();
         let inner = Inner {
             chunks: ChunkCache::new(&budget, decoded),
             working: Working {
                 limit: Budget::new(ByteSize::bytes(working)),
-                floor: Budget::new(DECODE_FLOOR),
+                floor: Budget::new(floor),
                 budget,
             },
             pages,

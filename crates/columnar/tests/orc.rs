@@ -13,7 +13,7 @@ use futures::TryStreamExt;
 use stylobate_columnar::{
     Cache, Dictionaries, OrcColumnOptions, OrcCompression, OrcOptions, OrcWriter, ScanRequest, col,
 };
-use stylobate_storage::{ByteSize, Overwrite, SinkOptions, Sinks};
+use stylobate_storage::{ByteSize, CacheOptions, Overwrite, PageCache, SinkOptions, Sinks};
 use support::{Folder, cache, collect};
 
 /// More rows than two bytes tell apart, in two stripes.
@@ -80,7 +80,8 @@ async fn assert_same(request: &ScanRequest, caches: &[Cache; 2], what: &str) {
 async fn stripes_that_are_streamed_have_the_rows_and_types_of_those_that_are_kept() {
     let folder = Folder::new();
     let path = write(&folder, &table()).await;
-    let caches = [cache(512 << 20).await, cache(0).await];
+    let pages = PageCache::open(CacheOptions::new(ByteSize::bytes(0))).await.unwrap();
+    let caches = [cache(512 << 20).await, Cache::passing(pages)];
     let some = Dictionaries::Columns(vec!["many".to_owned(), "plain".to_owned()]);
     let all = [Dictionaries::None, Dictionaries::Auto, Dictionaries::Stored, Dictionaries::All, some];
     for dictionaries in all {

@@ -53,7 +53,7 @@ enum StringsOption {
     View,
 }
 
-/// Null for the types that files were written with, `"auto"`, `"stored"`, true, false or a list of columns.
+/// The types that files were written with, or `"auto"`, `"stored"`, true, false or a list of columns.
 #[derive(Clone, Debug, Default, PartialEq, Eq, Deserialize, Serialize)]
 #[serde(try_from = "Value", into = "Value")]
 struct Dictionary(Dictionaries);
@@ -76,7 +76,6 @@ impl TryFrom<Value> for Dictionary {
             names.collect::<Option<Vec<_>>>()
         };
         Ok(Self(match value {
-            Value::Null => Dictionaries::AsWritten,
             Value::Bool(true) => Dictionaries::All,
             Value::Bool(false) => Dictionaries::None,
             Value::String(text) if text == "auto" => Dictionaries::Auto,
@@ -208,8 +207,7 @@ mod tests {
         ] {
             assert_eq!(serde_json::to_value(parse(json.clone()).unwrap()).unwrap(), json);
         }
-        let plain =
-            parse(json!({"version": 1, "path": "lake", "columns": null, "dictionary": "auto"})).unwrap();
+        let plain = parse(json!({"version": 1, "path": "lake", "columns": null, "strings": null})).unwrap();
         assert_eq!(plain, parse(json!({"version": 1, "path": "lake"})).unwrap());
     }
 

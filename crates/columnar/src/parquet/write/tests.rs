@@ -304,7 +304,7 @@ async fn what_cannot_be_written_is_an_error_that_names_the_column() {
     let batch = RecordBatch::new_empty(Arc::new(Schema::new(vec![union])));
     assert_eq!(
         said(write(&[batch], ParquetOptions::default()).await.unwrap_err()),
-        "x.parquet: column u: unions are not written: make them structs"
+        "x.parquet: column u: Parquet has no unions: make it a struct with a field for each type, or a text"
     );
     let filter = ColumnOptions::default().with_bloom_filter(2.0);
     let error = write(&[numbers], ParquetOptions::default().with_all_columns(filter)).await.unwrap_err();

@@ -4,7 +4,7 @@ use std::{collections::BTreeMap, fmt, sync::Arc};
 
 use arrow::{
     array::{ArrayRef, RecordBatch},
-    datatypes::{DataType, Field, Schema, SchemaRef},
+    datatypes::{Field, Schema, SchemaRef},
 };
 use async_recursion::async_recursion as boxed;
 use parquet::{
@@ -114,10 +114,6 @@ impl ParquetWriter {
         options.check(&names)?;
         let mut kinds = Vec::with_capacity(names.len());
         for field in schema.fields() {
-            if has_union(field.data_type()) {
-                let reason = "unions are not written: make them structs".to_owned();
-                return Err(wrong(Some(field.name()), reason));
-            }
             // A type that the format does not have is found out now, before anything is written.
             let begun = guarded(|| {
                 let kind = ColumnKind::new(field, options)?;
@@ -376,21 +372,5 @@ impl fmt::Debug for ParquetWriter {
             .field("name", &self.name)
             .field("rows", &self.rows)
             .finish_non_exhaustive()
-    }
-}
-
-/// Whether a type is a union, or has one in it.
-fn has_union(data_type: &DataType) -> bool {
-    match data_type {
-        DataType::Union(..) => true,
-        DataType::Struct(fields) => fields.iter().any(|field| has_union(field.data_type())),
-        DataType::List(item)
-        | DataType::LargeList(item)
-        | DataType::ListView(item)
-        | DataType::LargeListView(item)
-        | DataType::FixedSizeList(item, _)
-        | DataType::Map(item, _) => has_union(item.data_type()),
-        DataType::Dictionary(_, values) => has_union(values),
-        _ => false,
     }
 }

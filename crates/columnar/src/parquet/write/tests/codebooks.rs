@@ -315,7 +315,8 @@ async fn a_large_dictionary_is_kept_whole_only_if_it_has_an_order() {
     let batch = of_keys(&values, [Some(4_000), Some(3)]);
     for is_ordered in [false, true] {
         let field = batch.schema().field(0).clone().with_dict_is_ordered(is_ordered);
-        let ordered = batch.clone().with_schema(Arc::new(Schema::new(vec![field]))).unwrap();
+        let schema = Arc::new(Schema::new(vec![field]));
+        let ordered = RecordBatch::try_new(schema, batch.columns().to_vec()).unwrap();
         let (bytes, _) = write(&[ordered], ParquetOptions::default()).await.unwrap();
         assert_eq!(dictionaries(&bytes)[0].len(), if is_ordered { 5_000 } else { 2 });
         let schema = reader(&bytes).metadata().file_metadata().key_value_metadata().unwrap().clone();
