@@ -200,9 +200,9 @@ def test_a_postscript_without_magic_is_one_of_the_first_writers(tmp_path: Path) 
     st.write_orc(table, path)
     data = path.read_bytes()
     assert data[:3] == b"ORC" and data[-4:-1] == b"ORC"
-    # The last field of the postscript: its key of two bytes, its length, and the magic.
-    assert data[-7:-4] == b"\x82\xf4\x03"
-    path.write_bytes(data[:-7] + bytes([data[-1] - 6]))
+    # The last field of the postscript: its key of three bytes, its length, and the magic.
+    assert data[-8:-4] == b"\x82\xf4\x03\x03"
+    path.write_bytes(data[:-8] + bytes([data[-1] - 7]))
     settle(path)
     assert fresh(path, None).to_pylist() == table.to_pylist()
     assert st.inspect(path)["format"] == "orc"

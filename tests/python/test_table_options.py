@@ -55,7 +55,7 @@ def test_a_value_that_a_type_does_not_hold_is_an_error(tmp_path: Path) -> None:
             scan.to_arrow()
     with pytest.raises(st.ColumnNotFoundError, match="no column g"):
         st.scan(tmp_path / "t.parquet", casts={"g": "int64"})
-    with pytest.raises(ValueError, match="no type 'interger'"):
+    with pytest.raises(ValueError, match='no type "interger"'):
         st.scan(tmp_path / "t.parquet", casts={"i": "interger"})
 
 

@@ -307,7 +307,7 @@ def test_data_that_fails_half_way_leaves_what_was_there(tmp_path: Path) -> None:
     with pytest.raises(st.AlreadyExistsError):
         st.write_orc(numbers(5), tmp_path / "a.orc", overwrite=False)
     assert pa.orc.read_table(tmp_path / "a.orc").num_rows == 5 and names(tmp_path) == ["a.orc"]
-    with pytest.raises(st.ConfigError, match="is a folder: name a file in it$"):
+    with pytest.raises(st.ConfigError, match="is a folder: name a file in it, or give max_file_bytes or partition_by$"):
         st.write_orc(numbers(), tmp_path)
 
 

@@ -38,7 +38,9 @@ pub(crate) fn longest_value(array: &ArrayRef) -> usize {
 
 /// How many rows of a dictionary array, beginning with its first, expand to no more than `max` bytes, but one at least.
 pub(crate) fn expanded_rows(array: &ArrayRef, max: usize) -> usize {
-    let Some(dictionary) = array.as_any_dictionary_opt() else { return array.len() };
+    let Some(dictionary) = array.as_any_dictionary_opt().filter(|of| !of.values().is_empty()) else {
+        return array.len();
+    };
     let (mut bytes, keys) = (0_usize, dictionary.normalized_keys());
     let too_many = keys.iter().position(|key| {
         bytes = bytes.saturating_add(value_length(dictionary.values(), *key));
@@ -133,6 +135,19 @@ mod tests {
 
     use super::*;
     use crate::codes::Codes;
+
+    #[test]
+    fn rows_are_counted_that_expand_to_no_more_bytes() {
+        let values: ArrayRef = Arc::new(StringArray::from(vec!["four", ""]));
+        let mut codes: Codes<u8> = Codes::with_capacity(4);
+        [0, 1, 0, 0].iter().for_each(|code| codes.push(*code));
+        let array = codes.into_array(None, values.clone()).unwrap();
+        assert_eq!([0, 4, 8, 12].map(|max| expanded_rows(&array, max)), [1, 2, 3, 4]);
+        let mut null: Codes<u8> = Codes::with_capacity(1);
+        null.push(0);
+        let null = null.into_array(Some(NullBuffer::new_null(1)), values.slice(0, 0)).unwrap();
+        assert_eq!((expanded_rows(&null, 8), longest_value(&null), longest_value(&array)), (1, 0, 4));
+    }
 
     #[test]
     fn strings_are_expanded_with_their_nulls() {
