@@ -31,7 +31,7 @@ LONG_MS = 100.0
 
 
 class Worker:
-    """A process in which one engine reads with so many threads."""
+    """A process that runs one engine with a fixed number of threads."""
 
     def __init__(self, engine: str, threads: int, folder: Path) -> None:
         environment = {**os.environ, "POLARS_MAX_THREADS": str(threads), "OMP_NUM_THREADS": str(threads)}

@@ -27,6 +27,7 @@ use pyo3::{
 /// What has `__arrow_c_array__` or `__arrow_c_stream__`, as batches that are pulled from it.
 pub(crate) fn reader(data: &Bound<'_, PyAny>) -> PyResult<Box<dyn RecordBatchReader + Send>> {
     let no_table = |error: ArrowError| PyTypeError::new_err(format!("data: not a table: {error}"));
+
     if data.hasattr("__arrow_c_array__")? {
         let capsules = data.call_method0("__arrow_c_array__")?.cast_into::<PyTuple>()?;
         let schema = capsule(&capsules.get_item(0)?, c"arrow_schema", FFI_ArrowSchema::from_raw)?;
@@ -35,6 +36,7 @@ pub(crate) fn reader(data: &Bound<'_, PyAny>) -> PyResult<Box<dyn RecordBatchRea
         let batch = rows(array, &schema).map_err(no_table)?;
         return Ok(Box::new(RecordBatchIterator::new([Ok(batch)], schema)));
     }
+
     let stream = data.call_method0("__arrow_c_stream__")?;
     let stream = capsule(&stream, c"arrow_array_stream", FFI_ArrowArrayStream::from_raw)?;
     Ok(Box::new(Imported::new(stream).map_err(no_table)?))
@@ -64,12 +66,14 @@ impl Imported {
         let Some(get_schema) = stream.get_schema else {
             return Err(ArrowError::CDataInterface("the stream was read before".to_owned()));
         };
+
         let mut schema = FFI_ArrowSchema::empty();
         // SAFETY: the stream is not released, and the schema is there to be written to.
         let code = unsafe { get_schema(&raw mut stream, &raw mut schema) };
         if code != 0 {
             return Err(last_error(&mut stream, code));
         }
+
         Ok(Self { schema: Arc::new(Schema::try_from(&schema)?), stream })
     }
 }
@@ -91,6 +95,7 @@ impl Iterator for Imported {
     fn next(&mut self) -> Option<Self::Item> {
         let get_next = self.stream.get_next?;
         let mut array = FFI_ArrowArray::empty();
+
         // SAFETY: the stream is not released, and the array is there to be written to.
         let code = unsafe { get_next(&raw mut self.stream, &raw mut array) };
         match code {
@@ -111,11 +116,13 @@ impl RecordBatchReader for Imported {
 fn rows(mut array: FFI_ArrowArray, schema: &SchemaRef) -> Result<RecordBatch, ArrowError> {
     let rows = DataType::Struct(schema.fields().clone());
     drop_buffers_of_nulls(&mut array, &rows);
+
     // SAFETY: whoever hands over an array promises that it agrees with the schema that came with it.
     let rows = StructArray::from(from_the_first(unsafe { from_ffi_and_data_type(array, rows) }?));
     if rows.null_count() > 0 {
         return Err(ArrowError::InvalidArgumentError("some of its rows are null".to_owned()));
     }
+
     let options = RecordBatchOptions::new().with_row_count(Some(rows.len()));
     RecordBatch::try_new_with_options(schema.clone(), rows.into_parts().1, &options)
 }

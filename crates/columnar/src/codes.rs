@@ -115,8 +115,8 @@ impl<T: Code> Codes<T> {
         self.limit = 0;
     }
 
-    /// Has `append` append codes of which it says whether each was found to be less than `values`. Unless it says so,
-    /// none of them stays, not even if it panics: nothing here was ever left unchecked.
+    /// Runs `append`, which appends codes and returns whether all of them are less than `values`. If it fails or panics, the
+    /// codes that it appended are removed, so that no unchecked code remains.
     fn append_checked(
         &mut self,
         values: usize,

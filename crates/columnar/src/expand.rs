@@ -123,7 +123,7 @@ fn expanded<K: ArrowDictionaryKeyType, O: ArrowNativeType>(
     };
     appended.ok()?;
     let expanded = segment.into_array(to).ok()?;
-    // Only offsets are made anew where they are to have 64 bits.
+    // The cast to 64-bit offsets copies the offsets and shares the bytes.
     if values.data_type() == to { Some(expanded) } else { cast(&expanded, values.data_type()).ok() }
 }
 

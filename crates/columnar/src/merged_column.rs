@@ -156,7 +156,7 @@ mod tests {
         together(&seen.iter().collect::<Vec<_>>()).map(|field| field.data_type().clone())
     }
 
-    /// Every order of so many things.
+    /// All permutations of `0..count`.
     fn permutations(count: usize) -> Vec<Vec<usize>> {
         if count == 0 {
             return vec![Vec::new()];
@@ -256,7 +256,7 @@ mod tests {
         })
     }
 
-    /// Files of which several go together as a rule.
+    /// A column in two to five files, whose types usually have a common type.
     fn files() -> impl Strategy<Value = Vec<Seen>> {
         let flat = prop::sample::select(numbers()).boxed();
         let list = flat.clone().prop_map(|number| DataType::List(Arc::new(Field::new("item", number, true))));

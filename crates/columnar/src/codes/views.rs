@@ -8,7 +8,7 @@ use arrow::{
     datatypes::{ArrowDictionaryKeyType, ArrowNativeType, DataType, UInt8Type, UInt16Type, UInt32Type},
 };
 
-/// Values of at most so many bytes are held by the view itself.
+/// Length in bytes of the longest value that a view stores inline.
 const MAX_INLINE: usize = 12;
 
 /// The rows of a dictionary array as views of `to`, without a copy of any long value; `None` for arrays that are not

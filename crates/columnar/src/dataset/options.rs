@@ -7,7 +7,7 @@ use stylobate_storage::ByteSize;
 /// What becomes of data files that are there. Files of other writers are never replaced or removed.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub enum DatasetMode {
-    /// They are an error, whoever wrote them.
+    /// Fail if the folder has any data file, whichever program wrote it.
     #[default]
     Error,
     /// They stay, and the new files are added.

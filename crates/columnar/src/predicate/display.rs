@@ -33,6 +33,7 @@ impl Display for Literal {
                 let scale = usize::from(*scale);
                 let digits = format!("{:0width$}", unscaled.unsigned_abs(), width = scale + 1);
                 let (whole, fraction) = digits.split_at(digits.len() - scale);
+
                 write!(f, "{sign}{whole}.{fraction}")
             }
             Self::Float(value) if value.is_finite() => write!(f, "{value:e}"),

@@ -64,7 +64,7 @@ impl CsvRows {
             for file in &self.files {
                 let read = file.each_batch(&self.schema, &runtime, |batch| match give(batch) {
                     true => Ok(()),
-                    false => Err("nobody takes it".to_owned()),
+                    false => Err("the import was cancelled".to_owned()),
                 });
                 read.map_err(|reason| GraphError::Data { file: file.object.name(), reason })?;
             }
