@@ -140,7 +140,8 @@ struct Job {
 impl Job {
     async fn run(mut self, arriving: Arriving) -> Result<Written, Broken> {
         let Arriving { schema, mut batches } = arriving;
-        let mut output = self.open(schema).await.map_err(failed)?;
+        let opened = self.open(schema).await;
+        let mut output = opened.map_err(|error| self.refused(error))?;
         while let Some(batch) = batches.next().await.transpose().map_err(Broken::Failed)? {
             output.write(&batch).await.map_err(failed)?;
             if self.progress.is_due() {
@@ -151,6 +152,17 @@ impl Job {
         let written = output.finish(self.shown).await.map_err(failed)?;
         self.progress.tell(written.0, written.1)?;
         Ok(written)
+    }
+
+    /// The error of a destination that cannot be opened. Of a folder that has files, it names the modes that allow it.
+    fn refused(&self, error: Error) -> Broken {
+        let is_occupied = matches!(&error, Error::Storage(stylobate_storage::Error::Exists { .. }));
+        if !is_occupied || self.format.dataset().is_none() {
+            return failed(error);
+        }
+        let modes = "give mode=\"append\", \"overwrite\" or \"overwrite_partitions\", or another folder";
+        let message = format!("{} has data files already: {modes}", self.shown);
+        Broken::Failed(Failure::new(Class::AlreadyExists, message))
     }
 
     async fn open(&mut self, schema: SchemaRef) -> Result<Output, Error> {

@@ -7,6 +7,7 @@ from collections.abc import Callable
 from pathlib import Path
 from typing import Any
 
+import duckdb
 import numpy as np
 import pyarrow as pa
 import pyarrow.parquet as pq
@@ -206,3 +207,26 @@ def test_batches_are_cut_where_their_texts_would_be_too_long(tmp_path: Path) -> 
     assert sum(batch.num_rows for batch in st.scan(path, dictionary=False, limit=3).batches()) == 3
     found = st.scan(path, columns=["s", "i"], filter="i >= 599", dictionary=False).to_arrow()
     assert found["i"].to_pylist() == [599]
+
+
+@pytest.mark.parametrize("memory", ["64MiB", "0B"])
+def test_intervals_keep_all_their_parts(tmp_path: Path, memory: str) -> None:
+    """DuckDB states no unit: months, days and milliseconds are read, and written again."""
+    query = "SELECT CASE WHEN i % 3 > 0 THEN to_months(i) + to_days(2) + to_milliseconds(i) END AS v FROM range({}) t(i)"
+    rows = [None if at % 3 == 0 else pa.MonthDayNano([at, 2, at * 1_000_000]) for at in range(1_000)]
+    for name, count in (("few", 4), ("many", 1_000)):
+        path = tmp_path / f"{name}.parquet"
+        duckdb.sql(f"COPY ({query.format(count)}) TO '{path}' (FORMAT parquet)")
+        for _ in range(2):
+            scan = st.scan(path, cache=st.Cache(memory=memory))
+            read = scan.to_arrow()
+            assert read.schema.field("v").type == pa.month_day_nano_interval()
+            assert read["v"].to_pylist() == rows[:count]
+            again = tmp_path / f"{name}-again.parquet"
+            st.write_parquet(scan, again)
+            assert duckdb.sql(f"FROM '{again}'").fetchall() == duckdb.sql(f"FROM '{path}'").fetchall()
+            path = again
+    nested = pa.table({"l": pa.array([[pa.MonthDayNano([1, 2, 3_000_000]), None], None, []],
+                                     pa.list_(pa.month_day_nano_interval()))})
+    st.write_parquet(nested, tmp_path / "nested.parquet")
+    assert st.scan(tmp_path / "nested.parquet", cache=st.Cache(memory=memory)).to_arrow().to_pylist() == nested.to_pylist()

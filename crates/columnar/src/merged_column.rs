@@ -286,11 +286,13 @@ mod tests {
 
     #[test]
     fn numbers_meet_where_some_type_of_any_file_has_all_of_them() {
-        use DataType::{Decimal128, Float32, Float64, Int8, Int64, UInt64, Utf8};
+        use DataType::{Decimal128, Float32, Float64, Int8, Int64, UInt32, UInt64, Utf8};
         assert_eq!(of(&[Int8, UInt64, Float64]), Some(Float64));
         assert_eq!(of(&[UInt64, Int64, Float32]), Some(Float64));
         assert_eq!(of(&[Int8, UInt64, Decimal128(5, 2)]), Some(Decimal128(22, 2)));
         assert_eq!(of(&[Decimal128(5, 2), UInt64, Int8]), Some(Decimal128(22, 2)));
+        assert_eq!(of(&[UInt32, Decimal128(5, 2), Int8]), Some(Decimal128(21, 2)));
+        assert_eq!(of(&[UInt32, Int8, Decimal128(5, 2)]), Some(Decimal128(21, 2)));
         assert_eq!(of(&[Int8, UInt64]), None);
         assert_eq!(of(&[UInt64, Int8, Int64]), None);
         assert_eq!(of(&[Int8, UInt64, Utf8]), None);

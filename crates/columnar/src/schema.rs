@@ -284,17 +284,18 @@ fn by_name(fields: &Fields) -> Option<HashMap<&str, &FieldRef>> {
     (by_name.len() == fields.len()).then_some(by_name)
 }
 
-/// Precision and scale of the decimal numbers that a type has.
+/// Precision and scale of the decimal numbers that a type has. Unsigned numbers have those of the signed numbers that hold
+/// them: so the precision is the same whether they meet signed numbers first or decimals.
 fn digits(data_type: &DataType) -> Option<(u8, i8)> {
     Some(match data_type {
         DataType::Decimal32(precision, scale)
         | DataType::Decimal64(precision, scale)
         | DataType::Decimal128(precision, scale)
         | DataType::Decimal256(precision, scale) => (*precision, *scale),
-        DataType::Int8 | DataType::UInt8 => (3, 0),
-        DataType::Int16 | DataType::UInt16 => (5, 0),
-        DataType::Int32 | DataType::UInt32 => (10, 0),
-        DataType::Int64 => (19, 0),
+        DataType::Int8 => (3, 0),
+        DataType::Int16 | DataType::UInt8 => (5, 0),
+        DataType::Int32 | DataType::UInt16 => (10, 0),
+        DataType::Int64 | DataType::UInt32 => (19, 0),
         DataType::UInt64 => (20, 0),
         _ => return None,
     })

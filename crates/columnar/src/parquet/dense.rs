@@ -41,7 +41,11 @@ pub(super) fn decode(
     let mut segments: Vec<ArrayRef> = Vec::new();
     for batch in reader {
         let batch = batch.map_err(|error| wrong(&error))?;
-        segments.push(batch.columns().first().cloned().ok_or_else(|| wrong(&"a batch without a column"))?);
+        let decoded = batch.columns().first().ok_or_else(|| wrong(&"a batch without a column"))?;
+        segments.push(match file.has_intervals() {
+            true => file.restored(column, decoded).map_err(|error| wrong(&error))?,
+            false => decoded.clone(),
+        });
     }
     if segments.iter().map(|segment| segment.len()).sum::<usize>() != rows {
         return Err(wrong(&"its pages have fewer rows than the row group"));
@@ -76,7 +80,7 @@ pub(super) fn reader(
         return file.decrypting_reader(unit, columns, file.chunks_of(unit, columns, bytes)?, batch_rows);
     }
     let leaves: Vec<usize> = columns.iter().flat_map(|column| file.wanted(column)).collect();
-    let descriptor = file.metadata().file_metadata().schema_descr();
+    let descriptor = &file.decoded;
     let mask = ProjectionMask::leaves(descriptor, leaves);
     let levels = parquet_to_arrow_field_levels(descriptor, mask, Some(file.schema().fields()))?;
     ParquetRecordBatchReader::try_new_with_row_groups(&levels, &Group { file, unit, bytes }, batch_rows, None)

@@ -4,6 +4,7 @@ use std::{ops::Range, sync::Arc};
 
 use arrow::datatypes::{DataType, Field};
 use parquet::{
+    arrow::ARROW_SCHEMA_META_KEY,
     basic::{Encoding, PageType, Type as PhysicalType},
     errors::ParquetError,
     file::metadata::{ColumnChunkMetaData, ParquetMetaData},
@@ -73,6 +74,12 @@ pub(super) fn check(object: &str, metadata: &ParquetMetaData, size: u64) -> Resu
         }
     }
     Ok(())
+}
+
+/// Whether the file says which Arrow types it was written with.
+pub(super) fn has_arrow_schema(metadata: &ParquetMetaData) -> bool {
+    let mut pairs = metadata.file_metadata().key_value_metadata().into_iter().flatten();
+    pairs.any(|pair| pair.key == ARROW_SCHEMA_META_KEY)
 }
 
 pub(super) fn is_dictionary_encoding(encoding: Encoding) -> bool {

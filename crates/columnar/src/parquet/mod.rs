@@ -9,6 +9,7 @@ mod encrypted;
 mod footer;
 mod index;
 mod index_checks;
+mod intervals;
 mod levels;
 mod lz4;
 mod page_header;
@@ -26,7 +27,10 @@ mod write;
 use std::{ops::Range, sync::Arc};
 
 use ::bytes::Bytes;
-use arrow::datatypes::{Fields, Schema, SchemaRef};
+use arrow::{
+    array::ArrayRef,
+    datatypes::{Fields, Schema, SchemaRef},
+};
 use parquet::{
     DecodeResult,
     arrow::arrow_reader::{ArrowReaderMetadata, ArrowReaderOptions},
@@ -36,7 +40,7 @@ use parquet::{
         ColumnChunkMetaData, PageIndexPolicy, ParquetMetaData, ParquetMetaDataOptions,
         ParquetMetaDataPushDecoder, ParquetStatisticsPolicy,
     },
-    schema::types::ColumnDescPtr,
+    schema::types::{ColumnDescPtr, SchemaDescPtr},
 };
 use stylobate_storage::OpenObject;
 
@@ -64,6 +68,8 @@ pub(crate) struct ParquetFile {
     schema: SchemaRef,
     /// Columns as they were written, dictionaries included.
     written: Fields,
+    /// The schema that pages are decoded by, where intervals are plain bytes.
+    decoded: SchemaDescPtr,
     /// The leaves of each top-level column.
     leaves: Vec<Range<usize>>,
     /// Whether it is encrypted and was opened with keys.
@@ -146,8 +152,14 @@ impl ParquetFile {
         let reader = guarded(|| ArrowReaderMetadata::try_new(metadata.clone(), ArrowReaderOptions::new()))
             .map_err(|reason| footer::corrupt(&object, reason))?
             .map_err(|error| footer::corrupt(&object, error))?;
-        let fields = reader.schema().fields().iter().map(|field| footer::without_dictionaries(field));
-        let written = reader.schema().fields().iter().map(|field| footer::with_dictionaries(field)).collect();
+        let decoded = intervals::without_intervals(&metadata.file_metadata().schema_descr_ptr())
+            .map_err(|error| footer::corrupt(&object, error))?;
+        let stated: Fields = match footer::has_arrow_schema(&metadata) {
+            true => reader.schema().fields().clone(),
+            false => reader.schema().fields().iter().map(|field| intervals::with_all_parts(field)).collect(),
+        };
+        let fields = stated.iter().map(|field| footer::without_dictionaries(field));
+        let written = stated.iter().map(|field| footer::with_dictionaries(field)).collect();
         let said = reader.schema().metadata().clone();
         let schema = Arc::new(Schema::new_with_metadata(fields.collect::<Vec<_>>(), said));
         let mut leaves = Vec::with_capacity(schema.fields().len());
@@ -160,7 +172,7 @@ impl ParquetFile {
         if next != metadata.file_metadata().schema_descr().num_columns() {
             return Err(footer::corrupt(&object, "the schema has fields without columns"));
         }
-        Ok(Self { object, metadata, schema, written, leaves, decrypted: false })
+        Ok(Self { object, metadata, schema, written, decoded, leaves, decrypted: false })
     }
 
     /// See [`crate::format::FileMetadata::schema`].
@@ -337,6 +349,17 @@ impl ParquetFile {
             }
         }
         dense::decode(self, unit, column, bytes, representation)
+    }
+
+    /// A decoded column with intervals in place of their bytes.
+    fn restored(&self, column: &Projected, array: &ArrayRef) -> Result<ArrayRef, String> {
+        let field = self.schema.fields().get(column.root).ok_or("no such column")?;
+        intervals::restored(array, column.field(field).data_type())
+    }
+
+    /// Whether some column has intervals.
+    fn has_intervals(&self) -> bool {
+        !Arc::ptr_eq(&self.decoded, &self.metadata.file_metadata().schema_descr_ptr())
     }
 
     /// The error of bytes that are not a column.

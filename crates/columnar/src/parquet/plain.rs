@@ -12,7 +12,7 @@ use parquet::{
         ProjectionMask, array_reader::RowGroups, arrow_reader::ParquetRecordBatchReader,
         parquet_to_arrow_field_levels,
     },
-    basic::{Encoding, Repetition, Type as PhysicalType},
+    basic::{ConvertedType, Encoding, Repetition, Type as PhysicalType},
     column::page::{Page, PageIterator},
     errors::ParquetError,
     file::metadata::{ParquetMetaData, RowGroupMetaData},
@@ -22,6 +22,7 @@ use parquet::{
 use super::{
     ParquetFile,
     bytes::{OneChunk, ReadyPages},
+    intervals::restored,
     pages::DictionaryPage,
 };
 use crate::{
@@ -54,7 +55,10 @@ pub(super) fn values(
     if values.data_type() == field.data_type() {
         return Ok(values);
     }
-    arrow::compute::cast(&values, field.data_type()).map_err(|error| wrong(&error))
+    match field.data_type() {
+        DataType::Interval(_) => restored(&values, field.data_type()).map_err(|error| wrong(&error)),
+        other => arrow::compute::cast(&values, other).map_err(|error| wrong(&error)),
+    }
 }
 
 /// Strings or bytes, each with its length before it, that are taken as they come.
@@ -132,7 +136,10 @@ pub(super) fn required_column(descriptor: &ColumnDescriptor) -> Result<SchemaDes
     let leaf = Type::primitive_type_builder("v", descriptor.physical_type())
         .with_repetition(Repetition::REQUIRED)
         .with_logical_type(descriptor.logical_type_ref().cloned())
-        .with_converted_type(descriptor.converted_type())
+        .with_converted_type(match descriptor.converted_type() {
+            ConvertedType::INTERVAL => ConvertedType::NONE,
+            other => other,
+        })
         .with_length(descriptor.type_length())
         .with_precision(descriptor.type_precision())
         .with_scale(descriptor.type_scale())

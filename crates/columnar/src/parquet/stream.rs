@@ -1,7 +1,7 @@
 //! Reads a row group page by page, where there is no memory for whole column chunks: each column holds a window of
 //! its bytes, one page and one batch.
 
-use arrow::array::ArrayRef;
+use arrow::datatypes::DataType;
 use parquet::{
     arrow::{
         ProjectionMask,
@@ -20,6 +20,7 @@ use super::{
     ParquetFile,
     bytes::OneChunk,
     footer, guarded,
+    intervals::restored,
     page_reader::GeneralPages,
     window::{Window, WindowSource},
 };
@@ -110,7 +111,7 @@ impl ParquetFile {
         selection: Option<RowSelection>,
         group: &dyn RowGroups,
     ) -> ParquetResult<ParquetRecordBatchReader> {
-        let descriptor = self.metadata.file_metadata().schema_descr();
+        let descriptor = &self.decoded;
         let mask = ProjectionMask::leaves(descriptor, self.leaves_of(columns));
         let levels = parquet_to_arrow_field_levels(descriptor, mask, Some(self.schema.fields()))?;
         ParquetRecordBatchReader::try_new_with_row_groups(&levels, group, batch_rows, selection)
@@ -139,6 +140,11 @@ impl ParquetFile {
             }
             other => other,
         };
+        let fields = columns.iter().filter_map(|column| {
+            let field = self.schema.fields().get(column.root)?;
+            Some(column.field(field).data_type().clone())
+        });
+        let types: Vec<DataType> = if self.has_intervals() { fields.collect() } else { Vec::new() };
         let mut reader = Some(reader);
         Ok(std::iter::from_fn(move || {
             let batch = guarded(|| reader.as_mut()?.next());
@@ -146,13 +152,17 @@ impl ParquetFile {
                 Ok(batch) => batch?.map_err(|error| wrong(error.to_string())),
                 Err(reason) => Err(wrong(reason)),
             };
+            let batch = batch.and_then(|batch| {
+                let mut decoded = batch.columns().to_vec();
+                for (column, to) in decoded.iter_mut().zip(&types) {
+                    *column = restored(column, to).map_err(&wrong)?;
+                }
+                Ok((decoded, batch.num_rows()))
+            });
             if batch.is_err() {
                 reader = None;
             }
-            Some(batch.map(|batch| {
-                let columns: Vec<ArrayRef> = batch.columns().to_vec();
-                (columns, batch.num_rows())
-            }))
+            Some(batch)
         }))
     }
 }
