@@ -15,23 +15,23 @@ pub(crate) struct MergedColumn {
     required: usize,
     /// As it was written, where all files so far say the same and it has a dictionary.
     written: Option<FieldRef>,
-    /// What the files of either format make of it.
-    orc: Option<DataType>,
+    /// What the files make of it whose unit of time was chosen by their values, and the others.
+    chosen: Option<DataType>,
     others: Option<DataType>,
 }
 
 impl MergedColumn {
     /// The column of the first file that has it.
-    pub(crate) fn of(field: &Field, written: &FieldRef, file: usize, is_orc: bool) -> Self {
-        let of = |format: bool| format.then(|| field.data_type().clone());
+    pub(crate) fn of(field: &Field, written: &FieldRef, file: usize, is_chosen: bool) -> Self {
+        let of = |are: bool| are.then(|| field.data_type().clone());
         let required = usize::from(!field.is_nullable());
         Self {
             field: field.clone().with_nullable(true),
             file,
             required,
             written: Some(written.clone()).filter(|written| written.data_type() != field.data_type()),
-            orc: of(is_orc),
-            others: of(!is_orc),
+            chosen: of(is_chosen),
+            others: of(!is_chosen),
         }
     }
 
@@ -48,17 +48,23 @@ impl MergedColumn {
     }
 
     /// The column with one file more; `None` if there is no type that has the values of all.
-    pub(crate) fn add(&mut self, field: &Field, written: &FieldRef, file: usize, is_orc: bool) -> Option<()> {
+    pub(crate) fn add(
+        &mut self,
+        field: &Field,
+        written: &FieldRef,
+        file: usize,
+        is_chosen: bool,
+    ) -> Option<()> {
         self.file = file;
         // A dictionary that is ordered and one that is not are two.
         self.written.take_if(|known| {
             known.data_type() != written.data_type() || known.dict_is_ordered() != written.dict_is_ordered()
         });
         self.required += usize::from(!field.is_nullable());
-        let (mine, others, unit): (_, _, Unit) = match is_orc {
+        let (mine, others, unit): (_, _, Unit) = match is_chosen {
             // They have nanoseconds unless their years are far, and where those of others are, microseconds mostly do.
-            true => (&mut self.orc, &self.others, coarser),
-            false => (&mut self.others, &self.orc, finer),
+            true => (&mut self.chosen, &self.others, coarser),
+            false => (&mut self.others, &self.chosen, finer),
         };
         if mine.as_ref() != Some(field.data_type()) {
             let wider = match &*mine {

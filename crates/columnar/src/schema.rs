@@ -140,8 +140,42 @@ fn collect(data_type: &DataType, path: &[&str], next_leaf: &mut usize, leaves: &
         DataType::List(item) | DataType::LargeList(item) | DataType::FixedSizeList(item, _) => {
             collect(item.data_type(), path, next_leaf, leaves);
         }
-        DataType::Map(entries, _) => collect(entries.data_type(), path, next_leaf, leaves),
+        DataType::Map(entries, _) => collect_entries(entries, path, next_leaf, leaves),
         other => *next_leaf += leaf_count(other),
+    }
+}
+
+/// The leaves of a map that lie below a path, which names its keys or values as the file does or by these words, and before
+/// that the entries or not. What is asked for of a map comes with its keys, and keys with their values.
+fn collect_entries(entries: &FieldRef, path: &[&str], next_leaf: &mut usize, leaves: &mut Vec<usize>) {
+    let DataType::Struct(fields) = entries.data_type() else {
+        return collect(entries.data_type(), path, next_leaf, leaves);
+    };
+    let [key, value] = fields.as_ref() else {
+        return collect(entries.data_type(), path, next_leaf, leaves);
+    };
+
+    let is_named = |name: &str| [key.name(), value.name(), "key", "value"].contains(&name);
+    let path = match path.split_first() {
+        Some((name, rest)) if name == entries.name() && !is_named(name) => rest,
+        _ => path,
+    };
+    let first = *next_leaf;
+    let keys = first..first + leaf_count(key.data_type());
+    match path.split_first() {
+        Some((name, rest)) if name == value.name() || *name == "value" => {
+            let before = leaves.len();
+            *next_leaf = keys.end;
+            collect(value.data_type(), rest, next_leaf, leaves);
+            if leaves.len() > before {
+                leaves.extend(keys);
+            }
+        }
+        Some((name, [])) if name == key.name() || *name == "key" => {
+            collect(entries.data_type(), &[], next_leaf, leaves);
+        }
+        Some(_) => *next_leaf += leaf_count(entries.data_type()),
+        None => collect(entries.data_type(), &[], next_leaf, leaves),
     }
 }
 

@@ -139,18 +139,22 @@ impl Table {
                 Some(known) => known.retain(|key, value| schema.metadata().get(key) == Some(value)),
             }
             // What a path says wins over a column of the file.
-            let of_file = schema.fields().iter().zip(file.written());
-            for (field, written) in of_file.filter(|(field, _)| !partitions.contains(&field.name().as_str()))
-            {
+            let of_file = schema.fields().iter().zip(file.written()).enumerate();
+            let of_file = of_file.filter(|(_, (field, _))| !partitions.contains(&field.name().as_str()));
+            for (own, (field, written)) in of_file {
+                let is_chosen = file.has_chosen_unit(own);
                 let root = *by_name.entry(field.name()).or_insert(columns.len());
+                if let Some(error) = file.unreadable(own) {
+                    conflicts.entry(root).or_insert(error);
+                }
                 let Some(known) = columns.get_mut(root) else {
-                    columns.push(MergedColumn::of(field, written, at, file.is_orc()));
+                    columns.push(MergedColumn::of(field, written, at, is_chosen));
                     continue;
                 };
                 let (before, last) = (known.field.data_type().clone(), known.file);
                 let reason = match last == at {
                     true => Some("there are two of this name".to_owned()),
-                    false => known.add(field, written, at, file.is_orc()).is_none().then(|| {
+                    false => known.add(field, written, at, is_chosen).is_none().then(|| {
                         let other = files.get(last).map(|(other, _)| other.path.as_ref()).unwrap_or_default();
                         format!("it is {} here and {before} in {other}", field.data_type())
                     }),

@@ -1,14 +1,18 @@
 //! Parquet files: what the footer says, which bytes hold a column, and how they become chunks.
 
+mod arrow_schema;
 mod bytes;
 mod dense;
 mod dense_bytes;
 mod dictionary;
 mod distinct;
 mod footer;
+mod footer_repair;
 mod index;
 mod index_checks;
+mod int96;
 mod levels;
+mod logical_types;
 mod lz4;
 mod page_header;
 mod page_reader;
@@ -18,17 +22,17 @@ mod plain;
 mod selected;
 mod statistics;
 mod stream;
+mod thrift_tree;
 mod value_table;
 mod window;
 mod write;
 
-use std::{ops::Range, sync::Arc};
+use std::{collections::BTreeMap, ops::Range, sync::Arc};
 
 use ::bytes::Bytes;
-use arrow::datatypes::{Fields, Schema, SchemaRef};
+use arrow::datatypes::{Field, Fields, Schema, SchemaRef};
 use parquet::{
     DecodeResult,
-    arrow::arrow_reader::{ArrowReaderMetadata, ArrowReaderOptions},
     basic::Type as PhysicalType,
     errors::ParquetError,
     file::metadata::{
@@ -44,6 +48,7 @@ pub use self::write::{
     ParquetWriter, SortedBy, StatisticsLevel, UnknownCompressionError, UnknownOptionError, Written,
     WrittenDataset,
 };
+use self::{arrow_schema::ArrowColumns, page_header::UNKNOWN_ENCODING};
 pub(crate) use self::{
     bytes::ParquetBytes, index::LeafIndex, page_statistics::PageStatistics, pages::Scratch,
     selected::SelectedPages, statistics::RowGroupStatistics,
@@ -51,11 +56,12 @@ pub(crate) use self::{
 use crate::{
     Error, Result,
     chunk::{Chunk, Representation, is_worth_a_dictionary},
-    schema::{Projected, leaf_count},
+    guarded::guarded,
+    schema::Projected,
 };
 
 /// A Parquet file, as its footer describes it.
-#[derive(Debug)]
+#[derive(Clone, Debug)]
 pub(crate) struct ParquetFile {
     object: String,
     metadata: Arc<ParquetMetaData>,
@@ -65,6 +71,10 @@ pub(crate) struct ParquetFile {
     written: Fields,
     /// The leaves of each top-level column.
     leaves: Vec<Range<usize>>,
+    /// Why some top-level columns cannot be read, whatever their bytes are.
+    unreadable: BTreeMap<usize, String>,
+    /// Top-level columns whose unit of time was chosen by their values; empty for none.
+    has_chosen_unit: Box<[bool]>,
 }
 
 impl ParquetFile {
@@ -77,33 +87,41 @@ impl ParquetFile {
         if length.is_none_or(|length| u64::from(u32::from_le_bytes(*length)) + 12 > size) {
             return Err(footer::corrupt(&name, "the footer lies outside the file"));
         }
-        let all = ParquetMetaDataOptions::default();
-        let metadata = match Self::read_footer(object, tail.clone(), all).await {
-            // Statistics that make no sense, such as a negative number of nulls, are none.
-            Err(error @ Error::Corrupt { .. }) => {
-                let none = ParquetMetaDataOptions::default()
-                    .with_column_stats_policy(ParquetStatisticsPolicy::SkipAll);
-                Self::read_footer(object, tail, none).await.map_err(|second| match second {
-                    Error::Corrupt { .. } => error,
-                    second => second,
-                })?
-            }
+        let metadata = match Self::read_footer(object, tail.clone()).await {
+            Err(error @ Error::Corrupt { .. }) => match Self::read_repaired(object, &tail).await? {
+                Some(metadata) => metadata,
+                None => return Err(error),
+            },
             decoded => decoded?,
         };
-        Self::new(name, metadata, size)
+        Self::new(name, metadata, size)?.with_units_of_int96(object).await
     }
 
-    async fn read_footer(
-        object: &OpenObject,
-        tail: Bytes,
-        options: ParquetMetaDataOptions,
-    ) -> Result<ParquetMetaData> {
+    /// The footer, where it can be read once it is repaired.
+    async fn read_repaired(object: &OpenObject, tail: &Bytes) -> Result<Option<ParquetMetaData>> {
+        let ends = |bytes: &[u8]| Some(u64::from(u32::from_le_bytes(*bytes.get(..4)?.first_chunk()?)));
+        let length = tail.len().checked_sub(8).and_then(|at| ends(tail.get(at..)?));
+        let size = object.meta().size;
+        let Some(start) = length.and_then(|length| size.checked_sub(length + 8)) else { return Ok(None) };
+
+        let footer = match start.checked_sub(size - tail.len() as u64) {
+            Some(skip) => tail.slice(skip as usize..),
+            None => object.read(std::slice::from_ref(&(start..size))).await?.pop().unwrap_or_default(),
+        };
+        let footer = footer.slice(..footer.len().saturating_sub(8));
+        // Statistics that make no sense are none.
+        let none =
+            ParquetMetaDataOptions::default().with_column_stats_policy(ParquetStatisticsPolicy::SkipAll);
+        let each = [ParquetMetaDataOptions::default(), none];
+        let decode = |options| guarded(|| footer_repair::decode_repaired(&footer, options)).ok().flatten();
+        Ok(each.iter().find_map(decode))
+    }
+
+    async fn read_footer(object: &OpenObject, tail: Bytes) -> Result<ParquetMetaData> {
         let (name, size) = (object.name(), object.meta().size);
         let wrong = |error: ParquetError| footer::corrupt(&name, error);
         let decoder = ParquetMetaDataPushDecoder::try_new(size).map_err(wrong)?;
-        let mut decoder = decoder
-            .with_page_index_policy(PageIndexPolicy::Skip)
-            .with_metadata_options(Some(Arc::new(options)));
+        let mut decoder = decoder.with_page_index_policy(PageIndexPolicy::Skip);
         decoder.push_range(size - tail.len() as u64..size, tail).map_err(wrong)?;
         loop {
             let decoded =
@@ -125,24 +143,14 @@ impl ParquetFile {
     fn new(object: String, metadata: ParquetMetaData, size: u64) -> Result<Self> {
         let metadata = Arc::new(footer::mended(&object, metadata)?);
         footer::check(&object, &metadata, size)?;
-        let reader = guarded(|| ArrowReaderMetadata::try_new(metadata.clone(), ArrowReaderOptions::new()))
-            .map_err(|reason| footer::corrupt(&object, reason))?
-            .map_err(|error| footer::corrupt(&object, error))?;
-        let fields = reader.schema().fields().iter().map(|field| footer::without_dictionaries(field));
-        let written = reader.schema().fields().iter().map(|field| footer::with_dictionaries(field)).collect();
-        let said = reader.schema().metadata().clone();
-        let schema = Arc::new(Schema::new_with_metadata(fields.collect::<Vec<_>>(), said));
-        let mut leaves = Vec::with_capacity(schema.fields().len());
-        let mut next = 0;
-        for field in schema.fields() {
-            let count = leaf_count(field.data_type());
-            leaves.push(next..next + count);
-            next += count;
-        }
-        if next != metadata.file_metadata().schema_descr().num_columns() {
-            return Err(footer::corrupt(&object, "the schema has fields without columns"));
-        }
-        Ok(Self { object, metadata, schema, written, leaves })
+        let columns = ArrowColumns::of(&metadata).map_err(|reason| footer::corrupt(&object, reason))?;
+        let fields: Vec<Field> =
+            columns.fields.iter().map(|field| footer::without_dictionaries(field)).collect();
+        let written = columns.fields.iter().map(|field| footer::with_dictionaries(field)).collect();
+        let schema = Arc::new(Schema::new_with_metadata(fields, columns.metadata));
+        let ArrowColumns { leaves, unreadable, .. } = columns;
+        let has_chosen_unit = Box::default();
+        Ok(Self { object, metadata, schema, written, leaves, unreadable, has_chosen_unit })
     }
 
     /// See [`crate::format::FileMetadata::schema`].
@@ -153,6 +161,28 @@ impl ParquetFile {
     /// See [`crate::format::FileMetadata::written`].
     pub(crate) fn written(&self) -> &Fields {
         &self.written
+    }
+
+    /// See [`crate::format::FileMetadata::unreadable`].
+    pub(crate) fn unreadable(&self, root: usize) -> Option<Error> {
+        let reason = self.unreadable.get(&root)?;
+        Some(Error::Unsupported {
+            object: self.object.clone(),
+            column: self.schema.fields().get(root).map(|field| field.name().clone()),
+            reason: format!("no type of Arrow holds it: {reason}"),
+        })
+    }
+
+    /// The types that the parquet crate reads columns as; `None` for those that follow from the file alone.
+    fn types(&self) -> Option<&Fields> {
+        let roots = self.metadata.file_metadata().schema_descr().root_schema().get_fields();
+        let are_all = self.unreadable.is_empty() && roots.len() == self.schema.fields().len();
+        are_all.then(|| self.schema.fields())
+    }
+
+    /// See [`crate::format::FileMetadata::has_chosen_unit`].
+    pub(crate) fn has_chosen_unit(&self, root: usize) -> bool {
+        self.has_chosen_unit.get(root).copied().unwrap_or_default()
     }
 
     /// Number of row groups.
@@ -323,21 +353,25 @@ impl ParquetFile {
     fn corrupt(&self, unit: usize, column: &Projected, reason: impl ToString) -> Error {
         let leaf = self.wanted(column).next();
         let chunk = leaf.and_then(|leaf| self.column_chunk(unit, leaf).ok());
-        Error::Corrupt {
+        classified(Error::Corrupt {
             object: self.object.clone(),
             row_group: Some(unit),
             column: self.schema.fields().get(column.root).map(|field| field.name().clone()),
             offset: chunk.map(|chunk| footer::range(chunk).start),
             reason: reason.to_string(),
-        }
+        })
     }
 }
 
-/// What a decoder returns; a panic over bytes that it did not expect is an error like any other.
-fn guarded<T>(decode: impl FnOnce() -> T) -> Result<T, String> {
-    std::panic::catch_unwind(std::panic::AssertUnwindSafe(decode)).map_err(|panic| {
-        let said = panic.downcast_ref::<String>().map(String::as_str);
-        let said = said.or_else(|| panic.downcast_ref::<&str>().copied());
-        format!("the decoder gave up: {}", said.unwrap_or("no reason given"))
-    })
+/// The same error, unless its reason is that a decoder lacks something: then the file is right.
+fn classified(error: Error) -> Error {
+    match error {
+        // The parquet crate says what it lacks in words only.
+        Error::Corrupt { object, column, reason, .. }
+            if reason.contains("NYI: ") || reason.contains(UNKNOWN_ENCODING) =>
+        {
+            Error::Unsupported { object, column, reason }
+        }
+        other => other,
+    }
 }

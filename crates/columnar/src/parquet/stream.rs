@@ -1,6 +1,8 @@
 //! Reads a row group page by page, where there is no memory for whole column chunks: each column holds a window of
 //! its bytes, one page and one batch.
 
+use std::collections::HashMap;
+
 use arrow::array::ArrayRef;
 use parquet::{
     arrow::{
@@ -19,11 +21,11 @@ use tokio::runtime::Handle;
 use super::{
     ParquetFile,
     bytes::OneChunk,
-    footer, guarded,
+    classified, footer,
     page_reader::GeneralPages,
     window::{Window, WindowSource},
 };
-use crate::{Result, chunk::Rows, schema::Projected};
+use crate::{Result, chunk::Rows, guarded::guarded, schema::Projected};
 
 impl ParquetFile {
     /// See [`crate::format::FileMetadata::stream`].
@@ -49,14 +51,14 @@ impl ParquetFile {
         group: &dyn RowGroups,
     ) -> Result<impl Iterator<Item = Result<Rows>> + use<>> {
         let mut layers: Vec<Vec<usize>> = Vec::new();
+        let mut seen: HashMap<usize, usize> = HashMap::new();
         for (at, column) in columns.iter().enumerate() {
-            let has_root = |layer: &&mut Vec<usize>| {
-                layer.iter().any(|at| columns.get(*at).is_some_and(|other| other.root == column.root))
-            };
-            match layers.iter_mut().find(|layer| !has_root(layer)) {
+            let times = seen.entry(column.root).or_default();
+            match layers.get_mut(*times) {
                 Some(layer) => layer.push(at),
                 None => layers.push(vec![at]),
             }
+            *times += 1;
         }
         let open = |places: Vec<usize>| {
             let columns: Vec<Projected> = places.iter().filter_map(|at| columns.get(*at).cloned()).collect();
@@ -97,7 +99,7 @@ impl ParquetFile {
         let open = || -> ParquetResult<ParquetRecordBatchReader> {
             let descriptor = self.metadata.file_metadata().schema_descr();
             let mask = ProjectionMask::leaves(descriptor, leaves);
-            let levels = parquet_to_arrow_field_levels(descriptor, mask, Some(self.schema.fields()))?;
+            let levels = parquet_to_arrow_field_levels(descriptor, mask, self.types())?;
             ParquetRecordBatchReader::try_new_with_row_groups(&levels, group, batch_rows, selection)
         };
         let opened = guarded(open).map_err(|reason| self.corrupt(unit, &first, reason))?;
@@ -106,7 +108,7 @@ impl ParquetFile {
         let wrong = self.corrupt(unit, &first, "");
         let wrong = move |reason: String| match wrong.clone() {
             crate::Error::Corrupt { object, row_group, .. } => {
-                crate::Error::Corrupt { object, row_group, column: None, offset: None, reason }
+                classified(crate::Error::Corrupt { object, row_group, column: None, offset: None, reason })
             }
             other => other,
         };
