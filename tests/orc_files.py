@@ -110,3 +110,11 @@ def copy_by_java(classes: Path, copies: list[tuple[Path, Path, dict[str, str]]],
     command = ["java", "-Xmx1g", f"-Duser.timezone={zone}", "-cp", f"{TOOLS}:{classes}", "CopyOrc"]
     run = subprocess.run(command, input="\n".join(lines) + "\n", capture_output=True, text=True, timeout=300)
     assert run.returncode == 0, run.stderr[-4000:]
+
+
+def write_unions(classes: Path, path: Path, rows: int, settings: dict[str, str]) -> None:
+    """Writes a file with a column of unions, as `WriteUnions.java` says, with the reference writer."""
+    given = [f"{key}={value}" for key, value in settings.items()]
+    command = ["java", "-Xmx1g", "-cp", f"{TOOLS}:{classes}", "WriteUnions", str(path), str(rows), *given]
+    run = subprocess.run(command, capture_output=True, text=True, timeout=300)
+    assert run.returncode == 0, run.stderr[-4000:]

@@ -1,4 +1,5 @@
-//! Rows that arrive from Python: any Arrow stream, pulled by a thread of its own, or a scan of this package.
+//! Rows that arrive from Python: any Arrow stream or iterator of batches, pulled by a thread of its own, or a scan of this
+//! package.
 
 use std::panic::{AssertUnwindSafe, catch_unwind};
 
@@ -8,7 +9,11 @@ use arrow::{
     error::ArrowError,
 };
 use futures::{StreamExt, stream::BoxStream};
-use pyo3::{exceptions::PyTypeError, prelude::*};
+use pyo3::{
+    exceptions::{PyTypeError, PyValueError},
+    prelude::*,
+    types::PyIterator,
+};
 use stylobate_columnar::Scan;
 use tokio::sync::mpsc;
 
@@ -29,7 +34,8 @@ pub(crate) struct Arriving {
 }
 
 impl Arriving {
-    /// What a Python value gives: a scan, or anything with `__arrow_c_stream__` or `__arrow_c_array__`.
+    /// What a Python value gives: a scan, anything with `__arrow_c_stream__` or `__arrow_c_array__`, or an iterator of such
+    /// things.
     pub(crate) fn of(data: &Bound<'_, PyAny>, process: &Process) -> PyResult<Self> {
         match data.cast::<PyLocalScan>() {
             Ok(scan) => Ok(Self::of_scan(&scan.get().begin(data.py(), process)?, process)),
@@ -52,16 +58,115 @@ impl Arriving {
     }
 
     fn of_arrow(data: &Bound<'_, PyAny>, process: &Process) -> PyResult<Self> {
-        if !data.hasattr("__arrow_c_stream__")? && !data.hasattr("__arrow_c_array__")? {
-            let name = data.get_type().qualname()?;
-            return Err(PyTypeError::new_err(format!(
-                "data: a {name} has neither __arrow_c_stream__ nor __arrow_c_array__: give a table, a frame, a \
-                 batch, a reader or a scan"
-            )));
+        if is_arrow(data)? {
+            let reader = imported::reader(data)?;
+            let schema = reader.schema();
+            let batches = reader.map(|batch| batch.map_err(|error| failed(&error)));
+            return Ok(Self { schema, batches: pulled(batches, process) });
         }
-        let reader = imported::reader(data)?;
-        Ok(Self { schema: reader.schema(), batches: pulled(reader, process) })
+        if let Ok(iterator) = data.cast::<PyIterator>() {
+            let items = Items::begin(iterator)?;
+            return Ok(Self { schema: items.schema.clone(), batches: pulled(items, process) });
+        }
+        let name = data.get_type().qualname()?;
+        Err(PyTypeError::new_err(format!(
+            "data: a {name} has neither __arrow_c_stream__ nor __arrow_c_array__: give a table, a frame, a batch, a \
+             reader, a scan or an iterator of batches"
+        )))
     }
+}
+
+fn is_arrow(data: &Bound<'_, PyAny>) -> PyResult<bool> {
+    Ok(data.hasattr("__arrow_c_stream__")? || data.hasattr("__arrow_c_array__")?)
+}
+
+/// Batches, or tables, out of a Python iterator. The first says which columns there are.
+struct Items {
+    iterator: Py<PyIterator>,
+    schema: SchemaRef,
+    /// What is left of the last item.
+    current: Option<Box<dyn RecordBatchReader + Send>>,
+    /// Items that were taken.
+    taken: usize,
+}
+
+impl Items {
+    fn begin(iterator: &Bound<'_, PyIterator>) -> PyResult<Self> {
+        let mut taking = iterator.clone();
+        let Some(first) = taking.next().transpose()? else {
+            return Err(PyValueError::new_err(
+                "data: the iterator has no batches, so that its columns are not known: give at least one, which may \
+                 have no rows",
+            ));
+        };
+        let first = item(&first, 1)?;
+        Ok(Self {
+            iterator: iterator.clone().unbind(),
+            schema: first.schema(),
+            current: Some(first),
+            taken: 1,
+        })
+    }
+
+    /// Takes the next item; returns whether there was one.
+    fn advance(&mut self, py: Python<'_>) -> PyResult<bool> {
+        let mut iterator = self.iterator.bind(py).clone();
+        let Some(next) = iterator.next().transpose()? else { return Ok(false) };
+        self.taken += 1;
+        let next = item(&next, self.taken)?;
+        if let Some(difference) = difference(&next.schema(), &self.schema) {
+            let message = format!("data: batch {} of the iterator: {difference}", self.taken);
+            return Err(Class::Schema.error(py, message));
+        }
+        self.current = Some(next);
+        Ok(true)
+    }
+}
+
+impl Iterator for Items {
+    type Item = Result<RecordBatch, Failure>;
+
+    fn next(&mut self) -> Option<Self::Item> {
+        loop {
+            match self.current.as_mut().and_then(Iterator::next) {
+                Some(batch) => return Some(batch.map_err(|error| failed(&error))),
+                None => self.current = None,
+            }
+            match Python::try_attach(|py| self.advance(py)) {
+                Some(Ok(true)) => {}
+                Some(Ok(false)) => return None,
+                Some(Err(error)) => return Some(Err(Failure::of_python(error))),
+                None => return Some(Err(Failure::new(Class::Stylobate, "data: the interpreter ends"))),
+            }
+        }
+    }
+}
+
+/// One item of an iterator.
+fn item(item: &Bound<'_, PyAny>, number: usize) -> PyResult<Box<dyn RecordBatchReader + Send>> {
+    if is_arrow(item)? {
+        return imported::reader(item);
+    }
+    let name = item.get_type().qualname()?;
+    Err(PyTypeError::new_err(format!(
+        "data: item {number} of the iterator is a {name}, which has neither __arrow_c_array__ nor __arrow_c_stream__: \
+         give record batches"
+    )))
+}
+
+/// What is different in the columns of a batch, if there is something.
+fn difference(found: &SchemaRef, first: &SchemaRef) -> Option<String> {
+    let shown = |schema: &SchemaRef| {
+        let columns = schema.fields().iter().map(|field| format!("{}: {}", field.name(), field.data_type()));
+        columns.collect::<Vec<_>>().join(", ")
+    };
+    let is_same = found.fields().len() == first.fields().len()
+        && found
+            .fields()
+            .iter()
+            .zip(first.fields())
+            .all(|(found, first)| found.name() == first.name() && found.data_type() == first.data_type());
+    (!is_same).then(|| format!("its columns are {}, and those of the first {}", shown(found), shown(first)))
 }
 
 /// What is sent by the thread that pulls. A channel that closes before the end was reached lost something.
@@ -72,7 +177,7 @@ enum Pulled {
 }
 
 fn pulled(
-    reader: Box<dyn RecordBatchReader + Send>,
+    reader: impl Iterator<Item = Result<RecordBatch, Failure>> + Send + 'static,
     process: &Process,
 ) -> BoxStream<'static, Result<RecordBatch, Failure>> {
     let (sender, receiver) = mpsc::channel(WAITING);
@@ -81,7 +186,7 @@ fn pulled(
             for batch in reader {
                 let pulled = match batch {
                     Ok(batch) => Pulled::Batch(batch),
-                    Err(error) => Pulled::Failed(failed(&error)),
+                    Err(failure) => Pulled::Failed(failure),
                 };
                 let is_last = matches!(pulled, Pulled::Failed(_));
                 // Nobody listens where the write was given up.

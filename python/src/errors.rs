@@ -65,17 +65,27 @@ impl Class {
 pub(crate) struct Failure {
     class: Class,
     message: String,
+    /// What code of the user raised, which is raised again as it is.
+    python: Option<PyErr>,
 }
 
 impl Failure {
     /// A failure whose message names URLs without their credentials.
     pub(crate) fn new(class: Class, message: impl Into<String>) -> Self {
-        Self { class, message: storage::redacted(&message.into()).into_owned() }
+        Self { class, message: storage::redacted(&message.into()).into_owned(), python: None }
+    }
+
+    /// What code of the user raised.
+    pub(crate) fn of_python(error: PyErr) -> Self {
+        Self { class: Class::Stylobate, message: error.to_string(), python: Some(error) }
     }
 
     /// The exception.
     pub(crate) fn raised(self, py: Python<'_>) -> PyErr {
-        self.class.error(py, self.message)
+        match self.python {
+            Some(error) => error,
+            None => self.class.error(py, self.message),
+        }
     }
 
     /// The error of an Arrow stream, whose text may hold no zero byte. Consumers make an OSError of what is
@@ -103,7 +113,7 @@ impl From<columnar::Error> for Failure {
         let class = match &error {
             Error::Storage(error) => class_of(error),
             Error::NoFiles { .. } => Class::NotFound,
-            Error::Pattern { .. } | Error::Option { .. } => Class::Config,
+            Error::Pattern { .. } | Error::Option { .. } | Error::Decryption { .. } => Class::Config,
             // By its name it should have been one: it was cut off, or something else was written to it.
             Error::Format { object } if has_columns_by_name(object) => Class::CorruptFile,
             Error::Format { .. }

@@ -1,26 +1,44 @@
 //! `Column` and `Expr`: what `stylobate.col` makes, and what becomes of it under operators.
 
 use pyo3::{basic::CompareOp, exceptions::PyTypeError, prelude::*};
-use stylobate_columnar::{self as columnar, Literal, Predicate};
+use stylobate_columnar::{self as columnar, ArithmeticOp, Function, Literal, Operand, Predicate};
 
-use crate::{errors::Failure, literal::literal};
+use crate::{
+    errors::{Class, Failure},
+    literal::literal,
+};
 
 const NO_TRUTH: &str = "a filter is neither true nor false before it has seen rows: write & for and, | for or, \
                         ~ for not, .is_in(…) for in, .between(a, b) for a <= x <= b, and parentheses around \
                         comparisons";
+const NO_NULL: &str = "a comparison with None holds for no row: write .is_null() or .is_not_null()";
 const NO_CONDITION: &str = "& and | join conditions: put parentheses around each comparison, as in \
                             (col(\"a\") < 1) & (col(\"b\") == 2)";
 
-/// A column, named. Comparing it makes an `Expr`.
+/// A column, named, or what is computed from columns. Comparing it makes an `Expr`.
+///
+/// Integers and decimals are computed exactly, in 128 bits; a result without room there is a FilterError. Beside a float
+/// everything is computed in 64-bit floating point, and so is every division: `5 / 2` is 2.5, `1 / 0` is infinite. `%` has
+/// the sign of its left side, and of integers `x % 0` is null.
 ///
 /// >>> import stylobate as st
 /// >>> st.col("fare") < 10
 /// fare < 10
 /// >>> st.col("fare").between(5, 10) & ~st.col("city").is_null()
 /// fare >= 5 AND fare <= 10 AND city IS NOT NULL
+/// >>> st.col("fare") * 2 <= 10
+/// fare * 2 <= 10
+/// >>> st.col("city").lower() == "oslo"
+/// lower(city) = 'oslo'
 #[pyclass(frozen, module = "stylobate", name = "Column")]
 pub(crate) struct PyColumn {
-    column: columnar::Column,
+    operand: Operand,
+}
+
+impl From<Operand> for PyColumn {
+    fn from(operand: Operand) -> Self {
+        Self { operand }
+    }
 }
 
 /// A condition on rows, made by comparing columns. Join conditions with `&`, `|` and `~`; its `repr` is the
@@ -85,14 +103,54 @@ fn operator(op: CompareOp) -> columnar::CompareOp {
     }
 }
 
+/// What a column is compared with: no null, which nothing is equal to.
+fn compared(value: &Bound<'_, PyAny>) -> PyResult<Literal> {
+    match literal(value)? {
+        Literal::Null => Err(Class::Filter.error(value.py(), NO_NULL)),
+        literal => Ok(literal),
+    }
+}
+
+/// The other side of arithmetic: a column or a number.
+fn number(value: &Bound<'_, PyAny>) -> PyResult<Operand> {
+    if let Ok(column) = value.cast::<PyColumn>() {
+        return Ok(column.get().operand.clone());
+    }
+    match literal(value)? {
+        number @ (Literal::Integer(_) | Literal::Decimal { .. } | Literal::Float(_)) => Ok(number.into()),
+        _ => {
+            let class = value.get_type().fully_qualified_name()?;
+            Err(PyTypeError::new_err(format!(
+                "a column is computed with numbers and columns, not with a {class}"
+            )))
+        }
+    }
+}
+
 impl PyColumn {
     fn compare(&self, op: columnar::CompareOp, literal: Literal) -> Predicate {
-        self.column.clone().compare(op, literal)
+        self.operand.clone().compare(op, literal)
     }
 
     fn holds(&self) -> Predicate {
         self.compare(columnar::CompareOp::Equal, Literal::Boolean(true))
     }
+
+    fn call(&self, py: Python<'_>, function: Function) -> PyResult<Self> {
+        computed(py, self.operand.clone().call(function))
+    }
+
+    fn arithmetic(&self, op: ArithmeticOp, right: &Bound<'_, PyAny>) -> PyResult<Self> {
+        computed(right.py(), self.operand.clone().arithmetic(op, number(right)?))
+    }
+
+    fn reversed(&self, left: &Bound<'_, PyAny>, op: ArithmeticOp) -> PyResult<Self> {
+        computed(left.py(), number(left)?.arithmetic(op, self.operand.clone()))
+    }
+}
+
+fn computed(py: Python<'_>, operand: columnar::Result<Operand>) -> PyResult<PyColumn> {
+    operand.map(PyColumn::from).map_err(|error| Failure::from(error).raised(py))
 }
 
 #[pymethods]
@@ -105,21 +163,137 @@ impl PyColumn {
 
     #[new]
     fn new(name: String) -> Self {
-        Self { column: columnar::Column::new(name) }
+        Self { operand: columnar::col(name).into() }
+    }
+
+    /// A column, or what is computed from columns, as SQL writes it.
+    ///
+    /// >>> import stylobate as st
+    /// >>> st.Column.parse("abs(fare - 10)") < 3
+    /// abs(fare - 10) < 3
+    #[staticmethod]
+    fn parse(py: Python<'_>, sql: &str) -> PyResult<Self> {
+        computed(py, Operand::parse(sql))
     }
 
     /// The name, with dots between the names of nested fields.
     #[getter]
-    fn name(&self) -> &str {
-        self.column.name()
+    fn name(&self) -> PyResult<&str> {
+        match &self.operand {
+            Operand::Column(column) => Ok(column.name()),
+            computed => {
+                Err(PyTypeError::new_err(format!("{computed} is computed: only columns have a name")))
+            }
+        }
     }
 
     fn __richcmp__(&self, value: &Bound<'_, PyAny>, op: CompareOp) -> PyResult<PyExpr> {
         let op = operator(op);
         if let Ok(other) = value.cast::<PyColumn>() {
-            return Ok(self.column.clone().compare_column(op, other.get().column.clone()).into());
+            return Ok(self.operand.clone().compare_column(op, other.get().operand.clone()).into());
         }
-        Ok(self.compare(op, literal(value)?).into())
+        Ok(self.compare(op, compared(value)?).into())
+    }
+
+    fn __add__(&self, value: &Bound<'_, PyAny>) -> PyResult<Self> {
+        self.arithmetic(ArithmeticOp::Add, value)
+    }
+
+    fn __radd__(&self, value: &Bound<'_, PyAny>) -> PyResult<Self> {
+        self.reversed(value, ArithmeticOp::Add)
+    }
+
+    fn __sub__(&self, value: &Bound<'_, PyAny>) -> PyResult<Self> {
+        self.arithmetic(ArithmeticOp::Subtract, value)
+    }
+
+    fn __rsub__(&self, value: &Bound<'_, PyAny>) -> PyResult<Self> {
+        self.reversed(value, ArithmeticOp::Subtract)
+    }
+
+    fn __mul__(&self, value: &Bound<'_, PyAny>) -> PyResult<Self> {
+        self.arithmetic(ArithmeticOp::Multiply, value)
+    }
+
+    fn __rmul__(&self, value: &Bound<'_, PyAny>) -> PyResult<Self> {
+        self.reversed(value, ArithmeticOp::Multiply)
+    }
+
+    fn __truediv__(&self, value: &Bound<'_, PyAny>) -> PyResult<Self> {
+        self.arithmetic(ArithmeticOp::Divide, value)
+    }
+
+    fn __rtruediv__(&self, value: &Bound<'_, PyAny>) -> PyResult<Self> {
+        self.reversed(value, ArithmeticOp::Divide)
+    }
+
+    fn __mod__(&self, value: &Bound<'_, PyAny>) -> PyResult<Self> {
+        self.arithmetic(ArithmeticOp::Modulo, value)
+    }
+
+    fn __rmod__(&self, value: &Bound<'_, PyAny>) -> PyResult<Self> {
+        self.reversed(value, ArithmeticOp::Modulo)
+    }
+
+    fn __neg__(&self, py: Python<'_>) -> PyResult<Self> {
+        let zero = Operand::from(Literal::Integer(0));
+        computed(py, zero.arithmetic(ArithmeticOp::Subtract, self.operand.clone()))
+    }
+
+    fn __abs__(&self, py: Python<'_>) -> PyResult<Self> {
+        self.call(py, Function::Abs)
+    }
+
+    /// The number without its sign.
+    fn abs(&self, py: Python<'_>) -> PyResult<Self> {
+        self.call(py, Function::Abs)
+    }
+
+    /// The text in lower case, character by character: those whose other case is several characters stay as they are.
+    fn lower(&self, py: Python<'_>) -> PyResult<Self> {
+        self.call(py, Function::Lower)
+    }
+
+    /// The text in upper case, character by character, as `lower`.
+    fn upper(&self, py: Python<'_>) -> PyResult<Self> {
+        self.call(py, Function::Upper)
+    }
+
+    /// The year of a date or timestamp; of a timestamp with a time zone, in that zone.
+    fn year(&self, py: Python<'_>) -> PyResult<Self> {
+        self.call(py, Function::Year)
+    }
+
+    /// The month of a date or timestamp, from 1 to 12, as `year`.
+    fn month(&self, py: Python<'_>) -> PyResult<Self> {
+        self.call(py, Function::Month)
+    }
+
+    /// The day of the month of a date or timestamp, from 1 to 31, as `year`.
+    fn day(&self, py: Python<'_>) -> PyResult<Self> {
+        self.call(py, Function::Day)
+    }
+
+    /// Rows whose floating-point number is NaN, which equals nothing, not even itself.
+    fn is_nan(&self, py: Python<'_>) -> PyResult<PyExpr> {
+        Ok(self.call(py, Function::IsNan)?.holds().into())
+    }
+
+    /// Rows whose value is equal, or null where None is given; unlike `==`, it is never unknown.
+    ///
+    /// >>> import stylobate as st
+    /// >>> ~st.col("city").eq_missing("Oslo")
+    /// NOT (city IS NOT NULL AND city = 'Oslo')
+    fn eq_missing(&self, value: &Bound<'_, PyAny>) -> PyResult<PyExpr> {
+        if let Ok(other) = value.cast::<PyColumn>() {
+            return Ok(self.operand.clone().eq_missing_column(other.get().operand.clone()).into());
+        }
+        Ok(self.operand.clone().eq_missing(literal(value)?).into())
+    }
+
+    /// Rows whose value is not equal, or of which one is null and the other is not; the opposite of `eq_missing`.
+    fn ne_missing(&self, value: &Bound<'_, PyAny>) -> PyResult<PyExpr> {
+        Ok(self.eq_missing(value)?.predicate.negate().into())
     }
 
     /// Rows whose value is from `low` to `high`, both included.
@@ -128,7 +302,7 @@ impl PyColumn {
     /// >>> st.col("fare").between(5, 10)
     /// fare >= 5 AND fare <= 10
     fn between(&self, low: &Bound<'_, PyAny>, high: &Bound<'_, PyAny>) -> PyResult<PyExpr> {
-        Ok(self.column.clone().between(literal(low)?, literal(high)?).into())
+        Ok(self.operand.clone().between(compared(low)?, compared(high)?).into())
     }
 
     /// Rows whose value is one of these.
@@ -142,38 +316,43 @@ impl PyColumn {
             return Err(PyTypeError::new_err("is_in takes a list of values: write is_in([…])"));
         }
         let values: Vec<_> = values.try_iter()?.map(|value| literal(&value?)).collect::<PyResult<_>>()?;
-        Ok(self.column.clone().is_in(values).into())
+        Ok(self.operand.clone().is_in(values).into())
     }
 
-    /// Rows without a value. A comparison with None holds for no row, as in SQL.
+    /// Rows without a value.
     fn is_null(&self) -> PyExpr {
-        self.column.clone().is_null().into()
+        self.operand.clone().is_null().into()
     }
 
     /// Rows with a value.
     fn is_not_null(&self) -> PyExpr {
-        self.column.clone().is_not_null().into()
+        self.operand.clone().is_not_null().into()
     }
 
     /// Rows whose text is like the pattern: `%` stands for any text, `_` for one character, a backslash
     /// escapes.
     fn like(&self, pattern: String) -> PyExpr {
-        self.column.clone().like(pattern).into()
+        self.operand.clone().like(pattern).into()
     }
 
     /// `like`, whatever the case of letters.
     fn ilike(&self, pattern: String) -> PyExpr {
-        self.column.clone().ilike(pattern).into()
+        self.operand.clone().ilike(pattern).into()
     }
 
     /// Rows whose text begins with this one.
     fn starts_with(&self, prefix: String) -> PyExpr {
-        self.column.clone().starts_with(prefix).into()
+        self.operand.clone().starts_with(prefix).into()
     }
 
     /// Rows whose text contains this one.
     fn contains(&self, text: String) -> PyExpr {
-        self.column.clone().contains(text).into()
+        self.operand.clone().contains(text).into()
+    }
+
+    /// Rows whose text ends with this one.
+    fn ends_with(&self, suffix: &str) -> PyExpr {
+        self.operand.clone().ends_with(suffix).into()
     }
 
     fn __and__(&self, value: &Bound<'_, PyAny>) -> PyResult<PyExpr> {
@@ -201,11 +380,14 @@ impl PyColumn {
     }
 
     fn __repr__(&self) -> String {
-        self.column.to_string()
+        self.operand.to_string()
     }
 
-    fn __reduce__<'py>(slf: &Bound<'py, Self>) -> (Bound<'py, PyAny>, (String,)) {
-        (slf.get_type().into_any(), (slf.get().column.name().to_owned(),))
+    fn __reduce__<'py>(slf: &Bound<'py, Self>) -> PyResult<(Bound<'py, PyAny>, (String,))> {
+        match &slf.get().operand {
+            Operand::Column(column) => Ok((slf.get_type().into_any(), (column.name().to_owned(),))),
+            computed => Ok((slf.get_type().getattr("parse")?, (computed.to_string(),))),
+        }
     }
 }
 

@@ -108,8 +108,9 @@ impl RecordBatchReader for Imported {
 }
 
 /// The rows of an array of structs.
-fn rows(array: FFI_ArrowArray, schema: &SchemaRef) -> Result<RecordBatch, ArrowError> {
+fn rows(mut array: FFI_ArrowArray, schema: &SchemaRef) -> Result<RecordBatch, ArrowError> {
     let rows = DataType::Struct(schema.fields().clone());
+    drop_buffers_of_nulls(&mut array, &rows);
     // SAFETY: whoever hands over an array promises that it agrees with the schema that came with it.
     let rows = StructArray::from(from_the_first(unsafe { from_ffi_and_data_type(array, rows) }?));
     if rows.null_count() > 0 {
@@ -117,6 +118,46 @@ fn rows(array: FFI_ArrowArray, schema: &SchemaRef) -> Result<RecordBatch, ArrowE
     }
     let options = RecordBatchOptions::new().with_row_count(Some(rows.len()));
     RecordBatch::try_new_with_options(schema.clone(), rows.into_parts().1, &options)
+}
+
+/// Makes arrays of nulls have no buffers, as the interface wants it: Polars gives them one, which says nothing.
+fn drop_buffers_of_nulls(array: &mut FFI_ArrowArray, data_type: &DataType) {
+    match data_type {
+        DataType::Null => array.n_buffers = 0,
+        DataType::Struct(fields) => {
+            let types = fields.iter().map(|field| field.data_type());
+            types.enumerate().for_each(|(at, data_type)| drop_buffers_in_child(array, at, data_type));
+        }
+        DataType::Union(fields, _) => {
+            let types = fields.iter().map(|(_, field)| field.data_type());
+            types.enumerate().for_each(|(at, data_type)| drop_buffers_in_child(array, at, data_type));
+        }
+        DataType::List(field)
+        | DataType::LargeList(field)
+        | DataType::ListView(field)
+        | DataType::LargeListView(field)
+        | DataType::FixedSizeList(field, _)
+        | DataType::Map(field, _) => drop_buffers_in_child(array, 0, field.data_type()),
+        DataType::RunEndEncoded(_, field) => drop_buffers_in_child(array, 1, field.data_type()),
+        DataType::Dictionary(_, values) => {
+            // SAFETY: the pointer is null, or that of an array which belongs to this one, as nothing else does.
+            if let Some(dictionary) = unsafe { array.dictionary.as_mut() } {
+                drop_buffers_of_nulls(dictionary, values);
+            }
+        }
+        _ => {}
+    }
+}
+
+fn drop_buffers_in_child(array: &mut FFI_ArrowArray, at: usize, data_type: &DataType) {
+    let is_there = i64::try_from(at).is_ok_and(|at| at < array.n_children) && !array.children.is_null();
+    if !is_there {
+        return;
+    }
+    // SAFETY: there are so many pointers to children, each null or that of an array which belongs to this one alone.
+    if let Some(child) = unsafe { (*array.children.add(at)).as_mut() } {
+        drop_buffers_of_nulls(child, data_type);
+    }
 }
 
 /// The same values, where structs and lists of a fixed size begin with the first value of their children.

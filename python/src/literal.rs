@@ -152,7 +152,7 @@ fn time(value: &Bound<'_, PyAny>) -> PyResult<Literal> {
     i64::try_from(nanos).map(Literal::Time).map_err(|_| out_of_bounds(value, "is not a time"))
 }
 
-/// Scalars of numpy, by way of the Python values that they stand for, and of pyarrow.
+/// Scalars of numpy, by way of the Python values that they stand for, and of pyarrow; and UUIDs as their bytes.
 fn foreign(value: &Bound<'_, PyAny>) -> PyResult<Literal> {
     if value.hasattr("dtype")? && value.hasattr("item")? && !value.hasattr("__len__")? {
         let kind: String = value.getattr("dtype")?.getattr("kind")?.extract()?;
@@ -173,9 +173,12 @@ fn foreign(value: &Bound<'_, PyAny>) -> PyResult<Literal> {
     }
 
     let class = value.get_type().fully_qualified_name()?;
+    if class.to_cow()? == "uuid.UUID" {
+        return Ok(Literal::Binary(value.getattr("bytes")?.extract()?));
+    }
     Err(PyTypeError::new_err(format!(
         "a column cannot be compared with a {class}: give a number, str, bytes, bool, None, Decimal, date, \
-         time, datetime, or another column"
+         time, datetime, UUID, or another column"
     )))
 }
 

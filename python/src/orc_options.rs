@@ -1,7 +1,7 @@
 //! How an ORC file is written, as Python says it.
 
 use pyo3::{prelude::*, types::PyDict};
-use stylobate_columnar::{OrcColumnOptions, OrcCompression, OrcOptions};
+use stylobate_columnar::{DatasetMode, DatasetOptions, OrcColumnOptions, OrcCompression, OrcOptions};
 
 use crate::{
     errors::Class,
@@ -13,6 +13,8 @@ use crate::{
 pub(crate) struct OrcFile {
     pub(crate) options: OrcOptions,
     pub(crate) place: Place,
+    /// A folder of files, and not one file.
+    pub(crate) dataset: Option<DatasetOptions>,
 }
 
 impl OrcFile {
@@ -22,22 +24,34 @@ impl OrcFile {
     }
 
     fn with(mut self, name: &str, value: &Bound<'_, PyAny>) -> PyResult<Self> {
-        let options = self.options;
-        self.options = match name {
-            "columns" => with_columns(options, value)?,
-            "compression" => options.with_compression(parsed::<OrcCompression>(name, value)?),
-            "compression_chunk_bytes" => options.with_chunk_size(size(name, value)?),
-            "stripe_bytes" => options.with_stripe_size(size(name, value)?),
-            "row_index_stride" => options.with_row_index_stride(value.extract()?),
-            "memory" => options.with_memory(size(name, value)?),
-            "threads" => options.with_threads(positive(name, value)?),
-            "metadata" => metadata(value)?
-                .into_iter()
-                .fold(options, |options, (key, value)| options.with_metadata(key, value)),
-            other => return Ok(Self { options, place: self.place.with(other, value)? }),
-        };
+        let dataset = || self.dataset.clone().unwrap_or_default();
+        match name {
+            "max_file_bytes" => self.dataset = Some(dataset().with_max_file_size(size(name, value)?)),
+            "partition_by" => {
+                self.dataset = Some(dataset().with_partition_by(value.extract::<Vec<String>>()?));
+            }
+            "mode" => self.dataset = Some(dataset().with_mode(parsed::<DatasetMode>(name, value)?)),
+            "sink" | "durability" | "overwrite" => self.place = self.place.with(name, value)?,
+            _ => self.options = with_option(self.options, name, value)?,
+        }
         Ok(self)
     }
+}
+
+fn with_option(options: OrcOptions, name: &str, value: &Bound<'_, PyAny>) -> PyResult<OrcOptions> {
+    Ok(match name {
+        "columns" => with_columns(options, value)?,
+        "compression" => options.with_compression(parsed::<OrcCompression>(name, value)?),
+        "compression_chunk_bytes" => options.with_chunk_size(size(name, value)?),
+        "stripe_bytes" => options.with_stripe_size(size(name, value)?),
+        "row_index_stride" => options.with_row_index_stride(value.extract()?),
+        "memory" => options.with_memory(size(name, value)?),
+        "threads" => options.with_threads(positive(name, value)?),
+        "metadata" => metadata(value)?
+            .into_iter()
+            .fold(options, |options, (key, value)| options.with_metadata(key, value)),
+        other => return Err(Class::Config.error(value.py(), format!("{other}: no such option"))),
+    })
 }
 
 fn with_columns(options: OrcOptions, columns: &Bound<'_, PyAny>) -> PyResult<OrcOptions> {

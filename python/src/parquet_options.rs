@@ -2,8 +2,8 @@
 
 use pyo3::{prelude::*, types::PyDict};
 use stylobate_columnar::{
-    ColumnOptions, Compression, DatasetOptions, DictionaryEncoding, Encoding, ParquetOptions, SortedBy,
-    StatisticsLevel,
+    ColumnOptions, Compression, DatasetMode, DatasetOptions, DictionaryEncoding, Encoding, ParquetOptions,
+    SortedBy, StatisticsLevel,
 };
 
 use crate::{
@@ -33,6 +33,7 @@ impl ParquetFile {
             "partition_by" => {
                 self.dataset = Some(dataset().with_partition_by(value.extract::<Vec<String>>()?))
             }
+            "mode" => self.dataset = Some(dataset().with_mode(parsed::<DatasetMode>(name, value)?)),
             "columns" => {
                 for (column, options) in given_by_column(value, with_column_option)? {
                     self.options = match column {
@@ -41,14 +42,16 @@ impl ParquetFile {
                     };
                 }
             }
-            "row_group_rows" => self.options = self.options.with_row_group_rows(positive(name, value)?),
+            "row_group_size" => self.options = self.options.with_row_group_rows(positive(name, value)?),
+            "data_page_size" => self.options = self.options.with_page_size(size(name, value)?),
+            "max_rows_per_page" => self.options = self.options.with_page_rows(positive(name, value)?),
             "row_group_bytes" => self.options = self.options.with_row_group_size(size(name, value)?),
             "data_page_version" => {
                 self.options = self.options.with_version_2(value.extract::<String>()? == "2.0");
             }
             "memory" => self.options = self.options.with_memory(size(name, value)?),
             "threads" => self.options = self.options.with_threads(positive(name, value)?),
-            "sorted_by" => self.options = self.options.with_sorted_by(sorted_by(value)?),
+            "sorting_columns" => self.options = self.options.with_sorted_by(sorted_by(value)?),
             "metadata" => {
                 let pairs = metadata(value)?.into_iter();
                 self.options =

@@ -2,14 +2,18 @@
 
 use std::time::{Duration, Instant};
 
+use bytes::Bytes;
+use object_store::{ObjectStoreExt, path::Path};
 use parking_lot::Mutex;
 use pyo3::{
     exceptions::{PyTypeError, PyValueError},
     prelude::*,
-    types::{PyBool, PyCapsule, PyDict, PyList, PyString, PyTuple},
+    pybacked::PyBackedBytes,
+    types::{PyBool, PyBytes, PyCapsule, PyDict, PyList, PyString, PyTuple},
 };
 use pyo3_arrow::error::PyArrowResult;
-use stylobate_columnar::{Dictionaries, Scan, ScanRequest, Source, Strings};
+use stylobate_columnar::{Decryption, Dictionaries, Scan, ScanRequest, Source, Strings};
+use stylobate_storage::{Consistency, ConsistencyRules, Origin, ReadOptions, ReadThrough};
 
 use crate::{
     arrow_types,
@@ -32,6 +36,8 @@ const PLAN_IS_GOOD_FOR: Duration = Duration::from_secs(10);
 pub(crate) struct PyLocalScan {
     request: ScanRequest,
     cache: Py<PyCache>,
+    /// The process whose memory holds the files, if any were given as their bytes.
+    memory: Option<Process>,
     schema: arrow::datatypes::SchemaRef,
     /// What planning the request gave, for the first run.
     planned: Mutex<Option<(Instant, Owned<Scan>)>>,
@@ -41,6 +47,16 @@ impl PyLocalScan {
     fn plan(py: Python<'_>, process: &Process, request: ScanRequest, cache: &Py<PyCache>) -> PyResult<Scan> {
         let cache = cache.get().get(py)?;
         process.run(py, async move { request.plan(&cache).await })
+    }
+
+    fn plan_again(&self, py: Python<'_>, process: &Process, request: ScanRequest) -> PyResult<Scan> {
+        match &self.memory {
+            Some(memory) if !memory.is_current() => Err(Class::Stylobate.error(
+                py,
+                "this scan of bytes was made before the process was forked: make it again in the child",
+            )),
+            _ => Self::plan(py, process, request, &self.cache),
+        }
     }
 
     /// The scan, for a run within this crate.
@@ -58,7 +74,7 @@ impl PyLocalScan {
         let kept = self.planned.lock().take().filter(|(made, _)| made.elapsed() < PLAN_IS_GOOD_FOR);
         match kept.and_then(|(_, mut plan)| plan.take()) {
             Some(plan) => Ok(plan),
-            None => Self::plan(py, process, self.request.clone(), &self.cache),
+            None => self.plan_again(py, process, self.request.clone()),
         }
     }
 }
@@ -68,7 +84,7 @@ impl PyLocalScan {
     #[new]
     #[pyo3(signature = (
         paths, *, columns=None, filter=None, dictionary=None, strings=None, limit=None, batch_rows=None, threads=None,
-        storage_options=None, cache=None, table=None,
+        storage_options=None, decryption=None, cache=None, table=None,
     ))]
     #[expect(clippy::too_many_arguments, reason = "they are the keywords of stylobate.scan")]
     fn new(
@@ -82,12 +98,16 @@ impl PyLocalScan {
         batch_rows: Option<usize>,
         threads: Option<usize>,
         storage_options: Option<&Bound<'_, PyDict>>,
+        decryption: Option<&Bound<'_, PyDict>>,
         cache: Option<Py<PyCache>>,
         table: Option<&Bound<'_, PyDict>>,
     ) -> PyResult<Self> {
         let options = storage_options.map(options).transpose()?.unwrap_or_default();
-        let sources = sources(paths, &options)?;
-        let mut request = ScanRequest::over(sources)
+        let cache = given_or_default(py, cache)?;
+        let process = Process::current(py)?;
+        let paths = Given { options, cache: &cache, process: &process }.sources(paths)?;
+        let memory = paths.iter().any(is_in_memory).then(|| process.clone());
+        let mut request = ScanRequest::over(paths)
             .with_dictionary(dictionaries(dictionary)?)
             .with_strings(self::strings(strings)?);
         if let Some(table) = table {
@@ -102,6 +122,9 @@ impl PyLocalScan {
         if let Some(limit) = limit {
             request = request.with_limit(limit);
         }
+        if let Some(keys) = decryption {
+            request = request.with_decryption(self::decryption(keys)?);
+        }
         let positive = |name: &str, number: usize| match number {
             0 => Err(Class::Config.error(py, format!("{name}: give at least 1"))),
             number => Ok(number),
@@ -112,12 +135,10 @@ impl PyLocalScan {
         if let Some(threads) = threads {
             request = request.with_threads(positive("threads", threads)?);
         }
-        let cache = given_or_default(py, cache)?;
-        let process = Process::current(py)?;
         let plan = Self::plan(py, &process, request.clone(), &cache)?;
         let schema = plan.schema().clone();
         let planned = Mutex::new(Some((Instant::now(), Owned::new(process, plan))));
-        Ok(Self { request, cache, schema, planned })
+        Ok(Self { request, cache, memory, schema, planned })
     }
 
     /// The schema of what comes out.
@@ -130,7 +151,7 @@ impl PyLocalScan {
     fn count(&self, py: Python<'_>) -> PyResult<u64> {
         let process = Process::current(py)?;
         let request = self.request.clone().with_columns(Vec::<String>::new());
-        let scan = Self::plan(py, &process, request, &self.cache)?;
+        let scan = self.plan_again(py, &process, request)?;
         let rows = py.detach(|| {
             let (mut running, mut rows) = (Running::begin(process, of_scan(scan)), 0);
             while let Some(batch) = running.next()? {
@@ -182,17 +203,94 @@ pub(crate) fn options(options: &Bound<'_, PyDict>) -> PyResult<Vec<(String, Stri
     options.iter().map(pair).collect()
 }
 
-fn sources(paths: &Bound<'_, PyAny>, options: &[(String, String)]) -> PyResult<Vec<Source>> {
-    let source =
-        |path: &Bound<'_, PyAny>| Ok(Source::Url { url: location(path)?, options: options.to_vec() });
-    if !paths.is_instance_of::<PyList>() && !paths.is_instance_of::<PyTuple>() {
-        return Ok(vec![source(paths)?]);
+/// The keys of `decryption`.
+fn decryption(given: &Bound<'_, PyDict>) -> PyResult<Decryption> {
+    let (mut footer_key, mut column_keys, mut aad_prefix) = (None, None, None);
+    for (name, value) in given.iter() {
+        match name.extract::<String>()?.as_str() {
+            "footer_key" => footer_key = Some(key("footer_key", &value)?),
+            "column_keys" if value.is_none() => {}
+            "column_keys" => column_keys = Some(value.cast_into::<PyDict>()?),
+            "aad_prefix" if value.is_none() => {}
+            "aad_prefix" => aad_prefix = Some(value.extract::<Vec<u8>>()?),
+            other => {
+                let reason =
+                    format!("decryption: there is no {other:?}: give footer_key, column_keys, aad_prefix");
+                return Err(Class::Config.error(given.py(), reason));
+            }
+        }
     }
-    let sources: Vec<_> = paths.try_iter()?.map(|path| source(&path?)).collect::<PyResult<_>>()?;
-    match sources.is_empty() {
-        true => Err(Failure::new(Class::Config, "paths: the list is empty").raised(paths.py())),
-        false => Ok(sources),
+    let Some(footer_key) = footer_key else {
+        return Err(Class::Config.error(given.py(), "decryption: give footer_key".to_owned()));
+    };
+
+    let mut decryption = Decryption::new(footer_key);
+    for (column, value) in column_keys.iter().flat_map(|keys| keys.iter()) {
+        let column: String = column.extract()?;
+        decryption = decryption.with_column_key(&column, key(&column, &value)?);
     }
+    Ok(match aad_prefix {
+        Some(prefix) => decryption.with_aad_prefix(prefix),
+        None => decryption,
+    })
+}
+
+/// A key of a length that can be used.
+fn key(name: &str, value: &Bound<'_, PyAny>) -> PyResult<Vec<u8>> {
+    let key: Vec<u8> = value.cast::<PyBytes>()?.as_bytes().to_vec();
+    if matches!(key.len(), 16 | 32) {
+        return Ok(key);
+    }
+    let reason = format!("decryption: the key {name} has {} bytes: give 16 or 32", key.len());
+    Err(Class::Config.error(value.py(), reason))
+}
+
+/// What paths are looked up with.
+struct Given<'a> {
+    options: Vec<(String, String)>,
+    cache: &'a Py<PyCache>,
+    process: &'a Process,
+}
+
+impl Given<'_> {
+    fn sources(&self, paths: &Bound<'_, PyAny>) -> PyResult<Vec<Source>> {
+        if !paths.is_instance_of::<PyList>() && !paths.is_instance_of::<PyTuple>() {
+            return Ok(vec![self.source(paths)?]);
+        }
+
+        let sources: Vec<_> = paths.try_iter()?.map(|path| self.source(&path?)).collect::<PyResult<_>>()?;
+        match sources.is_empty() {
+            true => Err(Failure::new(Class::Config, "paths: the list is empty").raised(paths.py())),
+            false => Ok(sources),
+        }
+    }
+
+    fn source(&self, path: &Bound<'_, PyAny>) -> PyResult<Source> {
+        match path.cast::<PyBytes>() {
+            Ok(bytes) => self.in_memory(path.py(), Bytes::from_owner(PyBackedBytes::from(bytes.clone()))),
+            Err(_) => Ok(Source::Url { url: location(path)?, options: self.options.clone() }),
+        }
+    }
+
+    /// A file whose bytes are these, in a store of its own.
+    fn in_memory(&self, py: Python<'_>, bytes: Bytes) -> PyResult<Source> {
+        let read = ReadOptions::default();
+        let origin = Origin::parse("memory:///", &[], &read.requests);
+        let origin = origin.map_err(|error| Failure::from(error).raised(py))?;
+        let store = origin.store().clone();
+        let put = async move { store.put(&Path::from("bytes"), bytes.into()).await };
+        if let Err(error) = self.process.wait(py, put)? {
+            return Err(Class::Storage.error(py, error.to_string()));
+        }
+
+        let pages = self.cache.get().get(py)?.pages().clone();
+        let rules = ConsistencyRules::new(Consistency::Immutable);
+        Ok(Source::Store { store: ReadThrough::new(origin, pages, rules, read), pattern: "bytes".to_owned() })
+    }
+}
+
+fn is_in_memory(source: &Source) -> bool {
+    matches!(source, Source::Store { .. })
 }
 
 /// What a table is that its files do not say: `schema`, `casts`, `partitioning`, `glob`, `filename`, `file_row_number`.

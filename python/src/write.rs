@@ -1,10 +1,10 @@
-//! `write_parquet` and `write_orc`: Arrow data into one file, or into a folder of Parquet files.
+//! `write_parquet` and `write_orc`: Arrow data into one file, or into a folder of files.
 
 use arrow::{array::RecordBatch, datatypes::SchemaRef};
 use futures::StreamExt;
 use pyo3::{prelude::*, types::PyDict};
-use stylobate_columnar::{Error, OrcWriter, ParquetDataset, ParquetWriter};
-use stylobate_storage::{Destination, FileSet, Sinks, without_credentials};
+use stylobate_columnar::{DatasetOptions, DatasetWriter, Error, FileOptions, OrcWriter, ParquetWriter};
+use stylobate_storage::{Destination, Sinks, without_credentials};
 
 use crate::{
     arriving::Arriving,
@@ -16,6 +16,7 @@ use crate::{
     progress::Progress,
     scan::options,
     stream::Broken,
+    write_options::Place,
 };
 
 /// What was written: rows, bytes, row groups or stripes, and the files.
@@ -63,15 +64,12 @@ fn write(
     let store = storage_options.map(options).transpose()?.unwrap_or_default();
     let destination =
         Destination::parse(&location, &store).map_err(|error| Failure::from(error).raised(py))?;
-    let destination = match &format {
-        Format::Parquet(file) if file.dataset.is_some() => destination,
-        Format::Parquet(_) => {
-            one_file(py, destination, &location, ", or give max_file_bytes or partition_by")?
-        }
-        Format::Orc(_) => one_file(py, destination, &location, "")?,
+    let destination = match format.dataset() {
+        Some(_) => destination,
+        None => one_file(py, destination, &location)?,
     };
     let process = Process::current(py)?;
-    let takes_codes = !matches!(&format, Format::Parquet(file) if file.dataset.is_some());
+    let takes_codes = format.dataset().is_none();
     let arriving =
         if takes_codes { Arriving::with_codes(data, &process)? } else { Arriving::of(data, &process)? };
     let job =
@@ -81,19 +79,19 @@ fn write(
 }
 
 /// A file that may be written; what a link points to is.
-fn one_file(py: Python<'_>, destination: Destination, location: &str, or: &str) -> PyResult<Destination> {
+fn one_file(py: Python<'_>, destination: Destination, location: &str) -> PyResult<Destination> {
     let wrong = |reason: &str| {
         let shown = without_credentials(location);
         Class::Config.error(py, format!("{shown} {reason}"))
     };
-    let is_folder = format!("is a folder: name a file in it{or}");
+    let is_folder = "is a folder: name a file in it, or give max_file_bytes or partition_by";
     match destination {
-        _ if location.ends_with('/') => Err(wrong(&is_folder)),
-        Destination::Object { path, .. } if path.is_root() => Err(wrong(&is_folder)),
+        _ if location.ends_with('/') => Err(wrong(is_folder)),
+        Destination::Object { path, .. } if path.is_root() => Err(wrong(is_folder)),
         Destination::File(path) => {
             let path = path.canonicalize().unwrap_or(path);
             match path.metadata() {
-                Ok(found) if found.is_dir() => Err(wrong(&is_folder)),
+                Ok(found) if found.is_dir() => Err(wrong(is_folder)),
                 Ok(found) if !found.is_file() => Err(wrong("is neither a file nor a folder: name a file")),
                 _ => Ok(Destination::File(path)),
             }
@@ -106,6 +104,29 @@ fn one_file(py: Python<'_>, destination: Destination, location: &str, or: &str) 
 enum Format {
     Parquet(Box<ParquetFile>),
     Orc(Box<OrcFile>),
+}
+
+impl Format {
+    fn dataset(&self) -> Option<&DatasetOptions> {
+        match self {
+            Self::Parquet(file) => file.dataset.as_ref(),
+            Self::Orc(file) => file.dataset.as_ref(),
+        }
+    }
+
+    fn place(&self) -> &Place {
+        match self {
+            Self::Parquet(file) => &file.place,
+            Self::Orc(file) => &file.place,
+        }
+    }
+
+    fn files(&self) -> FileOptions {
+        match self {
+            Self::Parquet(file) => file.options.clone().into(),
+            Self::Orc(file) => file.options.clone().into(),
+        }
+    }
 }
 
 struct Job {
@@ -133,28 +154,21 @@ impl Job {
     }
 
     async fn open(&mut self, schema: SchemaRef) -> Result<Output, Error> {
-        let place = match &self.format {
-            Format::Parquet(file) => &file.place,
-            Format::Orc(file) => &file.place,
-        };
-        let (sinks, overwrite) = (Sinks::new(place.sink.clone()), place.overwrite);
+        let Place { sink, overwrite } = self.format.place();
+        let sinks = Sinks::new(sink.clone());
+        if let Some(dataset) = self.format.dataset() {
+            let (base, files) = (self.destination.clone(), self.format.files());
+            let writer = DatasetWriter::create(sinks, base, self.shown.clone(), schema, files, dataset);
+            return Ok(Output::Folder(Box::new(writer.await?)));
+        }
+
+        let sink = sinks.open(&self.destination, *overwrite).await?;
         Ok(match &self.format {
             Format::Parquet(file) => {
-                let options = file.options.clone();
-                match &file.dataset {
-                    None => {
-                        let sink = sinks.open(&self.destination, overwrite).await?;
-                        Output::Parquet(Box::new(ParquetWriter::new(sink, &self.shown, schema, options)?))
-                    }
-                    Some(dataset) => {
-                        let set = FileSet::create(sinks, self.destination.clone(), overwrite).await?;
-                        let set = ParquetDataset::new(set, &self.shown, schema, options, dataset)?;
-                        Output::Folder(Box::new(set))
-                    }
-                }
+                let writer = ParquetWriter::new(sink, &self.shown, schema, file.options.clone())?;
+                Output::Parquet(Box::new(writer))
             }
             Format::Orc(file) => {
-                let sink = sinks.open(&self.destination, overwrite).await?;
                 Output::Orc(Box::new(OrcWriter::new(sink, &self.shown, schema, file.options.clone())?))
             }
         })
@@ -164,7 +178,7 @@ impl Job {
 /// What is being written.
 enum Output {
     Parquet(Box<ParquetWriter>),
-    Folder(Box<ParquetDataset>),
+    Folder(Box<DatasetWriter>),
     Orc(Box<OrcWriter>),
 }
 

@@ -28,7 +28,6 @@ from stylobate._stylobate import (
     Cache,
     Column,
     Expr,
-    GeneratedTable,
     Node,
     ObjectFile,
     ObjectStoreReader,
@@ -55,7 +54,14 @@ from stylobate.errors import (
     UnsupportedError,
     WriterFencedError,
 )
-from stylobate.generate import Generated, GeneratedFile, generate_snb, generate_tpcds, generate_tpch
+from stylobate.generate import (
+    Generated,
+    GeneratedFile,
+    GeneratedTable,
+    generate_snb,
+    generate_tpcds,
+    generate_tpch,
+)
 from stylobate.graph import Edges, Graph, Vertices, open_graph
 from stylobate.graph_store import GraphStore
 from stylobate.graph_write import WrittenGraph, write_graph

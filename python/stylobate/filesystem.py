@@ -3,14 +3,15 @@
 from __future__ import annotations
 
 import datetime
+import os
 from collections import defaultdict
 from collections.abc import Mapping, Sequence
 from typing import Any
 
-from fsspec.spec import AbstractBufferedFile, AbstractFileSystem
+from fsspec.spec import AbstractBufferedFile, AbstractFileSystem, make_instance
 
 from stylobate._stylobate import Cache, ObjectFile, ObjectStoreReader
-from stylobate.errors import NotFoundError
+from stylobate.errors import ConfigError, NotFoundError
 
 __all__ = ["StylobateFileSystem"]
 
@@ -35,9 +36,8 @@ class StylobateFile(AbstractBufferedFile):
 class StylobateFileSystem(AbstractFileSystem):
     """Files below a folder or URL, for pandas, Dask, pyarrow and whatever else takes a file system of fsspec.
 
-    Paths are relative to `url`. What is read again comes from the pages of `cache`, by default those of
-    `default_cache()`. Nothing can be written. As a URL: `stylobate://trips.parquet`, with `url` among the
-    options.
+    Paths are relative to `root`, a folder or a URL. What is read again comes from the pages of `cache`, by default those
+    of `default_cache()`. Nothing can be written. As a URL: `stylobate://trips.parquet`, with `root` among the options.
 
     >>> import pandas, stylobate as st
     >>> files = st.StylobateFileSystem(".")
@@ -45,6 +45,8 @@ class StylobateFileSystem(AbstractFileSystem):
     ['network', 'social', 'trips.parquet']
     >>> with files.open("trips.parquet") as file:
     ...     len(pandas.read_parquet(file))
+    5
+    >>> len(pandas.read_parquet("stylobate://trips.parquet", storage_options={"root": "."}))
     5
     """
 
@@ -55,16 +57,26 @@ class StylobateFileSystem(AbstractFileSystem):
 
     def __init__(
         self,
-        url: str,
+        root: str | os.PathLike[str] | None = None,
         *,
         storage_options: Mapping[str, Any] | None = None,
         cache: Cache | None = None,
+        url: str | os.PathLike[str] | None = None,
         **options: Any,
     ) -> None:
+        # Functions of fsspec have an argument of the name `url` themselves, so that only some can pass it on.
+        root = url if root is None else root
+        if root is None:
+            raise ConfigError("root: give the folder or URL that paths are relative to")
         super().__init__(**options)
-        self.url = url
+        self.url = os.fspath(root)
         options_of_store = None if storage_options is None else dict(storage_options)
-        self._reader = ObjectStoreReader(url, storage_options=options_of_store, cache=cache)
+        self._reader = ObjectStoreReader(self.url, storage_options=options_of_store, cache=cache)
+
+    def __reduce__(self) -> tuple[Any, ...]:
+        # Without its cache: elsewhere it reads through the default one of that process.
+        options = {name: value for name, value in self.storage_options.items() if name != "cache"}
+        return make_instance, (type(self), self.storage_args, options)
 
     @property
     def fsid(self) -> str:

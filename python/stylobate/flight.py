@@ -26,7 +26,8 @@ if TYPE_CHECKING:
     import pyarrow
     from pyarrow import flight
 
-    from stylobate.scan import Dictionary, Filter, Path
+    from stylobate.filters import Filter
+    from stylobate.scan import Dictionary, Path
 
 __all__ = ["FlightScan"]
 
@@ -70,7 +71,9 @@ class FlightScan:
             self.schema = self._plan(client, self._command).schema
 
     def count(self) -> int:
-        return sum(batch.num_rows for batch in self._batches({**self._command, "columns": []}))
+        # Without columns there are none to be dictionaries.
+        command = {**self._command, "columns": [], "dictionary": None}
+        return sum(batch.num_rows for batch in self._batches(command))
 
     def collect(self) -> pyarrow.Table:
         return optional.pyarrow("to_arrow").Table.from_batches(self.batches(), schema=self.schema)

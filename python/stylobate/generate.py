@@ -3,15 +3,20 @@
 from __future__ import annotations
 
 import os
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Callable, Iterator, Mapping, Sequence
 from dataclasses import dataclass
-from typing import Any, Literal, overload
+from typing import TYPE_CHECKING, Any, Literal, overload
 
+from stylobate import _optional as optional
 from stylobate import _stylobate
-from stylobate._stylobate import GeneratedTable
+from stylobate._stylobate import Schema
+from stylobate.rows import Rows
 from stylobate.scan import Path
 
-__all__ = ["Generated", "GeneratedFile", "generate_snb", "generate_tpcds", "generate_tpch"]
+if TYPE_CHECKING:
+    import pyarrow
+
+__all__ = ["Generated", "GeneratedFile", "GeneratedTable", "generate_snb", "generate_tpcds", "generate_tpch"]
 
 
 @dataclass(frozen=True)
@@ -40,6 +45,50 @@ class Generated:
     def bytes(self) -> int:
         """Of all files."""
         return sum(file.bytes for file in self.files)
+
+
+class GeneratedStream:
+    """Where the rows of a generated table come from: an Arrow stream."""
+
+    def __init__(self, table: _stylobate.GeneratedTable) -> None:
+        self._table = table
+
+    @property
+    def schema(self) -> Schema:
+        return self._table.schema
+
+    def collect(self) -> _stylobate.GeneratedTable:
+        return self._table
+
+    def batches(self) -> Iterator[pyarrow.RecordBatch]:
+        return iter(optional.pyarrow("batches").RecordBatchReader.from_stream(self._table))
+
+    def __arrow_c_stream__(self, requested_schema: object | None = None) -> object:
+        return self._table.__arrow_c_stream__(requested_schema)
+
+
+class GeneratedTable(Rows):
+    """A table of a benchmark, made again each time that it is read.
+
+    Like a `Scan` it is an Arrow stream, which pyarrow, pandas, Polars and DuckDB read.
+
+    >>> import stylobate as st
+    >>> nation = st.generate_tpch(0.01, tables="nation")["nation"]
+    >>> nation.to_pandas().shape, sum(batch.num_rows for batch in nation.batches())
+    ((25, 4), 25)
+    """
+
+    def __init__(self, table: _stylobate.GeneratedTable) -> None:
+        self._source = GeneratedStream(table)
+        self._name = table.name
+
+    @property
+    def name(self) -> str:
+        """What it is called."""
+        return self._name
+
+    def __repr__(self) -> str:
+        return f"GeneratedTable({self._name!r})"
 
 
 @overload
@@ -232,8 +281,8 @@ def generated(
     elif "tables" in given:
         given["tables"] = list(given["tables"])
     if output is None:
-        tables = GeneratedTable.all(benchmark, scale_factor, **given)
-        return {table.name: table for table in tables}
+        tables = _stylobate.GeneratedTable.all(benchmark, scale_factor, **given)
+        return {table.name: GeneratedTable(table) for table in tables}
     storage_options = given.pop("storage_options", None)
     progress = given.pop("progress", None)
     store = None if storage_options is None else dict(storage_options)

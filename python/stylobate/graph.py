@@ -10,8 +10,9 @@ from typing import TYPE_CHECKING, Any, Literal, TypeAlias
 from stylobate import _optional as optional
 from stylobate._arrow import array, numbers, table
 from stylobate._stylobate import Cache, LocalEdges, LocalGraph, LocalVertices
+from stylobate.filters import Filter
 from stylobate.rows import Rows
-from stylobate.scan import Filter, Path, column_names
+from stylobate.scan import Path, column_names
 
 if TYPE_CHECKING:
     import networkx

@@ -9,7 +9,7 @@ from typing import Any, Literal
 
 from stylobate import _stylobate
 from stylobate.scan import Path
-from stylobate.write import local
+from stylobate.write_source import local
 
 __all__ = ["WrittenGraph", "write_graph"]
 

@@ -8,7 +8,9 @@ from typing import Any, Literal
 
 from stylobate import _stylobate
 from stylobate.scan import Path
-from stylobate.write import Data, Written, local, names, one_of, spread
+from stylobate.write import Written, names, spread, with_level
+from stylobate.write_source import Data, arrow_source
+from stylobate.write_target import Mode, one_of, placement
 
 __all__ = ["write_orc"]
 
@@ -17,22 +19,27 @@ def write_orc(
     data: Data,
     path: Path,
     *,
-    compression: str | None = "zstd(3)",
+    compression: str | None = "zstd",
+    compression_level: int | None = None,
     dictionary: bool | float | Sequence[str] | Mapping[str, bool | float] = 0.8,
     bloom_filter_columns: Sequence[str] | Mapping[str, float] = (),
     row_index_stride: int = 10_000,
     stripe_bytes: int | str | None = None,
     compression_chunk_bytes: int | str | None = None,
+    max_file_bytes: int | str | None = None,
+    partition_by: str | Sequence[str] | None = None,
     metadata: Mapping[str, str] | None = None,
+    index: bool | None = None,
     sink: Literal["auto", "thread", "io_uring", "io_uring_direct"] = "auto",
     durability: Literal["fsync", "none"] = "fsync",
-    overwrite: bool = True,
+    mode: Mode | None = None,
+    overwrite: bool | None = None,
     memory: int | str | None = None,
     threads: int | None = None,
     storage_options: Mapping[str, Any] | None = None,
     progress: Callable[[int, int], object] | None = None,
 ) -> Written:
-    """Writes Arrow data to an ORC file.
+    """Writes Arrow data to an ORC file, or with `max_file_bytes` or `partition_by`, to a folder of them.
 
     Rows are taken as they come, and not collected. A column of strings that arrives as a dictionary stays one: its
     codes are renumbered, and no string is looked at twice. Nothing appears under the path before all of it is
@@ -40,11 +47,12 @@ def write_orc(
 
     Args:
         data: Whatever has `__arrow_c_stream__` or `__arrow_c_array__`: tables, batches and readers of
-            pyarrow, frames of Polars and pandas, relations of DuckDB, a `scan`. Metadata of a field may say
-            `varchar(n)` or `char(n)` under `orc.type`.
-        path: A file, or a URL: `s3://`, `gs://`, `az://`, `http(s)://` or `file://`. Folders that are missing
-            are made.
+            pyarrow, frames of Polars and pandas, relations of DuckDB, a `scan`; and all else that `write_parquet`
+            takes. Metadata of a field may say `varchar(n)` or `char(n)` under `orc.type`.
+        path: A file, a folder, or a URL: `s3://`, `gs://`, `az://`, `http(s)://` or `file://`. Folders that
+            are missing are made.
         compression: `"snappy"`, `"lz4"`, `"zstd"`, `"zlib"` or `"none"`, some with a level: `"zlib(9)"`.
+        compression_level: The level, if `compression` names none.
         dictionary: Up to how many distinct values for each value a stripe stores strings as a dictionary:
             from 0, which is never and the same as `False`, to 1, which is always and the same as `True`.
             Names: these always and no others; or a dictionary of columns.
@@ -54,10 +62,17 @@ def write_orc(
         row_index_stride: Rows of a row group, which readers can leave out; 0 for a file without row index.
         stripe_bytes: Bytes of a stripe, encoded, after which the next begins. Default: 64 MiB.
         compression_chunk_bytes: Bytes that are compressed together. Default: 256 KiB.
+        max_file_bytes: Bytes of a file, about, after which the next begins: `part-00000.orc` and so on.
+        partition_by: Columns whose values name folders, `day=2024-05-01/part-00000.orc`, instead of being in the
+            files. `scan` makes columns of them again.
         metadata: Pairs of texts for the file's footer.
+        index: Whether the index of a frame of pandas becomes columns, as of `write_parquet`.
         sink: How local files are written.
         durability: `"fsync"`: the file survives a loss of power; `"none"`: the end of the process.
-        overwrite: Whether a file that is there is replaced.
+        mode: What becomes of files that are there, as of `write_parquet`: `"error"`, `"append"`, `"overwrite"` or
+            `"overwrite_partitions"`.
+        overwrite: Of one file, or of a folder by `max_file_bytes` alone: whether what is there is replaced, which is
+            the default. With `partition_by` it is an old name of `mode="overwrite"` and `mode="error"`.
         memory: Bytes that may be used for what is being encoded. Default: 256 MiB.
         threads: Threads that encode columns. Default: one for each core.
         storage_options: Options of the store, as of `scan`.
@@ -92,21 +107,25 @@ def write_orc(
         bloom_filter_columns = dict.fromkeys(names("bloom_filter_columns", bloom_filter_columns), 0.01)
     spread(columns, "bloom_filter", bloom_filter_columns, float)
     one_of("durability", durability, ("fsync", "none"))
+    codec = "none" if compression is None else compression
     given: dict[str, Any] = {
         "columns": columns,
-        "compression": "none" if compression is None else compression,
+        "compression": codec if compression_level is None else with_level(codec, compression_level),
         "row_index_stride": row_index_stride,
         "stripe_bytes": stripe_bytes,
         "compression_chunk_bytes": compression_chunk_bytes,
         "metadata": None if metadata is None else list(metadata.items()),
         "sink": sink,
         "durability": durability,
-        "overwrite": overwrite,
+        "max_file_bytes": max_file_bytes,
         "memory": memory,
         "threads": threads,
+        **placement(mode, overwrite, max_file_bytes, partition_by),
     }
+    if partition_by is not None:
+        given["partition_by"] = [partition_by] if isinstance(partition_by, str) else list(partition_by)
     rows, size, stripes, files = _stylobate.write_orc(
-        local(data),
+        arrow_source(data, index, "write_orc"),
         os.fspath(path),
         {name: value for name, value in given.items() if value is not None},
         None if storage_options is None else dict(storage_options),

@@ -1,19 +1,25 @@
-"""`scan` and what it gives: a `Scan`, which runs anew whenever it is read."""
+"""`scan` and what it gives: a `Scan`, which runs again whenever it is read."""
 
 from __future__ import annotations
 
 import os
 import re
-from collections.abc import Mapping, Sequence
-from typing import Any, Literal, Protocol, TypeAlias
+from collections.abc import Iterator, Mapping, Sequence
+from operator import index
+from typing import TYPE_CHECKING, Any, BinaryIO, Literal, Protocol, TypeAlias
 
 from stylobate import rows
-from stylobate._stylobate import Cache, Column, Expr, LocalScan
+from stylobate._stylobate import Cache, Column, LocalScan, RecordBatch
+from stylobate.errors import ColumnNotFoundError, ConfigError
+from stylobate.filters import Filter, Filters, both, from_tuples
+
+if TYPE_CHECKING:
+    import pyarrow
 
 __all__ = ["Scan", "col", "scan"]
 
 Path: TypeAlias = "str | os.PathLike[str]"
-Filter: TypeAlias = "Expr | Column | str"
+Data: TypeAlias = "bytes | bytearray | memoryview | BinaryIO"
 Dictionary: TypeAlias = "Literal['auto', 'stored'] | bool | Sequence[str] | None"
 
 
@@ -24,7 +30,10 @@ class Source(rows.Source, Protocol):
 
 
 class Scan(rows.Rows):
-    """Rows of files, not read yet. Made by `scan`, and read anew by each of its methods.
+    """Rows of files, not read yet. Made by `scan`, and read again by each of its methods.
+
+    A scan never changes: `select`, `filter`, `limit` and `head` return another one. It can be pickled, with what it was
+    made from and without its cache: elsewhere it reads through the default cache of that process.
 
     Anything that reads Arrow streams (`__arrow_c_stream__`) takes it as it is, and pulls batches as it goes:
 
@@ -34,11 +43,64 @@ class Scan(rows.Rows):
     5
     >>> duckdb.sql("SELECT city, count(*) AS trips FROM trips GROUP BY city ORDER BY city").fetchall()
     [('Bergen', 2), ('Oslo', 3)]
+    >>> trips.filter(st.col("fare") > 10).select("fare").head(2).to_arrow()["fare"].to_pylist()
+    [12.0, 30.0]
     """
 
-    def __init__(self, source: Source, shown: str) -> None:
+    def __init__(self, source: Source, arguments: dict[str, Any], paths: str) -> None:
         self._source: Source = source
-        self._shown = shown
+        # Those of `scan`, with paths that mean the same wherever they are used.
+        self._arguments = arguments
+        # The paths as they were given, to show.
+        self._paths = paths
+
+    @property
+    def columns(self) -> list[str]:
+        """The names of the columns that come out.
+
+        >>> import stylobate as st
+        >>> st.scan("trips.parquet", columns=["fare"]).columns
+        ['fare']
+        """
+        return list(self._source.schema.names)
+
+    def select(self, *columns: str | Column | Sequence[str | Column]) -> Scan:
+        """Only these of the columns, in this order: names, or one list of names. Filters stay.
+
+        >>> import stylobate as st
+        >>> st.scan("trips.parquet").select("fare", "city").columns
+        ['fare', 'city']
+        """
+        is_list = len(columns) == 1 and not isinstance(columns[0], (str, Column))
+        wanted: Any = columns[0] if is_list else columns
+        return self._with(columns=self._narrowed(column_names(list(wanted))))
+
+    def filter(self, filter: Filter) -> Scan:
+        """Only rows for which this holds too. It may name any column of the files, selected or not.
+
+        >>> import stylobate as st
+        >>> cheap = st.scan("trips.parquet").filter(st.col("fare") < 10)
+        >>> cheap.filter("city = 'Oslo'").count()
+        2
+        """
+        if self._arguments["limit"] is not None:
+            raise ConfigError("filter: filter before limit, which keeps the first rows that pass")
+        return self._with(filter=both(self._arguments["filter"], filter))
+
+    def limit(self, limit: int) -> Scan:
+        """At most this many rows, the first ones; of several limits the smallest holds."""
+        limit = whole("limit", limit, 0)
+        present = self._arguments["limit"]
+        return self._with(limit=limit if present is None else min(present, limit))
+
+    def head(self, n: int = 5) -> Scan:
+        """The first `n` rows, as a scan.
+
+        >>> import stylobate as st
+        >>> st.scan("trips.parquet").head(2).to_arrow().num_rows
+        2
+        """
+        return self.limit(whole("n", n, 0))
 
     def count(self) -> int:
         """The number of rows.
@@ -49,8 +111,53 @@ class Scan(rows.Rows):
         """
         return self._source.count()
 
+    def __len__(self) -> int:
+        return self.count()
+
+    def __bool__(self) -> bool:
+        # Otherwise Python would count the rows.
+        return True
+
+    def __iter__(self) -> Iterator[pyarrow.RecordBatch | RecordBatch]:
+        return self.batches()
+
     def __repr__(self) -> str:
-        return self._shown
+        shown = {name: self._arguments[name] for name in ("columns", "filter", "limit", "node")}
+        given = "".join(f", {name}={value!r}" for name, value in shown.items() if value is not None)
+        return re.sub(r"://[^/@\s]*@", "://", f"Scan({self._paths}{given})")
+
+    def __reduce__(self) -> tuple[Any, ...]:
+        return reopened, ({**self._arguments, "cache": None}, self._paths)
+
+    def __copy__(self) -> Scan:
+        return self
+
+    def __deepcopy__(self, memo: object) -> Scan:
+        return self
+
+    def _with(self, **changes: Any) -> Scan:
+        return reopened({**self._arguments, **changes}, self._paths)
+
+    def _narrowed(self, names: list[str]) -> list[str]:
+        """These of the columns that come out now; a struct is what is left of it."""
+        present: list[str] = self._arguments["columns"] or self.columns
+        narrowed: list[str] = []
+        for name in names:
+            fields = [column for column in present if column.startswith(f"{name}.")]
+            if any(f"{name}.".startswith(f"{column}.") for column in present):
+                narrowed.append(name)
+            elif fields:
+                narrowed.extend(fields)
+            else:
+                raise ColumnNotFoundError(f"no column {name}: there are {', '.join(present)}")
+        return narrowed
+
+
+def reopened(arguments: dict[str, Any], paths: str) -> Scan:
+    """The scan of these arguments, shown with the paths of another one."""
+    made = scan(**arguments)
+    made._paths = paths
+    return made
 
 
 def col(name: str) -> Column:
@@ -67,10 +174,11 @@ def col(name: str) -> Column:
 
 
 def scan(
-    paths: Path | Sequence[Path],
+    paths: Path | Data | Sequence[Path | Data],
     *,
-    columns: Sequence[str] | None = None,
+    columns: Sequence[str | Column] | None = None,
     filter: Filter | None = None,
+    filters: Filters | None = None,
     dictionary: Dictionary = None,
     strings: Literal["view"] | None = None,
     schema: Any = None,
@@ -84,6 +192,7 @@ def scan(
     batch_rows: int | None = None,
     threads: int | None = None,
     storage_options: Mapping[str, Any] | None = None,
+    decryption: Mapping[str, Any] | None = None,
     cache: Cache | None = None,
     node: str | None = None,
     token: str | None = None,
@@ -97,9 +206,12 @@ def scan(
     error. So are types that do not go together, for those who ask for that column.
 
     Args:
-        paths: A file, folder or pattern, or a list of them, which are read one after another.
+        paths: A file, folder or pattern, or a list of them, which are read one after another. A file may also be given
+            as its bytes, or as a file object, which is read into memory.
         columns: Only these, in this order; a dot reaches into a struct. Default: all.
         filter: Only rows for which this holds: conditions on `col`, or the text of a SQL `WHERE`.
+        filters: The same in the form that pyarrow and pandas take: `[("fare", "<", 24), ("city", "in", ["Oslo"])]`, or
+            a list of such lists, one of which must hold.
         dictionary: Which columns come out as dictionaries. By default those that were written from dictionaries or
             categoricals: every column has the type that it was written with. `"auto"`: columns of strings whose values
             repeat; `"stored"`: columns of any type that the files store as nothing else; `True`: all columns of
@@ -121,6 +233,9 @@ def scan(
         threads: At most so many threads that decode. Default: one for each core.
         storage_options: Options of the store, such as `region`, `endpoint` or `access_key_id`. What they
             leave out comes from the usual environment variables.
+        decryption: The keys of encrypted Parquet files: `{"footer_key": bytes, "column_keys": {"name": bytes},
+            "aad_prefix": bytes}`, the latter two if the files have such. Files that are not encrypted are read as they
+            are. What was decrypted is cached nowhere.
         cache: What to keep and find decoded columns in. Default: the one of `default_cache`.
         node: A storage node that scans instead of this process: `grpc://HOST:PORT`, its Flight door. `paths`
             is then a bucket's name and what is in it. Needs pyarrow.
@@ -129,6 +244,8 @@ def scan(
     Raises:
         NotFoundError: Nothing is there.
         ColumnNotFoundError: A column of `columns` or `filter` is in no file.
+        ConfigError: The keys of `decryption` do not decrypt a file, or another argument cannot be used.
+        UnsupportedError: A file is encrypted, and there is no `decryption`.
         FilterError: The filter cannot be understood, or does not fit the columns.
         StylobateError: Anything else that went wrong; see the classes below it.
 
@@ -136,9 +253,27 @@ def scan(
     >>> st.scan("trips.parquet", filter="fare > 10", columns=["fare"]).to_arrow()["fare"].to_pylist()
     [12.0, 30.0, 14.5]
     """
-    given: list[Path] = [paths] if isinstance(paths, (str, os.PathLike)) else list(paths)
+    arguments = dict(locals())
+    is_one = isinstance(paths, (str, os.PathLike, bytes, bytearray, memoryview)) or hasattr(paths, "read")
+    given: list[Any] = [paths] if is_one else list(paths)  # type: ignore[arg-type]
+    shown = [f"<{type(path).__name__}>" if is_data(path) else repr(path) for path in given]
+    if node is None:
+        given = [located(path) for path in given]
+    elif any(map(is_data, given)):
+        raise TypeError("paths: a node reads what is in its buckets, and no bytes from elsewhere")
     names = None if columns is None else column_names(columns)
     table = table_options(schema, casts, union_by_name, partitioning, filename, file_row_number, glob)
+
+    if filters is not None:
+        if filter is not None:
+            raise ConfigError("filters: give filter or filters, not both")
+        filter = from_tuples(filters)
+    limit = None if limit is None else whole("limit", limit, 0)
+    batch_rows = None if batch_rows is None else whole("batch_rows", batch_rows, 1)
+    threads = None if threads is None else whole("threads", threads, 1)
+    arguments |= {"paths": given, "columns": names, "filter": filter, "filters": None}
+    arguments |= {"limit": limit, "batch_rows": batch_rows, "threads": threads}
+
     source: Source
     if node is None:
         if token is not None:
@@ -153,12 +288,14 @@ def scan(
             batch_rows=batch_rows,
             threads=threads,
             storage_options=None if storage_options is None else dict(storage_options),
+            decryption=None if decryption is None else keys_of(decryption),
             cache=cache,
             table=table,
         )
     else:
+        if decryption is not None:
+            raise TypeError("decryption: keys are not sent to a node")
         local = {
-            "batch_rows": batch_rows,
             "threads": threads,
             "storage_options": storage_options,
             "cache": cache,
@@ -170,9 +307,8 @@ def scan(
         from stylobate.flight import FlightScan
 
         source = FlightScan(node, given, names, filter, dictionary, strings, limit, batch_rows, token)
-    said = {"columns": names, "filter": filter, "limit": limit, "node": node}
-    shown = "".join(f", {name}={value!r}" for name, value in said.items() if value is not None)
-    return Scan(source, re.sub(r"://[^/@\s]*@", "://", f"Scan({paths!r}{shown})"))
+    return Scan(source, arguments, shown[0] if is_one else f"[{', '.join(shown)}]")
+
 
 
 def table_options(
@@ -214,7 +350,56 @@ def plain_dictionary(dictionary: Dictionary) -> bool | str | list[str] | None:
     return list(dictionary)
 
 
-def column_names(columns: Sequence[str]) -> list[str]:
+def keys_of(decryption: Mapping[str, Any]) -> dict[str, Any]:
+    """The keys, with plain dicts."""
+    return {name: dict(value) if isinstance(value, Mapping) else value for name, value in decryption.items()}
+
+
+def is_data(path: Any) -> bool:
+    """Whether it is what a file holds, and not where it is."""
+    return isinstance(path, (bytes, bytearray, memoryview)) or hasattr(path, "read")
+
+
+def located(path: Any) -> str | bytes:
+    """A path from the root, or a URL; or the bytes of a file."""
+    if is_data(path):
+        return content(path)
+
+    text = os.fsdecode(path)
+    return text if "://" in text else os.path.join(os.getcwd(), os.path.expanduser(text))
+
+
+def content(data: Any) -> bytes:
+    """The bytes, or all bytes of a file object, wherever in it that stands."""
+    if not hasattr(data, "read"):
+        return bytes(data)
+
+    is_seekable = hasattr(data, "seekable") and data.seekable()
+    position = data.tell() if is_seekable else 0
+    if is_seekable:
+        data.seek(0)
+    read = data.read()
+    if is_seekable:
+        data.seek(position)
+    if isinstance(read, str):
+        raise TypeError("paths: open the file in binary mode, \"rb\"")
+    return bytes(read)
+
+
+def whole(name: str, value: object, least: int) -> int:
+    """A whole number that is not too small."""
+    try:
+        number = index(value)  # type: ignore[arg-type]
+    except TypeError:
+        number = None
+    if number is None or isinstance(value, bool):
+        raise TypeError(f"{name}: give a whole number, not {value!r}")
+    if number < least:
+        raise ConfigError(f"{name}: give {least} or more, not {number}")
+    return number
+
+
+def column_names(columns: Sequence[str | Column]) -> list[str]:
     """The names, as a list; a single text is a mistake."""
     if isinstance(columns, str):
         raise TypeError(f"columns: give a list, such as [{columns!r}]")

@@ -8,7 +8,7 @@ from typing import Any, TypeAlias
 
 from stylobate import _optional as optional
 from stylobate.scan import scan
-from stylobate.write import local
+from stylobate.write_source import local
 
 __all__ = [
     "Edge",

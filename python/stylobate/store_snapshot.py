@@ -8,10 +8,11 @@ from typing import TYPE_CHECKING, Any
 
 from stylobate._arrow import array, numbers, table
 from stylobate._stylobate import LocalEdgeView, LocalSnapshot, LocalStoreScan, LocalTraversal, LocalVertexView
+from stylobate.filters import Filter
 from stylobate.graph import Direction
 from stylobate.graph_write import WrittenGraph
 from stylobate.rows import Rows
-from stylobate.scan import Filter, Path, column_names
+from stylobate.scan import Path, column_names
 from stylobate.store_data import Edge, edge_name, shown_schema
 from stylobate.store_results import LogEntry, Verification, log_entry
 from stylobate.store_traversal import Traversal, plain_keys

@@ -156,6 +156,18 @@ def test_credentials_are_in_no_error_and_not_in_what_is_shown(files: dict[str, P
         assert repr(st.scan(url)) == f"Scan('http://{address}/lake/orders.parquet')"
 
 
+@pytest.mark.parametrize("scheme", ["s3", "gs", "http", "https"])
+@pytest.mark.parametrize("password", ["hun/ter2", "hun?ter2", "hun#ter2", "hun@/ter2"])
+def test_a_password_that_is_not_encoded_is_in_no_error(scheme: str, password: str) -> None:
+    url = f"{scheme}://user:{password}@host/x.parquet"
+    table = pa.table({"a": [1]})
+    for fails in (lambda: st.scan(url).count(), lambda: st.write_parquet(table, url), lambda: st.GraphStore.open(url)):
+        with pytest.raises(st.StylobateError) as caught:
+            fails()
+        assert "hun" not in str(caught.value)
+        assert "ter2" not in str(caught.value)
+
+
 @pytest.mark.parametrize("second", ["x", 2], ids=["another type", "the same type"])
 def test_columns_of_one_name_are_an_error_that_says_so(second: object, tmp_path: Path) -> None:
     table = pa.Table.from_arrays([pa.array([1]), pa.array([second]), pa.array([3])], names=["x", "x", "y"])

@@ -3,10 +3,13 @@
 from __future__ import annotations
 
 import datetime
+import pickle
 from pathlib import Path
 
+import duckdb
 import fsspec
 import pandas as pd
+import polars as pl
 import pyarrow as pa
 import pyarrow.dataset as ds
 import pyarrow.fs
@@ -109,8 +112,48 @@ def test_pandas_reads_through_it(fs: st.StylobateFileSystem, lake: Path) -> None
     assert pd.read_parquet("a", filesystem=fs)["x"].tolist() == [0, 1, 2]
     with fs.open("b/c/deep.csv") as file:
         assert pd.read_csv(file)["y"].tolist() == [2, 4]
-    options = {"url": str(lake)}
-    assert pd.read_csv("stylobate://b/c/deep.csv", storage_options=options)["x"].tolist() == [1, 3]
+    for options in ({"root": str(lake)}, {"root": lake}, {"url": str(lake)}):
+        assert pd.read_csv("stylobate://b/c/deep.csv", storage_options=options)["x"].tolist() == [1, 3]
+
+
+@pytest.mark.parametrize("name", ["a/1.parquet", "a"])
+def test_pandas_reads_parquet_by_url(lake: Path, name: str) -> None:
+    frame = pd.read_parquet(f"stylobate://{name}", storage_options={"root": str(lake)})
+    assert frame["x"].tolist() == ([1] if "." in name else [0, 1, 2])
+
+
+def test_pandas_reads_parquet_through_a_node(lake: Path) -> None:
+    with st.Node({"lake": lake}) as node:
+        store = {
+            "endpoint": node.s3_endpoint,
+            "allow_http": True,
+            "access_key_id": "a",
+            "secret_access_key": "b",
+            "region": "us-east-1",
+        }
+        options = {"root": "s3://lake", "storage_options": store}
+        assert pd.read_parquet("stylobate://a", storage_options=options)["x"].tolist() == [0, 1, 2]
+        assert node.stats()["buckets"]["lake"]["bytes_origin"] > 0
+
+
+def test_duckdb_and_polars_read_through_it(fs: st.StylobateFileSystem, lake: Path) -> None:
+    with duckdb.connect() as con:
+        con.register_filesystem(fs)
+        query = "SELECT list(x ORDER BY x) FROM read_parquet('stylobate://a/*.parquet')"
+        assert con.sql(query).fetchone() == ([0, 1, 2],)
+    with fs.open("a/2.parquet") as file:
+        assert pl.read_parquet(file)["x"].to_list() == [2]
+
+
+def test_a_file_system_is_pickled_without_its_cache(fs: st.StylobateFileSystem) -> None:
+    again = pickle.loads(pickle.dumps(fs))
+    assert again.ls("a", detail=False) == fs.ls("a", detail=False)
+    assert again.cat_file("top.bin", 0, 3) == CONTENT[:3]
+
+
+def test_a_file_system_needs_a_root() -> None:
+    with pytest.raises(st.ConfigError, match="^root: "):
+        st.StylobateFileSystem()
 
 
 def test_pyarrow_reads_through_it(fs: st.StylobateFileSystem) -> None:
@@ -122,5 +165,8 @@ def test_pyarrow_reads_through_it(fs: st.StylobateFileSystem) -> None:
 
 def test_fsspec_knows_the_protocol(lake: Path) -> None:
     assert fsspec.get_filesystem_class("stylobate") is st.StylobateFileSystem
-    with fsspec.open("stylobate://top.bin", url=str(lake)) as file:
-        assert file.read(4) == CONTENT[:4]
+    for options in ({"root": str(lake)}, {"url": str(lake)}):
+        with fsspec.open("stylobate://top.bin", **options) as file:
+            assert file.read(4) == CONTENT[:4]
+    found, path = fsspec.core.url_to_fs("stylobate://top.bin", root=str(lake))
+    assert (found.size(path), path) == (len(CONTENT), "top.bin")

@@ -2,8 +2,10 @@
 
 from __future__ import annotations
 
+import pickle
 from collections.abc import Iterator
 from pathlib import Path
+from typing import Any
 
 import polars as pl
 import pyarrow as pa
@@ -41,6 +43,42 @@ def test_a_limit_holds_for_all_that_a_node_sends(node: st.Node) -> None:
         scan = st.scan("lake/orders.parquet", node=node.flight_endpoint, columns=["key"], limit=limit)
         assert scan.to_arrow()["key"].to_pylist() == list(range(limit))
         assert scan.count() == limit
+
+
+@pytest.mark.parametrize(
+    "options",
+    [
+        {},
+        {"columns": ["mode"]},
+        {"columns": []},
+        {"dictionary": ["mode"]},
+        {"dictionary": ["mode"], "columns": ["mode", "key"], "limit": 7},
+        {"dictionary": True, "filter": "quantity < 10"},
+        {"filter": st.col("mode") == "AIR", "limit": 100},
+        {"filter": "quantity < 10", "limit": 0},
+        {"filters": [("quantity", "<", 10)], "columns": ["key"]},
+        {"filter": "quantity < 10", "batch_rows": 100},
+    ],
+    ids=str,
+)
+def test_a_node_counts_what_a_local_scan_does(
+    node: st.Node, files: dict[str, Path], options: dict[str, Any]
+) -> None:
+    for name, path in files.items():
+        scan = st.scan(f"lake/orders.{name}", node=node.flight_endpoint, **options)
+        assert scan.count() == len(scan) == st.scan(path, **options).count()
+
+
+def test_a_scan_by_a_node_is_chained_and_pickled(node: st.Node, table: pa.Table) -> None:
+    scan = st.scan("lake/orders.parquet", node=node.flight_endpoint)
+    some = scan.filter(st.col("quantity") < 10).filter("mode = 'AIR'").select("key").head(9)
+    kept = table.filter((pc.field("quantity") < 10) & (pc.field("mode") == "AIR")).select(["key"]).slice(0, 9)
+    assert some.columns == ["key"]
+    assert some.to_arrow().to_pydict() == kept.to_pydict()
+    assert pickle.loads(pickle.dumps(some)).to_arrow().to_pydict() == kept.to_pydict()
+    by_year = scan.filter((st.col("quantity") * 2 > 90) & (st.col("mode").lower() == "air"))
+    kept = table.filter((pc.field("quantity") > 45) & (pc.field("mode") == "AIR"))
+    assert by_year.count() == kept.num_rows
 
 
 def test_what_a_node_refuses_is_the_same_kind_of_error(node: st.Node) -> None:

@@ -203,3 +203,15 @@ def test_what_progress_raises_ends_the_work(tmp_path: Path) -> None:
     with pytest.raises(ValueError, match="enough"):
         st.generate_tpch(1, tmp_path, tables=["lineitem"], progress=enough)
     assert not list(tmp_path.glob("*.parquet"))
+
+
+def test_a_generated_table_is_read_like_a_scan() -> None:
+    nation = st.generate_tpch(0.01, tables="nation")["nation"]
+    table = nation.to_arrow()
+    assert repr(nation) == "GeneratedTable('nation')"
+    assert nation.schema == table.schema
+    assert table.num_rows == 25
+    assert nation.to_pandas()["n_nationkey"].tolist() == list(range(25))
+    assert nation.to_polars()["n_nationkey"].to_list() == list(range(25))
+    assert nation.to_duckdb().count("*").fetchone() == (25,)
+    assert [row for batch in nation.batches() for row in batch.to_pylist()] == table.to_pylist()

@@ -104,6 +104,35 @@ def test_a_commit_that_is_tried_again_hours_later_has_its_files(
     assert opened.snapshot().vertices("Person")["name"].to_pylist() == PEOPLE["name"]
 
 
+def test_how_old_a_version_is_does_not_depend_on_the_clock_of_whoever_committed_it(
+    create: Callable[..., st.GraphStore], tmp_path: Path
+) -> None:
+    store, folder = create(), tmp_path / "store"
+    store.load({"Person": PEOPLE})
+    with store.writer() as writer:
+        writer.update_vertices("Person", {"id": [1], "name": ["Alma"]})
+    for path in (folder / "_log").iterdir():
+        record = json.loads(path.read_bytes())
+        signed(path, record | {"time_ms": record["time_ms"] - 2 * int(HOUR) * 1_000})
+    with st.Cache(memory="8MiB") as cache:
+        collected = st.GraphStore.open(folder, cache=cache).gc(HOUR)
+    assert not collected.versions
+    assert not files(folder / "leases")
+
+
+def test_a_lease_of_a_process_that_is_gone_is_removed_by_a_collection(
+    create: Callable[..., st.GraphStore], tmp_path: Path
+) -> None:
+    store, folder = create(), tmp_path / "store"
+    (folder / "leases").mkdir(exist_ok=True)
+    (folder / "leases" / "gone").touch()
+    (folder / "leases" / "held").touch()
+    hours_pass(folder)
+    (folder / "leases" / "held").touch()
+    store.gc(HOUR)
+    assert [path.name for path in files(folder / "leases")] == ["held"]
+
+
 def test_a_writer_that_waited_goes_on_after_compaction_and_collection(
     create: Callable[..., st.GraphStore], tmp_path: Path
 ) -> None:
@@ -115,9 +144,6 @@ def test_a_writer_that_waited_goes_on_after_compaction_and_collection(
     with st.Cache(memory="8MiB") as cache:
         assert st.GraphStore.open(folder, cache=cache).compact(force=True)
     hours_pass(folder)
-    for path in (folder / "_log").iterdir():
-        record = json.loads(path.read_bytes())
-        signed(path, record | {"time_ms": record["time_ms"] - 2 * int(HOUR) * 1_000})
     with st.Cache(memory="8MiB") as cache:
         assert st.GraphStore.open(folder, cache=cache).gc(HOUR).versions
     store.refresh()

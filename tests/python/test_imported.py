@@ -9,6 +9,7 @@ from typing import Any
 
 import pyarrow as pa
 import pyarrow.orc
+import pyarrow.parquet
 import pytest
 import stylobate as st
 
@@ -113,3 +114,24 @@ def test_a_stream_can_be_read_once(write: Callable[..., Any], tmp_path: Path) ->
     assert write(Once(), tmp_path / "a").rows == 1
     with pytest.raises(TypeError, match="read before"):
         write(Once(), tmp_path / "b")
+
+
+class Held:
+    """A table by its stream alone."""
+
+    def __init__(self, table: pa.Table) -> None:
+        self.table = table
+
+    def __arrow_c_stream__(self, requested_schema: object = None) -> object:
+        return self.table.__arrow_c_stream__(requested_schema)
+
+
+def test_the_order_of_dictionaries_is_kept_at_any_depth(tmp_path: Path) -> None:
+    ordered = pa.dictionary(pa.int8(), pa.string(), ordered=True)
+    values = pa.DictionaryArray.from_arrays(pa.array([1, 0], pa.int8()), pa.array(["b", "a"]), ordered=True)
+    nested = pa.StructArray.from_arrays([values], fields=[pa.field("d", ordered)])
+    table = pa.table({"d": values, "s": nested})
+    for source in (table, Held(table), table.to_batches()[0]):
+        st.write_parquet(source, tmp_path / "a.parquet")
+        schema = pa.parquet.read_schema(tmp_path / "a.parquet")
+        assert schema.field("d").type.ordered

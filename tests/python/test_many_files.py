@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import datetime as dt
 import decimal
+import itertools
 from pathlib import Path
 from typing import Any
 
@@ -115,6 +116,65 @@ def test_columns_that_do_not_go_together_are_an_error_for_those_who_ask_for_them
             st.scan(tmp_path, **options).to_arrow()
     assert st.scan(tmp_path, columns=["id"]).to_arrow()["id"].to_pylist() == [0, 1]
     assert st.scan(tmp_path, columns=["id"], filter="id = 1").count() == 1
+
+
+NUMBERS = {
+    pa.int8(): [-1],
+    pa.uint64(): [7],
+    pa.float64(): [0.5],
+    pa.decimal128(5, 2): [decimal.Decimal("2.25")],
+}
+
+
+@pytest.mark.parametrize(
+    ("data_types", "expected"),
+    [
+        ((pa.int8(), pa.uint64(), pa.float64()), pa.float64()),
+        ((pa.int8(), pa.uint64(), pa.decimal128(5, 2)), pa.decimal128(22, 2)),
+        ((pa.int8(), pa.uint64()), None),
+        ((pa.int8(), pa.float64(), pa.decimal128(5, 2)), None),
+    ],
+    ids=str,
+)
+@pytest.mark.parametrize("nested", [False, True], ids=["flat", "lists"])
+def test_whether_numbers_meet_does_not_depend_on_the_order_of_files(
+    data_types: tuple[pa.DataType, ...], expected: pa.DataType | None, nested: bool, tmp_path: Path
+) -> None:
+    for order, ordered in enumerate(itertools.permutations(data_types)):
+        folder = tmp_path / str(order)
+        folder.mkdir()
+        values = [NUMBERS[data_type] for data_type in ordered]
+        if nested:
+            write(folder, *(array([some], pa.list_(one)) for some, one in zip(values, ordered, strict=True)))
+        else:
+            write(folder, *(array(some, one) for some, one in zip(values, ordered, strict=True)))
+        if expected is None:
+            with pytest.raises(st.SchemaError, match=r"column c: it is \w+.* here and \w+.* in .*\d.parquet"):
+                st.scan(folder).to_arrow()
+            continue
+        table = st.scan(folder).to_arrow()
+        found = table.schema.field("c").type
+        assert (found.value_type if nested else found) == expected
+        assert table["c"].to_pylist() == (values if nested else list(itertools.chain(*values)))
+
+
+def test_nested_fields_that_are_never_null_in_any_file_stay_so(tmp_path: Path) -> None:
+    def nested(number: pa.DataType, *more: pa.Field) -> pa.DataType:
+        fields = [pa.field("x", number, nullable=False), *more]
+        return pa.list_(pa.field("item", pa.struct(fields), nullable=False))
+
+    rows = [[{"x": 1}, {"x": 2}], None, []]
+    more = pa.field("y", pa.string(), nullable=False)
+    others = [[{"x": 3, "y": "a"}]]
+    write(tmp_path, array(rows, nested(pa.int32())), array(others, nested(pa.int64(), more)))
+    table = st.scan(tmp_path).to_arrow()
+    item = table.schema.field("c").type.value_field
+    assert not item.nullable
+    assert [(field.name, field.type, field.nullable) for field in item.type] == [
+        ("x", pa.int64(), False),
+        ("y", pa.string(), True),
+    ]
+    assert table["c"].to_pylist() == [[{"x": 1, "y": None}, {"x": 2, "y": None}], None, [], *others]
 
 
 def test_fields_of_structs_are_found_wherever_they_are_in_a_file(tmp_path: Path) -> None:

@@ -13,7 +13,7 @@ import pytest
 import stylobate as st
 
 from conftest import settle
-from orc_files import compiled, copy_by_java, needs_java
+from orc_files import compiled, copy_by_java, needs_java, write_unions
 
 pytestmark = needs_java
 
@@ -110,3 +110,103 @@ def test_bounds_that_are_cut_lose_no_text(classes: Path, tmp_path: Path) -> None
         start = text[:2]
         expected = sum(other.startswith(start) for other in table["s"].to_pylist())
         assert fresh(copy, st.col("s").starts_with(start)).num_rows == expected
+
+
+@pytest.mark.parametrize("calendar", [HYBRID, GREGORIAN], ids=["hybrid", "gregorian"])
+@pytest.mark.parametrize(
+    "zone",
+    [
+        "America/Los_Angeles",
+        "Europe/Amsterdam",
+        "Europe/Dublin",
+        "Asia/Kolkata",
+        "Africa/Casablanca",
+        "Australia/Sydney",
+        "Pacific/Apia",
+    ],
+)
+def test_clocks_of_every_zone_show_what_they_showed(
+    zone: str, calendar: dict[str, str], classes: Path, tmp_path: Path
+) -> None:
+    """Java has no offsets of zones before 1900, and takes those of today's standard time instead."""
+    years = [1, 1000, 1500, 1582, 1583, 1700, 1800, 1850, 1883, 1899, 1971, 2000, 2014, 2030, 2050, 2150]
+    clocks = [dt.datetime(year, month, day, 1, 2, 3) for year in years for month, day in ((1, 15), (7, 15), (12, 31))]
+    table = pa.table({"row": range(len(clocks)), "clock": pa.array(clocks, pa.timestamp("us"))})
+    source, copy = tmp_path / "a.orc", tmp_path / "b.orc"
+    st.write_orc(table, source)
+    copy_by_java(classes, [(source, copy, calendar)], zone)
+    settle(copy)
+    assert fresh(copy, None)["clock"].to_pylist() == clocks
+    for at, clock in enumerate(clocks):
+        assert fresh(copy, st.col("clock") == clock)["row"].to_pylist() == [at]
+
+
+def union_value(row: int) -> Any:
+    """What `WriteUnions.java` wrote."""
+    return [row, f"t{row % 50}", {"a": row}, None, row, None, None][row % 7]
+
+
+@pytest.mark.parametrize("settings", [{}, {"orc.compress": "NONE", "orc.row.index.stride": "1000"}])
+def test_unions_are_read(settings: dict[str, str], classes: Path, tmp_path: Path) -> None:
+    path, rows = tmp_path / "a.orc", 20_000
+    write_unions(classes, path, rows, settings)
+    settle(path)
+    expected = [union_value(row) for row in range(rows)]
+
+    read = fresh(path, None)
+    kind = read.schema.field("either").type
+    assert pa.types.is_union(kind) and kind.mode == "sparse"
+    assert [field.type for field in kind] == [pa.int64(), pa.string(), pa.struct([pa.field("a", pa.int64())])]
+    assert read["row"].to_pylist() == list(range(rows))
+    assert read["either"].to_pylist() == expected
+
+    with st.Cache(memory="64MiB") as cache:
+        scan = st.scan(path, columns=["row"], cache=cache)
+        assert scan.to_arrow()["row"].to_pylist() == list(range(rows))
+        for _ in range(2):
+            either = st.scan(path, columns=["either"], cache=cache, batch_rows=777).to_arrow()["either"]
+            assert either.num_chunks > 20 and either.to_pylist() == expected
+
+
+def test_rows_of_unions_are_selected(classes: Path, tmp_path: Path) -> None:
+    path, rows = tmp_path / "a.orc", 200_000
+    write_unions(classes, path, rows, {"orc.compress": "NONE", "orc.row.index.stride": "1000"})
+    settle(path)
+    for first, last in ((3, 20), (123_456, 123_470), (199_998, 199_999)):
+        found = fresh(path, f"row >= {first} AND row <= {last}")
+        assert found["either"].to_pylist() == [union_value(row) for row in range(first, last + 1)]
+    every = fresh(path, "row < 5000 OR row > 150000")
+    assert every["either"].to_pylist() == [union_value(row) for row in every["row"].to_pylist()]
+    missing = fresh(path, "either IS NULL")["row"].to_pylist()
+    assert missing == [row for row in range(rows) if union_value(row) is None]
+
+
+def test_unions_cannot_be_compared_or_written(classes: Path, tmp_path: Path) -> None:
+    path = tmp_path / "a.orc"
+    write_unions(classes, path, 100, {})
+    settle(path)
+    with pytest.raises(st.StylobateError, match="either"):
+        st.scan(path, filter="either = 1").to_arrow()
+    read = fresh(path, None)
+    with pytest.raises(st.StylobateError, match="either: unions are not written"):
+        st.write_orc(read, tmp_path / "b.orc")
+    with pytest.raises(st.StylobateError, match="either: unions are not written"):
+        st.write_parquet(read, tmp_path / "b.parquet")
+
+
+def test_a_postscript_without_magic_is_one_of_the_first_writers(tmp_path: Path) -> None:
+    """Hive 0.11 wrote the magic at the head of the file only."""
+    table, path = pa.table({"i": [1, None, 3]}), tmp_path / "a.orc"
+    st.write_orc(table, path)
+    data = path.read_bytes()
+    assert data[:3] == b"ORC" and data[-4:-1] == b"ORC"
+    # The last field of the postscript: its key of two bytes, its length, and the magic.
+    assert data[-7:-4] == b"\x82\xf4\x03"
+    path.write_bytes(data[:-7] + bytes([data[-1] - 6]))
+    settle(path)
+    assert fresh(path, None).to_pylist() == table.to_pylist()
+    assert st.inspect(path)["format"] == "orc"
+    path.write_bytes(b"XXX" + path.read_bytes()[3:])
+    settle(path)
+    with pytest.raises(st.StylobateError, match="neither a Parquet nor an ORC file"):
+        fresh(path, None)

@@ -13,7 +13,9 @@ from typing import Any
 import pyarrow as pa
 import pyarrow.orc
 import pytest
+import stylobate as st
 
+from conftest import settle
 from matrix import Case
 from orc_files import Judge, compiled, needs_java, printed_rows, run_tools
 from orc_printed import BEGINNING, unlike
@@ -188,3 +190,35 @@ def test_java_and_pyarrow_read_whatever_chance_makes(tmp_path: Path) -> None:
     assert said == [case.table.num_rows for case in cases.values()]
     depths = {str(field.type).count("<") for case in cases.values() for field in case.table.schema}
     assert depths >= {0, 1, 2, 3}
+
+
+@pytest.mark.parametrize("nulls", [0.0, 0.3, 0.97])
+@pytest.mark.parametrize("compression", ["uncompressed", "zlib"])
+def test_a_scan_reads_what_pyarrow_wrote(nulls: float, compression: str, tmp_path: Path) -> None:
+    path, rng = tmp_path / "a.orc", random.Random(f"{nulls} {compression}")
+    rows = pa.table({
+        "id": range(ROWS),
+        **{name: pa.array([value(rng, type_, nulls, 3) for _ in range(ROWS)], type_) for name, type_ in TYPES.items()},
+    })
+    pa.orc.write_table(rows, path, compression=compression, row_index_stride=1_000, stripe_size=64 << 10)
+    settle(path)
+    expected = pa.orc.read_table(path)
+    with st.Cache(memory="64MiB") as cache:
+        found = st.scan(path, dictionary=False, batch_rows=701, cache=cache).to_arrow()
+        for name in expected.column_names:
+            assert same(found[name], expected[name]), name
+    with st.Cache(memory="0B") as none:
+        found = st.scan(path, dictionary=False, batch_rows=97, cache=none).to_arrow()
+        for name in expected.column_names:
+            assert same(found[name], expected[name]), name
+    for first in (0, 998, 2_999):
+        with st.Cache(memory="64MiB") as cache:
+            filter_ = f"id >= {first} AND id < {first + 4}"
+            some = st.scan(path, filter=filter_, dictionary=False, cache=cache).to_arrow()
+            for name in expected.column_names:
+                assert same(some[name], expected[name].slice(first, 4)), f"{name} from {first}"
+
+
+def same(left: pa.ChunkedArray, right: pa.ChunkedArray) -> bool:
+    """Whether values are equal, and so are those that are no numbers; zeros of different signs are not."""
+    return repr(left.to_pylist()) == repr(right.to_pylist())

@@ -13,15 +13,20 @@ from __future__ import annotations
 
 import datetime as dt
 import decimal
+import fractions
+import math
 import operator
+import pickle
 import random
 import re
+import uuid
 from collections.abc import Callable, Iterator
 from dataclasses import dataclass
 from functools import reduce
 from pathlib import Path
 from typing import Any
 
+import duckdb
 import pyarrow as pa
 import pyarrow.compute as pc
 import pyarrow.orc as orc
@@ -612,3 +617,239 @@ def differs(scan: st.Scan, kept: pa.Table, made: pa.Table) -> str | None:
     columns = zip(kept.column_names, rows.columns, kept.columns, strict=True)
     told = (column_differs(ours, theirs, made.schema.field(name).type) for name, ours, theirs in columns)
     return next(filter(None, told), None)
+
+
+# Functions and arithmetic.
+
+VALUE_FILES = 30
+VALUES_OF_A_FILE = 12
+NUMBERS: dict[str, tuple[pa.DataType, Callable[[random.Random], Any]]] = {
+    "small": (pa.int16(), lambda rng: rng.randint(-20, 20)),
+    "count": (pa.int64(), lambda rng: rng.randint(-1_000, 1_000)),
+    "byte": (pa.uint8(), lambda rng: rng.randint(0, 255)),
+    "price": (pa.decimal128(12, 2), lambda rng: decimal.Decimal(rng.randint(-500, 500)) / 100),
+    "plain": (pa.float64(), lambda rng: rng.randint(-40, 40) / 10),
+}
+
+
+@dataclass(frozen=True)
+class Value:
+    """The same number for Stylobate, as SQL and as Python computes it for a row: a Fraction if that is exact, a float if
+    not, None without a value."""
+
+    ours: Any
+    sql: str
+    of: Callable[[dict[str, Any]], Any]
+    is_float: bool
+
+
+def apply(sign: str, left: Any, right: Any) -> Any:
+    """What an operator makes of two numbers."""
+    if left is None or right is None:
+        return None
+    if sign == "/" or isinstance(left, float) or isinstance(right, float):
+        return apply_float(sign, float(left), float(right))
+    if sign == "%":
+        return None if right == 0 else left - right * math.trunc(left / right)
+    return {"+": operator.add, "-": operator.sub, "*": operator.mul}[sign](left, right)
+
+
+def apply_float(sign: str, left: float, right: float) -> float:
+    """The same of floating-point numbers, as IEEE 754 has it where Python raises."""
+    if sign == "%":
+        return math.nan if right == 0 or not math.isfinite(left) or math.isnan(right) else math.fmod(left, right)
+    if sign == "/" and right == 0:
+        return math.nan if left == 0 or math.isnan(left) else math.copysign(math.inf, left) * math.copysign(1, right)
+    signs = {"+": operator.add, "-": operator.sub, "*": operator.mul, "/": operator.truediv}
+    return signs[sign](left, right)
+
+
+def number_of(name: str) -> Value:
+    """A column of numbers."""
+    is_float = pa.types.is_floating(NUMBERS[name][0])
+
+    def of(row: dict[str, Any]) -> Any:
+        return row[name] if row[name] is None or is_float else fractions.Fraction(row[name])
+
+    return Value(st.col(name), name, of, is_float)
+
+
+def literal_number(rng: random.Random) -> Value:
+    """A number that is written out."""
+    value = rng.choice([0, 1, 2, -3, 7, decimal.Decimal("0.5"), decimal.Decimal("-1.25"), 0.25, -1.5])
+    is_float = isinstance(value, float)
+    exact = value if is_float else fractions.Fraction(value)
+    return Value(value, f"{value:e}" if is_float else str(value), lambda row: exact, is_float)
+
+
+def computed(rng: random.Random, depth: int) -> Value:
+    """What is computed from columns."""
+    if depth == 0 or rng.random() < 0.2:
+        return number_of(rng.choice(list(NUMBERS)))
+    if rng.random() < 0.2:
+        inner = computed(rng, depth - 1)
+        return Value(abs(inner.ours), f"abs({inner.sql})", lambda row: absolute(inner.of(row)), inner.is_float)
+
+    sign = rng.choice("+-*/%")
+    left, right = computed(rng, depth - 1), computed(rng, depth - 1)
+    side = rng.random()
+    left = literal_number(rng) if side < 0.2 else left
+    right = literal_number(rng) if side > 0.6 else right
+    signs = {
+        "+": operator.add,
+        "-": operator.sub,
+        "*": operator.mul,
+        "/": operator.truediv,
+        "%": operator.mod,
+    }
+    return Value(
+        signs[sign](left.ours, right.ours),
+        f"({left.sql} {sign} {right.sql})",
+        lambda row: apply(sign, left.of(row), right.of(row)),
+        sign == "/" or left.is_float or right.is_float,
+    )
+
+
+def compared(op: Callable[[Any, Any], bool], left: Any, right: Any) -> bool | None:
+    """Whether it holds: in floating point if that is what the left side is in, and exactly otherwise."""
+    if left is None or right is None:
+        return None
+    if isinstance(left, float):
+        return op(left, float(right))
+    return op(left, fractions.Fraction(right))
+
+
+def absolute(value: Any) -> Any:
+    """A number without its sign."""
+    return None if value is None else abs(value)
+
+
+@pytest.mark.parametrize("seed", range(VALUE_FILES))
+def test_numbers_are_computed_as_python_computes_them(tmp_path: Path, seed: int) -> None:
+    rng = random.Random(f"values {seed}")
+    rows = [
+        {name: None if rng.random() < 0.1 else make(rng) for name, (_, make) in NUMBERS.items()}
+        for _ in range(rng.choice([20, 300]))
+    ]
+    data = pa.Table.from_pylist(rows, pa.schema([(name, kind) for name, (kind, _) in NUMBERS.items()]))
+    path = tmp_path / "numbers.parquet"
+    pq.write_table(data.add_column(0, "row", pa.array(range(len(rows)))), path, use_dictionary=rng.random() < 0.5)
+
+    for _ in range(VALUES_OF_A_FILE):
+        left = computed(rng, rng.randint(1, 3))
+        sign, op = rng.choice(list(OPERATORS.items()))
+        right = literal_number(rng)
+        if not left.is_float and rng.random() < 0.3:
+            other = computed(rng, 2)
+            right = right if other.is_float else other
+        holds = [compared(op, left.of(row), right.of(row)) for row in rows]
+        for ours, negated in ((op(left.ours, right.ours), False), (~op(left.ours, right.ours), True)):
+            wanted = [at for at, found in enumerate(holds) if found is not None and found != negated]
+            text = f"{left.sql} {sign} {right.sql}"
+            for given in (ours, f"NOT {text}" if negated else text, repr(ours)):
+                found = st.scan(path, columns=["row"], filter=given, dictionary=False).to_arrow()
+                assert found["row"].to_pylist() == wanted, f"{seed}: {given}"
+
+
+CONDITIONS = [
+    *["lower(s) = 'air'", "upper(s) LIKE 'A%'", "lower(s) IN ('air', 'mail')", "lower(s) IS NULL"],
+    *["ends_with(s, 'l')", "s LIKE '%L'", "NOT contains(lower(s), 'a')", "starts_with(upper(s), 'M')"],
+    *["year(born) = 1969", "year(born) BETWEEN 1960 AND 1969", "month(born) IN (2, 12)", "day(born) = 29"],
+    *["extract(year FROM moment) < 1970", "month(moment) = 12 AND day(moment) = 31", "NOT year(moment) = 1970"],
+    *["isnan(g)", "NOT isnan(g)", "isnan(g + 1)", "abs(f) > 1", "abs(i) = 3", "abs(price) < 1.25"],
+    *["i + j > 3", "i * 2 <= 10", "i - j = j - i", "-i > j", "(i + j) * 2 > i * j", "i + j < 3 OR i > j"],
+    *["i % 3 = -1", "i % j IS NULL", "i / 4 = 2.5", "i / 2 > j / 3", "f + i > 1.5", "f * 2 = 1"],
+    *["price * 2 = 3.50", "price + 1 > price * price", "price % 0.5 = 0", "price - i < 0"],
+    *["s IS DISTINCT FROM 'air'", "s IS NOT DISTINCT FROM NULL", "i IS NOT DISTINCT FROM j"],
+    *["NOT (i IS DISTINCT FROM j)", "i + 1 IS DISTINCT FROM j", "lower(s) IS DISTINCT FROM s"],
+]
+
+
+def mixed(rng: random.Random, rows: int) -> pa.Table:
+    """Columns of the types that functions are for."""
+    day = dt.date(1970, 1, 1)
+
+    def column(make: Callable[[], Any], kind: pa.DataType) -> pa.Array:
+        return pa.array([None if rng.random() < 0.1 else make() for _ in range(rows)], kind)
+
+    return pa.table(
+        {
+            "row": pa.array(range(rows), pa.int64()),
+            "s": column(lambda: rng.choice(["air", "AIR", "Mail", "MAIL", "rail", ""]), pa.string()),
+            "born": column(lambda: day + dt.timedelta(days=rng.randint(-4_000, 4_000)), pa.date32()),
+            "moment": column(
+                lambda: dt.datetime(1970, 1, 1) + dt.timedelta(hours=rng.randint(-30, 30)), pa.timestamp("us")
+            ),
+            "g": column(lambda: rng.choice([math.nan, 1.0, -2.0]), pa.float64()),
+            "f": column(lambda: rng.randint(-9, 9) / 2, pa.float64()),
+            "i": column(lambda: rng.randint(-10, 10), pa.int64()),
+            "j": column(lambda: rng.randint(-3, 3), pa.int64()),
+            "price": column(lambda: decimal.Decimal(rng.randint(-300, 300)) / 100, pa.decimal128(9, 2)),
+        }
+    )
+
+
+@pytest.mark.parametrize("kind", ["parquet", "orc"])
+def test_functions_and_arithmetic_keep_the_rows_that_duckdb_keeps(tmp_path: Path, kind: str) -> None:
+    data = mixed(random.Random(7), 600)
+    path = tmp_path / f"mixed.{kind}"
+    {"parquet": pq, "orc": orc}[kind].write_table(data, path)
+    settle(path)
+    with duckdb.connect() as con:
+        con.register("data", data)
+        for condition in CONDITIONS:
+            wanted = [row for (row,) in con.execute(f"SELECT row FROM data WHERE {condition} ORDER BY row").fetchall()]
+            for given in (condition, repr(st.Expr.parse(condition)), pickle.loads(pickle.dumps(st.Expr.parse(condition)))):
+                for dictionary in ("auto", True, False):
+                    scan = st.scan(path, columns=["row"], filter=given, dictionary=dictionary)
+                    assert scan.to_arrow()["row"].to_pylist() == wanted, given
+
+
+@pytest.mark.parametrize("zone", [None, "UTC", "Europe/Oslo", "America/New_York", "+05:30"])
+@pytest.mark.parametrize("unit", ["s", "ms", "us", "ns"])
+def test_years_are_those_of_the_columns_zone(tmp_path: Path, unit: str, zone: str | None) -> None:
+    rng = random.Random(f"{unit} {zone}")
+    near = [dt.datetime(year, 1, 1) for year in (1900, 1969, 1970, 2000, 2024, 2100)]
+    moments = [rng.choice(near) + dt.timedelta(hours=rng.randint(-15, 15), minutes=30) for _ in range(500)]
+    path = tmp_path / "at.parquet"
+    at = pa.array(moments, pa.timestamp("us")).cast(pa.timestamp(unit))
+    at = at.cast(pa.timestamp(unit, "UTC")).cast(pa.timestamp(unit, zone)) if zone else at
+    pq.write_table(pa.table({"row": range(500), "at": at}), path, version="2.6")
+    read = st.scan(path).to_arrow()
+    for part, ours in ((pc.year, st.col("at").year()), (pc.month, st.col("at").month()), (pc.day, st.col("at").day())):
+        parts = part(read["at"])
+        for value in {parts[0].as_py(), parts[1].as_py(), 1}:
+            wanted = read.filter(pc.equal(parts, value))["row"].to_pylist()
+            assert st.scan(path, columns=["row"], filter=ours == value).to_arrow()["row"].to_pylist() == wanted
+
+
+def test_what_has_no_room_is_a_filter_error(tmp_path: Path) -> None:
+    path = tmp_path / "large.parquet"
+    pq.write_table(pa.table({"a": [2**63 - 1, 2], "s": ["x", "y"]}), path)
+    a = st.col("a")
+    assert st.scan(path, filter=a + 1 > 2**63 - 1).count() == 1
+    assert st.scan(path, filter=a * a == (2**63 - 1) ** 2).count() == 1
+    with pytest.raises(st.FilterError, match="128 bits"):
+        st.scan(path, filter=a * a * a > 1).count()
+    for wrong in ("s + 1 > 2", "lower(a) = 'x'", "year(s) = 1", "abs(s) > 1", "isnan(a)", "a + 1 = 'x'", "a + 'x' > 1"):
+        with pytest.raises(st.FilterError):
+            st.scan(path, filter=wrong)
+
+
+def test_uuids_are_found_by_value_and_by_text(tmp_path: Path) -> None:
+    ids = [uuid.UUID(int=number) for number in (0, 7, 2**127, 2**128 - 1)]
+    path = tmp_path / "ids.parquet"
+    values = pa.array([one.bytes for one in ids] + [None], pa.binary(16))
+    columns = {"plain": values, "extended": pa.ExtensionArray.from_storage(pa.uuid(), values)}
+    pq.write_table(pa.table({"row": range(5), **columns}), path)
+    settle(path)
+    for name in columns:
+        id = st.col(name)
+        for row, one in enumerate(ids):
+            texts = [str(one), str(one).upper(), one.hex]
+            given = [id == one, id.is_in([one, uuid.UUID(int=1)]), id.eq_missing(one), one == id]
+            given += [f"{name} = '{text}'" for text in texts] + [f"{name} IN (UUID '{one}')", repr(id == one)]
+            for filter in given:
+                assert st.scan(path, columns=["row"], filter=filter).to_arrow()["row"].to_pylist() == [row], filter
+        assert st.scan(path, filter=id > ids[1]).count() == 2
+        assert st.scan(path, filter=f"{name} <= '{ids[1]}'").count() == 2

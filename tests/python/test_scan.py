@@ -2,10 +2,15 @@
 
 from __future__ import annotations
 
+import copy
+import io
+import multiprocessing
 import os
+import pickle
 from pathlib import Path
 from typing import Any
 
+import numpy as np
 import pyarrow as pa
 import pyarrow.compute as pc
 import pyarrow.parquet as pq
@@ -194,3 +199,117 @@ def test_inspect_tells_what_a_file_is(files: dict[str, Path]) -> None:
         assert found["rows"] == 30_000
         assert [node["name"] for node in found["schema"]][:2] == ["key", "quantity"]
         assert sum(part["rows"] for part in found["parts"]) == 30_000
+
+
+def test_each_step_of_a_chain_is_another_scan(path: Path, table: pa.Table) -> None:
+    scan = st.scan(path)
+    assert scan.columns == table.column_names
+    cheap = scan.filter(st.col("quantity") < 10)
+    chosen = cheap.filter("mode = 'AIR'").select("price", st.col("key"))
+    assert chosen.columns == chosen.schema.names == ["price", "key"]
+    kept = table.filter((pc.field("quantity") < 10) & (pc.field("mode") == "AIR"))
+    assert rows(chosen.to_arrow()) == rows(kept.select(["price", "key"]))
+    assert rows(chosen.select(["key"]).head().to_arrow()) == rows(kept.select(["key"]).slice(0, 5))
+    assert scan.count() == len(scan) == table.num_rows, "the first one is what it was"
+    assert repr(chosen) == f"Scan({path!r}, columns=['price', 'key'], filter=quantity < 10 AND mode = 'AIR')"
+
+
+def test_the_smallest_of_several_limits_holds(path: Path) -> None:
+    scan = st.scan(path, columns=["key"])
+    assert len(scan.limit(10).limit(3)) == len(scan.limit(3).limit(10)) == len(scan.head(3)) == 3
+    assert len(scan.limit(0)) == 0
+    assert len(scan.head()) == 5
+    with pytest.raises(ValueError, match="filter before limit"):
+        scan.limit(3).filter("key > 1")
+    with pytest.raises(ValueError, match="filter before limit"):
+        st.scan(path, limit=3).filter("key > 1")
+    assert len(st.scan(path, filter="key > 1", limit=3)) == 3
+
+
+def test_a_selection_is_of_the_columns_that_are_left(path: Path) -> None:
+    scan = st.scan(path).select(["key", "place"])
+    with pytest.raises(st.ColumnNotFoundError, match=r"no column mode: there are key, place"):
+        scan.select("mode")
+    assert scan.filter("mode = 'AIR'").count() == st.scan(path, filter="mode = 'AIR'").count()
+    city = scan.select("place.city", "key")
+    assert [field.name for field in city.select("place").schema.field("place").type] == ["city"]
+    with pytest.raises(st.ColumnNotFoundError):
+        city.select("place.code")
+    assert scan.select().columns == []
+
+
+def test_a_scan_is_iterated_by_batches_and_is_true(path: Path) -> None:
+    scan = st.scan(path, columns=["key"], batch_rows=7_000)
+    assert [key for batch in scan for key in batch.column("key").to_pylist()] == list(range(30_000))
+    assert bool(scan.limit(0)), "its truth does not count rows"
+
+
+def test_a_scan_is_pickled_by_what_it_was_made_from(
+    path: Path, cache: st.Cache, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.chdir(path.parent)
+    scan = st.scan(path.name, cache=cache, columns=["key"], filter=st.col("mode") == "AIR", limit=3)
+    data = pickle.dumps(scan)
+    assert len(data) < 2_000
+    monkeypatch.chdir("/")
+    again = pickle.loads(data)
+    assert repr(again) == repr(scan)
+    assert rows(again.to_arrow()) == rows(scan.to_arrow())
+    for copied in (copy.copy(scan), copy.deepcopy({"scan": scan})["scan"]):
+        assert rows(copied.to_arrow()) == rows(scan.to_arrow())
+    cache.close()
+    assert pickle.loads(data).count() == 3, "it reads through the default cache"
+
+
+def test_a_scan_goes_to_another_process(path: Path) -> None:
+    scan = st.scan(path).filter(st.col("quantity") < 10).select("key")
+    with multiprocessing.get_context("spawn").Pool(1) as pool:
+        assert pool.apply(len, (scan,)) == scan.count()
+
+
+@pytest.mark.parametrize("name", ["limit", "batch_rows", "threads"])
+def test_numbers_that_are_none_or_too_small_are_refused_by_name(path: Path, name: str) -> None:
+    least = 0 if name == "limit" else 1
+    with pytest.raises(ValueError, match=f"^{name}: give {least} or more, not -1$"):
+        st.scan(path, **{name: -1})
+    for wrong in ("3", 1.5, True, [1]):
+        with pytest.raises(TypeError, match=f"^{name}: give a whole number"):
+            st.scan(path, **{name: wrong})
+    assert st.scan(path, **{name: np.int64(2)}).count() in (2, 30_000)
+
+
+def test_bytes_and_file_objects_are_scanned(path: Path, table: pa.Table, tmp_path: Path) -> None:
+    data = path.read_bytes()
+    some = table.filter(pc.field("quantity") < 10).select(["key", "mode"])
+    buffer = io.BytesIO(data)
+    buffer.seek(100)
+    with path.open("rb") as file:
+        for given in (data, bytearray(data), memoryview(data), buffer, file):
+            scan = st.scan(given, columns=["key", "mode"], filter="quantity < 10")
+            assert rows(scan.to_arrow()) == rows(some)
+            assert rows(scan.head(3).to_arrow()) == rows(some.slice(0, 3))
+        assert file.tell() == 0
+    assert buffer.tell() == 100
+    assert st.scan([data, path, io.BytesIO(data)]).count() == 90_000
+    assert repr(st.scan([buffer, "x.parquet"][:1])) == "Scan([<BytesIO>])"
+    assert pickle.loads(pickle.dumps(st.scan(data))).count() == 30_000
+    reader = pa.RecordBatchReader.from_stream(st.scan(data, columns=["key"]))
+    assert reader.read_all().num_rows == 30_000, "the bytes live as long as what reads them"
+
+
+def test_two_scans_of_bytes_are_never_taken_for_each_other(cache: st.Cache) -> None:
+    for number in range(3):
+        buffer = io.BytesIO()
+        pq.write_table(pa.table({"x": [number]}), buffer)
+        assert rows(st.scan(buffer, cache=cache).to_arrow()) == {"x": [number]}
+
+
+def test_what_is_no_file_is_refused(tmp_path: Path) -> None:
+    text = tmp_path / "text.txt"
+    text.write_text("x")
+    with text.open() as file, pytest.raises(TypeError, match="binary mode"):
+        st.scan(file)
+    with pytest.raises(st.StylobateError):
+        st.scan(b"no columns here")
+    with pytest.raises(TypeError, match="a node reads"):
+        st.scan(b"x", node="grpc://127.0.0.1:1")

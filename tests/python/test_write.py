@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import re
 import subprocess
 import sys
 import threading
@@ -11,11 +12,13 @@ from pathlib import Path
 from typing import Any
 
 import duckdb
+import numpy as np
 import pandas as pd
 import polars as pl
 import pyarrow as pa
 import pyarrow.compute as pc
 import pyarrow.dataset
+import pyarrow.orc
 import pyarrow.parquet as pq
 import pytest
 import stylobate as st
@@ -114,11 +117,162 @@ def test_batches_are_written_as_they_come(tmp_path: Path) -> None:
     assert seen == sorted(seen)
 
 
-@pytest.mark.parametrize("data", [7, {"a": [1]}, [1, 2], pl.LazyFrame({"a": [1]})], ids=str)
+@pytest.mark.parametrize("data", [7, "a", [1, 2], iter([7]), [numbers(1), {"n": 1}]], ids=lambda data: type(data).__name__)
 def test_what_is_no_arrow_data_is_a_type_error(data: Any, tmp_path: Path) -> None:
     with pytest.raises(TypeError, match="__arrow_c_stream__"):
         st.write_parquet(data, tmp_path / "a.parquet")
     assert names(tmp_path) == []
+
+
+def test_lazy_frames_and_data_sets_are_written(tmp_path: Path) -> None:
+    table = orders(10_000).select(["key", "mode"])
+    lazy = pl.from_arrow(table).lazy().filter(pl.col("key") < 5_000)
+    assert st.write_parquet(lazy, tmp_path / "lazy.parquet").rows == 5_000
+    assert read(tmp_path / "lazy.parquet")["key"].to_pylist() == list(range(5_000))
+    assert st.write_parquet(lazy.filter(pl.col("key") < 0), tmp_path / "none.parquet").rows == 0
+    assert read(tmp_path / "none.parquet").column_names == ["key", "mode"]
+    pq.write_table(table, tmp_path / "source.parquet")
+    dataset = pa.dataset.dataset(tmp_path / "source.parquet")
+    for at, source in enumerate([dataset, dataset.scanner(filter=pc.field("key") < 7)]):
+        written = st.write_orc(source, tmp_path / f"{at}.orc")
+        assert written.rows == [10_000, 7][at]
+
+
+def test_iterators_of_batches_are_written(tmp_path: Path) -> None:
+    batches = numbers(1_000).to_batches(max_chunksize=300)
+    path = tmp_path / "a.parquet"
+    for source in (batches, tuple(batches), iter(batches), (batch for batch in batches), [numbers(300), numbers(700)]):
+        assert st.write_parquet(source, path).rows == 1_000
+    polars = (pl.DataFrame({"s": [text]}) for text in "abc")
+    assert st.write_parquet(polars, path).rows == 3
+    assert read(path)["s"].to_pylist() == ["a", "b", "c"]
+    scan = st.scan(path)
+    assert st.write_parquet(scan.batches(), tmp_path / "b.parquet").rows == 3
+
+
+def test_a_generator_that_raises_ends_the_write_with_its_own_error(tmp_path: Path) -> None:
+    class Own(Exception):
+        pass
+
+    def batches() -> Iterator[pa.RecordBatch]:
+        yield from numbers(5).to_batches()
+        raise Own("no more")
+
+    for options in ({}, {"max_file_bytes": 1_000}):
+        with pytest.raises(Own, match="no more"):
+            st.write_parquet(batches(), tmp_path / "a", **options)
+    assert names(tmp_path) == []
+
+
+def test_iterators_of_other_things_are_errors_that_say_so(tmp_path: Path) -> None:
+    path = tmp_path / "a.parquet"
+    for empty in ([], iter(()), (batch for batch in [])):
+        with pytest.raises(ValueError, match="no batches"):
+            st.write_parquet(empty, path)
+    with pytest.raises(TypeError, match="item 1 of the iterator is a int"):
+        st.write_parquet([1], path)
+    with pytest.raises(TypeError, match="item 2 of the iterator is a str"):
+        st.write_parquet([numbers(1), "x"], path)
+    for other in (pa.table({"n": ["x"]}), pa.table({"m": pa.array([1], pa.int64())}), pa.table({})):
+        with pytest.raises(st.SchemaError, match="batch 2 of the iterator"):
+            st.write_parquet([numbers(1), other], path)
+    assert names(tmp_path) == []
+
+
+def test_dicts_and_lists_of_dicts_are_written(tmp_path: Path) -> None:
+    path = tmp_path / "a.parquet"
+    st.write_parquet({"a": [1, 2], "b": np.array([0.5, 1.5]), "c": pl.Series(["x", "y"]), "d": pa.array([True, None])}, path)
+    assert read(path).to_pylist() == [
+        {"a": 1, "b": 0.5, "c": "x", "d": True},
+        {"a": 2, "b": 1.5, "c": "y", "d": None},
+    ]
+    st.write_parquet([{"a": 1}, {"a": None, "b": "x"}], path)
+    assert read(path).to_pylist() == [{"a": 1, "b": None}, {"a": None, "b": "x"}]
+    for nothing in ({}, [{}]):
+        with pytest.raises(ValueError, match="without columns"):
+            st.write_parquet(nothing, path)
+
+
+WITHOUT_PYARROW = """
+import sys
+sys.modules["pyarrow"] = None
+import stylobate as st
+for data in ({"a": [1]}, [{"a": 1}]):
+    try:
+        st.write_parquet(data, sys.argv[1])
+    except ImportError as error:
+        assert "write_parquet of a" in str(error) and "pip install pyarrow" in str(error), error
+    else:
+        raise AssertionError(data)
+"""
+
+
+def test_dicts_need_pyarrow_and_say_so(tmp_path: Path) -> None:
+    subprocess.run([sys.executable, "-c", WITHOUT_PYARROW, str(tmp_path / "a")], check=True, timeout=60)
+    assert names(tmp_path) == []
+
+
+def test_the_index_of_a_frame_of_pandas_is_written_as_is_asked_for(tmp_path: Path) -> None:
+    path = tmp_path / "a.parquet"
+    named = pd.DataFrame({"x": [1, 2]}, index=pd.Index(["a", "b"], name="k"))
+    ranged = pd.DataFrame({"x": [1, 2]}, index=pd.RangeIndex(3, 5))
+    for frame, index, columns in [
+        (named, None, ["x", "k"]),
+        (named, True, ["x", "k"]),
+        (named, False, ["x"]),
+        (ranged, None, ["x"]),
+        (ranged, True, ["x", "__index_level_0__"]),
+        (ranged, False, ["x"]),
+    ]:
+        st.write_parquet(frame, path, index=index)
+        assert read(path).column_names == columns
+        if index is not False:
+            pd.testing.assert_frame_equal(pd.read_parquet(path), frame, check_index_type=False)
+    with pytest.raises(TypeError, match="pandas"):
+        st.write_parquet(numbers(), path, index=True)
+
+
+def test_options_have_the_names_of_pyarrow(tmp_path: Path) -> None:
+    table = orders(3_000).select(["key", "mode", "comment"])
+    path = tmp_path / "a.parquet"
+    st.write_parquet(
+        table, path, compression="zstd", compression_level=1, row_group_size=1_000, sorting_columns=["key"],
+        use_dictionary=["mode"], write_statistics=["key"], column_encoding={"comment": "DELTA_LENGTH_BYTE_ARRAY"},
+        data_page_size=4_096, max_rows_per_page=100,
+    )  # fmt: skip
+    metadata = pq.ParquetFile(path).metadata
+    assert metadata.num_row_groups == 3
+    group = metadata.row_group(0)
+    assert [column.column_index for column in group.sorting_columns] == [0]
+    assert {group.column(at).compression for at in range(3)} == {"ZSTD"}
+    assert [group.column(at).has_dictionary_page for at in range(3)] == [False, True, False]
+    assert [group.column(at).is_stats_set for at in range(3)] == [True, False, False]
+    assert "DELTA_LENGTH_BYTE_ARRAY" in group.column(2).encodings
+    assert read(path).equals(table)
+    for options in (
+        {"compression": "zstd(3)", "compression_level": 1},
+        {"dictionary": True, "use_dictionary": True},
+        {"encoding": "plain", "column_encoding": "PLAIN"},
+        {"statistics": "chunk", "write_statistics": True},
+    ):
+        with pytest.raises(ValueError, match="give one of them|has a level"):
+            st.write_parquet(table, path, **options)
+    with pytest.raises(st.ConfigError, match="snappy"):
+        st.write_parquet(table, path, compression_level=3)
+    st.write_orc(table, tmp_path / "a.orc", compression="zlib", compression_level=1)
+    assert pa.orc.ORCFile(tmp_path / "a.orc").compression == "ZLIB"
+
+
+def test_old_names_of_options_are_deprecated(tmp_path: Path) -> None:
+    path = tmp_path / "a.parquet"
+    with pytest.warns(DeprecationWarning, match="row_group_size now"):
+        st.write_parquet(numbers(), path, row_group_rows=100)
+    assert pq.ParquetFile(path).num_row_groups == 10
+    with pytest.warns(DeprecationWarning, match="sorting_columns now"):
+        st.write_parquet(numbers(), path, sorted_by=["n"])
+    assert pq.ParquetFile(path).metadata.row_group(0).sorting_columns[0].column_index == 0
+    with pytest.warns(DeprecationWarning), pytest.raises(ValueError, match="give one of them"):
+        st.write_parquet(numbers(), path, row_group_rows=100, row_group_size=10)
 
 
 # Where it goes.
@@ -196,7 +350,7 @@ def test_an_object_is_written_through_a_node(tmp_path: Path) -> None:
         with pytest.raises(st.AlreadyExistsError):
             st.write_parquet(table, "s3://lake/out/a b.parquet", overwrite=False, storage_options=options)
         written = st.write_parquet(
-            table, "s3://lake/parts", partition_by="mode", storage_options=options, overwrite=False
+            table, "s3://lake/parts", partition_by="mode", storage_options=options, mode="append"
         )
         assert written.files[0].startswith("s3://lake/parts/mode=")
         counted = st.scan("s3://lake/parts", storage_options=options).count()
@@ -272,14 +426,14 @@ WRONG: list[tuple[dict[str, Any], type[Exception], str]] = [
     ({"statistics": "all"}, st.ConfigError, "chunk"),
     ({"bloom_filter_columns": {"n": 3.0}}, st.ConfigError, "between 0 and 1"),
     ({"bloom_filter_columns": "n"}, TypeError, "list"),
-    ({"row_group_rows": 0}, st.ConfigError, "at least 1"),
+    ({"row_group_size": 0}, st.ConfigError, "at least 1"),
     ({"row_group_bytes": "many"}, st.ConfigError, "row_group_bytes"),
     ({"max_file_bytes": 0}, st.ConfigError, "at least 1"),
     ({"partition_by": "m"}, st.ColumnNotFoundError, "no column m"),
     ({"partition_by": ["n"]}, st.UnsupportedError, "no column is left"),
     ({"data_page_version": "3.0"}, ValueError, "2.0"),
-    ({"sorted_by": ["m"]}, st.ColumnNotFoundError, "no column m"),
-    ({"sorted_by": [("n", "up")]}, ValueError, "descending"),
+    ({"sorting_columns": ["m"]}, st.ColumnNotFoundError, "no column m"),
+    ({"sorting_columns": [("n", "up")]}, ValueError, "descending"),
     ({"sink": "sieve"}, st.ConfigError, "io_uring"),
     ({"durability": "some"}, ValueError, "fsync"),
     ({"threads": 0}, st.ConfigError, "at least 1"),
@@ -415,19 +569,108 @@ def test_files_end_at_their_size_and_rows_keep_their_order(tmp_path: Path) -> No
     assert all(limit * 0.6 < size < limit * 1.3 for size in sizes[:-1]), sizes
     assert st.scan(tmp_path / "out").to_arrow()["key"].equals(table["key"])
     again = st.write_parquet(table.slice(0, 1_000), tmp_path / "out", max_file_bytes=limit)
-    assert names(tmp_path / "out") == ["part-00000.parquet"]
+    assert [str(tmp_path / "out" / name) for name in names(tmp_path / "out")] == again.files
+    assert len(again.files) == 1
     assert st.scan(tmp_path / "out").count() == again.rows
 
 
-def test_a_folder_is_replaced_as_a_whole_and_other_files_stay(tmp_path: Path) -> None:
+WRITERS = [(st.write_parquet, "parquet"), (st.write_orc, "orc")]
+
+
+@pytest.mark.parametrize(("write", "extension"), WRITERS, ids=["parquet", "orc"])
+def test_a_folder_is_replaced_as_a_whole_and_other_files_stay(write: Any, extension: str, tmp_path: Path) -> None:
     table = orders(1_000).select(["key", "mode"])
-    st.write_parquet(table, tmp_path, partition_by="mode")
-    (tmp_path / "mode=AIR" / "mine.parquet").write_text("x")
+    write(table, tmp_path, partition_by="mode")
+    (tmp_path / "mode=AIR" / f"mine.{extension}").write_text("x")
     (tmp_path / "notes.txt").write_text("x")
-    st.write_parquet(table.filter(pc.equal(table["mode"], "MAIL")), tmp_path, partition_by="mode")
-    assert names(tmp_path) == ["mode=AIR/mine.parquet", "mode=MAIL/part-00000.parquet", "notes.txt"]
+    mail = table.filter(pc.equal(table["mode"], "MAIL"))
+    written = write(mail, tmp_path, partition_by="mode", mode="overwrite")
+    (file,) = (str(Path(file).relative_to(tmp_path)) for file in written.files)
+    assert re.fullmatch(rf"mode=MAIL/part-00000-[0-9a-f]{{16}}\.{extension}", file)
+    assert names(tmp_path) == [f"mode=AIR/mine.{extension}", file, "notes.txt"]
+    for options in ({}, {"mode": "error"}):
+        with pytest.raises(st.AlreadyExistsError):
+            write(table, tmp_path, partition_by="mode", **options)
+
+
+@pytest.mark.parametrize(("write", "extension"), WRITERS, ids=["parquet", "orc"])
+@pytest.mark.parametrize("mode", ["error", "append", "overwrite", "overwrite_partitions"])
+def test_files_of_other_writers_survive_every_mode(mode: Any, write: Any, extension: str, tmp_path: Path) -> None:
+    foreign = pa.table({"n": [9]})
+    kept = ["day=z/part-00000." + extension, "day=a/part-00000." + extension, "part-00007." + extension]
+    for name in kept:
+        (tmp_path / name).parent.mkdir(exist_ok=True)
+        if extension == "orc":
+            pa.orc.write_table(foreign, str(tmp_path / name))
+        else:
+            pq.write_table(foreign.replace_schema_metadata({"stylobate.dataset": "part"}), tmp_path / name)
+    before = {name: (tmp_path / name).read_bytes() for name in kept}
+    rows = pa.table({"day": ["a", "b"], "n": [1, 2]})
+    for _ in range(2):
+        if mode == "error":
+            with pytest.raises(st.AlreadyExistsError):
+                write(rows, tmp_path, partition_by="day", mode=mode)
+        else:
+            write(rows, tmp_path, partition_by="day", mode=mode)
+    assert {name: (tmp_path / name).read_bytes() for name in kept} == before
+    count = {"error": 0, "append": 4, "overwrite": 2, "overwrite_partitions": 2}[mode]
+    assert len(names(tmp_path)) == len(kept) + count
+
+
+@pytest.mark.parametrize(("write", "extension"), WRITERS, ids=["parquet", "orc"])
+def test_modes_add_to_what_is_there_or_replace_it(write: Any, extension: str, tmp_path: Path) -> None:
+    def rows() -> list[tuple[str, int]]:
+        found = st.scan(tmp_path / "t").to_arrow().to_pydict()
+        return sorted(zip(map(str, found["day"]), found["n"], strict=True))
+
+    path = tmp_path / "t"
+    write({"day": ["a", "b"], "n": [1, 2]}, path, partition_by="day")
+    assert names(path) == [f"day=a/part-00000.{extension}", f"day=b/part-00000.{extension}"]
+    write({"day": ["b", "c"], "n": [3, 4]}, path, partition_by="day", mode="append")
+    assert rows() == [("a", 1), ("b", 2), ("b", 3), ("c", 4)]
+    write({"day": ["b"], "n": [5]}, path, partition_by="day", mode="overwrite_partitions")
+    assert rows() == [("a", 1), ("b", 5), ("c", 4)]
+    write({"day": ["d"], "n": [6]}, path, partition_by="day", mode="overwrite")
+    assert rows() == [("d", 6)]
+    assert len(names(path)) == 1 and not (path / "day=a").exists()
+    with pytest.raises(st.ConfigError, match="partition by"):
+        write({"n": [1]}, path, max_file_bytes=1_000, mode="overwrite_partitions")
+    with pytest.raises(ValueError, match="none of error, append"):
+        write({"n": [1]}, path, partition_by="n", mode="replace")
+    with pytest.raises(ValueError, match="for folders"):
+        write({"n": [1]}, path / "x", mode="append")
+    with pytest.raises(ValueError, match="give one of them"):
+        write({"n": [1]}, path / "x", mode="error", overwrite=False)
+
+
+def test_a_file_that_was_written_again_by_another_writer_is_not_ours_any_more(tmp_path: Path) -> None:
+    table = pa.table({"day": ["a"], "n": [1]})
+    (file,) = st.write_parquet(table, tmp_path, partition_by="day").files
+    pq.write_table(pq.ParquetFile(file).read(), file)
+    st.write_parquet(table, tmp_path, partition_by="day", mode="overwrite")
+    assert len(names(tmp_path)) == 2
+    assert Path(file).exists()
+
+
+def test_the_old_name_of_modes_is_deprecated_for_partitioned_data_sets(tmp_path: Path) -> None:
+    table = pa.table({"day": ["a"], "n": [1]})
+    with pytest.warns(DeprecationWarning, match="mode='error'"):
+        st.write_parquet(table, tmp_path, partition_by="day", overwrite=False)
+    with pytest.warns(DeprecationWarning, match="mode='overwrite'"):
+        st.write_parquet(table, tmp_path, partition_by="day", overwrite=True)
+    assert len(names(tmp_path)) == 1
+    st.write_parquet(table, tmp_path / "x", max_file_bytes=1_000)
     with pytest.raises(st.AlreadyExistsError):
-        st.write_parquet(table, tmp_path, partition_by="mode", overwrite=False)
+        st.write_parquet(table, tmp_path / "x", max_file_bytes=1_000, overwrite=False)
+
+
+def test_processes_that_append_at_once_do_not_collide(tmp_path: Path) -> None:
+    write = "st.write_parquet({'k': ['a', 'b'], 'n': [1, 2]}, sys.argv[1], partition_by='k', mode='append')"
+    code = f"import sys, stylobate as st; {write}"
+    processes = [subprocess.Popen([sys.executable, "-c", code, str(tmp_path / "t")]) for _ in range(4)]
+    assert [process.wait(timeout=60) for process in processes] == [0] * 4
+    assert len(names(tmp_path / "t")) == 8
+    assert st.scan(tmp_path / "t").count() == 8
 
 
 def test_many_folders_are_written_in_little_memory(tmp_path: Path) -> None:

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import json
 import random
 from collections.abc import Iterator
 from functools import cache
@@ -10,9 +11,11 @@ from typing import Any
 
 import duckdb
 import numpy as np
+import pandas as pd
 import polars as pl
 import pyarrow as pa
 import pyarrow.compute as pc
+import pyarrow.orc
 import pyarrow.parquet as pq
 import pytest
 import stylobate as st
@@ -40,7 +43,7 @@ def write_case(seed: int) -> Case:
         "compression": rng.choice(CODECS),
         "data_page_version": rng.choice(["1.0", "2.0"]),
         "dictionary": rng.choice([None, None, True, True, False, rng.sample(flat, len(flat) // 2)]),
-        "row_group_rows": rng.choice([rows, rows, rows // 2 + 1, rows // 7 + 1]),
+        "row_group_size": rng.choice([rows, rows, rows // 2 + 1, rows // 7 + 1]),
         "statistics": rng.choice([True, True, "chunk", False]),
         "threads": rng.choice([1, 2, 5]),
         "sink": rng.choice(["thread", "io_uring", "io_uring_direct"]),
@@ -165,7 +168,7 @@ def test_every_type_is_written_with_and_without_a_dictionary(
     path = tmp_path / "a.parquet"
     values = array(random.Random(rows), type_, rows)
     for dictionary in (None, True, False):
-        case = Case(0, pa.table({"x": values}), {"dictionary": dictionary, "row_group_rows": 3_000})
+        case = Case(0, pa.table({"x": values}), {"dictionary": dictionary, "row_group_size": 3_000})
         wrong = list(failures(case, path))
         assert not wrong, f"dictionary={dictionary}: {wrong}"
     metadata = pq.ParquetFile(path).metadata
@@ -251,7 +254,7 @@ def test_statistics_are_those_of_the_values(tmp_path: Path, dictionary: Any) -> 
         written = pa.table(encoded, given.column_names)
     else:
         written = given
-    st.write_parquet(written, path, dictionary=dictionary, row_group_rows=12_000)
+    st.write_parquet(written, path, dictionary=dictionary, row_group_size=12_000)
     metadata = pq.ParquetFile(path).metadata
     assert [metadata.row_group(at).num_rows for at in range(metadata.num_row_groups)] == [12_000] * 4 + [2_000]
     for at in range(metadata.num_row_groups):
@@ -297,7 +300,7 @@ def test_filters_find_what_they_should_by_the_index_of_pages(tmp_path: Path, opt
     path = tmp_path / "a.parquet"
     given = mixed(100_000).sort_by("price")
     settled = given.append_column("order", pa.array(range(100_000)))
-    st.write_parquet(settled, path, row_group_rows=70_000, bloom_filter_columns=["order", "comment"], **options)
+    st.write_parquet(settled, path, row_group_size=70_000, bloom_filter_columns=["order", "comment"], **options)
     settle(path)
     columns = ["order", "price", "mode", "discount", "f32"]
     for condition, mask in [
@@ -319,7 +322,7 @@ def test_duckdb_and_polars_read_the_same(tmp_path: Path, codec: str, dictionary:
     path, given = tmp_path / "a.parquet", orders(4_000)
     encoded = given.set_column(4, "mode", given["mode"].dictionary_encode())
     st.write_parquet(
-        encoded, path, compression=codec, dictionary=dictionary, data_page_version=version, row_group_rows=1_500
+        encoded, path, compression=codec, dictionary=dictionary, data_page_version=version, row_group_size=1_500
     )
     theirs = duckdb.sql(f"SELECT * FROM '{path}'").to_arrow_table()
     polars = pl.read_parquet(path)
@@ -347,7 +350,7 @@ def test_options_of_columns_are_in_the_file(tmp_path: Path) -> None:
         encoding={"key": "delta_binary_packed", "price": "byte_stream_split"},
         statistics={"comment": False},
         bloom_filter_columns={"mode": 0.001},
-        sorted_by=["key", ("place.zip", "descending", "nulls_first")],
+        sorting_columns=["key", ("place.zip", "descending", "nulls_first")],
         metadata={"made by": "a test"},
     )
     file = pq.ParquetFile(path)
@@ -373,3 +376,104 @@ def test_options_of_columns_are_in_the_file(tmp_path: Path) -> None:
     assert file.read().equals(given)
     assert {path for field in given.schema for path, _ in leaves(field)} == set(chunks)
     assert plainer(pa.large_string()) == pa.string()
+
+
+UNITS = {"s": 1, "ms": 10**3, "us": 10**6, "ns": 10**9}
+
+
+@pytest.mark.parametrize("zone", [None, "UTC", "Europe/Oslo"])
+@pytest.mark.parametrize("unit", UNITS)
+def test_times_before_1970_and_parts_of_seconds_come_back(tmp_path: Path, unit: str, zone: str | None) -> None:
+    second = UNITS[unit]
+    # In ORC a part of the last second before 1970 has no bytes of its own.
+    values = [0, 1, None, -second, -second - 1, -2 * second + second // 3, second - 1, -30 * 365 * 86_400 * second - 1]
+    type_ = pa.timestamp(unit, zone)
+    times = pa.array(values, type_)
+    table = pa.table({"x": times, "d": times.dictionary_encode(), "l": pa.array([[value] for value in values], pa.list_(type_))})
+    wanted = times.cast(pa.timestamp("ns", zone)).cast(pa.int64()).to_pylist()
+    st.write_parquet(table, tmp_path / "a.parquet")
+    st.write_orc(table, tmp_path / "a.orc")
+    for found in (pq.read_table(tmp_path / "a.parquet"), pa.orc.read_table(tmp_path / "a.orc")):
+        for name in table.column_names:
+            column = found[name].combine_chunks()
+            column = column.flatten() if name == "l" else column
+            column = column.dictionary_decode() if pa.types.is_dictionary(column.type) else column
+            assert column.cast(pa.timestamp("ns", zone)).cast(pa.int64()).to_pylist() == wanted, name
+
+
+def test_a_part_of_the_last_second_before_1970_is_parquet_only(tmp_path: Path) -> None:
+    table = pa.table({"x": pa.array([-1], pa.timestamp("us"))})
+    st.write_parquet(table, tmp_path / "a.parquet")
+    assert pq.read_table(tmp_path / "a.parquet").equals(table)
+    with pytest.raises(st.UnsupportedError, match="column x: -1 µs"):
+        st.write_orc(table, tmp_path / "a.orc")
+
+
+def test_intervals_keep_their_months(tmp_path: Path) -> None:
+    values = [(1, 2, 0), None, (0, 0, 1_500_000_000), (14, 0, 1_000_000)]
+    table = pa.table({"v": pa.array(values, pa.month_day_nano_interval())})
+    path = tmp_path / "a.parquet"
+    st.write_parquet(table, path)
+    found = duckdb.sql(
+        f"SELECT datepart('year', v) * 12 + datepart('month', v), datepart('day', v), datepart('millisecond', v) FROM '{path}'"
+    ).fetchall()
+    assert found == [(1, 2, 0), (None, None, None), (0, 0, 1_500), (14, 0, 1)]
+    stored = pq.read_table(path)["v"].to_pylist()
+    assert stored[0] == bytes([1, 0, 0, 0, 2, 0, 0, 0, 0, 0, 0, 0])
+    for value, told in [((0, 0, 1), "whole milliseconds"), ((0, 0, -1_000_000), "-1 ms")]:
+        wrong = pa.table({"v": pa.array([value], pa.month_day_nano_interval())})
+        with pytest.raises(st.UnsupportedError, match=f"column v: .*{told}"):
+            st.write_parquet(wrong, path)
+
+
+@pytest.mark.parametrize("is_nested", [False, True])
+def test_unions_are_errors_that_say_what_to_do(tmp_path: Path, is_nested: bool) -> None:
+    values = pa.UnionArray.from_sparse(pa.array([0, 0], pa.int8()), [pa.array([1, 2])])
+    values = pa.StructArray.from_arrays([values], ["u"]) if is_nested else values
+    for write in (st.write_parquet, st.write_orc):
+        with pytest.raises(st.UnsupportedError, match="column x.*struct"):
+            write(pa.table({"x": values}), tmp_path / "a")
+
+
+def test_json_and_nulls_have_their_logical_types(tmp_path: Path) -> None:
+    path = tmp_path / "a.parquet"
+    table = pa.table({"j": pa.array(['{"a":1}', None], pa.json_()), "n": pa.nulls(2)})
+    st.write_parquet(table, path)
+    schema = pq.ParquetFile(path).schema
+    assert [json.loads(schema.column(at).logical_type.to_json())["Type"] for at in (0, 1)] == ["JSON", "Null"]
+    found = pq.read_table(path)
+    assert found["j"].type == pa.json_()
+    assert found["n"].type == pa.null()
+    assert found["j"].to_pylist() == table["j"].to_pylist()
+    st.write_orc(table, tmp_path / "a.orc")
+    assert pa.orc.read_table(tmp_path / "a.orc")["j"].to_pylist() == ['{"a":1}', None]
+
+
+def test_columns_of_nulls_of_polars_are_written(tmp_path: Path) -> None:
+    frame = pl.DataFrame({"n": [None, None], "s": [{"n": None}, {"n": None}], "l": [[None], []]})
+    assert frame.schema["n"] == pl.Null
+    st.write_parquet(frame, tmp_path / "a.parquet")
+    assert pq.read_table(tmp_path / "a.parquet").to_pylist() == frame.to_arrow().to_pylist()
+    st.write_orc(frame, tmp_path / "a.orc")
+    assert pa.orc.read_table(tmp_path / "a.orc").to_pylist() == frame.to_arrow().to_pylist()
+
+
+@pytest.mark.parametrize("rows", [1_200, 7])
+@pytest.mark.parametrize("ordered", [True, False])
+def test_categories_come_back_in_their_order(tmp_path: Path, ordered: bool, rows: int) -> None:
+    categories = ["low", "mid", "high", "never"]
+    values = pd.Categorical((["high", "low", "mid"] * rows)[:rows], categories, ordered=ordered)
+    frame = pd.DataFrame({"p": values})
+    path = tmp_path / "a.parquet"
+    st.write_parquet(frame, path, row_group_size=500)
+    found = pd.read_parquet(path)["p"]
+    assert list(found.cat.categories) == categories
+    assert found.cat.ordered == ordered
+    assert list(found) == list(values)
+    statistics = pq.ParquetFile(path).metadata.row_group(0).column(0).statistics
+    assert (statistics.min, statistics.max) == ("high", "mid")
+    assert pq.read_table(path).schema.field("p").type.ordered == ordered
+    st.write_parquet(pl.DataFrame({"p": ["b", "a"]}, schema={"p": pl.Enum(["c", "b", "a"])}), path)
+    found = pq.read_table(path, read_dictionary=["p"])["p"].chunk(0)
+    assert found.dictionary.to_pylist() == ["c", "b", "a"]
+    assert found.to_pylist() == ["b", "a"]

@@ -1,10 +1,10 @@
-//! `stylobate convert`: files of one format into a file of another.
+//! `stylobate convert`: files of one format into a file of another, or into a partitioned folder of them.
 
 use std::{path::PathBuf, time::Instant};
 
 use anyhow::Result;
 use clap::{Args, ValueEnum};
-use stylobate_columnar::Dictionaries;
+use stylobate_columnar::{DatasetMode, DatasetOptions, Dictionaries};
 use stylobate_storage::{
     ByteSize, Destination as Place, Durability, Overwrite as Existing, SinkKind, SinkOptions,
 };
@@ -32,6 +32,8 @@ Examples:
     stylobate convert lineitem.parquet lineitem.orc
   As Parquet, into a bucket:
     stylobate convert lineitem.orc s3://lake/lineitem.parquet --option region=eu-west-1
+  As a folder of files, partitioned by a column, beside what is there:
+    stylobate convert events.parquet lake/events --to parquet --partition-by day --mode append
   Into a pipe:
     stylobate convert events.parquet - --to json | gzip > events.jsonl.gz
 
@@ -78,8 +80,22 @@ pub(crate) struct ConvertArgs {
     durability: Durability,
 
     /// Replace the file if it exists
-    #[arg(long)]
+    #[arg(long, conflicts_with = "partition_by")]
     force: bool,
+
+    /// Of Parquet and ORC: columns, with commas, whose values name folders below DEST: day=2026-01-01/part-00000.parquet
+    #[arg(long, value_name = "COLUMNS", value_delimiter = ',')]
+    partition_by: Vec<String>,
+
+    /// Of --partition-by: what becomes of data files that are there: error; append, which adds to them; overwrite or
+    /// overwrite_partitions, which remove those that stylobate wrote, in all folders or in those that get rows. Files of
+    /// other writers stay [default: error]
+    #[arg(long, value_name = "MODE", requires = "partition_by")]
+    mode: Option<DatasetMode>,
+
+    /// Of --partition-by: bytes of a file, about, after which the next begins, such as 256MiB
+    #[arg(long, value_name = "SIZE", requires = "partition_by")]
+    max_file_size: Option<ByteSize>,
 
     /// Do not say what was written
     #[arg(long, short)]
@@ -192,6 +208,9 @@ impl ConvertArgs {
             }
             None if is("parquet") => return Ok(Target::Columns(ColumnFormat::Parquet)),
             None if is("orc") => return Ok(Target::Columns(ColumnFormat::Orc)),
+            None if !self.partition_by.is_empty() => {
+                return Err(usage("--partition-by makes a folder: say --to parquet or --to orc"));
+            }
             None => Format::of(&self.destination)?,
         }))
     }
@@ -201,6 +220,7 @@ impl ConvertArgs {
         let refused = |option: &str, formats: &str| Err(usage(format!("{option} is for {formats} only")));
         match target {
             Target::Rows(_) if self.compression.is_some() => refused("--compression", "Parquet and ORC"),
+            Target::Rows(_) if !self.partition_by.is_empty() => refused("--partition-by", "Parquet and ORC"),
             Target::Columns(ColumnFormat::Parquet) => Ok(()),
             _ if self.row_group_rows.is_some() => refused("--row-group-rows", "Parquet"),
             _ => Ok(()),
@@ -215,6 +235,9 @@ impl ConvertArgs {
             Target::Columns(format) => {
                 if let Some(url) = self.destination.to_str().filter(|path| path.contains("://")) {
                     return Ok(Output::Columns(format, Place::parse(url, &self.request.option)?));
+                }
+                if !self.partition_by.is_empty() {
+                    return Ok(Output::Columns(format, Place::File(self.destination.clone())));
                 }
                 let Destination::File { path, .. } = Destination::at(&self.destination, overwrite)? else {
                     return Err(usage("Parquet and ORC go into a file: name one"));
@@ -238,11 +261,25 @@ impl ConvertArgs {
         Some(ByteSize::bytes(memory.as_u64() - writing.map_or(0, ByteSize::as_u64)))
     }
 
+    fn dataset(&self) -> Option<DatasetOptions> {
+        if self.partition_by.is_empty() {
+            return None;
+        }
+        let options = DatasetOptions::default()
+            .with_partition_by(self.partition_by.clone())
+            .with_mode(self.mode.unwrap_or_default());
+        Some(match self.max_file_size {
+            Some(size) => options.with_max_file_size(size),
+            None => options,
+        })
+    }
+
     fn column_file(&self, format: ColumnFormat, place: Place) -> ColumnFile<'_> {
         ColumnFile {
             format,
             place,
             existing: if self.force { Existing::Replace } else { Existing::Refuse },
+            dataset: self.dataset(),
             compression: self.compression.as_deref(),
             row_group_rows: self.row_group_rows.unwrap_or(ROW_GROUP_ROWS),
             memory: self.memory_for_writing(),

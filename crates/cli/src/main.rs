@@ -19,7 +19,10 @@ mod table;
 use std::{process::ExitCode, time::Duration};
 
 use clap::{Parser, Subcommand};
-use tokio::runtime::Builder;
+use tokio::{
+    runtime::Builder,
+    signal::unix::{SignalKind, signal},
+};
 
 use crate::failure::{exit_code, in_one_line, is_closed_pipe};
 
@@ -30,6 +33,9 @@ static ALLOCATOR: mimalloc::MiMalloc = mimalloc::MiMalloc;
 /// How long a thread waits for more to do where graphs are loaded. What it freed, and what others freed of its memory,
 /// stays with it until it ends: with the usual ten seconds a load may hold several times what it was given.
 const KEEP_ALIVE: Duration = Duration::from_millis(10);
+
+/// Sent to a process that writes beyond its largest file (`ulimit -f`), by default to end it.
+const SIGXFSZ: SignalKind = SignalKind::from_raw(25);
 
 /// One I/O layer for columnar data on object storage.
 #[derive(Parser)]
@@ -83,6 +89,9 @@ fn run(verb: Verb) -> anyhow::Result<()> {
         builder.thread_keep_alive(KEEP_ALIVE);
     }
     builder.enable_all().build()?.block_on(async {
+        // Once somebody listens, such a write is an error like others: it is told, and what is unfinished is removed.
+        let _listens =
+            signal(SIGXFSZ).inspect_err(|error| tracing::debug!(%error, "SIGXFSZ ends the process"));
         match verb {
             Verb::Serve(args) => serve::run(*args).await,
             Verb::Scan(args) => scan::run(*args).await,

@@ -6,6 +6,7 @@ mod files;
 use std::{
     fs::{self, File},
     path::Path,
+    process::Command,
     sync::Arc,
     time::{Duration, Instant},
 };
@@ -65,6 +66,23 @@ fn every_extension_gives_the_same_rows() {
 }
 
 #[test]
+fn a_file_that_may_not_be_as_large_is_an_error_that_leaves_nothing() {
+    let folder = tempfile::tempdir().unwrap();
+    write_parquet(&folder.path().join("numbers.parquet"), &[numbers(100_000)], 10_000);
+    for destination in ["a.csv", "a.parquet", "a.orc"] {
+        let mut limited = Command::new("sh");
+        let program = stylobate(folder.path(), &[]);
+        limited.current_dir(folder.path()).env_remove("RUST_BACKTRACE");
+        limited.args(["-c", "ulimit -f 16 && exec \"$0\" \"$@\""]).arg(program.get_program());
+        let output = limited.args(["convert", "numbers.parquet", destination]).output().unwrap();
+        let error = String::from_utf8_lossy(&output.stderr);
+        assert!(output.status.code().is_some_and(|code| code != 0), "{}: {error}", output.status);
+        assert!(error.contains("File too large"), "{error}");
+        assert_eq!(names(folder.path()), ["numbers.parquet"]);
+    }
+}
+
+#[test]
 fn the_summary_says_what_was_written() {
     let folder = folder_with_people();
     let output = stylobate(folder.path(), &["convert", "people.parquet", "a.csv"]).output().unwrap();
@@ -118,6 +136,45 @@ fn parquet_becomes_orc_and_is_the_same() {
         assert!(!names(folder.path()).contains(&name.to_owned()));
     }
     assert!(!names(folder.path()).contains(&"c.orc".to_owned()));
+}
+
+#[test]
+fn a_partitioned_folder_is_written_in_modes() {
+    let folder = folder_with_people();
+    for format in ["parquet", "orc"] {
+        let to = ["people.parquet", format, "--to", format, "--partition-by", "age"];
+        convert(folder.path(), &to);
+        let count = || {
+            let shown = convert(folder.path(), &[&[format][..], &["-", "--to", "csv"]].concat());
+            shown.lines().count() - 1
+        };
+        assert_eq!(count(), 3);
+        let part = format!("part-00000.{format}");
+        assert!(folder.path().join(format).join("age=36").join(part).exists());
+        let error = fails(folder.path(), 2, &[&["convert"][..], &to].concat());
+        assert!(error.contains("--mode"), "{error}");
+        for (mode, rows) in [("append", 6), ("overwrite-partitions", 3), ("overwrite", 3)] {
+            convert(folder.path(), &[&to[..], &["--mode", mode]].concat());
+            assert_eq!(count(), rows, "{mode}");
+        }
+        let one = [&to[..], &["--mode", "overwrite", "--where", "name = 'Ada'"]].concat();
+        convert(folder.path(), &one);
+        assert_eq!(count(), 1);
+    }
+    for (args, told) in [
+        (vec!["people.parquet", "x", "--partition-by", "age"], "--to parquet"),
+        (vec!["people.parquet", "x.csv", "--partition-by", "age"], "--partition-by"),
+        (vec!["people.parquet", "x.orc", "--mode", "append"], "--partition-by"),
+        (
+            vec!["people.parquet", "x.orc", "--partition-by", "age", "--mode", "replace"],
+            "overwrite_partitions",
+        ),
+        (vec!["people.parquet", "x.orc", "--partition-by", "age", "--force"], "--force"),
+        (vec!["people.parquet", "x.orc", "--partition-by", "no"], "no column no"),
+    ] {
+        let error = fails(folder.path(), 2, &[&["convert"][..], &args].concat());
+        assert!(error.contains(told), "{error}");
+    }
 }
 
 #[test]

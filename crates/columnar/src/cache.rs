@@ -100,17 +100,23 @@ pub(crate) struct WorkingBytes {
 }
 
 impl Working {
-    /// Most bytes of one decode.
-    pub(crate) fn capacity(&self) -> u64 {
+    /// Most bytes of one decode that may take of the floor.
+    pub(crate) fn capacity_or_floor(&self) -> u64 {
         self.limit.capacity().max(self.floor.capacity())
+    }
+
+    /// Memory for a decode, of the floor if other decodes hold too much of what the budget has for them.
+    pub(crate) fn try_reserve_or_floor(&self, bytes: u64) -> Option<WorkingBytes> {
+        let of_floor = || {
+            let limited = self.floor.try_reserve(Holder::Decodes, bytes)?;
+            Some(WorkingBytes { _limited: limited, _reserved: None })
+        };
+        self.try_reserve(bytes).or_else(of_floor)
     }
 
     /// Memory for a decode, or `None` if other decodes hold too much of it.
     pub(crate) fn try_reserve(&self, bytes: u64) -> Option<WorkingBytes> {
-        let Some(limited) = self.limit.try_reserve(Holder::Decodes, bytes) else {
-            let limited = self.floor.try_reserve(Holder::Decodes, bytes)?;
-            return Some(WorkingBytes { _limited: limited, _reserved: None });
-        };
+        let limited = self.limit.try_reserve(Holder::Decodes, bytes)?;
         // Refused only if nearly everything is held by readers and uploads: what is bounded here goes on then.
         let reserved = self.budget.try_reserve(Holder::Decodes, bytes);
         Some(WorkingBytes { _limited: limited, _reserved: reserved })

@@ -20,6 +20,9 @@ use arrow::{
 
 #[cfg(target_arch = "x86_64")]
 mod avx2;
+mod views;
+
+pub(crate) use self::views::string_views;
 
 /// What is wrong with codes; the caller knows where they are from.
 pub(crate) type Reason = &'static str;
@@ -109,6 +112,34 @@ impl<T: Code> Codes<T> {
 
     pub(crate) fn clear(&mut self) {
         self.codes.clear();
+        self.limit = 0;
+    }
+
+    /// Has `append` append codes of which it says whether each was found to be less than `values`. Unless it says so,
+    /// none of them stays, not even if it panics: nothing here was ever left unchecked.
+    fn append_checked(
+        &mut self,
+        values: usize,
+        append: impl FnOnce(&mut Vec<T>) -> Result<(), Reason>,
+    ) -> Result<(), Reason> {
+        struct Unchecked<'a, T> {
+            codes: &'a mut Vec<T>,
+            before: usize,
+        }
+
+        impl<T> Drop for Unchecked<'_, T> {
+            fn drop(&mut self) {
+                self.codes.truncate(self.before);
+            }
+        }
+
+        let before = self.codes.len();
+        let mut unchecked = Unchecked { codes: &mut self.codes, before };
+        append(unchecked.codes)?;
+        unchecked.before = unchecked.codes.len();
+
+        self.limit = self.limit.max(values);
+        Ok(())
     }
 
     pub(crate) fn push(&mut self, code: u32) {
@@ -160,18 +191,30 @@ impl<T: Code> Codes<T> {
 }
 
 /// Appends the `count` codes that `data` holds in Parquet's hybrid of runs and packed bits. All of them are less than
-/// `values`, or it is an error and what was appended means nothing.
+/// `values`, or it is an error and nothing is appended.
 pub(crate) fn append_hybrid<T: Code>(
-    mut data: &[u8],
+    data: &[u8],
     width: u8,
     count: usize,
     values: usize,
     codes: &mut Codes<T>,
 ) -> Result<(), Reason> {
-    let out = &mut codes.codes;
     if width > 32 {
         return Err("codes of more than 32 bits");
     }
+    // A code that is wider than `T` would lose bits.
+    let values = values.min(1_usize.checked_shl(u32::from(T::BITS)).unwrap_or(usize::MAX));
+    codes.append_checked(values, |out| append_runs(data, width, count, values, out))
+}
+
+/// Appends codes. After an error, those that were appended may be anything.
+fn append_runs<T: Code>(
+    mut data: &[u8],
+    width: u8,
+    count: usize,
+    values: usize,
+    out: &mut Vec<T>,
+) -> Result<(), Reason> {
     let mut left = count;
     while left > 0 {
         let header = read_varint(&mut data).ok_or("a run of codes has no header")?;
@@ -203,7 +246,6 @@ pub(crate) fn append_hybrid<T: Code>(
             left -= taken;
         }
     }
-    codes.limit = codes.limit.max(values);
     Ok(())
 }
 

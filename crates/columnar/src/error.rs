@@ -38,11 +38,23 @@ pub enum Error {
         object: String,
     },
 
-    /// The file is encrypted; there is no key for it here.
-    #[error("{object}: the file is encrypted, and encrypted files cannot be read")]
+    /// The Parquet file, or the columns asked for, are encrypted. Give the keys, with
+    /// [`ScanRequest::with_decryption`](crate::ScanRequest::with_decryption).
+    #[error("{object}: the file is encrypted: give decryption=… with its keys")]
     Encrypted {
         /// The object.
         object: String,
+    },
+
+    /// The keys given do not decrypt the file. Give those that it was written with; if they are right, it is corrupt.
+    #[error("{object}: {}cannot be decrypted with the keys given: {reason}", place(None, .column.as_deref(), None))]
+    Decryption {
+        /// The object.
+        object: String,
+        /// The column that was asked for; `None` for the footer.
+        column: Option<String>,
+        /// What the decryption says.
+        reason: String,
     },
 
     /// Bytes of the file are not what its format says they are. Write it again from its source.
@@ -57,6 +69,19 @@ pub enum Error {
         /// Where in the object the bytes begin.
         offset: Option<u64>,
         /// What is wrong with them.
+        reason: String,
+    },
+
+    /// A line of a text file cannot be read as it should be. Correct the file, or the options.
+    #[error("{object}: line {line}: {}{reason}", place(None, .column.as_deref(), None))]
+    Text {
+        /// The object.
+        object: String,
+        /// The line, from 1.
+        line: u64,
+        /// The column.
+        column: Option<String>,
+        /// What is wrong, and what to do.
         reason: String,
     },
 

@@ -1,6 +1,6 @@
 //! Casts that lose nothing.
 
-use std::{fmt, sync::Arc};
+use std::{cell::OnceCell, collections::HashMap, fmt, sync::Arc};
 
 use arrow::{
     array::{
@@ -91,11 +91,21 @@ fn rounding_cast(array: &ArrayRef, to: &DataType) -> Result<ArrayRef, ArrowError
 
 /// What the fields of a struct are called, they have; those that it lacks are null.
 fn structs(array: &StructArray, to: &Fields) -> Result<ArrayRef, ArrowError> {
-    let column = |field: &FieldRef| match array.column_by_name(field.name()) {
+    // Most are where they are wanted. To look at all names for each of the others takes long where there are many.
+    let places: OnceCell<HashMap<&str, usize>> = OnceCell::new();
+    let by_name =
+        || array.fields().iter().enumerate().rev().map(|(at, own)| (own.name().as_str(), at)).collect();
+    let place = |near: usize, name: &str| match array.fields().get(near) {
+        Some(own) if own.name() == name => Some(near),
+        _ => places.get_or_init(by_name).get(name).copied(),
+    };
+    let column = |(near, field): (usize, &FieldRef)| match place(near, field.name())
+        .and_then(|place| array.columns().get(place))
+    {
         Some(column) => common_cast(column, field.data_type()),
         None => Ok(new_null_array(field.data_type(), array.len())),
     };
-    let columns = to.iter().map(column).collect::<Result<Vec<_>, _>>()?;
+    let columns = to.iter().enumerate().map(column).collect::<Result<Vec<_>, _>>()?;
     let nulls = array.nulls().cloned();
     Ok(Arc::new(StructArray::try_new_with_length(to.clone(), columns, nulls, array.len())?))
 }
@@ -268,7 +278,7 @@ fn list(lists: &ListArray, inner: &FieldRef, wanted: &FieldRef) -> Result<ArrayR
 mod tests {
     use arrow::{
         array::{
-            Date64Array, DictionaryArray, Float16Array, Int8Array, LargeStringArray, StringArray,
+            Date64Array, DictionaryArray, Float16Array, Int8Array, Int32Array, LargeStringArray, StringArray,
             StringViewArray, TimestampMicrosecondArray, TimestampNanosecondArray, TimestampSecondArray,
             UInt32Array,
         },
@@ -322,6 +332,25 @@ mod tests {
         assert_eq!(&exact_cast(&fine.slice(0, 2), &to).unwrap(), &whole);
         let day: ArrayRef = Arc::new(Date64Array::from(vec![0, 1]));
         assert_eq!(exact_cast(&day, &DataType::Date32).unwrap_err(), Inexact::Row(1));
+    }
+
+    #[test]
+    fn fields_of_structs_are_found_by_name_wherever_they_are() {
+        let count = 5_000;
+        let name = |at: usize| format!("f{at}");
+        let own: Fields = (0..count).map(|at| Field::new(name(at), DataType::Int32, false)).collect();
+        let columns = (0..count as i32).map(|at| Arc::new(Int32Array::from(vec![at, -at])) as ArrayRef);
+        let array: ArrayRef = Arc::new(StructArray::new(own, columns.collect(), None));
+        // Some where they were, the others in the opposite order, and one that is not there.
+        let order: Vec<usize> = (0..count / 2).chain((count / 2..=count).rev()).collect();
+        let wanted = order.iter().map(|at| Field::new(name(*at), DataType::Int64, *at == count));
+        let done = common_cast(&array, &DataType::Struct(wanted.collect())).unwrap();
+        for (column, at) in done.as_struct().columns().iter().zip(order) {
+            match at == count {
+                true => assert_eq!(column.null_count(), 2),
+                false => assert_eq!(column.as_primitive::<Int64Type>().values(), &[at as i64, -(at as i64)]),
+            }
+        }
     }
 
     #[test]

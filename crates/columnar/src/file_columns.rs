@@ -214,7 +214,7 @@ impl FileColumns {
         let (arrays, has_memory) = match self.kind {
             FileKind::Columnar => self.decode(&columns).await?,
             FileKind::Text(kind) => {
-                (text_file::read(&self.object, kind, &self.fields_of(&columns)).await?.1, true)
+                (text_file::read(&self.cache, &self.object, kind, &self.fields_of(&columns)).await?.1, true)
             }
         };
         let mut made = Vec::with_capacity(arrays.len());
@@ -311,7 +311,7 @@ impl Opening {
     /// A text has to be read to know how many rows it has: then all of it is kept.
     async fn text(self, kind: TextKind) -> Result<FileColumns> {
         let fields: Vec<FieldRef> = self.fields.to_vec();
-        let (rows, arrays) = text_file::read(&self.object, kind, &fields).await?;
+        let (rows, arrays) = text_file::read(&self.cache, &self.object, kind, &fields).await?;
         let column = |(field, array): (&FieldRef, &Option<ArrayRef>)| {
             array.as_ref().map(|_| self.column(0, None, field))
         };

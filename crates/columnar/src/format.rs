@@ -10,6 +10,7 @@ use tokio::runtime::Handle;
 use crate::{
     Error, Result,
     chunk::{Chunk, Representation, Rows, SEGMENT_ROWS},
+    decryption::Decryption,
     orc::{self, OrcBytes, OrcFile},
     parquet::{ParquetBytes, ParquetFile, RowGroupStatistics, Scratch},
     recent::RecentChunks,
@@ -44,14 +45,19 @@ pub(crate) enum UnitBytes {
 impl FileMetadata {
     /// Reads the footer.
     pub(crate) async fn open(object: &OpenObject) -> Result<Self> {
+        Self::open_with(object, None).await
+    }
+
+    /// Reads the footer; with keys, what is encrypted of a Parquet file too.
+    pub(crate) async fn open_with(object: &OpenObject, decryption: Option<&Decryption>) -> Result<Self> {
         let size = object.meta().size;
         let from = size.saturating_sub(TAIL);
         let tail = object.read(std::slice::from_ref(&(from..size))).await?.pop().unwrap_or_default();
-        if tail.ends_with(b"PAR1") {
-            Ok(Self::new(File::Parquet(ParquetFile::open(object, tail).await?)))
+        if tail.ends_with(b"PAR1") || tail.ends_with(b"PARE") && decryption.is_some() {
+            Ok(Self::new(File::Parquet(ParquetFile::open(object, tail, decryption).await?)))
         } else if tail.ends_with(b"PARE") {
             Err(Error::Encrypted { object: object.name() })
-        } else if orc::is_orc_tail(&tail) {
+        } else if orc::is_orc(object, &tail).await? {
             Ok(Self::new(File::Orc(OrcFile::open(object).await?)))
         } else {
             Err(Self::unknown(object).await?)
@@ -69,6 +75,11 @@ impl FileMetadata {
         };
         let reason = format!("it begins as {format} and its footer is missing");
         Ok(Error::Corrupt { object: object.name(), row_group: None, column: None, offset: None, reason })
+    }
+
+    /// Whether it was read with keys: then nothing of it may be shared with those who have none.
+    pub(crate) fn is_decrypted(&self) -> bool {
+        matches!(&self.file, File::Parquet(file) if file.is_decrypted())
     }
 
     fn new(file: File) -> Self {

@@ -15,7 +15,9 @@ mod codes;
 mod column_stats;
 mod columns_use;
 mod csv;
-mod csv_reader;
+mod dataset;
+mod dataset_mark;
+mod decryption;
 mod error;
 mod exact_cast;
 mod expand;
@@ -40,15 +42,16 @@ mod row_filter;
 mod same;
 mod scan;
 mod schema;
+mod sequential;
 mod side_by_side;
 mod snappy;
 mod statistics;
-mod string_views;
 mod table;
 mod table_options;
 mod table_statistics;
 mod text_file;
 mod texts;
+mod thread_stream;
 mod utf8;
 mod weight;
 mod whole_column;
@@ -58,8 +61,11 @@ mod written_cast;
 pub use cache::Cache;
 pub use column_stats::ColumnStats;
 pub use columns_use::ColumnsUse;
-pub use csv::CsvEncoder;
-pub use csv_reader::CsvReader;
+pub use csv::{CsvEncoder, CsvReader};
+pub use dataset::{
+    DatasetMode, DatasetOptions, DatasetWriter, FileOptions, UnknownDatasetModeError, WrittenDataset,
+};
+pub use decryption::Decryption;
 pub use error::{Error, Result};
 pub use exact_cast::{Inexact, exact_cast};
 pub use file_columns::{Columns, FileColumns, FileKind};
@@ -72,12 +78,16 @@ pub use orc::{
     OrcColumnOptions, OrcCompression, OrcOptions, OrcWriter, OrcWritten, UnknownOrcCompressionError,
 };
 pub use parquet::{
-    ColumnOptions, Compression, DatasetOptions, DictionaryEncoding, Encoding, ParquetDataset, ParquetOptions,
-    ParquetWriter, SortedBy, StatisticsLevel, UnknownCompressionError, UnknownOptionError, Written,
-    WrittenDataset,
+    ColumnOptions, Compression, DictionaryEncoding, Encoding, ParquetOptions, ParquetWriter, SortedBy,
+    StatisticsLevel, UnknownCompressionError, UnknownOptionError, Written,
 };
-pub use predicate::{Column, CompareOp, Literal, Predicate, col};
+pub use predicate::{ArithmeticOp, Column, CompareOp, Function, Literal, Operand, Predicate, col};
 pub use row_filter::RowFilter;
 pub use scan::{Scan, ScanPart, ScanRequest, ScanStream};
+pub use sequential::{
+    CsvHeader, CsvOptions, JsonOptions, Sample, SequentialFormat, SequentialRequest, SequentialScan,
+    TimestampInference, parse_type,
+};
 pub use table::{Dictionaries, Strings};
 pub use text_file::TextKind;
+pub use thread_stream::stream_from_thread;

@@ -4,7 +4,7 @@ use futures::TryStreamExt;
 use glob::{MatchOptions, Pattern};
 use object_store::path::Path;
 use percent_encoding::percent_decode_str;
-use stylobate_storage::{ReadThrough, without_credentials};
+use stylobate_storage::{ReadThrough, split_object_url, without_credentials};
 use url::Url;
 
 use crate::{Cache, Error, Result};
@@ -266,27 +266,19 @@ fn place(source: &Source, cache: &Cache, glob: bool) -> Result<Place> {
                 "http" | "https" => split_query(url),
                 _ => (url.as_str(), None),
             };
-            let authority = url.get(..url.len() - path_of(url).len()).unwrap_or(url);
-            let path = percent_decode_str(path_of(url)).decode_utf8();
-            let path = path.map_err(|_| wrong("its path is not UTF-8".to_owned()))?;
-            let path = path.trim_start_matches('/');
+            let (authority, path) =
+                split_object_url(url).map_err(|_| wrong("its path is not UTF-8".to_owned()))?;
             match query {
                 Some(query) => {
                     let store = cache.store(&format!("{authority}/?{query}"), options)?;
-                    let (base, whole) = (path.to_owned(), path.to_owned());
-                    Ok(Place { store, given, base, whole, pattern: None, is_file: true })
+                    let whole = path.into_owned();
+                    Ok(Place { store, given, base: whole.clone(), whole, pattern: None, is_file: true })
                 }
-                None => below(cache.store(authority, options)?, given, path, glob),
+                None => below(cache.store(authority, options)?, given, &path, glob),
             }
         }
         Source::Url { url, .. } => local(cache, url, std::path::Path::new(url), glob),
     }
-}
-
-/// What follows the host of a URL; in those of object stores, `?` is a wildcard.
-fn path_of(url: &str) -> &str {
-    let after = url.split_once("://").map_or("", |(_, rest)| rest);
-    after.find('/').and_then(|slash| after.get(slash..)).unwrap_or("")
 }
 
 /// A web server's URL without its query and fragment, and the query if there is one.
@@ -362,8 +354,6 @@ mod tests {
         );
         assert_eq!(partition("x=__HIVE_DEFAULT_PARTITION__"), Some(("x".to_owned(), None)));
         assert_eq!(partition("plain"), None);
-        assert_eq!(path_of("s3://bucket/a?b/*.parquet"), "/a?b/*.parquet");
-        assert_eq!(path_of("s3://bucket"), "");
         assert_eq!(
             split_query("https://h/a.parquet?sig=a/b?c#d"),
             ("https://h/a.parquet", Some("sig=a/b?c"))

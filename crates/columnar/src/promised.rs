@@ -5,7 +5,7 @@ use arrow::{
     datatypes::{DataType, Schema},
 };
 
-use crate::{schema::is_text, table::value_type};
+use crate::schema::{is_text, value_type};
 
 /// Nothing, or the column that is not and what is wrong with it.
 pub(crate) fn check(batch: &RecordBatch, schema: &Schema) -> Result<(), (Option<String>, String)> {

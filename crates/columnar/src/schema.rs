@@ -2,7 +2,7 @@
 
 use std::{
     cmp::Reverse,
-    collections::{BTreeSet, HashMap, HashSet},
+    collections::{BTreeSet, HashMap},
     sync::Arc,
 };
 
@@ -91,6 +91,14 @@ pub(crate) fn is_text(data_type: &DataType) -> bool {
             | DataType::LargeBinary
             | DataType::BinaryView
     )
+}
+
+/// The type of the values, without the dictionary that they may come as.
+pub(crate) fn value_type(data_type: &DataType) -> &DataType {
+    match data_type {
+        DataType::Dictionary(_, values) => values,
+        other => other,
+    }
 }
 
 /// Whether arrow makes dictionaries of such values; others come out as they are, whether a dictionary was asked for or not.
@@ -182,6 +190,32 @@ fn collect_entries(entries: &FieldRef, path: &[&str], next_leaf: &mut usize, lea
 /// The type in which values of both types meet without loss; `None` if there is none. Whole numbers meet floating-point
 /// numbers in 64 bits, which may turn out to be too few for some value.
 pub(crate) fn widened(a: &DataType, b: &DataType, unit: Unit) -> Option<DataType> {
+    met(a, b, unit).filter(is_decided)
+}
+
+/// Stands for whole numbers of which some are signed and some are unsigned of 64 bits: no type of whole numbers has
+/// them all, but floating-point and decimal numbers do, which may still come. No file has a type like this.
+const MIXED_WHOLE: DataType = DataType::FixedSizeBinary(-1);
+
+fn is_mixed_whole(data_type: &DataType) -> bool {
+    matches!(data_type, DataType::FixedSizeBinary(-1))
+}
+
+/// Whether a type that several others met in is one that arrays may have.
+pub(crate) fn is_decided(data_type: &DataType) -> bool {
+    match data_type {
+        DataType::Struct(fields) => fields.iter().all(|field| is_decided(field.data_type())),
+        DataType::Map(entries, _) => is_decided(entries.data_type()),
+        other => match list_item(other) {
+            Some((item, _)) => is_decided(item.data_type()),
+            None => !is_mixed_whole(other),
+        },
+    }
+}
+
+/// As [`widened`], for types to which more are to come: in whatever order many types meet, they meet in the same one,
+/// or in none. Where it is not decided ([`is_decided`]), some type that comes later may yet have all values.
+pub(crate) fn met(a: &DataType, b: &DataType, unit: Unit) -> Option<DataType> {
     use DataType::{
         Binary, BinaryView, Date32, Date64, FixedSizeBinary, Float16, Float32, Float64, Int16, Int32, Int64,
         LargeBinary, LargeList, LargeUtf8, List, Map, Null, Struct, Time32, Time64, Timestamp, UInt8, UInt16,
@@ -191,12 +225,19 @@ pub(crate) fn widened(a: &DataType, b: &DataType, unit: Unit) -> Option<DataType
         return Some(a.clone());
     }
     if let (Some((item, large)), Some((other, other_is_large))) = (list_item(a), list_item(b)) {
-        let data_type = widened(item.data_type(), other.data_type(), unit)?;
-        let item = Arc::new(item.as_ref().clone().with_data_type(data_type).with_nullable(true));
+        let data_type = met(item.data_type(), other.data_type(), unit)?;
+        let item = both_as(item, other, data_type);
         return Some(if large || other_is_large { LargeList(item) } else { List(item) });
     }
     Some(match (a, b) {
         (Null, other) | (other, Null) => other.clone(),
+        (mixed, other) | (other, mixed) if is_mixed_whole(mixed) => match other {
+            Float16 | Float32 | Float64 => Float64,
+            whole if whole.is_integer() => MIXED_WHOLE,
+            decimal if decimal.is_decimal() => decimal_of_both(digits(&UInt64)?, digits(decimal)?)?,
+            _ => return None,
+        },
+        (UInt64, signed) | (signed, UInt64) if signed.is_signed_integer() => MIXED_WHOLE,
         (UInt8, UInt16) | (UInt16, UInt8) => UInt16,
         (UInt8 | UInt16, UInt32) | (UInt32, UInt8 | UInt16) => UInt32,
         (UInt8 | UInt16 | UInt32, UInt64) | (UInt64, UInt8 | UInt16 | UInt32) => UInt64,
@@ -220,16 +261,14 @@ pub(crate) fn widened(a: &DataType, b: &DataType, unit: Unit) -> Option<DataType
         (Timestamp(u, None), Timestamp(v, None)) => Timestamp(unit(*u, *v), None),
         // A zone says how points in time are shown, not which they are.
         (Timestamp(u, Some(zone)), Timestamp(v, Some(other))) => {
-            let same = zone == other || is_utc(zone) && is_utc(other);
-            Timestamp(unit(*u, *v), Some(if same { zone.clone() } else { "UTC".into() }))
+            Timestamp(unit(*u, *v), Some(if zone == other { zone.clone() } else { "UTC".into() }))
         }
         (Map(a, sorted), Map(b, other)) => {
             let (Struct(of_a), Struct(of_b)) = (a.data_type(), b.data_type()) else { return None };
-            let both = of_a.iter().zip(of_b).map(|(a, b)| {
-                let data_type = widened(a.data_type(), b.data_type(), unit)?;
-                let nullable = a.is_nullable() || b.is_nullable();
-                Some(Arc::new(a.as_ref().clone().with_data_type(data_type).with_nullable(nullable)))
-            });
+            let both = of_a
+                .iter()
+                .zip(of_b)
+                .map(|(a, b)| Some(both_as(a, b, met(a.data_type(), b.data_type(), unit)?)));
             let entries = Struct(both.collect::<Option<Fields>>()?);
             Map(Arc::new(a.as_ref().clone().with_data_type(entries)), *sorted && *other)
         }
@@ -256,23 +295,27 @@ fn list_item(data_type: &DataType) -> Option<(&FieldRef, bool)> {
 
 /// The fields of both structs by name: those of the first in its order, then what the other has more.
 fn fields_of_both(a: &Fields, b: &Fields, unit: Unit) -> Option<Fields> {
-    if !are_distinct(a) || !are_distinct(b) {
-        return None;
-    }
-    let nullable = |field: &FieldRef, data_type: DataType| {
-        Arc::new(field.as_ref().clone().with_data_type(data_type).with_nullable(true))
-    };
-    let of_a = a.iter().map(|field| match b.find(field.name()) {
-        Some((_, other)) => Some(nullable(field, widened(field.data_type(), other.data_type(), unit)?)),
-        None => Some(nullable(field, field.data_type().clone())),
+    let (of_a, of_b) = (by_name(a)?, by_name(b)?);
+    let nullable = |field: &FieldRef| Arc::new(field.as_ref().clone().with_nullable(true));
+    let fields = a.iter().map(|field| match of_b.get(field.name().as_str()) {
+        Some(other) => Some(both_as(field, other, met(field.data_type(), other.data_type(), unit)?)),
+        None => Some(nullable(field)),
     });
-    let only_b = b.iter().filter(|field| a.find(field.name()).is_none());
-    of_a.chain(only_b.map(|field| Some(nullable(field, field.data_type().clone())))).collect()
+    let only_b = b.iter().filter(|field| !of_a.contains_key(field.name().as_str()));
+    fields.chain(only_b.map(|field| Some(nullable(field)))).collect()
 }
 
-fn are_distinct(fields: &Fields) -> bool {
-    let names: HashSet<&str> = fields.iter().map(|field| field.name().as_str()).collect();
-    names.len() == fields.len()
+/// A field that two others become: it has no nulls only where neither has any.
+fn both_as(a: &FieldRef, b: &FieldRef, data_type: DataType) -> FieldRef {
+    let nullable = a.is_nullable() || b.is_nullable();
+    Arc::new(a.as_ref().clone().with_data_type(data_type).with_nullable(nullable))
+}
+
+/// The fields by their names; `None` if two have the same.
+fn by_name(fields: &Fields) -> Option<HashMap<&str, &FieldRef>> {
+    let by_name: HashMap<&str, &FieldRef> =
+        fields.iter().map(|field| (field.name().as_str(), field)).collect();
+    (by_name.len() == fields.len()).then_some(by_name)
 }
 
 /// Precision and scale of the decimal numbers that a type has.
@@ -310,10 +353,6 @@ fn signed_bits(data_type: &DataType) -> Option<u32> {
         DataType::Int64 | DataType::UInt32 => Some(64),
         _ => None,
     }
-}
-
-fn is_utc(zone: &str) -> bool {
-    matches!(zone, "UTC" | "Z" | "+00:00" | "-00:00" | "+0000" | "Etc/UTC" | "GMT" | "Etc/GMT")
 }
 
 /// The leaves of one type that lie where these leaves of another do, by the names of the structs around them. For one that is
@@ -422,6 +461,7 @@ mod tests {
         assert_eq!(widened(&Int8, &Int32, finer), Some(Int32));
         assert_eq!(widened(&UInt32, &Int8, finer), Some(Int64));
         assert_eq!(widened(&UInt64, &Int64, finer), None);
+        assert_eq!(widened(&Int8, &UInt64, finer), None);
         assert_eq!(widened(&Int32, &Float64, finer), Some(Float64));
         assert_eq!(widened(&Int64, &Float64, finer), Some(Float64));
         assert_eq!(widened(&Utf8, &Int32, finer), None);
@@ -463,5 +503,47 @@ mod tests {
         );
         assert_eq!(*same_leaves(&b, &both, &[0, 2]), [0, 1]);
         assert_eq!(*same_leaves(&b, &both, &[1]), [0]);
+    }
+
+    #[test]
+    fn nested_fields_that_both_have_and_never_as_null_stay_so() {
+        let structure = |fields: &[(&str, DataType, bool)]| {
+            let field = |(name, data_type, nullable): &(&str, DataType, bool)| {
+                Field::new(*name, data_type.clone(), *nullable)
+            };
+            DataType::Struct(fields.iter().map(field).collect())
+        };
+        let list =
+            |item: DataType, nullable: bool| DataType::List(Arc::new(Field::new("item", item, nullable)));
+        let (int, long) = (DataType::Int32, DataType::Int64);
+
+        let a = structure(&[("x", int.clone(), false), ("y", int.clone(), false), ("z", int.clone(), false)]);
+        let b = structure(&[("y", int.clone(), true), ("x", long.clone(), false)]);
+        let both =
+            structure(&[("x", long.clone(), false), ("y", int.clone(), true), ("z", int.clone(), true)]);
+        assert_eq!(widened(&a, &b, finer), Some(both.clone()));
+
+        let required = list(int.clone(), false);
+        assert_eq!(widened(&required, &list(long.clone(), false), finer), Some(list(long.clone(), false)));
+        assert_eq!(widened(&required, &list(long.clone(), true), finer), Some(list(long, true)));
+        assert_eq!(widened(&list(a, false), &list(b, false), finer), Some(list(both, false)));
+    }
+
+    #[test]
+    fn structs_of_many_fields_meet_in_time_that_grows_with_their_number() {
+        let count = 20_000;
+        let structure = |names: &mut dyn Iterator<Item = usize>, data_type: &DataType| {
+            DataType::Struct(
+                names.map(|name| Field::new(format!("f{name}"), data_type.clone(), true)).collect(),
+            )
+        };
+        let a = structure(&mut (0..count), &DataType::Int32);
+        let b = structure(&mut (count / 2..count * 2).rev(), &DataType::Int64);
+        let Some(DataType::Struct(both)) = widened(&a, &b, finer) else { panic!("a struct") };
+        assert_eq!(both.len(), count * 2);
+        assert_eq!(*both[0].data_type(), DataType::Int32);
+        assert_eq!(*both[count - 1].data_type(), DataType::Int64);
+        let twice = structure(&mut (0..2).map(|_| 1), &DataType::Int32);
+        assert_eq!(widened(&twice, &a, finer), None);
     }
 }

@@ -17,10 +17,11 @@ use crate::{
     exact_cast::EXACT,
     format::FileMetadata,
     locate::Located,
-    merged_column::MergedColumn,
+    merged_column::{MergedColumn, TypeConflict},
     predicate::{Bound, Column, Root},
     schema::{
-        Projected, finer, has_dictionaries, is_text, leaf_count, leaves_below, position, same_leaves, widened,
+        Projected, finer, has_dictionaries, is_text, leaf_count, leaves_below, position, same_leaves,
+        value_type, widened,
     },
     table_options::TableOptions,
 };
@@ -130,8 +131,14 @@ impl Table {
         let mut columns: Vec<MergedColumn> = Vec::new();
         let mut by_name: HashMap<&str, usize> = HashMap::new();
         let mut conflicts = BTreeMap::new();
+        let path = |at: usize| files.get(at).map(|(located, _)| located.path.to_string()).unwrap_or_default();
+        let differ = |conflict: TypeConflict, column: &str| {
+            let TypeConflict { file, data_type, other, before } = conflict;
+            let reason = format!("it is {data_type} here and {before} in {}", path(other));
+            Error::Schema { object: path(file), column: column.to_owned(), reason }
+        };
         let mut metadata: Option<HashMap<String, String>> = None;
-        for (at, (located, file)) in files.iter().enumerate() {
+        for (at, (_, file)) in files.iter().enumerate() {
             let schema = file.schema();
             // What all files say alike holds of the table.
             match &mut metadata {
@@ -148,26 +155,32 @@ impl Table {
                     conflicts.entry(root).or_insert(error);
                 }
                 let Some(known) = columns.get_mut(root) else {
-                    columns.push(MergedColumn::of(field, written, at, is_chosen));
+                    columns.push(MergedColumn::of(field, at, is_chosen).written_as(written));
                     continue;
                 };
-                let (before, last) = (known.field.data_type().clone(), known.file);
-                let reason = match last == at {
-                    true => Some("there are two of this name".to_owned()),
-                    false => known.add(field, written, at, is_chosen).is_none().then(|| {
-                        let other = files.get(last).map(|(other, _)| other.path.as_ref()).unwrap_or_default();
-                        format!("it is {} here and {before} in {other}", field.data_type())
-                    }),
+                let conflict = match known.file == at {
+                    true => {
+                        let reason = "there are two of this name".to_owned();
+                        Some(Error::Schema { object: path(at), column: field.name().clone(), reason })
+                    }
+                    false => known.add(field, at, is_chosen).err().map(|failed| differ(failed, field.name())),
                 };
-                if let Some(reason) = reason {
-                    let (object, column) = (located.path.to_string(), field.name().clone());
-                    conflicts.entry(root).or_insert(Error::Schema { object, column, reason });
+                known.add_written(written);
+                if let Some(conflict) = conflict {
+                    conflicts.entry(root).or_insert(conflict);
                 }
             }
         }
         let written = columns.iter().enumerate();
         let written = written.filter_map(|(at, column)| Some((at, column.written(files.len())?))).collect();
-        let mut fields: Vec<Field> = columns.into_iter().map(|column| column.finished(files.len())).collect();
+        let mut fields: Vec<Field> = Vec::with_capacity(columns.len());
+        for (root, column) in columns.into_iter().enumerate() {
+            let (field, undecided) = column.finished(files.len());
+            if let Some(conflict) = undecided {
+                conflicts.entry(root).or_insert_with(|| differ(conflict, field.name()));
+            }
+            fields.push(field);
+        }
         for name in partitions {
             let given = options.partition_types.get(name).cloned();
             let mut data_type = given.unwrap_or_else(|| partition_values(name, files));
@@ -504,14 +517,6 @@ fn all_files(
         .filter_map(|(_, file)| Some(holds(file, position(file.schema(), field.name(), root)?)))
         .peekable();
     with_it.peek().is_some() && with_it.all(|holds| holds)
-}
-
-/// The type of the values, without the dictionary that they may come as.
-pub(crate) fn value_type(data_type: &DataType) -> &DataType {
-    match data_type {
-        DataType::Dictionary(_, values) => values,
-        other => other,
-    }
 }
 
 /// The names of the columns that paths give, in the order in which they appear.

@@ -11,9 +11,9 @@ use crate::{
     format::FileMetadata,
     locate::Located,
     predicate::{Column, Literal},
-    schema::{Projected, position},
+    schema::{Projected, position, value_type},
     statistics::Statistics,
-    table::{FileColumn, Table, value_type},
+    table::{FileColumn, Table},
 };
 
 /// What is known of the values in parts of a file, by what it says of them itself.

@@ -1,6 +1,10 @@
 //! Text files, read whole: comma-separated values, and JSON in lines.
 
-use std::sync::Arc;
+use std::{
+    io::{self, BufRead, Read},
+    ops::Range,
+    sync::Arc,
+};
 
 use arrow::{
     array::{Array, ArrayRef, RecordBatch},
@@ -8,10 +12,11 @@ use arrow::{
     datatypes::{DataType, FieldRef, Schema},
     json::ReaderBuilder,
 };
-use bytes::Bytes;
-use stylobate_storage::OpenObject;
+use bytes::{Buf, Bytes};
+use stylobate_storage::{Error as StorageError, OpenObject, Reservation, Trace};
+use tokio::runtime::Handle;
 
-use crate::{CsvReader, Error, Result};
+use crate::{Cache, CsvReader, Error, Result, cache::WorkingBytes};
 
 /// What a text file may be.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -25,34 +30,147 @@ pub enum TextKind {
 /// Rows that are parsed at a time.
 const ROWS_AT_ONCE: usize = 8192;
 
+/// Bytes that are read at a time where there is no memory for the whole text.
+const PIECE: u64 = 4 << 20;
+
 /// How many rows a file has, and the columns of these names; none for one that the file does not have.
+///
+/// The text is memory of a decode, and so is what is parsed of it. Where there is none for the whole text, it is read
+/// piece by piece while it is parsed, which takes more requests. What is parsed is whole columns in any case: caches
+/// give way to them.
 pub(crate) async fn read(
+    cache: &Cache,
     object: &OpenObject,
     kind: TextKind,
     fields: &[FieldRef],
 ) -> Result<(usize, Vec<Option<ArrayRef>>)> {
-    let size = object.meta().size;
-    let bytes = object.read(std::slice::from_ref(&(0..size))).await?.pop().unwrap_or_default();
-    let (fields, name) = (fields.to_vec(), object.name());
+    let whole = cache.working().try_reserve(object.meta().size);
+    let mut text = Pieces::of(object.clone());
+    match whole {
+        Some(_) => text.read_all().await?,
+        None => cache.chunks().count_streamed(),
+    }
+
+    let mut memory = Memory { cache: cache.clone(), decodes: whole.into_iter().collect(), held: Vec::new() };
+    let (fields, name, trace) = (fields.to_vec(), object.name(), Trace::current());
     let parse = move || {
         let parsed = match kind {
-            TextKind::JsonLines => json(&bytes, &fields),
-            TextKind::Csv => csv(&bytes, &fields),
+            TextKind::JsonLines => json(&mut text, &fields, &mut memory),
+            TextKind::Csv => csv(&mut text, &fields, &mut memory),
         };
-        parsed.map_err(|reason| Error::Corrupt {
-            object: name,
-            row_group: None,
-            column: None,
-            offset: None,
-            reason,
-        })
+        // That a piece could not be read is what the caller has to know, and not that the text ends early.
+        match text.failed.take() {
+            Some(failed) => Err(failed.into()),
+            None => parsed.map_err(|reason| Error::Corrupt {
+                object: name,
+                row_group: None,
+                column: None,
+                offset: None,
+                reason,
+            }),
+        }
     };
-    let parsed = tokio::task::spawn_blocking(parse).await;
+    let parsed = tokio::task::spawn_blocking(move || trace.enter(parse)).await;
     parsed.map_err(|error| Error::Ended { reason: error.to_string() })?
 }
 
-fn csv(bytes: &Bytes, fields: &[FieldRef]) -> Result<(usize, Vec<Option<ArrayRef>>), String> {
-    let mut reader = CsvReader::new(bytes.as_ref(), ROWS_AT_ONCE)?;
+/// Memory of a text that is being parsed.
+#[derive(Debug)]
+struct Memory {
+    cache: Cache,
+    decodes: Vec<WorkingBytes>,
+    held: Vec<Reservation>,
+}
+
+impl Memory {
+    /// Counts rows that were parsed, and the column that they will be a part of: for a while there are both.
+    fn add(&mut self, batch: &RecordBatch) {
+        let bytes = (batch.get_array_memory_size() as u64).saturating_mul(2);
+        match self.cache.working().try_reserve(bytes) {
+            Some(decode) => self.decodes.push(decode),
+            None => self.held.push(self.cache.hold(bytes)),
+        }
+    }
+}
+
+/// The text of an object, read when it is needed. Blocks, unless all of it was read before.
+#[derive(Debug)]
+struct Pieces {
+    object: OpenObject,
+    runtime: Handle,
+    /// Bytes that were read and not yet taken.
+    bytes: Bytes,
+    /// Where the next piece begins.
+    at: u64,
+    /// Why there is no next piece.
+    failed: Option<StorageError>,
+}
+
+impl Pieces {
+    fn of(object: OpenObject) -> Self {
+        Self { object, runtime: Handle::current(), bytes: Bytes::new(), at: 0, failed: None }
+    }
+
+    async fn read_all(&mut self) -> Result<()> {
+        let size = self.object.meta().size;
+        self.bytes = piece(&self.object, 0..size).await?;
+        self.at = size;
+        Ok(())
+    }
+}
+
+async fn piece(object: &OpenObject, range: Range<u64>) -> std::result::Result<Bytes, StorageError> {
+    let read = object.read(std::slice::from_ref(&range)).await?;
+    let bytes = read.into_iter().next().unwrap_or_default();
+    match bytes.len() as u64 == range.end - range.start {
+        true => Ok(bytes),
+        false => {
+            let (path, size) = (object.name(), object.meta().size);
+            Err(StorageError::Range { path, start: range.start, end: range.end, size })
+        }
+    }
+}
+
+impl BufRead for Pieces {
+    fn fill_buf(&mut self) -> io::Result<&[u8]> {
+        let size = self.object.meta().size;
+        if self.bytes.is_empty() && self.at < size {
+            let range = self.at..size.min(self.at + PIECE);
+            self.at = range.end;
+            match self.runtime.block_on(piece(&self.object, range)) {
+                Ok(bytes) => self.bytes = bytes,
+                Err(error) => {
+                    // Nothing behind what is lost is read.
+                    self.at = size;
+                    let shown = io::Error::other(error.to_string());
+                    self.failed = Some(error);
+                    return Err(shown);
+                }
+            }
+        }
+        Ok(&self.bytes)
+    }
+
+    fn consume(&mut self, count: usize) {
+        self.bytes.advance(count.min(self.bytes.len()));
+    }
+}
+
+impl Read for Pieces {
+    fn read(&mut self, to: &mut [u8]) -> io::Result<usize> {
+        let mut bytes = self.fill_buf()?;
+        let count = bytes.read(to)?;
+        self.consume(count);
+        Ok(count)
+    }
+}
+
+fn csv(
+    text: impl Read,
+    fields: &[FieldRef],
+    memory: &mut Memory,
+) -> Result<(usize, Vec<Option<ArrayRef>>), String> {
+    let mut reader = CsvReader::new(text, ROWS_AT_ONCE)?;
     let there: Vec<usize> = fields
         .iter()
         .enumerate()
@@ -63,6 +181,7 @@ fn csv(bytes: &Bytes, fields: &[FieldRef]) -> Result<(usize, Vec<Option<ArrayRef
     reader.select(&Arc::new(Schema::new(schema)))?;
     let mut batches = Vec::new();
     while let Some(batch) = reader.next_batch()? {
+        memory.add(&batch);
         batches.push(batch);
     }
     let rows = batches.iter().map(RecordBatch::num_rows).sum();
@@ -77,12 +196,20 @@ fn csv(bytes: &Bytes, fields: &[FieldRef]) -> Result<(usize, Vec<Option<ArrayRef
 }
 
 /// A key that no line has is a column of nulls: a line need not name what is null.
-fn json(bytes: &Bytes, fields: &[FieldRef]) -> Result<(usize, Vec<Option<ArrayRef>>), String> {
+fn json(
+    text: impl BufRead,
+    fields: &[FieldRef],
+    memory: &mut Memory,
+) -> Result<(usize, Vec<Option<ArrayRef>>), String> {
     let nullable = fields.iter().map(|field| Arc::new(field.as_ref().clone().with_nullable(true)));
     let schema = Arc::new(Schema::new(nullable.collect::<Vec<FieldRef>>()));
-    let reader = ReaderBuilder::new(schema).with_batch_size(ROWS_AT_ONCE).build(bytes.as_ref());
-    let batches = reader.and_then(Iterator::collect::<Result<Vec<RecordBatch>, _>>);
-    let batches = batches.map_err(|error| error.to_string())?;
+    let reader = ReaderBuilder::new(schema).with_batch_size(ROWS_AT_ONCE).build(text);
+    let mut batches = Vec::new();
+    for batch in reader.map_err(|error| error.to_string())? {
+        let batch = batch.map_err(|error| error.to_string())?;
+        memory.add(&batch);
+        batches.push(batch);
+    }
     let rows = batches.iter().map(RecordBatch::num_rows).sum();
     let columns = fields.iter().enumerate();
     let columns = columns.map(|(at, field)| joined(&batches, at, field.data_type()).map(Some));
@@ -95,5 +222,108 @@ fn joined(batches: &[RecordBatch], column: usize, data_type: &DataType) -> Resul
     match pieces.is_empty() {
         true => Ok(arrow::array::new_empty_array(data_type)),
         false => concat(&pieces).map_err(|error| error.to_string()),
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use std::fmt::Write as _;
+
+    use arrow::{
+        array::AsArray,
+        datatypes::{Field, Int64Type},
+    };
+    use object_store::path::Path;
+    use stylobate_storage::{ByteSize, CacheOptions, Holder, PageCache, ReadThrough};
+
+    use super::*;
+
+    const ROWS: i64 = 400_000;
+
+    /// Some MiB of rows: more than a piece.
+    fn text(kind: TextKind) -> String {
+        let mut text = String::new();
+        if kind == TextKind::Csv {
+            text.push_str("id,name\n");
+        }
+        for row in 0..ROWS {
+            let name = format!("name {row} of \u{fc}");
+            let written = match kind {
+                TextKind::Csv => writeln!(text, "{row},\"{name}\""),
+                TextKind::JsonLines => writeln!(text, "{{\"id\":{row},\"name\":\"{name}\"}}"),
+            };
+            written.unwrap();
+        }
+        assert!(text.len() as u64 > 2 * PIECE);
+        text
+    }
+
+    fn fields() -> Vec<FieldRef> {
+        let field = |name: &str, data_type| Arc::new(Field::new(name, data_type, true));
+        vec![field("id", DataType::Int64), field("none", DataType::Utf8), field("name", DataType::Utf8)]
+    }
+
+    async fn opened(cache: &Cache, folder: &tempfile::TempDir) -> OpenObject {
+        let store: ReadThrough = cache.store(folder.path().to_str().unwrap(), &[]).unwrap();
+        store.open_object(&Path::from("text")).await.unwrap()
+    }
+
+    #[tokio::test(flavor = "multi_thread")]
+    async fn a_text_is_the_same_whether_there_is_memory_for_all_of_it_or_not() {
+        for kind in [TextKind::Csv, TextKind::JsonLines] {
+            let folder = tempfile::tempdir().unwrap();
+            std::fs::write(folder.path().join("text"), text(kind)).unwrap();
+            let large = Cache::open(CacheOptions::new(ByteSize::mib(256))).await.unwrap();
+            let small = Cache::open(CacheOptions::new(ByteSize::mib(8))).await.unwrap();
+            let pages = PageCache::open(CacheOptions::new(ByteSize::mib(8))).await.unwrap();
+            for (cache, streamed) in [(large, 0), (small, 1), (Cache::passing(pages), 1)] {
+                let object = opened(&cache, &folder).await;
+                let (rows, columns) = read(&cache, &object, kind, &fields()).await.unwrap();
+                assert_eq!(rows as i64, ROWS);
+                let [Some(ids), none, Some(names)] = columns.as_slice() else { panic!("{columns:?}") };
+                let ids = ids.as_primitive::<Int64Type>().values();
+                assert!(ids.iter().copied().eq(0..ROWS));
+                let names = names.as_string::<i32>();
+                assert!((0..ROWS).all(|row| names.value(row as usize) == format!("name {row} of \u{fc}")));
+                assert_eq!(none.is_some(), kind == TextKind::JsonLines);
+                assert_eq!(cache.stats().streamed_units, streamed);
+
+                // What was taken for it is free again.
+                assert_eq!(cache.stats().working_bytes, 0);
+                assert_eq!(cache.pages().budget().held_by(Holder::Other), 0);
+            }
+        }
+    }
+
+    #[tokio::test]
+    async fn what_is_parsed_counts_in_the_budget_whether_it_is_free_or_not() {
+        let cache = Cache::open(CacheOptions::new(ByteSize::mib(4))).await.unwrap();
+        let column: ArrayRef = Arc::new(arrow::array::Int64Array::from(vec![1_i64; 1 << 16]));
+        let batch = RecordBatch::try_from_iter([("a", column)]).unwrap();
+        let before = cache.pages().budget().used();
+        let mut memory = Memory { cache: cache.clone(), decodes: Vec::new(), held: Vec::new() };
+        for _ in 0..8 {
+            memory.add(&batch);
+        }
+        let bytes = 8 * 2 * batch.get_array_memory_size() as u64;
+        assert!(bytes > 4 << 20);
+        assert_eq!(cache.pages().budget().used(), before + bytes);
+        drop(memory);
+        assert_eq!(cache.pages().budget().used(), before);
+    }
+
+    #[tokio::test(flavor = "multi_thread")]
+    async fn a_piece_that_cannot_be_read_is_an_error_of_the_store_and_not_the_end_of_the_text() {
+        let folder = tempfile::tempdir().unwrap();
+        let path = folder.path().join("text");
+        std::fs::write(&path, text(TextKind::Csv)).unwrap();
+        let cache = Cache::open(CacheOptions::new(ByteSize::mib(4))).await.unwrap();
+        let object = opened(&cache, &folder).await;
+        // Shorter, where a line ends: what is left is a text without a flaw.
+        let all = std::fs::read(&path).unwrap();
+        let end = all.iter().take(PIECE as usize).rposition(|byte| *byte == b'\n').unwrap();
+        std::fs::OpenOptions::new().write(true).open(&path).unwrap().set_len(end as u64 + 1).unwrap();
+        let error = read(&cache, &object, TextKind::Csv, &fields()).await.unwrap_err();
+        assert!(matches!(error, Error::Storage(_)), "{error}");
     }
 }

@@ -3,7 +3,7 @@
 
 use arrow::{
     array::{Array, ArrayData, ArrayRef, RecordBatch},
-    datatypes::{ArrowNativeType, DataType},
+    datatypes::{ArrowNativeType, DataType, UnionMode},
 };
 
 /// Bytes that a view has room for; longer values lie elsewhere.
@@ -41,6 +41,9 @@ fn of(data: &ArrayData, dictionaries: bool) -> usize {
         DataType::FixedSizeList(_, size) => {
             let size = (*size).max(0) as usize;
             of_children(data, data.offset() * size..(data.offset() + rows) * size, dictionaries)
+        }
+        DataType::Union(_, UnionMode::Sparse) => {
+            rows + of_children(data, data.offset()..data.offset() + rows, dictionaries)
         }
         DataType::Struct(_) => of_children(data, data.offset()..data.offset() + rows, dictionaries),
         DataType::Dictionary(key, _) => {

@@ -85,7 +85,7 @@ impl Output {
         Ok(match &self.place {
             Place::Folder(folder) => self.sinks.file(&folder.join(path), Overwrite::Replace).await?,
             Place::Store(origin) => {
-                self.sinks.object(origin.store().clone(), Path::from(path), Overwrite::Replace)
+                self.sinks.object(origin.store().clone(), object(path)?, Overwrite::Replace)
             }
         })
     }
@@ -99,7 +99,7 @@ impl Output {
                 Ok(read.map(Bytes::from).map_err(|error| self.unread(path, error))?)
             }
             Place::Store(origin) => {
-                let got = origin.store().get(&Path::from(path)).await.map_err(fail)?;
+                let got = origin.store().get(&object(path)?).await.map_err(fail)?;
                 Ok(got.bytes().await.map_err(fail)?)
             }
         }
@@ -158,7 +158,7 @@ impl Output {
                 Ok(read.map_err(|error: io::Error| self.unread(path, error))?)
             }
             Place::Store(origin) => {
-                let mut stream = origin.store().get(&Path::from(path)).await.map_err(fail)?.into_stream();
+                let mut stream = origin.store().get(&object(path)?).await.map_err(fail)?.into_stream();
                 while let Some(bytes) = stream.next().await.transpose().map_err(fail)? {
                     digest.add(&bytes);
                 }
@@ -176,7 +176,7 @@ impl Output {
                 Box::new(io::BufReader::with_capacity(READ_AT_ONCE, file))
             }
             Place::Store(origin) => {
-                let got = origin.store().get(&Path::from(path)).await.map_err(fail)?;
+                let got = origin.store().get(&object(path)?).await.map_err(fail)?;
                 let stream = got.into_stream().map_err(io::Error::from);
                 Box::new(Pulled {
                     stream: Box::pin(stream),
@@ -207,6 +207,11 @@ impl Output {
             }
         }
     }
+}
+
+/// The object of a file: named as listings name it.
+fn object(path: &str) -> Result<Path> {
+    Ok(Path::parse(path).map_err(|_| StorageError::ImpossiblePath { path: path.to_owned() })?)
 }
 
 /// Counts and hashes bytes.

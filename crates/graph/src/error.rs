@@ -200,7 +200,7 @@ pub enum Error {
         vertex: String,
     },
 
-    /// Work in the background was ended before it had an answer: the runtime is shutting down.
+    /// Work in the background was ended before it had an answer: it panicked, or the runtime is shutting down.
     #[error("the work was ended: {reason}")]
     Ended {
         /// Why.

@@ -41,6 +41,7 @@ mod listing;
 mod object;
 mod object_headers;
 mod object_store_impl;
+mod object_url;
 mod open_object;
 mod origin;
 mod origin_cost;
@@ -64,6 +65,7 @@ mod sink;
 mod size;
 mod staging;
 mod stats;
+mod steady_instant;
 mod trace;
 mod upload;
 mod versions;
@@ -76,6 +78,7 @@ pub use latency::{LatencyCounts, LatencyHistogram};
 pub use list_page::{ListPage, ListRequest, ListedKey};
 pub use object::{ByteRange, ObjectHash, ObjectVersion};
 pub use object_headers::ObjectHeaders;
+pub use object_url::split_object_url;
 pub use open_object::{LocalFile, OpenObject};
 pub use origin::{Origin, S3Endpoint};
 pub use origin_metrics::{OriginFailure, OriginMetrics, RequestKind};
@@ -91,12 +94,13 @@ pub use simulate::{
     simulate,
 };
 pub use sink::{
-    Destination, Durability, FileSet, Overwrite, Sealed, Sink, SinkKind, SinkOptions, Sinks,
+    Destination, Durability, FileSet, FoundFile, Overwrite, Sealed, Sink, SinkKind, SinkOptions, Sinks,
     UnknownDurabilityError, UnknownSinkError, wait_for_unfinished_writes,
 };
 pub use size::{ByteSize, ParseByteSizeError};
 pub use staging::{UnfinishedUpload, UploadedPart};
 pub use stats::ReadStats;
+pub use steady_instant::SteadyInstant;
 pub use trace::{OriginSpan, OriginTracer, Trace, traced};
 pub use upload::{Completion, JoinCheck, is_reserved_key};
 pub use versions::ListedObject;

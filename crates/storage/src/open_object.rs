@@ -30,6 +30,8 @@ pub struct OpenObject {
     known: Arc<Known>,
     /// What the request that opened the object brought, until it is read.
     opened: Arc<Mutex<Vec<Pin>>>,
+    /// Whether its version has no name for those who cache what they make of it.
+    unnamed: bool,
 }
 
 impl ReadThrough {
@@ -37,7 +39,7 @@ impl ReadThrough {
     #[boxed]
     pub async fn open_object(&self, path: &Path) -> Result<OpenObject> {
         let (known, pins) = self.resolve(path, false, None).await?;
-        Ok(OpenObject { store: self.clone(), known, opened: Arc::new(Mutex::new(pins)) })
+        Ok(OpenObject { store: self.clone(), known, opened: Arc::new(Mutex::new(pins)), unnamed: false })
     }
 }
 
@@ -47,7 +49,7 @@ impl ReadThrough {
     pub async fn open_whole(&self, path: &Path) -> Result<OpenObject> {
         let in_pages = !(self.origin().is_folder() && self.folder_reads() == FolderReads::PastPages);
         let (known, pins) = self.resolve(path, false, in_pages.then_some(0..u64::MAX)).await?;
-        Ok(OpenObject { store: self.clone(), known, opened: Arc::new(Mutex::new(pins)) })
+        Ok(OpenObject { store: self.clone(), known, opened: Arc::new(Mutex::new(pins)), unnamed: false })
     }
 }
 
@@ -60,7 +62,13 @@ impl OpenObject {
     /// The name of this version, under which anything made of its bytes may be cached; `None` where the object
     /// cannot be told from its replacement, so that nothing may be.
     pub fn version(&self) -> Option<ObjectHash> {
-        self.known.hash
+        self.known.hash.filter(|_| !self.unnamed)
+    }
+
+    /// The same object without a name for its version, so that what is made of its bytes is not cached: for values that
+    /// were decrypted. Its bytes themselves are read as before.
+    pub fn without_version(self) -> Self {
+        Self { unnamed: true, ..self }
     }
 
     /// The origin, without credentials, and the path: how an error names the object.

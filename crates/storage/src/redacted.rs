@@ -9,11 +9,11 @@ const HIDDEN: &str = "***";
 pub fn without_credentials(url: &str) -> String {
     let Some((scheme, rest)) = url.split_once("://") else { return url.to_owned() };
     let scheme_name = scheme.to_ascii_lowercase();
-    let is_web = scheme_name.ends_with("http") || scheme_name.ends_with("https");
+    let is_web = is_web(scheme);
     let names_container = ["abfs", "abfss", "wasb", "wasbs"].contains(&scheme_name.as_str());
     // A query such as `?sv=1&sig=SECRET`, and not a wildcard before `/year=2026`.
     let is_query = |query: &str| query.split_once('=').is_some_and(|(name, _)| !name.contains('/'));
-    let (authority, path) = rest.split_at(rest.find(['/', '?', '#']).unwrap_or(rest.len()));
+    let (authority, path) = rest.split_at(authority_end(scheme, rest));
     let is_hidden = |at: &usize| is_web || path.get(*at..).is_some_and(is_query);
     let (path, query) = match path.find(['?', '#']).filter(is_hidden) {
         Some(at) => (&path[..at], format!("{}{HIDDEN}", &path[at..=at])),
@@ -25,6 +25,41 @@ pub fn without_credentials(url: &str) -> String {
         }
         _ => format!("{scheme}://{authority}{path}{query}"),
     }
+}
+
+/// Where the authority of a URL ends, in what follows its `://`.
+///
+/// A password may have been written as it is, with characters that end an authority. That is seen by a colon that no
+/// port follows, or by an `@` that no host follows, and another `@` farther on: then all up to the last `@` is taken for
+/// user and password, lest a part of it is shown.
+pub(crate) fn authority_end(scheme: &str, rest: &str) -> usize {
+    const ENDS: [char; 3] = ['/', '?', '#'];
+    let end = rest.find(ENDS).unwrap_or(rest.len());
+    let (authority, behind) = rest.split_at(end);
+    let host = authority.rsplit_once('@').map_or(authority, |(_, host)| host);
+    let is_cut = authority.ends_with('@') || begins_password(scheme, host);
+    match behind.rfind('@').filter(|_| is_cut) {
+        None => end,
+        Some(at) => {
+            let host = end + at + '@'.len_utf8();
+            rest[host..].find(ENDS).map_or(rest.len(), |end| host + end)
+        }
+    }
+}
+
+/// Whether what stands in the place of host and port may be a user and the beginning of a password. Only web servers
+/// have ports: elsewhere the host is a bucket or a container.
+fn begins_password(scheme: &str, host: &str) -> bool {
+    // Within brackets is an address of IPv6.
+    let host = host.strip_prefix('[').and_then(|rest| rest.split_once(']')).map_or(host, |(_, port)| port);
+    let Some((_, port)) = host.split_once(':') else { return false };
+    let is_port = port.is_empty() || port.parse::<u16>().is_ok();
+    !scheme.eq_ignore_ascii_case("file") && !(is_web(scheme) && is_port)
+}
+
+fn is_web(scheme: &str) -> bool {
+    let scheme = scheme.to_ascii_lowercase();
+    scheme.ends_with("http") || scheme.ends_with("https")
 }
 
 /// The text with every URL in it shown [`without_credentials`]: an origin's own errors may quote what was sent to it.
@@ -75,6 +110,38 @@ mod tests {
             ("abfss://container@account.dfs/x", "abfss://container@account.dfs/x"),
         ] {
             assert_eq!(without_credentials(url), shown);
+        }
+    }
+
+    #[test]
+    fn a_password_that_is_not_encoded_is_in_nothing_that_is_shown() {
+        for (url, shown) in [
+            ("s3://user:pa/ss@host/a/b", "s3://***@host/a/b"),
+            ("s3://user:/pa/ss@host", "s3://***@host"),
+            ("s3://user:12/34@host/a", "s3://***@host/a"),
+            ("s3://user:pa/s@s@host/a", "s3://***@host/a"),
+            ("s3://me@x.org:pa/ss@host/a", "s3://***@host/a"),
+            ("s3://user:pa@/ss@host/a", "s3://***@host/a"),
+            ("s3://user:pa?ss@host/a", "s3://***@host/a"),
+            ("s3://user:pa#ss@host/a", "s3://***@host/a"),
+            ("https://user:pa/ss@host:80/a?sig=x", "https://***@host:80/a?***"),
+            ("https://user:pa?ss#t@host/a", "https://***@host/a"),
+            ("abfss://user:pa/ss@account.dfs/x", "abfss://***@account.dfs/x"),
+            // What has a port and no password.
+            ("http://localhost:9000/npm/@scope", "http://localhost:9000/npm/@scope"),
+            ("http://localhost:/a@b", "http://localhost:/a@b"),
+            ("http://[::1]:9000/a@b", "http://[::1]:9000/a@b"),
+            ("http://[::1]/a@b", "http://[::1]/a@b"),
+            ("s3://bucket/a:b@c", "s3://bucket/a:b@c"),
+            ("s3://bucket/mail/me@x.org", "s3://bucket/mail/me@x.org"),
+            ("s3://arn:aws:s3:eu-west-1:1:accesspoint/a", "s3://arn:aws:s3:eu-west-1:1:accesspoint/a"),
+            ("file:///a:b/c@d", "file:///a:b/c@d"),
+            ("file://c:/a@b", "file://c:/a@b"),
+            // Once hidden, it stays so.
+            ("s3://***@host/a/b", "s3://***@host/a/b"),
+        ] {
+            assert_eq!(without_credentials(url), shown);
+            assert_eq!(redacted(&format!("at {url}: no")), format!("at {shown}: no"));
         }
     }
 

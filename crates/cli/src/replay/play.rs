@@ -8,7 +8,7 @@ use std::{
     time::{Duration, Instant},
 };
 
-use anyhow::Result;
+use anyhow::{Result, bail};
 use futures::TryStreamExt;
 use indicatif::ProgressBar;
 use object_store::{ObjectStore, ObjectStoreExt};
@@ -29,7 +29,8 @@ const MESSAGE_CHARACTERS: usize = 160;
 ///
 /// # Errors
 ///
-/// If the machine refuses a thread. Requests that fail are part of the measurement.
+/// If the machine refuses a thread, or a request is due later than the machine's clock can say. Requests that fail are
+/// part of the measurement.
 pub(super) async fn play(
     trace: &Trace,
     store: Arc<dyn ObjectStore>,
@@ -41,6 +42,7 @@ pub(super) async fn play(
     let mut tasks = JoinSet::new();
     let start = Instant::now();
     let mut due = Some(clock(start, trace, speed)?);
+    let mut sent = 0;
     tokio::pin!(stop);
     while due.is_some() || !tasks.is_empty() {
         tokio::select! {
@@ -48,6 +50,11 @@ pub(super) async fn play(
                 Some(Due { object, arrival }) => {
                     let (store, object) = (store.clone(), trace.objects[object].clone());
                     tasks.spawn(async move { read(&*store, &object, arrival).await });
+                    sent += 1;
+                }
+                // The clock may have died.
+                None if sent < trace.requests.len() => {
+                    bail!("the clock of the trace ended after {sent} of {} requests", trace.requests.len());
                 }
                 None => due = None,
             },

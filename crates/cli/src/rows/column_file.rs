@@ -1,4 +1,4 @@
-//! Rows into one Parquet or ORC file.
+//! Rows into one Parquet or ORC file, or into a folder of them.
 
 use std::{fmt::Display, str::FromStr};
 
@@ -6,10 +6,11 @@ use anyhow::{Error, Result};
 use arrow::{array::RecordBatch, datatypes::SchemaRef};
 use futures::{Stream, StreamExt};
 use stylobate_columnar::{
-    ColumnOptions, Error as ColumnarError, OrcOptions, OrcWriter, ParquetOptions, ParquetWriter,
+    ColumnOptions, DatasetOptions, DatasetWriter, Error as ColumnarError, FileOptions, OrcOptions, OrcWriter,
+    ParquetOptions, ParquetWriter,
 };
 use stylobate_storage::{
-    ByteSize, Destination as Place, Error as StorageError, Overwrite as Existing, Sink, SinkOptions, Sinks,
+    ByteSize, Destination as Place, Error as StorageError, Overwrite as Existing, SinkOptions, Sinks,
 };
 
 use super::{Drained, Progress, exists};
@@ -28,6 +29,8 @@ pub(crate) struct ColumnFile<'a> {
     pub(crate) format: ColumnFormat,
     pub(crate) place: Place,
     pub(crate) existing: Existing,
+    /// How rows are spread over files of a folder; without it, there is one file.
+    pub(crate) dataset: Option<DatasetOptions>,
     pub(crate) compression: Option<&'a str>,
     pub(crate) row_group_rows: usize,
     /// What the writer may take; without it, what writers take by themselves.
@@ -38,6 +41,7 @@ pub(crate) struct ColumnFile<'a> {
 enum Writer {
     Parquet(Box<ParquetWriter>),
     Orc(Box<OrcWriter>),
+    Dataset(Box<DatasetWriter>),
 }
 
 impl ColumnFile<'_> {
@@ -48,32 +52,45 @@ impl ColumnFile<'_> {
         mut batches: impl Stream<Item = Result<RecordBatch, E>> + Unpin,
         progress: &Progress,
     ) -> Result<Drained> {
-        let refused = |error: StorageError| match error {
-            StorageError::Exists { path } => exists(path),
+        let is_dataset = self.dataset.is_some();
+        let refused = |error: ColumnarError| match error {
+            ColumnarError::Storage(StorageError::Exists { path }) if is_dataset => {
+                usage(format!("{path} has files already: give another folder, or --mode"))
+            }
+            ColumnarError::Storage(StorageError::Exists { path }) => exists(path),
             error => error.into(),
         };
-        let sink = Sinks::new(self.sinks.clone()).open(&self.place, self.existing).await.map_err(refused)?;
-        let mut writer = self.writer(sink, schema)?;
+        let files = self.files()?;
+        let mut writer = self.writer(files, schema).await.map_err(refused)?;
         let (done, mut rows) = (progress.setter(), 0);
         while let Some(batch) = batches.next().await.transpose().map_err(Into::into)? {
             writer.write(&batch).await?;
             rows += batch.num_rows() as u64;
             done(rows, writer.bytes());
         }
-        let written = writer.finish().await.map_err(|error| match error {
-            ColumnarError::Storage(error) => refused(error),
-            error => error.into(),
-        })?;
-        Ok(written)
+        writer.finish().await.map_err(refused)
     }
 
-    fn writer(&self, sink: Box<dyn Sink>, schema: SchemaRef) -> Result<Writer> {
-        let name = self.place.to_string();
-        let compression = self.compression;
+    async fn writer(&self, files: FileOptions, schema: SchemaRef) -> Result<Writer, ColumnarError> {
+        let (name, sinks) = (self.place.to_string(), Sinks::new(self.sinks.clone()));
+        if let Some(dataset) = &self.dataset {
+            let writer = DatasetWriter::create(sinks, self.place.clone(), name, schema, files, dataset);
+            return Ok(Writer::Dataset(Box::new(writer.await?)));
+        }
+        let sink = sinks.open(&self.place, self.existing).await?;
+        Ok(match files {
+            FileOptions::Parquet(options) => {
+                Writer::Parquet(Box::new(ParquetWriter::new(sink, name, schema, *options)?))
+            }
+            FileOptions::Orc(options) => Writer::Orc(Box::new(OrcWriter::new(sink, name, schema, *options)?)),
+        })
+    }
+
+    fn files(&self) -> Result<FileOptions> {
         Ok(match self.format {
             ColumnFormat::Parquet => {
                 let mut all = ColumnOptions::default();
-                if let Some(text) = compression {
+                if let Some(text) = self.compression {
                     all = all.with_compression(parsed(text)?);
                 }
                 let mut options =
@@ -81,17 +98,17 @@ impl ColumnFile<'_> {
                 if let Some(memory) = self.memory {
                     options = options.with_memory(memory);
                 }
-                Writer::Parquet(Box::new(ParquetWriter::new(sink, name, schema, options)?))
+                options.into()
             }
             ColumnFormat::Orc => {
                 let mut options = OrcOptions::default();
-                if let Some(text) = compression {
+                if let Some(text) = self.compression {
                     options = options.with_compression(parsed(text)?);
                 }
                 if let Some(memory) = self.memory {
                     options = options.with_memory(memory);
                 }
-                Writer::Orc(Box::new(OrcWriter::new(sink, name, schema, options)?))
+                options.into()
             }
         })
     }
@@ -106,6 +123,7 @@ impl Writer {
         match self {
             Self::Parquet(writer) => writer.write(batch).await,
             Self::Orc(writer) => writer.write(batch).await,
+            Self::Dataset(writer) => writer.write(batch).await,
         }
     }
 
@@ -113,6 +131,7 @@ impl Writer {
         match self {
             Self::Parquet(writer) => writer.bytes(),
             Self::Orc(writer) => writer.bytes(),
+            Self::Dataset(writer) => writer.bytes(),
         }
     }
 
@@ -124,6 +143,10 @@ impl Writer {
             }
             Self::Orc(writer) => {
                 let written = writer.finish().await?;
+                Ok(Drained { rows: written.rows, bytes: written.bytes })
+            }
+            Self::Dataset(writer) => {
+                let written = writer.finish().await?.written;
                 Ok(Drained { rows: written.rows, bytes: written.bytes })
             }
         }

@@ -66,6 +66,73 @@ proptest! {
     }
 }
 
+/// Codes that hold one good page, then are given a page that is wrong in some way.
+fn after_a_wrong_page<T: Code>(data: &[u8], width: u8, count: usize, values: usize) -> Codes<T> {
+    let mut codes: Codes<T> = Codes::with_capacity(0);
+    append_hybrid(&hybrid(&[1, 0, 1], 1), 1, 3, 2, &mut codes).unwrap();
+    append_hybrid(data, width, count, values, &mut codes).unwrap_err();
+    codes
+}
+
+#[test]
+fn codes_of_a_page_that_is_wrong_are_not_there_afterwards() {
+    let values: ArrayRef = Arc::new(StringArray::from(vec!["a", "b"]));
+    let good = [1, 0, 1];
+
+    // Enough for whole vectors of each kind, and a rest that is unpacked one by one.
+    for rows in [8, 9, 40, 77] {
+        let all_beyond = hybrid(&vec![7; rows], 3);
+        let mut last_beyond = vec![1; rows];
+        last_beyond[rows - 1] = 5;
+        let last_beyond = hybrid(&last_beyond, 3);
+        // A good run, then one that is packed and wrong, then one that ends early.
+        let late = [&[4 << 1, 1][..], &all_beyond].concat();
+        let short = [&[4 << 1, 1][..], &all_beyond[..2]].concat();
+        for page in [all_beyond, last_beyond, late, short] {
+            let narrow = after_a_wrong_page::<u8>(&page, 3, rows, 2);
+            assert_eq!(narrow.codes, good);
+            let keys = narrow.into_array(None, values.clone()).unwrap();
+            assert_eq!(keys.as_dictionary::<UInt8Type>().keys().values().as_ref(), [1, 0, 1]);
+            assert_eq!(after_a_wrong_page::<u16>(&page, 3, rows, 2).codes, [1, 0, 1]);
+            assert_eq!(after_a_wrong_page::<u32>(&page, 3, rows, 2).codes, [1, 0, 1]);
+        }
+    }
+}
+
+#[test]
+fn codes_that_are_used_again_after_a_wrong_page_are_those_of_the_next() {
+    let values: ArrayRef = Arc::new(StringArray::from(vec!["a", "b"]));
+    let mut present = after_a_wrong_page::<u8>(&hybrid(&[200; 64], 8), 8, 64, 2);
+    present.clear();
+    append_hybrid(&hybrid(&[0, 1], 1), 1, 2, 2, &mut present).unwrap();
+    let valid = BooleanBuffer::from(vec![true, false, true]);
+    let mut codes: Codes<u8> = Codes::with_capacity(0);
+    codes.spread(&present, &valid);
+    let array = codes.into_array(Some(NullBuffer::new(valid)), values).unwrap();
+    assert_eq!(array.as_dictionary::<UInt8Type>().keys().values().as_ref(), [0, 0, 1]);
+}
+
+#[test]
+fn a_panic_leaves_no_unchecked_code() {
+    let mut codes: Codes<u8> = Codes::with_capacity(0);
+    codes.push(1);
+    let appended = std::panic::catch_unwind(std::panic::AssertUnwindSafe(|| {
+        codes.append_checked(2, |out| {
+            out.extend([9; 100]);
+            panic!("half-way")
+        })
+    }));
+    assert!(appended.is_err());
+    assert_eq!((codes.codes.as_slice(), codes.limit), (&[1][..], 2));
+}
+
+#[test]
+fn a_code_that_is_wider_than_its_type_is_an_error() {
+    let data = hybrid(&[256, 0], 9);
+    assert!(unpacked::<u8>(&data, 9, 2, 300).is_err());
+    assert_eq!(unpacked::<u16>(&data, 9, 2, 300), Ok(vec![256, 0]));
+}
+
 #[test]
 fn a_dictionary_is_widened_and_never_narrowed() {
     let values: ArrayRef = Arc::new(StringArray::from(vec!["a", "b"]));

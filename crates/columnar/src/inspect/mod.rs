@@ -22,7 +22,7 @@ use crate::{
     Cache, Error, Result,
     format::TAIL,
     locate::{Located, Source, locate_named},
-    orc::is_orc_tail,
+    orc::is_orc,
 };
 
 /// Files whose footers are read at the same time.
@@ -70,7 +70,7 @@ async fn inspect_object(object: &OpenObject) -> Result<Inspection> {
         row_groups::inspect(object, tail).await
     } else if tail.ends_with(b"PARE") {
         Err(Error::Encrypted { object: object.name() })
-    } else if is_orc_tail(&tail) {
+    } else if is_orc(object, &tail).await? {
         stripes::inspect(object).await
     } else {
         Err(Error::Format { object: object.name() })

@@ -1,6 +1,11 @@
-//! Days before October 15, 1582: writers may count them by the Julian calendar, Arrow counts all by the Gregorian.
+//! Days before October 15, 1582: writers may count them by the Julian calendar, Arrow counts all by the Gregorian. And
+//! clocks before 1900, which Java sets by the time zone's standard time of today.
 
+use arrow::array::timezone::Tz;
+use chrono::{NaiveDate, Offset, TimeZone};
 use orc_rust::proto::{CalendarKind, Footer};
+
+use super::stripe_statistics::CPP_WRITER;
 
 /// 1582-10-15, the first day of the Gregorian calendar, in days since 1970.
 const GREGORIAN: i64 = -141_427;
@@ -61,6 +66,39 @@ impl Calendar {
     }
 }
 
+/// 1900-01-01T00:00:00 in UTC, in seconds since 1970: `java.util.TimeZone` has no offsets that end before.
+pub(super) const BEGINNING_OF_OFFSETS: i64 = -2_208_988_800;
+/// The offset of standard time is the lower one of January and July of this year: every change of a time zone's
+/// standard time that is known today comes before, and the Januaries of some later years have another time in Morocco.
+const STANDARD_YEAR: i32 = 2030;
+
+/// The offsets from UTC that a writer gives the clocks of a time zone before 1900.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(super) enum EarlyOffsets {
+    /// Standard time, as `java.util.TimeZone` has it.
+    Standard,
+    /// What the tables of zones say, which is local mean time: the library in C++ does so.
+    Tables,
+}
+
+impl EarlyOffsets {
+    pub(super) fn of(footer: &Footer) -> Self {
+        if footer.writer == Some(CPP_WRITER) { Self::Tables } else { Self::Standard }
+    }
+
+    /// Seconds that the clocks of the zone are ahead of UTC before 1900; `None` for those of the tables.
+    pub(super) fn offset_of(self, zone: &Tz) -> Option<i32> {
+        if self == Self::Tables {
+            return None;
+        }
+        let offset = |month| {
+            let noon = NaiveDate::from_ymd_opt(STANDARD_YEAR, month, 15)?.and_hms_opt(12, 0, 0)?;
+            Some(zone.offset_from_utc_datetime(&noon).fix().local_minus_utc())
+        };
+        Some(offset(1)?.min(offset(7)?))
+    }
+}
+
 #[cfg(test)]
 mod tests {
     use chrono::NaiveDate;
@@ -89,6 +127,29 @@ mod tests {
             assert!(named(day) <= named(day + 1));
             assert_eq!(Calendar::Gregorian.day(day), day);
         }
+    }
+
+    #[test]
+    fn clocks_before_1900_show_standard_time_where_java_set_them() {
+        let zones = [
+            ("America/Los_Angeles", -8 * 3_600),
+            ("Europe/Amsterdam", 3_600),
+            ("Europe/Dublin", 0),
+            ("Africa/Casablanca", 0),
+            ("Australia/Sydney", 10 * 3_600),
+            ("Asia/Kolkata", 19_800),
+            ("+05:30", 19_800),
+        ];
+        for (name, offset) in zones {
+            let zone: Tz = name.parse().unwrap();
+            assert_eq!(EarlyOffsets::Standard.offset_of(&zone), Some(offset), "{name}");
+            assert_eq!(EarlyOffsets::Tables.offset_of(&zone), None);
+        }
+        let by = |writer| EarlyOffsets::of(&Footer { writer, ..Footer::default() });
+        assert_eq!(
+            (by(None), by(Some(0)), by(Some(1))),
+            (EarlyOffsets::Standard, EarlyOffsets::Standard, EarlyOffsets::Tables)
+        );
     }
 
     #[test]

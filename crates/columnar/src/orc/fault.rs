@@ -17,7 +17,6 @@ pub(super) struct Fault {
 enum Kind {
     Corrupt,
     Unsupported,
-    Encrypted,
 }
 
 impl Fault {
@@ -30,7 +29,7 @@ impl Fault {
     }
 
     pub(super) fn encrypted() -> Self {
-        Self { kind: Kind::Encrypted, reason: String::new(), column: None, offset: None }
+        Self::unsupported("the file is encrypted, and encrypted ORC files cannot be read")
     }
 
     /// Names the column, unless a field of it has been named already.
@@ -61,7 +60,6 @@ impl Fault {
                 Error::Corrupt { object, row_group: stripe, column, offset: self.offset, reason: self.reason }
             }
             Kind::Unsupported => Error::Unsupported { object, column, reason: self.reason },
-            Kind::Encrypted => Error::Encrypted { object },
         }
     }
 }

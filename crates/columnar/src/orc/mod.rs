@@ -43,7 +43,7 @@ pub use self::write::{
 };
 pub(crate) use self::{
     bytes::OrcBytes, messages::Messages, row_index::ColumnIndex, selected::SelectedGroups,
-    statistics::OrcStatistics, tail::is_orc_tail,
+    statistics::OrcStatistics, tail::is_orc, write::origin,
 };
 use self::{
     bytes::Wanted,
@@ -92,9 +92,7 @@ impl OrcFile {
         };
         match self.footer(object, unit).await {
             // What is wrong with it will show when the stripe is read.
-            Ok(_) | Err(Error::Corrupt { .. } | Error::Unsupported { .. } | Error::Encrypted { .. }) => {
-                Ok(())
-            }
+            Ok(_) | Err(Error::Corrupt { .. } | Error::Unsupported { .. }) => Ok(()),
             Err(error) => Err(error),
         }
     }
@@ -308,7 +306,7 @@ impl OrcFile {
         let (Some(stripe), Some(known)) = (self.tail.stripes.get(unit), self.footers.get(unit)) else {
             return Err(Fault::corrupt("there is no such stripe"));
         };
-        let footer = StripeFooter::parse(stripe, self.tail.codec, self.tail.columns, bytes)?;
+        let footer = StripeFooter::parse(stripe, self.tail.codec, self.tail.columns, self.tail.early, bytes)?;
         Ok(known.get_or_init(|| Arc::new(footer)).clone())
     }
 }

@@ -33,9 +33,13 @@ fn streams(kind: Kind, encoding: Encoding) -> Option<&'static [(StreamKind, Shap
     use StreamKind::{Data, Length, Secondary};
     Some(match kind {
         Kind::Boolean => &[(Data, Bits)],
-        Kind::Byte | Kind::Short | Kind::Int | Kind::Long | Kind::Date | Kind::ShortDecimal(..) => {
-            &[(Data, Runs)]
-        }
+        Kind::Union
+        | Kind::Byte
+        | Kind::Short
+        | Kind::Int
+        | Kind::Long
+        | Kind::Date
+        | Kind::ShortDecimal(..) => &[(Data, Runs)],
         Kind::Float | Kind::Double => &[(Data, Bytes)],
         Kind::String | Kind::Char if encoding.dictionary.is_some() => &[(Data, Runs)],
         Kind::String | Kind::Char | Kind::Binary => &[(Data, Bytes), (Length, Runs)],
@@ -43,7 +47,7 @@ fn streams(kind: Kind, encoding: Encoding) -> Option<&'static [(StreamKind, Shap
         Kind::Timestamp(_) | Kind::Instant(_) => &[(Data, Runs), (Secondary, Runs)],
         Kind::List | Kind::Map => &[(Length, Runs)],
         Kind::Struct => &[],
-        Kind::Union | Kind::Unknown(_) => return None,
+        Kind::Unknown(_) => return None,
     })
 }
 

@@ -151,7 +151,8 @@ impl Statistics for OrcStatistics<'_> {
     }
 
     fn null_counts(&self, column: &Column) -> Option<UInt64Array> {
-        let column = self.tail.root.find(column.name())?;
+        // A value of a union may be a null of its variant, which only the variant's statistics count.
+        let column = self.tail.root.find(column.name()).filter(|column| column.kind != Kind::Union)?;
         let each = self.each(column, |statistics, rows| {
             let nulls = rows.checked_sub(statistics.number_of_values?)?;
             // A writer that counts nothing says that there are no values, but not that there are nulls.

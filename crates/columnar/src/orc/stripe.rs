@@ -9,6 +9,7 @@ use orc_rust::proto::{self, column_encoding::Kind as Encodings, stream::Kind as 
 use prost::Message;
 
 use super::{
+    calendar::EarlyOffsets,
     compression::Codec,
     fault::Fault,
     stream::{Stream, most_of_message},
@@ -66,10 +67,19 @@ pub(super) struct StripeFooter {
 #[derive(Clone, Debug)]
 pub(super) enum Zone {
     Utc,
-    /// The zone, and its seconds since 1970 in UTC when its own clocks showed the beginning of 2015.
-    Other(Tz, i64),
+    Other(Clock),
     /// A name that means nothing here.
     Unknown(String),
+}
+
+/// A time zone, as the writer knew it.
+#[derive(Clone, Copy, Debug)]
+pub(super) struct Clock {
+    pub(super) zone: Tz,
+    /// Seconds since 1970 in UTC when the clocks of the zone showed the beginning of 2015.
+    pub(super) epoch: i64,
+    /// Seconds that the clocks are ahead of UTC before 1900, if it is not what the tables of zones say.
+    pub(super) before_1900: Option<i32>,
 }
 
 impl StripeFooter {
@@ -77,6 +87,7 @@ impl StripeFooter {
         stripe: &Stripe,
         codec: Option<Codec>,
         columns: usize,
+        early: EarlyOffsets,
         bytes: Bytes,
     ) -> Result<Self, Fault> {
         let at = |fault: Fault| fault.prefixed("stripe footer").at(Some(stripe.footer.start));
@@ -119,7 +130,7 @@ impl StripeFooter {
             streams.push(StreamAt { column, kind, range });
         }
         let encodings = footer.columns.iter().map(Encoding::of).collect();
-        let zone = Zone::of(footer.writer_timezone.as_deref().unwrap_or_default());
+        let zone = Zone::of(footer.writer_timezone.as_deref().unwrap_or_default(), early);
         Ok(Self { streams, index, encodings, zone })
     }
 
@@ -149,7 +160,7 @@ impl Encoding {
 }
 
 impl Zone {
-    fn of(name: &str) -> Self {
+    fn of(name: &str, early: EarlyOffsets) -> Self {
         let offset = ["GMT", "UTC", "UT"].iter().find_map(|utc| name.strip_prefix(utc)).unwrap_or(name);
         if matches!(offset, "" | "Z" | "0" | "+0" | "-0") || matches!(name, "Etc/UTC" | "Etc/GMT" | "Zulu") {
             return Self::Utc;
@@ -159,7 +170,10 @@ impl Zone {
         };
         let epoch = NaiveDate::from_ymd_opt(2015, 1, 1).and_then(|day| day.and_hms_opt(0, 0, 0));
         match epoch.and_then(|epoch| zone.from_local_datetime(&epoch).earliest()) {
-            Some(epoch) => Self::Other(zone, epoch.timestamp()),
+            Some(epoch) => {
+                let before_1900 = early.offset_of(&zone);
+                Self::Other(Clock { zone, epoch: epoch.timestamp(), before_1900 })
+            }
             None => Self::Unknown(name.to_owned()),
         }
     }
@@ -172,12 +186,12 @@ mod tests {
     #[test]
     fn zones_are_known_by_name_and_by_offset() {
         for utc in ["", "UTC", "GMT", "Etc/UTC", "Z"] {
-            assert!(matches!(Zone::of(utc), Zone::Utc), "{utc}");
+            assert!(matches!(Zone::of(utc, EarlyOffsets::Standard), Zone::Utc), "{utc}");
         }
         for (name, hours) in [("Europe/Berlin", 1), ("GMT+08:00", 8), ("US/Pacific", -8), ("-03:00", -3)] {
-            let Zone::Other(_, epoch) = Zone::of(name) else { panic!("{name}") };
-            assert_eq!(epoch, 1_420_070_400 - hours * 3600, "{name}");
+            let Zone::Other(clock) = Zone::of(name, EarlyOffsets::Standard) else { panic!("{name}") };
+            assert_eq!(clock.epoch, 1_420_070_400 - hours * 3600, "{name}");
         }
-        assert!(matches!(Zone::of("Mars/Olympus"), Zone::Unknown(_)));
+        assert!(matches!(Zone::of("Mars/Olympus", EarlyOffsets::Standard), Zone::Unknown(_)));
     }
 }

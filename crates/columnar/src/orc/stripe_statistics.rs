@@ -30,7 +30,7 @@ pub(super) struct Trust {
 }
 
 /// The number that the library in C++ goes by.
-const CPP_WRITER: u32 = 1;
+pub(super) const CPP_WRITER: u32 = 1;
 /// Its releases that hash whole numbers in a way of their own, as do those that do not say which they are.
 const OTHER_HASHES: [&str; 13] = [
     "1.6.0", "1.6.1", "1.6.2", "1.6.3", "1.6.4", "1.6.5", "1.6.6", "1.6.7", "1.6.8", "1.6.9", "1.6.10",

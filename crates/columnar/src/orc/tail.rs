@@ -10,15 +10,17 @@ use arrow::datatypes::TimeUnit;
 use bytes::Bytes;
 use orc_rust::proto::{ColumnStatistics, Footer, PostScript, StripeInformation};
 use prost::Message;
+use stylobate_storage::OpenObject;
 
 use super::{
-    calendar::Calendar,
+    calendar::{Calendar, EarlyOffsets},
     compression::Codec,
     fault::Fault,
     stream::{Stream, most_of_message},
     stripe_statistics::StripeStatistics,
     tree::Type,
 };
+use crate::Result;
 
 /// What a file's last bytes end with, before the length of the postscript.
 const MAGIC: &[u8] = b"ORC";
@@ -30,8 +32,30 @@ const NEXT_VERSION: [u32; 2] = [1, 9999];
 const NANOSECONDS_END: i64 = i64::MAX / 1_000_000 - 1_000;
 
 /// Whether these last bytes of a file are those of an ORC file.
-pub(crate) fn is_orc_tail(tail: &[u8]) -> bool {
+pub(super) fn is_orc_tail(tail: &[u8]) -> bool {
     tail.split_last().is_some_and(|(&len, before)| usize::from(len) >= MAGIC.len() && before.ends_with(MAGIC))
+}
+
+/// Whether the object is an ORC file; `tail` has its last bytes. Files of the first writers (Hive 0.11) begin with the
+/// magic and do not repeat it in the postscript: their first bytes are read too.
+pub(crate) async fn is_orc(object: &OpenObject, tail: &[u8]) -> Result<bool> {
+    if is_orc_tail(tail) {
+        return Ok(true);
+    }
+    if !may_be_postscript(tail) {
+        return Ok(false);
+    }
+    let head = 0..MAGIC.len() as u64;
+    let head = object.read(std::slice::from_ref(&head)).await?.pop().unwrap_or_default();
+    Ok(head.as_ref() == MAGIC)
+}
+
+/// Whether the last bytes are a postscript without magic.
+pub(super) fn may_be_postscript(tail: &[u8]) -> bool {
+    let Some((&len, before)) = tail.split_last() else { return false };
+    let start = before.len().checked_sub(usize::from(len));
+    let postscript = start.and_then(|start| PostScript::decode(before.get(start..)?).ok());
+    postscript.is_some_and(|it| it.magic.is_none() && it.footer_length.is_some_and(|footer| footer > 0))
 }
 
 /// What the tail says, but for the schema's names.
@@ -45,6 +69,8 @@ pub(super) struct Tail {
     pub(super) statistics: StripeStatistics,
     /// Rows of a row group within a stripe; 0 where there is no row index.
     pub(super) stride: u64,
+    /// What the writer took for the offsets of time zones before 1900.
+    pub(super) early: EarlyOffsets,
 }
 
 /// Where a stripe lies.
@@ -125,7 +151,8 @@ impl Tail {
         }
         let statistics = StripeStatistics::new(metadata, postscript, footer);
         let stride = u64::from(footer.row_index_stride.unwrap_or_default());
-        Ok(Self { codec, root, columns: footer.types.len(), stripes, statistics, stride })
+        let (columns, early) = (footer.types.len(), EarlyOffsets::of(footer));
+        Ok(Self { codec, root, columns, stripes, statistics, stride, early })
     }
 }
 

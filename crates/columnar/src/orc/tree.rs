@@ -12,6 +12,8 @@ use crate::schema::Projected;
 
 /// Deeper trees are taken for nonsense.
 pub(super) const MAX_DEPTH: usize = 100;
+/// Types that a union can be of: Arrow numbers them from 0 to 127.
+pub(super) const MAX_VARIANTS: usize = 128;
 /// Digits that a decimal of 128 bits can have.
 const MAX_PRECISION: u32 = 38;
 /// The key of a field's metadata that says what a text is in a file, where it is no `string`: `varchar(n)` or
@@ -127,7 +129,7 @@ impl Type {
             Kind::Map => DataType::Map(self.entries(), false),
             Kind::Struct => DataType::Struct(self.children.iter().map(Self::field).collect()),
             Kind::Union => {
-                let variants = self.children.iter().take(128).map(Self::field);
+                let variants = self.children.iter().take(MAX_VARIANTS).map(Self::field);
                 let ids = 0..=i8::MAX;
                 DataType::Union(ids.zip(variants).collect::<UnionFields>(), UnionMode::Sparse)
             }

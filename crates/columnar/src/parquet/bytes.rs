@@ -71,6 +71,17 @@ impl ParquetBytes {
         Pages::new(source, chunk, scratch)
     }
 
+    /// The bytes of a leaf that was read.
+    pub(super) fn held(&self, leaf: usize) -> Result<ChunkBytes> {
+        let chunks = match self {
+            Self::Held(chunks) => &chunks[..],
+            Self::File { .. } => &[],
+        };
+        let at = chunks.binary_search_by_key(&leaf, |chunk| chunk.leaf);
+        let bytes = at.ok().and_then(|at| chunks.get(at)).cloned();
+        bytes.ok_or_else(|| ParquetError::General(format!("column {leaf} was not read")))
+    }
+
     /// The pages of any leaf, for a general reader.
     pub(super) fn pages(&self, leaf: usize, chunk: &ColumnChunkMetaData) -> Result<Box<dyn PageReader>> {
         let chunks = match self {

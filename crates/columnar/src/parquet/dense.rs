@@ -72,6 +72,9 @@ pub(super) fn reader(
     bytes: &ParquetBytes,
     batch_rows: usize,
 ) -> Result<ParquetRecordBatchReader, ParquetError> {
+    if file.has_encrypted(unit, columns) {
+        return file.decrypting_reader(unit, columns, file.chunks_of(unit, columns, bytes)?, batch_rows);
+    }
     let leaves: Vec<usize> = columns.iter().flat_map(|column| file.wanted(column)).collect();
     let descriptor = file.metadata().file_metadata().schema_descr();
     let mask = ProjectionMask::leaves(descriptor, leaves);

@@ -5,10 +5,16 @@ use std::{ops::Range, sync::Arc};
 use arrow::datatypes::{DataType, Field};
 use parquet::{
     basic::{Encoding, PageType, Type as PhysicalType},
+    errors::ParquetError,
     file::metadata::{ColumnChunkMetaData, ParquetMetaData},
 };
 
 use crate::{Error, Result, schema::is_text};
+
+/// Whether the bytes of a column chunk are encrypted.
+pub(super) fn is_encrypted(chunk: &ColumnChunkMetaData) -> bool {
+    chunk.crypto_metadata().is_some()
+}
 
 /// The bytes of a column chunk; within the file, if [`check`] passed.
 pub(super) fn range(chunk: &ColumnChunkMetaData) -> Range<u64> {
@@ -76,7 +82,8 @@ pub(super) fn is_dictionary_encoding(encoding: Encoding) -> bool {
 
 /// Whether every data page of the chunk is encoded with its dictionary; `None` if the footer does not say.
 pub(super) fn is_all_dictionary(chunk: &ColumnChunkMetaData) -> Option<bool> {
-    if !chunk.encodings().any(is_dictionary_encoding) {
+    // Who decrypts a chunk gives out values one by one.
+    if is_encrypted(chunk) || !chunk.encodings().any(is_dictionary_encoding) {
         return Some(false);
     }
     if let Some(mask) = chunk.page_encoding_stats_mask() {
@@ -161,6 +168,21 @@ fn replaced(field: &Field, dictionary: &impl Fn(&DataType, &DataType) -> DataTyp
         other => other.clone(),
     };
     field.clone().with_data_type(data_type)
+}
+
+/// The error of a footer that was read with keys.
+pub(super) fn undecrypted(object: &str, error: ParquetError) -> Error {
+    let object = object.to_owned();
+    if let ParquetError::NYI(reason) = error {
+        return Error::Unsupported { object, column: None, reason };
+    }
+    // The parquet crate has no kind of error for this, but says it in words.
+    let reason = error.to_string();
+    let words = ["decrypt", "key", "AAD", "signature", "crypto"];
+    match words.iter().any(|word| reason.contains(word)) {
+        true => Error::Decryption { object, column: None, reason },
+        false => corrupt(&object, reason),
+    }
 }
 
 /// The error of a footer that is none.

@@ -17,7 +17,7 @@ use parquet::{
 };
 use stylobate_storage::OpenObject;
 
-use super::{ParquetFile, index_checks, plain::required_column, statistics::leaf_of};
+use super::{ParquetFile, footer::is_encrypted, index_checks, plain::required_column, statistics::leaf_of};
 use crate::{Result, guarded::guarded, predicate::Column, schema::Projected};
 
 /// Bytes of an index that are read at most.
@@ -119,7 +119,7 @@ impl ParquetFile {
     ) -> Vec<(usize, bool)> {
         let leaf = |(column, equality): (&Column, bool)| {
             let (leaf, _) = leaf_of(self, column)?;
-            let chunk = self.column_chunk(unit, leaf).ok()?;
+            let chunk = self.column_chunk(unit, leaf).ok().filter(|chunk| !is_encrypted(chunk))?;
             let bloom = equality && chunk.bloom_filter_offset().is_some();
             (bloom || chunk.column_index_offset().is_some()).then_some((leaf, bloom))
         };
@@ -133,6 +133,9 @@ impl ParquetFile {
 }
 
 fn ranges(chunk: &ColumnChunkMetaData, bloom: bool, size: u64) -> Ranges {
+    if is_encrypted(chunk) {
+        return Ranges { values: None, offsets: None, bloom: None };
+    }
     let range = |offset: Option<i64>, length: Option<i32>| {
         let start = u64::try_from(offset?).ok()?;
         let end = start.checked_add(u64::try_from(length?).ok()?)?;

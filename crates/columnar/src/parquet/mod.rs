@@ -6,6 +6,7 @@ mod dense;
 mod dense_bytes;
 mod dictionary;
 mod distinct;
+mod encrypted;
 mod footer;
 mod footer_repair;
 mod index;
@@ -44,18 +45,18 @@ use parquet::{
 use stylobate_storage::OpenObject;
 
 pub use self::write::{
-    ColumnOptions, Compression, DatasetOptions, DictionaryEncoding, Encoding, ParquetDataset, ParquetOptions,
-    ParquetWriter, SortedBy, StatisticsLevel, UnknownCompressionError, UnknownOptionError, Written,
-    WrittenDataset,
+    ColumnOptions, Compression, DictionaryEncoding, Encoding, ParquetOptions, ParquetWriter, SortedBy,
+    StatisticsLevel, UnknownCompressionError, UnknownOptionError, Written,
 };
 use self::{arrow_schema::ArrowColumns, page_header::UNKNOWN_ENCODING};
 pub(crate) use self::{
     bytes::ParquetBytes, index::LeafIndex, page_statistics::PageStatistics, pages::Scratch,
-    selected::SelectedPages, statistics::RowGroupStatistics,
+    selected::SelectedPages, statistics::RowGroupStatistics, write::origin,
 };
 use crate::{
     Error, Result,
     chunk::{Chunk, Representation, is_worth_a_dictionary},
+    decryption::Decryption,
     guarded::guarded,
     schema::Projected,
 };
@@ -75,11 +76,17 @@ pub(crate) struct ParquetFile {
     unreadable: BTreeMap<usize, String>,
     /// Top-level columns whose unit of time was chosen by their values; empty for none.
     has_chosen_unit: Box<[bool]>,
+    /// Whether it is encrypted and was opened with keys.
+    decrypted: bool,
 }
 
 impl ParquetFile {
     /// Reads the rest of the footer, of which `tail` is the end of the file.
-    pub(crate) async fn open(object: &OpenObject, tail: Bytes) -> Result<Self> {
+    pub(crate) async fn open(
+        object: &OpenObject,
+        tail: Bytes,
+        decryption: Option<&Decryption>,
+    ) -> Result<Self> {
         let name = object.name();
         let size = object.meta().size;
         // A footer of four bytes of length and four of magic, behind four of magic at the head.
@@ -87,18 +94,47 @@ impl ParquetFile {
         if length.is_none_or(|length| u64::from(u32::from_le_bytes(*length)) + 12 > size) {
             return Err(footer::corrupt(&name, "the footer lies outside the file"));
         }
-        let metadata = match Self::read_footer(object, tail.clone()).await {
-            Err(error @ Error::Corrupt { .. }) => match Self::read_repaired(object, &tail).await? {
-                Some(metadata) => metadata,
-                None => return Err(error),
-            },
+        let has_encrypted_footer = tail.ends_with(b"PARE");
+        let all = ParquetMetaDataOptions::default();
+        let metadata = match Self::read_footer(object, tail.clone(), all, decryption).await {
+            Err(error @ Error::Corrupt { .. }) => {
+                let again = if decryption.is_some() || has_encrypted_footer {
+                    Self::read_without_statistics(object, tail, decryption).await?
+                } else {
+                    Self::read_repaired(object, &tail, true).await?
+                };
+                again.ok_or(error)?
+            }
             decoded => decoded?,
         };
-        Self::new(name, metadata, size)?.with_units_of_int96(object).await
+        let mut file = Self::new(name, metadata, size)?;
+        let mut chunks = file.metadata.row_groups().iter().flat_map(|group| group.columns());
+        let is_encrypted = has_encrypted_footer || chunks.any(footer::is_encrypted);
+        file.decrypted = decryption.is_some() && is_encrypted;
+        file.with_units_of_int96(object).await
     }
 
-    /// The footer, where it can be read once it is repaired.
-    async fn read_repaired(object: &OpenObject, tail: &Bytes) -> Result<Option<ParquetMetaData>> {
+    /// The footer without statistics, which may make no sense; `None` if it still cannot be decoded.
+    async fn read_without_statistics(
+        object: &OpenObject,
+        tail: Bytes,
+        decryption: Option<&Decryption>,
+    ) -> Result<Option<ParquetMetaData>> {
+        let none =
+            ParquetMetaDataOptions::default().with_column_stats_policy(ParquetStatisticsPolicy::SkipAll);
+        match Self::read_footer(object, tail, none, decryption).await {
+            Err(Error::Corrupt { .. }) => Ok(None),
+            decoded => decoded.map(Some),
+        }
+    }
+
+    /// The footer, where it can be read once it is repaired. What it says of the encodings of pages is a mask, or each by
+    /// itself.
+    pub(crate) async fn read_repaired(
+        object: &OpenObject,
+        tail: &Bytes,
+        has_masks: bool,
+    ) -> Result<Option<ParquetMetaData>> {
         let ends = |bytes: &[u8]| Some(u64::from(u32::from_le_bytes(*bytes.get(..4)?.first_chunk()?)));
         let length = tail.len().checked_sub(8).and_then(|at| ends(tail.get(at..)?));
         let size = object.meta().size;
@@ -110,18 +146,29 @@ impl ParquetFile {
         };
         let footer = footer.slice(..footer.len().saturating_sub(8));
         // Statistics that make no sense are none.
-        let none =
-            ParquetMetaDataOptions::default().with_column_stats_policy(ParquetStatisticsPolicy::SkipAll);
-        let each = [ParquetMetaDataOptions::default(), none];
+        let options = || ParquetMetaDataOptions::new().with_encoding_stats_as_mask(has_masks);
+        let each = [options(), options().with_column_stats_policy(ParquetStatisticsPolicy::SkipAll)];
         let decode = |options| guarded(|| footer_repair::decode_repaired(&footer, options)).ok().flatten();
         Ok(each.iter().find_map(decode))
     }
 
-    async fn read_footer(object: &OpenObject, tail: Bytes) -> Result<ParquetMetaData> {
+    async fn read_footer(
+        object: &OpenObject,
+        tail: Bytes,
+        options: ParquetMetaDataOptions,
+        decryption: Option<&Decryption>,
+    ) -> Result<ParquetMetaData> {
         let (name, size) = (object.name(), object.meta().size);
-        let wrong = |error: ParquetError| footer::corrupt(&name, error);
+        let wrong = |error: ParquetError| match decryption {
+            Some(_) => footer::undecrypted(&name, error),
+            None => footer::corrupt(&name, error),
+        };
+        let keys = decryption.map(Decryption::properties).transpose().map_err(wrong)?;
         let decoder = ParquetMetaDataPushDecoder::try_new(size).map_err(wrong)?;
-        let mut decoder = decoder.with_page_index_policy(PageIndexPolicy::Skip);
+        let mut decoder = decoder
+            .with_page_index_policy(PageIndexPolicy::Skip)
+            .with_metadata_options(Some(Arc::new(options)))
+            .with_file_decryption_properties(keys);
         decoder.push_range(size - tail.len() as u64..size, tail).map_err(wrong)?;
         loop {
             let decoded =
@@ -150,7 +197,7 @@ impl ParquetFile {
         let schema = Arc::new(Schema::new_with_metadata(fields, columns.metadata));
         let ArrowColumns { leaves, unreadable, .. } = columns;
         let has_chosen_unit = Box::default();
-        Ok(Self { object, metadata, schema, written, leaves, unreadable, has_chosen_unit })
+        Ok(Self { object, metadata, schema, written, leaves, unreadable, has_chosen_unit, decrypted: false })
     }
 
     /// See [`crate::format::FileMetadata::schema`].
@@ -330,7 +377,9 @@ impl ParquetFile {
         representation: Representation,
         scratch: &mut Scratch,
     ) -> Result<Chunk> {
-        if let Some((leaf, descriptor)) = self.flat(column.root) {
+        if let Some((leaf, descriptor)) = self.flat(column.root)
+            && !self.has_encrypted(unit, std::slice::from_ref(column))
+        {
             let chunk = self.column_chunk(unit, leaf)?;
             let all = footer::is_all_dictionary(chunk);
             let insist = representation == Representation::Dictionary && all != Some(true);
@@ -353,6 +402,14 @@ impl ParquetFile {
     fn corrupt(&self, unit: usize, column: &Projected, reason: impl ToString) -> Error {
         let leaf = self.wanted(column).next();
         let chunk = leaf.and_then(|leaf| self.column_chunk(unit, leaf).ok());
+        if self.has_encrypted(unit, std::slice::from_ref(column)) {
+            let object = self.object.clone();
+            if !self.decrypted {
+                return Error::Encrypted { object };
+            }
+            let column = self.schema.fields().get(column.root).map(|field| field.name().clone());
+            return Error::Decryption { object, column, reason: reason.to_string() };
+        }
         classified(Error::Corrupt {
             object: self.object.clone(),
             row_group: Some(unit),

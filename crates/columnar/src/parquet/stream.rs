@@ -37,7 +37,15 @@ impl ParquetFile {
         batch_rows: usize,
         runtime: &Handle,
     ) -> Result<impl Iterator<Item = Result<Rows>> + use<>> {
-        self.batches(unit, columns, batch_rows, None, &Group { file: self, unit, object, runtime })
+        let group = Group { file: self, unit, object, runtime };
+        let open = |columns: &[Projected]| {
+            if !self.has_encrypted(unit, columns) {
+                return self.reader(columns, batch_rows, None, &group);
+            }
+            let from = WindowSource::Object { object: object.clone(), runtime: runtime.clone() };
+            self.decrypting_reader(unit, columns, self.windows(unit, columns, &from)?, batch_rows)
+        };
+        self.batches_of(unit, columns, &open)
     }
 
     /// The rows of some columns of a row group, all or those that are selected, few at a time. A reader knows a
@@ -50,6 +58,17 @@ impl ParquetFile {
         selection: Option<&RowSelection>,
         group: &dyn RowGroups,
     ) -> Result<impl Iterator<Item = Result<Rows>> + use<>> {
+        let open = |columns: &[Projected]| self.reader(columns, batch_rows, selection.cloned(), group);
+        self.batches_of(unit, columns, &open)
+    }
+
+    /// The same, where `open` makes the readers.
+    fn batches_of(
+        &self,
+        unit: usize,
+        columns: &[Projected],
+        open: &OpenReader<'_>,
+    ) -> Result<impl Iterator<Item = Result<Rows>> + use<>> {
         let mut layers: Vec<Vec<usize>> = Vec::new();
         let mut seen: HashMap<usize, usize> = HashMap::new();
         for (at, column) in columns.iter().enumerate() {
@@ -60,11 +79,11 @@ impl ParquetFile {
             }
             *times += 1;
         }
-        let open = |places: Vec<usize>| {
+        let layer = |places: Vec<usize>| {
             let columns: Vec<Projected> = places.iter().filter_map(|at| columns.get(*at).cloned()).collect();
-            Ok((places, Box::new(self.layer(unit, &columns, batch_rows, selection.cloned(), group)?)))
+            Ok((places, Box::new(self.layer(unit, &columns, open)?)))
         };
-        let mut readers: Vec<_> = layers.into_iter().map(open).collect::<Result<_>>()?;
+        let mut readers: Vec<_> = layers.into_iter().map(layer).collect::<Result<_>>()?;
         let count = columns.len();
         Ok(std::iter::from_fn(move || {
             let mut side_by_side = vec![None; count];
@@ -85,28 +104,38 @@ impl ParquetFile {
         }))
     }
 
+    /// Batches of some columns, whose bytes `group` has.
+    fn reader(
+        &self,
+        columns: &[Projected],
+        batch_rows: usize,
+        selection: Option<RowSelection>,
+        group: &dyn RowGroups,
+    ) -> ParquetResult<ParquetRecordBatchReader> {
+        let descriptor = self.metadata.file_metadata().schema_descr();
+        let mask = ProjectionMask::leaves(descriptor, self.leaves_of(columns));
+        let levels = parquet_to_arrow_field_levels(descriptor, mask, self.types())?;
+        ParquetRecordBatchReader::try_new_with_row_groups(&levels, group, batch_rows, selection)
+    }
+
     /// The rows of columns of which each is another top-level column.
     fn layer(
         &self,
         unit: usize,
         columns: &[Projected],
-        batch_rows: usize,
-        selection: Option<RowSelection>,
-        group: &dyn RowGroups,
+        open: &OpenReader<'_>,
     ) -> Result<impl Iterator<Item = Result<Rows>> + use<>> {
-        let leaves = self.leaves_of(columns);
-        let first = columns.first().cloned().unwrap_or_else(|| Projected::whole(0));
-        let open = || -> ParquetResult<ParquetRecordBatchReader> {
-            let descriptor = self.metadata.file_metadata().schema_descr();
-            let mask = ProjectionMask::leaves(descriptor, leaves);
-            let levels = parquet_to_arrow_field_levels(descriptor, mask, self.types())?;
-            ParquetRecordBatchReader::try_new_with_row_groups(&levels, group, batch_rows, selection)
-        };
-        let opened = guarded(open).map_err(|reason| self.corrupt(unit, &first, reason))?;
+        // An error of an encrypted column is not one of those beside it.
+        let first = columns.iter().find(|column| self.has_encrypted(unit, std::slice::from_ref(column)));
+        let first = first.or(columns.first()).cloned().unwrap_or_else(|| Projected::whole(0));
+        let opened = guarded(|| open(columns)).map_err(|reason| self.corrupt(unit, &first, reason))?;
         let reader = opened.map_err(|error| self.corrupt(unit, &first, error))?;
         // Whole errors are made beforehand, so that the batches outlive the file's metadata.
         let wrong = self.corrupt(unit, &first, "");
         let wrong = move |reason: String| match wrong.clone() {
+            crate::Error::Decryption { object, .. } => {
+                crate::Error::Decryption { object, column: None, reason }
+            }
             crate::Error::Corrupt { object, row_group, .. } => {
                 classified(crate::Error::Corrupt { object, row_group, column: None, offset: None, reason })
             }
@@ -129,6 +158,9 @@ impl ParquetFile {
         }))
     }
 }
+
+/// Makes a reader of some columns.
+type OpenReader<'a> = dyn Fn(&[Projected]) -> ParquetResult<ParquetRecordBatchReader> + 'a;
 
 struct Group<'a> {
     file: &'a ParquetFile,

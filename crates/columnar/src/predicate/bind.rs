@@ -8,9 +8,10 @@ use std::sync::Arc;
 use arrow::datatypes::{DataType, Field, Fields, Schema};
 
 use super::{
-    Class, Column, CompareOp, Leaf, Predicate, Test,
+    Class, Column, CompareOp, Leaf, Operand, Predicate, Test,
     columns::ColumnPair,
-    tokens::refuse,
+    compute::{Computed, Number, Side, Step},
+    tokens::{quoted, refuse},
     typing::{Outcome, Target},
 };
 use crate::{Error, Result};
@@ -22,6 +23,7 @@ const MAX_DEPTH: usize = 256;
 #[derive(Clone, Debug)]
 pub(crate) struct Bound {
     columns: Arc<[BoundColumn]>,
+    computed: Arc<[Computed]>,
     roots: Arc<[Root]>,
     node: Arc<Node>,
 }
@@ -66,12 +68,15 @@ impl Predicate {
     /// [`Error::NoSuchColumn`], and [`Error::Predicate`] where a column's type is not comparable with what it is
     /// compared with.
     pub(crate) fn bind(&self, schema: &Schema) -> Result<Bound> {
-        let mut binder = Binder { schema, columns: Vec::new() };
+        let mut binder = Binder { schema, found: Vec::new() };
         let mut node = binder.node(self, false, 0)?;
-        let Binder { columns: found, .. } = binder;
-        let mut numbering = Numbering { found: &found, columns: Vec::new(), kept: Vec::new(), leaves: 0 };
-        numbering.visit(&mut node);
-        let mut columns = numbering.columns;
+
+        let mut numbering = Numbering { found: &binder.found, columns: Vec::new(), computed: Vec::new() };
+        node.visit_columns(&mut |column| numbering.need(*column));
+        node.visit_columns(&mut |column| numbering.renumber(column));
+        let (mut columns, computed) = numbering.kept();
+        node.number_leaves(&mut 0);
+
         let mut roots: Vec<Root> = Vec::new();
         for column in &mut columns {
             let index = column.root;
@@ -80,7 +85,12 @@ impl Predicate {
                 roots.push(Root { index, name: schema.field(index).name().clone() });
             }
         }
-        Ok(Bound { columns: columns.into(), roots: roots.into(), node: Arc::new(node) })
+        Ok(Bound {
+            columns: columns.into(),
+            computed: computed.into(),
+            roots: roots.into(),
+            node: Arc::new(node),
+        })
     }
 }
 
@@ -93,6 +103,12 @@ impl Bound {
     /// The columns that it is about, nested ones too.
     pub(crate) fn columns(&self) -> &[BoundColumn] {
         &self.columns
+    }
+
+    /// What is computed from the columns, each after what it is computed from. A leaf or pair numbers these on from the
+    /// columns.
+    pub(super) fn computed(&self) -> &[Computed] {
+        &self.computed
     }
 
     pub(crate) fn node(&self) -> &Node {
@@ -111,8 +127,32 @@ impl Bound {
 
 struct Binder<'a> {
     schema: &'a Schema,
-    /// All that were named; `root` is the index of the schema's field.
-    columns: Vec<BoundColumn>,
+    /// All that was named, each after what it is computed from.
+    found: Vec<Found>,
+}
+
+/// What an operand is bound to.
+enum Found {
+    /// `root` is the index of the schema's field.
+    Column(BoundColumn),
+    Computed(Computed),
+}
+
+impl Found {
+    fn data_type(&self) -> &DataType {
+        match self {
+            Self::Column(column) => &column.data_type,
+            Self::Computed(computed) => &computed.data_type,
+        }
+    }
+
+    fn is(&self, operand: &Operand) -> bool {
+        match (self, operand) {
+            (Self::Column(found), Operand::Column(column)) => found.column == *column,
+            (Self::Computed(found), operand) => found.operand == *operand,
+            _ => false,
+        }
+    }
 }
 
 impl Binder<'_> {
@@ -126,7 +166,7 @@ impl Binder<'_> {
                 self.outcome(column, |target| Ok(target.compare(*op, literal)?.negated_if(negate)))
             }
             Predicate::In(column, literals) if literals.is_empty() => {
-                self.column(column)?;
+                self.operand(column)?;
                 Ok(Node::Constant(negate))
             }
             Predicate::In(column, literals) => self.outcome(column, |target| target.is_in(literals, negate)),
@@ -140,7 +180,7 @@ impl Binder<'_> {
                 self.outcome(column, |target| Ok(target.contains(text)?.negated_if(negate)))
             }
             Predicate::IsNull(column) => {
-                let column = self.column(column)?;
+                let column = self.operand(column)?;
                 Ok(leaf(column, if negate { Test::NotNull } else { Test::Null }))
             }
             Predicate::CompareColumns(left, op, right) => self.pair(left, *op, right, negate),
@@ -155,24 +195,22 @@ impl Binder<'_> {
         }
     }
 
-    fn outcome(&mut self, column: &Column, of: impl FnOnce(&Target<'_>) -> Result<Outcome>) -> Result<Node> {
-        let index = self.column(column)?;
-        let Some(bound) = self.columns.get(index) else { return Ok(Node::Constant(false)) };
-        Ok(match of(&Target::new(column.name(), &bound.data_type))? {
+    fn outcome(
+        &mut self,
+        operand: &Operand,
+        of: impl FnOnce(&Target<'_>) -> Result<Outcome>,
+    ) -> Result<Node> {
+        let index = self.operand(operand)?;
+        Ok(match of(&Target::new(operand, self.data_type(index)?))? {
             Outcome::Never | Outcome::Unknown => Node::Constant(false),
             Outcome::Always => leaf(index, Test::NotNull),
             Outcome::Holds { check, negated } => leaf(index, Test::Holds { check, negated }),
         })
     }
 
-    fn pair(&mut self, left: &Column, op: CompareOp, right: &Column, negated: bool) -> Result<Node> {
-        let (left_index, right_index) = (self.column(left)?, self.column(right)?);
-        let (Some(left_column), Some(right_column)) =
-            (self.columns.get(left_index), self.columns.get(right_index))
-        else {
-            return Ok(Node::Constant(false));
-        };
-        let (left_type, right_type) = (&left_column.data_type, &right_column.data_type);
+    fn pair(&mut self, left: &Operand, op: CompareOp, right: &Operand, negated: bool) -> Result<Node> {
+        let (left_index, right_index) = (self.operand(left)?, self.operand(right)?);
+        let (left_type, right_type) = (self.data_type(left_index)?, self.data_type(right_index)?);
         if Class::of(left_type) == Class::Null || Class::of(right_type) == Class::Null {
             return Ok(Node::Constant(false));
         }
@@ -186,9 +224,61 @@ impl Binder<'_> {
             })
     }
 
+    fn data_type(&self, index: usize) -> Result<&DataType> {
+        self.found.get(index).map(Found::data_type).ok_or_else(|| refuse("a column is missing"))
+    }
+
+    /// The index of an operand among those that were found.
+    fn operand(&mut self, operand: &Operand) -> Result<usize> {
+        let step = match operand {
+            Operand::Column(column) => return self.column(column),
+            Operand::Literal(literal) => {
+                return Err(refuse(format!("{}: a comparison needs a column", quoted(literal))));
+            }
+            Operand::Call(function, of) => {
+                let of = self.operand(of)?;
+                Step::Call(*function, of, self.data_type(of)?.clone())
+            }
+            Operand::Arithmetic(left, op, right) => {
+                if let (Operand::Literal(_), Operand::Literal(_)) = (left.as_ref(), right.as_ref()) {
+                    return Err(refuse(format!("{}: a comparison needs a column", quoted(operand))));
+                }
+                Step::Arithmetic(self.side(left, operand)?, *op, self.side(right, operand)?)
+            }
+        };
+
+        if let Some(index) = self.found.iter().position(|found| found.is(operand)) {
+            return Ok(index);
+        }
+        let data_type = step.data_type(operand)?;
+        self.found.push(Found::Computed(Computed { operand: operand.clone(), step, data_type }));
+        Ok(self.found.len() - 1)
+    }
+
+    /// One side of arithmetic.
+    fn side(&mut self, side: &Operand, within: &Operand) -> Result<Side> {
+        let refused =
+            |what: &dyn std::fmt::Display| refuse(format!("{}: {what} is not a number", quoted(within)));
+        match side {
+            Operand::Literal(literal) => match Number::of_literal(literal) {
+                Some(number) => Ok(Side::Literal(literal.clone(), number)),
+                None => Err(refused(literal)),
+            },
+            operand => {
+                let index = self.operand(operand)?;
+                let data_type = self.data_type(index)?;
+                match Number::of_type(data_type) {
+                    Some(number) => Ok(Side::Column(index, number)),
+                    None => Err(refused(&format_args!("{operand}, which is {data_type},"))),
+                }
+            }
+        }
+    }
+
     /// The index of a column among those that were named.
     fn column(&mut self, column: &Column) -> Result<usize> {
-        if let Some(index) = self.columns.iter().position(|bound| bound.column == *column) {
+        let is_known = |found: &Found| matches!(found, Found::Column(known) if known.column == *column);
+        if let Some(index) = self.found.iter().position(is_known) {
             return Ok(index);
         }
         let mut path = Vec::new();
@@ -202,8 +292,8 @@ impl Binder<'_> {
             DataType::Dictionary(_, values) => values.as_ref().clone(),
             data_type => data_type.clone(),
         };
-        self.columns.push(BoundColumn { column: column.clone(), root, path, data_type });
-        Ok(self.columns.len() - 1)
+        self.found.push(Found::Column(BoundColumn { column: column.clone(), root, path, data_type }));
+        Ok(self.found.len() - 1)
     }
 }
 
@@ -302,38 +392,75 @@ fn merge(nodes: Vec<Node>, join: impl Fn(Vec<Test>) -> Option<Test>) -> Option<V
     Some(merged)
 }
 
-/// Numbers the columns that are still needed, and the leaves.
+/// Numbers the columns that are still needed, and what is computed from them.
 struct Numbering<'a> {
-    found: &'a [BoundColumn],
-    columns: Vec<BoundColumn>,
-    /// Which of those found each of the columns was.
-    kept: Vec<usize>,
-    leaves: usize,
+    found: &'a [Found],
+    /// Which of those found are needed, and are columns.
+    columns: Vec<usize>,
+    /// Which of those found are needed, and are computed; each after what it is computed from.
+    computed: Vec<usize>,
 }
 
 impl Numbering<'_> {
-    fn visit(&mut self, node: &mut Node) {
-        match node {
-            Node::Constant(_) => {}
-            Node::Leaf(leaf) => {
-                leaf.id = self.leaves;
-                self.leaves += 1;
-                self.keep(&mut leaf.column);
+    fn need(&mut self, index: usize) {
+        match self.found.get(index) {
+            Some(Found::Column(_)) if !self.columns.contains(&index) => self.columns.push(index),
+            Some(Found::Computed(computed)) if !self.computed.contains(&index) => {
+                computed.step.inputs().into_iter().for_each(|input| self.need(input));
+                self.computed.push(index);
             }
-            Node::Columns(pair) => {
-                self.keep(&mut pair.left);
-                self.keep(&mut pair.right);
-            }
-            Node::And(nodes) | Node::Or(nodes) => nodes.iter_mut().for_each(|node| self.visit(node)),
+            _ => {}
         }
     }
 
-    fn keep(&mut self, column: &mut usize) {
-        let found = *column;
-        *column = self.kept.iter().position(|kept| *kept == found).unwrap_or(self.kept.len());
-        if *column == self.kept.len() {
-            self.kept.push(found);
-            self.columns.extend(self.found.get(found).cloned());
+    fn renumber(&self, index: &mut usize) {
+        let wanted = *index;
+        let place = |kept: &[usize]| kept.iter().position(|kept| *kept == wanted);
+        let computed = || Some(self.columns.len() + place(&self.computed)?);
+        if let Some(number) = place(&self.columns).or_else(computed) {
+            *index = number;
+        }
+    }
+
+    fn kept(&self) -> (Vec<BoundColumn>, Vec<Computed>) {
+        let found = |index: &usize| self.found.get(*index);
+        let columns = self.columns.iter().filter_map(|index| match found(index)? {
+            Found::Column(column) => Some(column.clone()),
+            Found::Computed(_) => None,
+        });
+        let computed = self.computed.iter().filter_map(|index| match found(index)? {
+            Found::Column(_) => None,
+            Found::Computed(computed) => {
+                let mut computed = computed.clone();
+                computed.step.inputs_mut().into_iter().for_each(|input| self.renumber(input));
+                Some(computed)
+            }
+        });
+        (columns.collect(), computed.collect())
+    }
+}
+
+impl Node {
+    fn visit_columns(&mut self, visit: &mut dyn FnMut(&mut usize)) {
+        match self {
+            Self::Constant(_) => {}
+            Self::Leaf(leaf) => visit(&mut leaf.column),
+            Self::Columns(pair) => {
+                visit(&mut pair.left);
+                visit(&mut pair.right);
+            }
+            Self::And(nodes) | Self::Or(nodes) => nodes.iter_mut().for_each(|node| node.visit_columns(visit)),
+        }
+    }
+
+    fn number_leaves(&mut self, next: &mut usize) {
+        match self {
+            Self::Constant(_) | Self::Columns(_) => {}
+            Self::Leaf(leaf) => {
+                leaf.id = *next;
+                *next += 1;
+            }
+            Self::And(nodes) | Self::Or(nodes) => nodes.iter_mut().for_each(|node| node.number_leaves(next)),
         }
     }
 }

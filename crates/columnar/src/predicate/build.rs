@@ -2,88 +2,130 @@
 
 use std::ops::{BitAnd, BitOr, Not};
 
-use super::{Column, CompareOp, Literal, Predicate};
+use super::{Column, CompareOp, Literal, Operand, Predicate};
 
-impl Column {
-    /// The column compared with a literal.
-    pub fn compare(self, op: CompareOp, literal: impl Into<Literal>) -> Predicate {
-        Predicate::Compare(self, op, literal.into())
-    }
+/// What columns, and what is computed from them, are asked.
+macro_rules! conditions {
+    ($($type:ty),+) => {
+        $(impl $type {
+            /// The column compared with a literal.
+            pub fn compare(self, op: CompareOp, literal: impl Into<Literal>) -> Predicate {
+                Predicate::Compare(self.into(), op, literal.into())
+            }
 
-    /// The column compared with another column of the same row.
-    pub fn compare_column(self, op: CompareOp, other: Column) -> Predicate {
-        Predicate::CompareColumns(self, op, other)
-    }
+            /// The column compared with another column of the same row.
+            pub fn compare_column(self, op: CompareOp, other: impl Into<Operand>) -> Predicate {
+                Predicate::CompareColumns(self.into(), op, other.into())
+            }
 
-    /// `column = literal`
-    pub fn eq(self, literal: impl Into<Literal>) -> Predicate {
-        self.compare(CompareOp::Equal, literal)
-    }
+            /// `column = literal`
+            pub fn eq(self, literal: impl Into<Literal>) -> Predicate {
+                self.compare(CompareOp::Equal, literal)
+            }
 
-    /// `column <> literal`
-    pub fn not_eq(self, literal: impl Into<Literal>) -> Predicate {
-        self.compare(CompareOp::NotEqual, literal)
-    }
+            /// `column <> literal`
+            pub fn not_eq(self, literal: impl Into<Literal>) -> Predicate {
+                self.compare(CompareOp::NotEqual, literal)
+            }
 
-    /// `column < literal`
-    pub fn lt(self, literal: impl Into<Literal>) -> Predicate {
-        self.compare(CompareOp::Less, literal)
-    }
+            /// `column < literal`
+            pub fn lt(self, literal: impl Into<Literal>) -> Predicate {
+                self.compare(CompareOp::Less, literal)
+            }
 
-    /// `column <= literal`
-    pub fn lt_eq(self, literal: impl Into<Literal>) -> Predicate {
-        self.compare(CompareOp::LessOrEqual, literal)
-    }
+            /// `column <= literal`
+            pub fn lt_eq(self, literal: impl Into<Literal>) -> Predicate {
+                self.compare(CompareOp::LessOrEqual, literal)
+            }
 
-    /// `column > literal`
-    pub fn gt(self, literal: impl Into<Literal>) -> Predicate {
-        self.compare(CompareOp::Greater, literal)
-    }
+            /// `column > literal`
+            pub fn gt(self, literal: impl Into<Literal>) -> Predicate {
+                self.compare(CompareOp::Greater, literal)
+            }
 
-    /// `column >= literal`
-    pub fn gt_eq(self, literal: impl Into<Literal>) -> Predicate {
-        self.compare(CompareOp::GreaterOrEqual, literal)
-    }
+            /// `column >= literal`
+            pub fn gt_eq(self, literal: impl Into<Literal>) -> Predicate {
+                self.compare(CompareOp::GreaterOrEqual, literal)
+            }
 
-    /// `column BETWEEN low AND high`; both ends are within.
-    pub fn between(self, low: impl Into<Literal>, high: impl Into<Literal>) -> Predicate {
-        Predicate::And(vec![self.clone().gt_eq(low), self.lt_eq(high)])
-    }
+            /// `column BETWEEN low AND high`; both ends are within.
+            pub fn between(self, low: impl Into<Literal>, high: impl Into<Literal>) -> Predicate {
+                Predicate::And(vec![self.clone().gt_eq(low), self.lt_eq(high)])
+            }
 
-    /// `column IN (literals)`
-    pub fn is_in<L: Into<Literal>>(self, literals: impl IntoIterator<Item = L>) -> Predicate {
-        Predicate::In(self, literals.into_iter().map(Into::into).collect())
-    }
+            /// `column IN (literals)`
+            pub fn is_in<L: Into<Literal>>(self, literals: impl IntoIterator<Item = L>) -> Predicate {
+                Predicate::In(self.into(), literals.into_iter().map(Into::into).collect())
+            }
 
-    /// `column IS NULL`
-    pub fn is_null(self) -> Predicate {
-        Predicate::IsNull(self)
-    }
+            /// `column IS NULL`
+            pub fn is_null(self) -> Predicate {
+                Predicate::IsNull(self.into())
+            }
 
-    /// `column IS NOT NULL`
-    pub fn is_not_null(self) -> Predicate {
-        Predicate::IsNull(self).negate()
-    }
+            /// `column IS NOT NULL`
+            pub fn is_not_null(self) -> Predicate {
+                Predicate::IsNull(self.into()).negate()
+            }
 
-    /// `column LIKE pattern`: `%` stands for any text, `_` for one character, the backslash escapes.
-    pub fn like(self, pattern: impl Into<String>) -> Predicate {
-        Predicate::Like { column: self, pattern: pattern.into(), ignore_case: false }
-    }
+            /// `column LIKE pattern`: `%` stands for any text, `_` for one character, the backslash escapes.
+            pub fn like(self, pattern: impl Into<String>) -> Predicate {
+                Predicate::Like { column: self.into(), pattern: pattern.into(), ignore_case: false }
+            }
 
-    /// `column ILIKE pattern`: as [`Column::like`], whatever the case of letters.
-    pub fn ilike(self, pattern: impl Into<String>) -> Predicate {
-        Predicate::Like { column: self, pattern: pattern.into(), ignore_case: true }
-    }
+            /// `column ILIKE pattern`: as [`Column::like`], whatever the case of letters.
+            pub fn ilike(self, pattern: impl Into<String>) -> Predicate {
+                Predicate::Like { column: self.into(), pattern: pattern.into(), ignore_case: true }
+            }
 
-    /// The string or binary begins with this.
-    pub fn starts_with(self, prefix: impl Into<String>) -> Predicate {
-        Predicate::StartsWith(self, prefix.into())
-    }
+            /// The string or binary begins with this.
+            pub fn starts_with(self, prefix: impl Into<String>) -> Predicate {
+                Predicate::StartsWith(self.into(), prefix.into())
+            }
 
-    /// The string contains this.
-    pub fn contains(self, text: impl Into<String>) -> Predicate {
-        Predicate::Contains(self, text.into())
+            /// The string contains this.
+            pub fn contains(self, text: impl Into<String>) -> Predicate {
+                Predicate::Contains(self.into(), text.into())
+            }
+
+            /// The string ends with this.
+            pub fn ends_with(self, suffix: impl AsRef<str>) -> Predicate {
+                self.like(format!("%{}", escaped(suffix.as_ref())))
+            }
+
+            /// `column IS NOT DISTINCT FROM literal`: equal, or both null. It is never unknown.
+            pub fn eq_missing(self, literal: impl Into<Literal>) -> Predicate {
+                match literal.into() {
+                    Literal::Null => self.is_null(),
+                    literal => Predicate::And(vec![self.clone().is_not_null(), self.eq(literal)]),
+                }
+            }
+
+            /// `column IS NOT DISTINCT FROM column`: equal, or both null. It is never unknown.
+            pub fn eq_missing_column(self, other: impl Into<Operand>) -> Predicate {
+                let (left, right): (Operand, Operand) = (self.into(), other.into());
+                let both = vec![left.clone().is_not_null(), right.clone().is_not_null()];
+                let neither = vec![left.clone().is_null(), right.clone().is_null()];
+                let equal = left.compare_column(CompareOp::Equal, right);
+                let both = both.into_iter().chain([equal]).collect();
+                Predicate::Or(vec![Predicate::And(both), Predicate::And(neither)])
+            }
+        })+
+    };
+}
+
+conditions!(Column, Operand);
+
+/// A text as a pattern that only it is like.
+fn escaped(text: &str) -> String {
+    let mut pattern = String::with_capacity(text.len());
+    for letter in text.chars() {
+        if matches!(letter, '%' | '_' | '\\') {
+            pattern.push('\\');
+        }
+        pattern.push(letter);
     }
+    pattern
 }
 
 impl Predicate {

@@ -8,7 +8,7 @@ use std::fmt;
 pub(super) const NANOS_PER_SECOND: i128 = 1_000_000_000;
 pub(super) const NANOS_PER_DAY: i128 = 86_400 * NANOS_PER_SECOND;
 
-const DAYS_PER_ERA: i128 = 146_097;
+const DAYS_PER_ERA: i64 = 146_097;
 /// From 0000-03-01 to 1970-01-01.
 const DAYS_BEFORE_EPOCH: i128 = 719_468;
 /// More digits than any timestamp's year has.
@@ -26,14 +26,20 @@ impl Civil {
     /// The day that is so many days after 1970-01-01.
     pub(super) fn from_days(days: i128) -> Self {
         let days = days + DAYS_BEFORE_EPOCH;
-        let era = days.div_euclid(DAYS_PER_ERA);
-        let of_era = days.rem_euclid(DAYS_PER_ERA);
+        // Almost all days have room in 64 bits, whose division is far cheaper.
+        let (era, of_era) = match i64::try_from(days) {
+            Ok(days) => (i128::from(days.div_euclid(DAYS_PER_ERA)), days.rem_euclid(DAYS_PER_ERA)),
+            Err(_) => {
+                let per_era = i128::from(DAYS_PER_ERA);
+                (days.div_euclid(per_era), days.rem_euclid(per_era) as i64)
+            }
+        };
         let year_of_era = (of_era - of_era / 1_460 + of_era / 36_524 - of_era / 146_096) / 365;
         let of_year = of_era - (365 * year_of_era + year_of_era / 4 - year_of_era / 100);
         let shifted_month = (5 * of_year + 2) / 153;
         let day = of_year - (153 * shifted_month + 2) / 5 + 1;
         let month = if shifted_month < 10 { shifted_month + 3 } else { shifted_month - 9 };
-        let year = era * 400 + year_of_era + i128::from(month <= 2);
+        let year = era * 400 + i128::from(year_of_era + i64::from(month <= 2));
         Self { year, month: month as u8, day: day as u8 }
     }
 
@@ -46,7 +52,7 @@ impl Civil {
         let shifted_month = if month > 2 { month - 3 } else { month + 9 };
         let of_year = (153 * shifted_month + 2) / 5 + i128::from(self.day) - 1;
         let of_era = year_of_era * 365 + year_of_era / 4 - year_of_era / 100 + of_year;
-        era * DAYS_PER_ERA + of_era - DAYS_BEFORE_EPOCH
+        era * i128::from(DAYS_PER_ERA) + of_era - DAYS_BEFORE_EPOCH
     }
 
     /// The same day so many months later, or the last of that month where it is shorter.

@@ -3,16 +3,16 @@
 use std::cmp::Ordering;
 
 use arrow::{
-    array::{Array, ArrayRef, AsArray, new_null_array},
+    array::{Array, ArrayRef, AsArray},
     buffer::ScalarBuffer,
-    compute::{cast, kernels::cmp, take},
+    compute::{cast, kernels::cmp},
     datatypes::{ArrowNativeType, DataType, Float64Type, i256},
 };
 
 use super::{
     Class, CompareOp,
     classes::{Whole, WithWhole, with_whole},
-    input::{Input, unfit},
+    input::{Input, dense, unfit},
     typing::float_order,
     words::{keep_rows, keep_valid},
 };
@@ -35,6 +35,9 @@ impl ColumnPair {
     pub(super) fn is_comparable(left: &DataType, right: &DataType) -> bool {
         match (Class::of(left), Class::of(right)) {
             (Class::Other, _) | (_, Class::Other) => false,
+            // Whole numbers of 128 bits are compared with floating-point numbers as integers are.
+            (Class::Decimal { scale: 0 }, Class::Float) => !matches!(left, DataType::Decimal256(..)),
+            (Class::Float, Class::Decimal { scale: 0 }) => !matches!(right, DataType::Decimal256(..)),
             (Class::Integer, Class::Decimal { .. } | Class::Float) => true,
             (Class::Decimal { .. } | Class::Float, Class::Integer) => true,
             (Class::Decimal { .. }, Class::Decimal { .. }) => true,
@@ -110,19 +113,6 @@ impl ColumnPair {
             *word &= bits ^ flip;
         }
         Ok(())
-    }
-}
-
-/// The values row by row.
-fn dense(array: &ArrayRef) -> Result<ArrayRef> {
-    match array.as_any_dictionary_opt() {
-        None => Ok(array.clone()),
-        Some(dictionary) if dictionary.values().is_empty() => {
-            Ok(new_null_array(dictionary.values().data_type(), array.len()))
-        }
-        Some(dictionary) => {
-            take(dictionary.values(), dictionary.keys(), None).map_err(Error::arrow("reading a dictionary"))
-        }
     }
 }
 

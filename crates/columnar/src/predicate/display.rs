@@ -3,7 +3,7 @@
 use std::fmt::{self, Display, Formatter};
 
 use super::{
-    Column, CompareOp, Literal, Predicate,
+    ArithmeticOp, Column, CompareOp, Function, Literal, Operand, Predicate,
     civil::{Civil, write_time, write_timestamp},
     tokens::is_reserved,
 };
@@ -58,33 +58,70 @@ impl Display for Literal {
     }
 }
 
+impl Display for ArithmeticOp {
+    fn fmt(&self, f: &mut Formatter<'_>) -> fmt::Result {
+        f.write_str(match self {
+            Self::Add => "+",
+            Self::Subtract => "-",
+            Self::Multiply => "*",
+            Self::Divide => "/",
+            Self::Modulo => "%",
+        })
+    }
+}
+
+impl Display for Operand {
+    fn fmt(&self, f: &mut Formatter<'_>) -> fmt::Result {
+        match self {
+            Self::Column(column) => Name(column).fmt(f),
+            Self::Literal(literal) => literal.fmt(f),
+            Self::Call(function, of) => write!(f, "{}({of})", function.name()),
+            Self::Arithmetic(left, op, right) => {
+                side(f, left, left.is_looser(*op))?;
+                write!(f, " {op} ")?;
+                side(f, right, !right.is_tighter(*op))
+            }
+        }
+    }
+}
+
+/// One side of arithmetic, in parentheses where it would fall apart without.
+fn side(f: &mut Formatter<'_>, operand: &Operand, has_parentheses: bool) -> fmt::Result {
+    if has_parentheses { write!(f, "({operand})") } else { operand.fmt(f) }
+}
+
 impl Display for Predicate {
     fn fmt(&self, f: &mut Formatter<'_>) -> fmt::Result {
         match self {
             Self::Constant(true) => f.write_str("TRUE"),
             Self::Constant(false) => f.write_str("FALSE"),
-            Self::Compare(column, op, literal) => write!(f, "{} {op} {literal}", Name(column)),
-            Self::CompareColumns(left, op, right) => write!(f, "{} {op} {}", Name(left), Name(right)),
+            Self::Compare(
+                operand @ Operand::Call(Function::IsNan, _),
+                CompareOp::Equal,
+                Literal::Boolean(true),
+            ) => operand.fmt(f),
+            Self::Compare(column, op, literal) => write!(f, "{column} {op} {literal}"),
+            Self::CompareColumns(left, op, right) => write!(f, "{left} {op} {right}"),
             Self::In(column, literals) => {
-                write!(f, "{} IN (", Name(column))?;
+                write!(f, "{column} IN (")?;
                 joined(f, literals, ", ", |f, literal| literal.fmt(f))?;
                 f.write_str(")")
             }
-            Self::IsNull(column) => write!(f, "{} IS NULL", Name(column)),
+            Self::IsNull(column) => write!(f, "{column} IS NULL"),
             Self::Like { column, pattern, ignore_case } => {
                 let like = if *ignore_case { "ILIKE" } else { "LIKE" };
-                write!(f, "{} {like} {}", Name(column), Quoted(pattern, '\''))
+                write!(f, "{column} {like} {}", Quoted(pattern, '\''))
             }
             Self::StartsWith(column, prefix) => {
-                write!(f, "starts_with({}, {})", Name(column), Quoted(prefix, '\''))
+                write!(f, "starts_with({column}, {})", Quoted(prefix, '\''))
             }
-            Self::Contains(column, text) => write!(f, "contains({}, {})", Name(column), Quoted(text, '\'')),
+            Self::Contains(column, text) => write!(f, "contains({column}, {})", Quoted(text, '\'')),
             Self::And(all) if all.is_empty() => f.write_str("TRUE"),
             Self::Or(any) if any.is_empty() => f.write_str("FALSE"),
             Self::And(all) => joined(f, all, " AND ", within),
             Self::Or(any) => joined(f, any, " OR ", within),
             Self::Not(predicate) => match predicate.as_ref() {
-                Self::IsNull(column) => write!(f, "{} IS NOT NULL", Name(column)),
+                Self::IsNull(column) => write!(f, "{column} IS NOT NULL"),
                 predicate => {
                     f.write_str("NOT ")?;
                     within(f, predicate)

@@ -11,6 +11,7 @@ use arrow::{
 
 use super::{
     Bound, BoundColumn, Class, Leaf, Node,
+    compute::Computed,
     gather::Table,
     input::{Input, unfit},
     tokens::refuse,
@@ -29,6 +30,8 @@ pub(crate) struct Evaluator {
     bound: Bound,
     /// By leaf, what is known of the dictionary that it saw last.
     memos: Vec<Option<Memo>>,
+    /// By what is computed, the values of the dictionary that it was computed from last, and what they came to.
+    computed: Vec<Option<(ArrayRef, ArrayRef)>>,
 }
 
 #[derive(Debug)]
@@ -48,7 +51,7 @@ impl Bound {
 
 impl Evaluator {
     pub(super) fn new(bound: Bound) -> Self {
-        Self { bound, memos: Vec::new() }
+        Self { bound, memos: Vec::new(), computed: Vec::new() }
     }
 
     /// The rows of which the predicate is true. The arrays are those of [`Bound::roots`], as they are or as
@@ -56,16 +59,54 @@ impl Evaluator {
     ///
     /// # Errors
     ///
-    /// [`crate::Error::Predicate`] if an array is not of the type that the predicate was bound to.
+    /// [`crate::Error::Predicate`] if an array is not of the type that the predicate was bound to, or if a computed
+    /// number has no room.
     pub(crate) fn evaluate(&mut self, columns: &[ArrayRef], rows: usize) -> Result<BooleanBuffer> {
         let bound = self.bound.clone();
         let mut inputs = Vec::with_capacity(bound.columns().len());
         for column in bound.columns() {
             inputs.push(column.input(columns, rows)?);
         }
+        for (index, computed) in bound.computed().iter().enumerate() {
+            inputs.push(self.compute(index, computed, &inputs, rows)?);
+        }
         let mut words = words::all(rows);
         self.keep(bound.node(), &inputs, &mut words)?;
         Ok(BooleanBuffer::new(Buffer::from_vec(words), 0, rows))
+    }
+
+    /// What is computed from the columns of a batch; from one that is a dictionary, once for each of its values.
+    fn compute(&mut self, index: usize, computed: &Computed, inputs: &[Input], rows: usize) -> Result<Input> {
+        let only = computed.step.only_input().and_then(|column| inputs.get(column));
+        if let Some(only) = only
+            && let Some(dictionary) = only.array.as_any_dictionary_opt()
+            && let Ok(values) = self.compute_once(index, computed, dictionary.values())
+        {
+            return Ok(Input { array: dictionary.with_values(values), nulls: only.nulls.clone() });
+        }
+
+        // Also where a value of the dictionary has no result: no row may have it.
+        let array = computed.values(rows, &|column| input(inputs, column).cloned())?;
+        let nulls = array.logical_nulls();
+        Ok(Input { array, nulls })
+    }
+
+    fn compute_once(&mut self, index: usize, computed: &Computed, values: &ArrayRef) -> Result<ArrayRef> {
+        if self.computed.len() <= index {
+            self.computed.resize_with(index + 1, || None);
+        }
+        if let Some(Some((known, results))) = self.computed.get(index)
+            && is_same(known, values)
+        {
+            return Ok(results.clone());
+        }
+
+        let whole = Input { array: values.clone(), nulls: values.logical_nulls() };
+        let results = computed.values(values.len(), &|_| Ok(whole.clone()))?;
+        if let Some(memo) = self.computed.get_mut(index) {
+            *memo = Some((values.clone(), results.clone()));
+        }
+        Ok(results)
     }
 
     /// Clears the rows of which the node is not true.

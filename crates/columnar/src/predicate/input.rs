@@ -1,18 +1,42 @@
 //! The columns of a batch, as comparisons take them.
 
 use arrow::{
-    array::{Array, ArrayRef},
+    array::{Array, ArrayRef, AsArray, new_null_array},
     buffer::NullBuffer,
+    compute::take,
 };
 
 use super::tokens::refuse;
-use crate::Error;
+use crate::{Error, Result};
 
 /// A column of a batch.
+#[derive(Clone)]
 pub(super) struct Input {
     pub(super) array: ArrayRef,
     /// Rows that are null in it or in a struct around it.
     pub(super) nulls: Option<NullBuffer>,
+}
+
+impl Input {
+    /// The same without a dictionary, and with all of its nulls.
+    pub(super) fn dense(self) -> Result<Self> {
+        let array = dense(&self.array)?;
+        let nulls = NullBuffer::union(self.nulls.as_ref(), array.logical_nulls().as_ref());
+        Ok(Self { array, nulls })
+    }
+}
+
+/// The values row by row.
+pub(super) fn dense(array: &ArrayRef) -> Result<ArrayRef> {
+    match array.as_any_dictionary_opt() {
+        None => Ok(array.clone()),
+        Some(dictionary) if dictionary.values().is_empty() => {
+            Ok(new_null_array(dictionary.values().data_type(), array.len()))
+        }
+        Some(dictionary) => {
+            take(dictionary.values(), dictionary.keys(), None).map_err(Error::arrow("reading a dictionary"))
+        }
+    }
 }
 
 pub(super) fn unfit(array: &ArrayRef) -> Error {

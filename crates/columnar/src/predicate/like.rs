@@ -177,12 +177,14 @@ fn folded(text: &str) -> String {
 /// One character for all that differ in case only: `ς`, `σ` and `Σ` are one letter. Characters whose other case is
 /// several characters stay themselves.
 fn fold(letter: char) -> char {
-    fn only(mut letters: impl Iterator<Item = char>) -> Option<char> {
-        let first = letters.next();
-        if letters.next().is_none() { first } else { None }
-    }
     let upper = only(letter.to_uppercase()).unwrap_or(letter);
     only(upper.to_lowercase()).unwrap_or(upper)
+}
+
+/// The only one of some characters.
+pub(super) fn only(mut letters: impl Iterator<Item = char>) -> Option<char> {
+    let first = letters.next();
+    if letters.next().is_none() { first } else { None }
 }
 
 /// The pattern with the backslash as its escape.

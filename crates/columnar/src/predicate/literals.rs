@@ -1,7 +1,7 @@
 //! Literals of SQL: numbers as exact as they are written, casts, and arithmetic of dates and decimals.
 
 use super::{
-    Column, CompareOp, Literal, Predicate,
+    ArithmeticOp, CompareOp, Literal, Operand, Predicate,
     civil::{Civil, NANOS_PER_DAY, NANOS_PER_SECOND, parse_date, parse_time, parse_timestamp},
     tokens::{quoted, refuse},
 };
@@ -9,8 +9,9 @@ use crate::Result;
 
 /// What a part of a condition turned out to be.
 #[derive(Clone, Debug)]
-pub(super) enum Operand {
-    Column(Column),
+pub(super) enum Parsed {
+    /// A column, or what is computed from columns.
+    Operand(Operand),
     Literal(Literal),
     Interval(Interval),
     Condition(Predicate),
@@ -48,6 +49,16 @@ pub(super) fn bytes(digits: &str) -> Result<Vec<u8>> {
         return Err(wrong());
     }
     pairs.iter().map(|[high, low]| Ok(digit(high)? << 4 | digit(low)?)).collect()
+}
+
+/// The 16 bytes of a UUID, as it is printed or without its hyphens.
+pub(super) fn uuid(text: &str) -> Option<Vec<u8>> {
+    let hyphens = |text: &str| text.match_indices('-').map(|(at, _)| at).eq([8, 13, 18, 23]);
+    match text.len() {
+        32 => bytes(text).ok(),
+        36 if hyphens(text) => bytes(&text.replace('-', "")).ok(),
+        _ => None,
+    }
 }
 
 /// A number that a string spells out.
@@ -103,22 +114,71 @@ fn aligned(left: (i128, u8), right: (i128, u8)) -> Option<(i128, i128, u8)> {
     Some((grown(left)?, grown(right)?, scale))
 }
 
-/// `left + right` or `left - right`, of two numbers or of a date and an interval.
-pub(super) fn sum(left: Operand, negative: bool, right: Operand) -> Result<Operand> {
-    let wrong = |left: &Operand, right: &Operand| {
-        let sign = if negative { '-' } else { '+' };
-        refuse(format!("{} {sign} {}: cannot be computed", left.describe(), right.describe()))
-    };
-
-    let result = match (&left, &right) {
-        (Operand::Literal(left), Operand::Literal(right)) => numeric_sum(left, negative, right),
-        (Operand::Literal(moment), Operand::Interval(interval)) => interval.add_to(moment, negative),
-        (Operand::Interval(interval), Operand::Literal(moment)) if !negative => {
-            interval.add_to(moment, false)
+/// `left op right`, of numbers, or of a date and an interval. Literals are computed here; what has a column in it is
+/// computed for each row.
+pub(super) fn arithmetic(left: Parsed, op: ArithmeticOp, right: Parsed) -> Result<Parsed> {
+    use ArithmeticOp::{Add, Subtract};
+    let computed = match (&left, op, &right) {
+        (Parsed::Operand(left), _, Parsed::Operand(right)) => {
+            return left.clone().arithmetic(op, right.clone()).map(Parsed::Operand);
         }
+        (Parsed::Operand(left), _, Parsed::Literal(right)) => {
+            return left.clone().arithmetic(op, right.clone()).map(Parsed::Operand);
+        }
+        (Parsed::Literal(left), _, Parsed::Operand(right)) => {
+            return Operand::Literal(left.clone()).arithmetic(op, right.clone()).map(Parsed::Operand);
+        }
+        (Parsed::Literal(left), Add | Subtract, Parsed::Literal(right)) => {
+            numeric_sum(left, op == Subtract, right)
+        }
+        (Parsed::Literal(left), _, Parsed::Literal(right)) => numeric_product(left, op, right),
+        (Parsed::Literal(moment), Add | Subtract, Parsed::Interval(interval)) => {
+            interval.add_to(moment, op == Subtract)
+        }
+        (Parsed::Interval(interval), Add, Parsed::Literal(moment)) => interval.add_to(moment, false),
         _ => None,
     };
-    result.map(Operand::Literal).ok_or_else(|| wrong(&left, &right))
+    let wrong = || refuse(format!("{} {op} {}: cannot be computed", left.describe(), right.describe()));
+    computed.map(Parsed::Literal).ok_or_else(wrong)
+}
+
+/// The negative of a number or a column.
+pub(super) fn negative(of: Parsed) -> Result<Parsed> {
+    arithmetic(Parsed::Literal(Literal::Integer(0)), ArithmeticOp::Subtract, of)
+}
+
+/// `left * right`, `left / right` or `left % right`, as [`ArithmeticOp`] has it.
+fn numeric_product(left: &Literal, op: ArithmeticOp, right: &Literal) -> Option<Literal> {
+    let has_float = [left, right].iter().any(|literal| matches!(literal, Literal::Float(_)));
+    if has_float || op == ArithmeticOp::Divide {
+        let (Literal::Float(left), Literal::Float(right)) = (to_number(left)?, to_number(right)?) else {
+            return None;
+        };
+        return Some(Literal::Float(match op {
+            ArithmeticOp::Multiply => left * right,
+            ArithmeticOp::Modulo => left % right,
+            _ => left / right,
+        }));
+    }
+
+    let whole = matches!((left, right), (Literal::Integer(_), Literal::Integer(_)));
+    let (left, right) = (decimal(left)?, decimal(right)?);
+    let (value, scale) = match op {
+        ArithmeticOp::Multiply => (left.0.checked_mul(right.0)?, left.1.checked_add(right.1)?),
+        _ => {
+            let (left, right, scale) = aligned(left, right)?;
+            if right == 0 {
+                return Some(Literal::Null);
+            }
+            (left.checked_rem(right).unwrap_or(0), scale)
+        }
+    };
+    Some(if whole { Literal::Integer(value) } else { Literal::Decimal { unscaled: value, scale } })
+}
+
+/// A number as a floating-point number; no string spells one here.
+fn to_number(literal: &Literal) -> Option<Literal> {
+    if matches!(literal, Literal::String(_)) { None } else { to_float(literal) }
 }
 
 fn numeric_sum(left: &Literal, negative: bool, right: &Literal) -> Option<Literal> {
@@ -235,6 +295,11 @@ pub(super) fn cast(literal: Literal, type_name: &str) -> Result<Literal> {
         "BINARY" | "VARBINARY" | "BYTEA" | "BLOB" => match &literal {
             Literal::Binary(_) => Some(literal.clone()),
             Literal::String(text) => Some(Literal::Binary(text.clone().into_bytes())),
+            _ => None,
+        },
+        "UUID" => match &literal {
+            Literal::String(text) => uuid(text).map(Literal::Binary),
+            Literal::Binary(bytes) if bytes.len() == 16 => Some(literal.clone()),
             _ => None,
         },
         "DATE" => to_date(&literal),

@@ -1,4 +1,5 @@
-//! What a filter says: comparisons of columns with literals, joined by and, or, not, in SQL's three-valued logic.
+//! What a filter says: comparisons of columns, and of what is computed from them, joined by and, or, not, in SQL's
+//! three-valued logic.
 //!
 //! ```text
 //! SQL --parse--> Predicate --bind(schema)--> Bound --evaluator--> Evaluator --evaluate(arrays)--> rows
@@ -15,6 +16,7 @@ mod check;
 mod civil;
 mod classes;
 mod columns;
+mod compute;
 mod display;
 mod evaluate;
 mod gather;
@@ -22,6 +24,7 @@ mod input;
 mod leaf;
 mod like;
 mod literals;
+mod operand;
 mod parse;
 #[cfg(test)]
 pub(crate) mod tests;
@@ -31,6 +34,7 @@ mod words;
 
 use std::fmt;
 
+pub use self::operand::{ArithmeticOp, Function, Operand};
 pub(crate) use self::{
     bind::{Bound, BoundColumn, Node, Root},
     check::Check,
@@ -158,27 +162,27 @@ impl CompareOp {
 pub enum Predicate {
     /// Holds always or never.
     Constant(bool),
-    /// `column op literal`
-    Compare(Column, CompareOp, Literal),
-    /// `column op column`
-    CompareColumns(Column, CompareOp, Column),
-    /// `column IN (…)`; no row is in an empty list.
-    In(Column, Vec<Literal>),
-    /// `column IS NULL`
-    IsNull(Column),
-    /// `column LIKE pattern`; the backslash escapes.
+    /// `operand op literal`
+    Compare(Operand, CompareOp, Literal),
+    /// `operand op operand`
+    CompareColumns(Operand, CompareOp, Operand),
+    /// `operand IN (…)`; no row is in an empty list.
+    In(Operand, Vec<Literal>),
+    /// `operand IS NULL`
+    IsNull(Operand),
+    /// `operand LIKE pattern`; the backslash escapes.
     Like {
-        /// A column of strings.
-        column: Column,
+        /// Strings.
+        column: Operand,
         /// `%` stands for any text, `_` for one character.
         pattern: String,
         /// `ILIKE`.
         ignore_case: bool,
     },
     /// The string or binary begins with these bytes.
-    StartsWith(Column, String),
+    StartsWith(Operand, String),
     /// The string contains this text.
-    Contains(Column, String),
+    Contains(Operand, String),
     /// All hold.
     And(Vec<Predicate>),
     /// At least one holds.
@@ -187,11 +191,23 @@ pub enum Predicate {
     Not(Box<Predicate>),
 }
 
+impl Operand {
+    /// Reads a column, or what is computed from columns, as SQL writes it: `a`, `lower(a)`, `(a + b) * 2`.
+    ///
+    /// # Errors
+    ///
+    /// [`Error::Predicate`](crate::Error::Predicate), quoting what cannot be understood.
+    pub fn parse(sql: &str) -> Result<Self> {
+        parse::parse_operand(sql)
+    }
+}
+
 impl Predicate {
     /// Reads the condition of a SQL `WHERE`, such as `price < 24.5 AND mode IN ('AIR', 'MAIL')`.
     ///
     /// Names are case-sensitive, quoted or not; dots lead into nested fields. Literals are what [`Literal`] lists, with
-    /// `CAST` of a literal and `DATE '…' - INTERVAL '…' DAY`. A column alone is a column of booleans.
+    /// `CAST` of a literal and `DATE '…' - INTERVAL '…' DAY`. A column alone is a column of booleans. Columns are
+    /// computed with as [`Function`] and [`ArithmeticOp`] list.
     ///
     /// # Errors
     ///
@@ -219,10 +235,10 @@ impl Predicate {
             | Self::IsNull(column)
             | Self::Like { column, .. }
             | Self::StartsWith(column, _)
-            | Self::Contains(column, _) => visit(column),
+            | Self::Contains(column, _) => column.visit_columns(visit),
             Self::CompareColumns(left, _, right) => {
-                visit(left);
-                visit(right);
+                left.visit_columns(visit);
+                right.visit_columns(visit);
             }
             Self::And(all) | Self::Or(all) => all.iter().for_each(|predicate| predicate.visit_columns(visit)),
             Self::Not(predicate) => predicate.visit_columns(visit),

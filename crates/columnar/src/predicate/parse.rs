@@ -8,35 +8,47 @@
 //! conjunction = negation { AND negation }
 //! negation   = { NOT } comparison
 //! comparison = sum [ op sum | IS … | [NOT] BETWEEN … | [NOT] IN … | [NOT] LIKE … ]
-//! sum        = operand { (+ | -) operand }
+//! sum        = product { (+ | -) product }
+//! product    = operand { (* | / | %) operand }
 //! operand    = literal | column | function | CAST | ( condition )
 //! ```
 
 use sqlparser::tokenizer::Token;
 
 use super::{
-    Column, CompareOp, Literal, Predicate,
+    ArithmeticOp, Column, CompareOp, Function, Literal, Operand, Predicate,
     like::with_backslashes,
-    literals::{Interval, Operand, bytes, cast, fold, number, sum},
+    literals::{Interval, Parsed, arithmetic, bytes, cast, fold, negative, number},
     tokens::{Parser, is_reserved, quoted, refuse},
 };
 use crate::Result;
 
 pub(super) fn parse(sql: &str) -> Result<Predicate> {
+    whole(sql, Parser::condition)?.into_predicate()
+}
+
+pub(super) fn parse_operand(sql: &str) -> Result<Operand> {
+    match whole(sql, Parser::sum)? {
+        Parsed::Operand(operand) => Ok(operand),
+        other => Err(refuse(format!("{} where a column should be", other.describe()))),
+    }
+}
+
+fn whole(sql: &str, read: impl FnOnce(&mut Parser) -> Result<Parsed>) -> Result<Parsed> {
     let mut parser = Parser::new(sql)?;
-    let condition = parser.condition()?.into_predicate()?;
+    let parsed = read(&mut parser)?;
     match parser.peek() {
-        None => Ok(condition),
+        None => Ok(parsed),
         Some(_) => Err(parser.unexpected("the end")),
     }
 }
 
-impl Operand {
+impl Parsed {
     /// The condition that it is: a column alone is one of booleans.
     fn into_predicate(self) -> Result<Predicate> {
         match self {
             Self::Condition(predicate) => Ok(predicate),
-            Self::Column(column) => Ok(column.eq(true)),
+            Self::Operand(column) => Ok(column.eq(true)),
             Self::Literal(Literal::Boolean(value)) => Ok(Predicate::Constant(value)),
             other => Err(refuse(format!("{} is not a condition", other.describe()))),
         }
@@ -51,7 +63,7 @@ impl Operand {
 
     pub(super) fn describe(&self) -> String {
         match self {
-            Self::Column(column) => quoted(column),
+            Self::Operand(column) => quoted(column),
             Self::Literal(literal) => quoted(literal),
             Self::Interval(_) => "an interval".to_owned(),
             Self::Condition(predicate) => quoted(predicate),
@@ -60,7 +72,7 @@ impl Operand {
 }
 
 impl Parser {
-    fn condition(&mut self) -> Result<Operand> {
+    fn condition(&mut self) -> Result<Parsed> {
         self.chain("OR", Predicate::Or, |parser| parser.chain("AND", Predicate::And, Self::negation))
     }
 
@@ -69,8 +81,8 @@ impl Parser {
         &mut self,
         word: &str,
         join: fn(Vec<Predicate>) -> Predicate,
-        read: impl Fn(&mut Self) -> Result<Operand>,
-    ) -> Result<Operand> {
+        read: impl Fn(&mut Self) -> Result<Parsed>,
+    ) -> Result<Parsed> {
         let first = read(self)?;
         if !self.at_word(word) {
             return Ok(first);
@@ -79,10 +91,10 @@ impl Parser {
         while self.eat_word(word) {
             all.push(read(self)?.into_predicate()?);
         }
-        Ok(Operand::Condition(join(all)))
+        Ok(Parsed::Condition(join(all)))
     }
 
-    fn negation(&mut self) -> Result<Operand> {
+    fn negation(&mut self) -> Result<Parsed> {
         let start = self.next;
         while self.eat_word("NOT") {}
         let negations = self.next - start;
@@ -94,18 +106,18 @@ impl Parser {
         for _ in 0..negations {
             predicate = Predicate::Not(Box::new(predicate));
         }
-        Ok(Operand::Condition(predicate))
+        Ok(Parsed::Condition(predicate))
     }
 
-    fn comparison(&mut self) -> Result<Operand> {
+    fn comparison(&mut self) -> Result<Parsed> {
         let left = self.sum()?;
         if let Some(op) = self.compare_op() {
             self.skip();
             let right = self.sum()?;
-            return compare(left, op, right).map(Operand::Condition);
+            return compare(left, op, right).map(Parsed::Condition);
         }
         if self.eat_word("IS") {
-            return self.is(left).map(Operand::Condition);
+            return self.is(left).map(Parsed::Condition);
         }
         let start = self.next;
         let negated = self.eat_word("NOT");
@@ -121,7 +133,7 @@ impl Parser {
             self.next = start;
             return Ok(left);
         };
-        Ok(Operand::Condition(if negated { Predicate::Not(Box::new(predicate)) } else { predicate }))
+        Ok(Parsed::Condition(if negated { Predicate::Not(Box::new(predicate)) } else { predicate }))
     }
 
     fn compare_op(&self) -> Option<CompareOp> {
@@ -137,30 +149,34 @@ impl Parser {
     }
 
     /// What follows IS. Of a boolean column it is never unknown: `flag IS TRUE` is false where `flag` is null.
-    fn is(&mut self, left: Operand) -> Result<Predicate> {
+    fn is(&mut self, left: Parsed) -> Result<Predicate> {
         let negated = self.eat_word("NOT");
         let predicate = if self.eat_word("NULL") || self.eat_word("UNKNOWN") {
             match left {
-                Operand::Column(column) => column.is_null(),
-                Operand::Literal(literal) => Predicate::Constant(literal == Literal::Null),
+                Parsed::Operand(column) => column.is_null(),
+                Parsed::Literal(literal) => Predicate::Constant(literal == Literal::Null),
                 other => return Err(refuse(format!("{}: IS NULL wants a column", other.describe()))),
             }
+        } else if self.eat_word("DISTINCT") {
+            self.expect_word("FROM")?;
+            let right = self.sum()?;
+            is_distinct(left, right)?
         } else {
             let value = self.eat_word("TRUE");
             if !value && !self.eat_word("FALSE") {
-                return Err(self.unexpected("NULL, TRUE or FALSE"));
+                return Err(self.unexpected("NULL, TRUE, FALSE or DISTINCT FROM"));
             }
             match left {
-                Operand::Column(column) => {
+                Parsed::Operand(column) => {
                     Predicate::And(vec![column.clone().is_not_null(), column.eq(value)])
                 }
                 other => return Err(refuse(format!("{}: IS TRUE wants a column", other.describe()))),
             }
         };
-        Ok(if negated { Predicate::Not(Box::new(predicate)) } else { predicate })
+        Ok(if negated { predicate.negate() } else { predicate })
     }
 
-    fn between(&mut self, left: Operand) -> Result<Predicate> {
+    fn between(&mut self, left: Parsed) -> Result<Predicate> {
         let low = self.sum()?;
         self.expect_word("AND")?;
         let high = self.sum()?;
@@ -169,8 +185,8 @@ impl Parser {
         Ok(Predicate::And(vec![above, below]))
     }
 
-    fn is_in(&mut self, left: Operand) -> Result<Predicate> {
-        let Operand::Column(column) = left else {
+    fn is_in(&mut self, left: Parsed) -> Result<Predicate> {
+        let Parsed::Operand(column) = left else {
             return Err(refuse(format!("{}: IN wants a column", left.describe())));
         };
         self.expect(&Token::LParen)?;
@@ -187,10 +203,10 @@ impl Parser {
         Ok(Predicate::In(column, literals))
     }
 
-    fn like(&mut self, left: Operand) -> Result<Predicate> {
+    fn like(&mut self, left: Parsed) -> Result<Predicate> {
         let ignore_case = self.at_word("ILIKE");
         self.skip();
-        let Operand::Column(column) = left else {
+        let Parsed::Operand(column) = left else {
             return Err(refuse(format!("{}: LIKE wants a column", left.describe())));
         };
         let mut pattern = self.string()?;
@@ -211,28 +227,42 @@ impl Parser {
         }
     }
 
-    fn sum(&mut self) -> Result<Operand> {
-        let mut left = self.operand()?;
+    fn sum(&mut self) -> Result<Parsed> {
+        let mut left = self.product()?;
         loop {
-            let negative = match self.peek() {
-                Some(Token::Plus) => false,
-                Some(Token::Minus) => true,
+            let op = match self.peek() {
+                Some(Token::Plus) => ArithmeticOp::Add,
+                Some(Token::Minus) => ArithmeticOp::Subtract,
                 _ => return Ok(left),
             };
             self.skip();
-            left = sum(left, negative, self.operand()?)?;
+            left = arithmetic(left, op, self.product()?)?;
         }
     }
 
-    fn operand(&mut self) -> Result<Operand> {
+    fn product(&mut self) -> Result<Parsed> {
+        let mut left = self.operand()?;
+        loop {
+            let op = match self.peek() {
+                Some(Token::Mul) => ArithmeticOp::Multiply,
+                Some(Token::Div) => ArithmeticOp::Divide,
+                Some(Token::Mod) => ArithmeticOp::Modulo,
+                _ => return Ok(left),
+            };
+            self.skip();
+            left = arithmetic(left, op, self.operand()?)?;
+        }
+    }
+
+    fn operand(&mut self) -> Result<Parsed> {
         let mut operand = self.bare_operand()?;
         while self.eat(&Token::DoubleColon) {
-            operand = Operand::Literal(cast(operand.into_literal()?, &self.type_name()?)?);
+            operand = Parsed::Literal(cast(operand.into_literal()?, &self.type_name()?)?);
         }
         Ok(operand)
     }
 
-    fn bare_operand(&mut self) -> Result<Operand> {
+    fn bare_operand(&mut self) -> Result<Parsed> {
         let Some(token) = self.peek() else {
             return Err(self.unexpected("a column or a literal"));
         };
@@ -248,29 +278,34 @@ impl Parser {
             Token::SingleQuotedString(text) => Literal::String(text.clone()),
             Token::HexStringLiteral(digits) => Literal::Binary(bytes(digits)?),
             Token::Word(word) if word.quote_style.is_none() => return self.word(),
-            Token::Word(_) => return self.column().map(Operand::Column),
+            Token::Word(_) => return self.column(),
             _ => return Err(self.unexpected("a column or a literal")),
         };
         self.skip();
-        Ok(Operand::Literal(literal))
+        Ok(Parsed::Literal(literal))
     }
 
-    fn signed(&mut self) -> Result<Operand> {
-        let negative = self.eat(&Token::Minus);
-        if !negative {
+    fn signed(&mut self) -> Result<Parsed> {
+        let is_negative = self.eat(&Token::Minus);
+        if !is_negative {
             self.expect(&Token::Plus)?;
         }
         if let Some(Token::Number(digits, _)) = self.peek() {
-            let literal = number(digits, negative)?;
+            let literal = number(digits, is_negative)?;
             self.skip();
-            return Ok(Operand::Literal(literal));
+            return Ok(Parsed::Literal(literal));
         }
+
         let operand = self.nested(1, Self::bare_operand)?;
-        sum(Operand::Literal(Literal::Integer(0)), negative, operand)
+        match operand {
+            operand if is_negative => negative(operand),
+            Parsed::Operand(_) => Ok(operand),
+            operand => arithmetic(Parsed::Literal(Literal::Integer(0)), ArithmeticOp::Add, operand),
+        }
     }
 
     /// What begins with a word that has no quotes.
-    fn word(&mut self) -> Result<Operand> {
+    fn word(&mut self) -> Result<Parsed> {
         let word = self.word_ahead(0).unwrap_or_default().to_ascii_uppercase();
         let before_string = matches!(self.peek_at(1), Some(Token::SingleQuotedString(_) | Token::Number(..)));
         let before_parenthesis = self.peek_at(1) == Some(&Token::LParen);
@@ -278,26 +313,35 @@ impl Parser {
             "NULL" => Ok(self.literal(Literal::Null)),
             "TRUE" => Ok(self.literal(Literal::Boolean(true))),
             "FALSE" => Ok(self.literal(Literal::Boolean(false))),
-            "DATE" | "TIME" | "TIMESTAMP" if before_string => {
+            "DATE" | "TIME" | "TIMESTAMP" | "UUID" if before_string => {
                 self.skip();
-                cast(Literal::String(self.string()?), &word).map(Operand::Literal)
+                cast(Literal::String(self.string()?), &word).map(Parsed::Literal)
             }
             "INTERVAL" if before_string => self.interval(),
             "CAST" | "TRY_CAST" if before_parenthesis => self.cast(),
-            "STARTS_WITH" if before_parenthesis => self.function(Predicate::StartsWith),
-            "CONTAINS" if before_parenthesis => self.function(Predicate::Contains),
-            _ if before_parenthesis => Err(refuse(format!("there is no function {}", quoted(word)))),
+            "STARTS_WITH" if before_parenthesis => self.text_function(Predicate::StartsWith),
+            "CONTAINS" if before_parenthesis => self.text_function(Predicate::Contains),
+            "ENDS_WITH" | "SUFFIX" if before_parenthesis => self.text_function(Operand::ends_with),
+            "EXTRACT" if before_parenthesis => self.extract(),
+            _ if before_parenthesis => match Function::named(&word) {
+                Some(function) => {
+                    self.skip();
+                    self.expect(&Token::LParen)?;
+                    self.call(function)
+                }
+                None => Err(refuse(format!("there is no function {}", quoted(word)))),
+            },
             _ if is_reserved(&word) => Err(self.unexpected("a column or a literal")),
-            _ => self.column().map(Operand::Column),
+            _ => self.column(),
         }
     }
 
-    fn literal(&mut self, literal: Literal) -> Operand {
+    fn literal(&mut self, literal: Literal) -> Parsed {
         self.skip();
-        Operand::Literal(literal)
+        Parsed::Literal(literal)
     }
 
-    fn column(&mut self) -> Result<Column> {
+    fn column(&mut self) -> Result<Parsed> {
         let mut name = String::new();
         loop {
             match self.peek() {
@@ -306,23 +350,50 @@ impl Parser {
             }
             self.skip();
             if !self.eat(&Token::Period) {
-                return Ok(Column::new(name));
+                return Ok(Parsed::Operand(Column::new(name).into()));
             }
             name.push('.');
         }
     }
 
-    fn function(&mut self, build: fn(Column, String) -> Predicate) -> Result<Operand> {
+    /// A function of the operand up to the closing parenthesis.
+    fn call(&mut self, function: Function) -> Result<Parsed> {
+        let of = self.nested(1, Self::sum)?;
+        self.expect(&Token::RParen)?;
+        match of {
+            Parsed::Operand(operand) => operand.call(function).map(Parsed::Operand),
+            other => Err(refuse(format!("{}: {} wants a column", other.describe(), function.name()))),
+        }
+    }
+
+    /// `EXTRACT(part FROM operand)`
+    fn extract(&mut self) -> Result<Parsed> {
         self.skip();
         self.expect(&Token::LParen)?;
-        let column = self.column()?;
+        let part = self.word_ahead(0).and_then(Function::named);
+        let Some(function @ (Function::Year | Function::Month | Function::Day)) = part else {
+            return Err(self.unexpected("YEAR, MONTH or DAY"));
+        };
+        self.skip();
+        self.expect_word("FROM")?;
+        self.call(function)
+    }
+
+    /// A condition on a text, with another text behind the comma.
+    fn text_function(&mut self, build: fn(Operand, String) -> Predicate) -> Result<Parsed> {
+        self.skip();
+        self.expect(&Token::LParen)?;
+        let column = match self.nested(1, Self::sum)? {
+            Parsed::Operand(column) => column,
+            other => return Err(refuse(format!("{} where a column should be", other.describe()))),
+        };
         self.expect(&Token::Comma)?;
         let text = self.string()?;
         self.expect(&Token::RParen)?;
-        Ok(Operand::Condition(build(column, text)))
+        Ok(Parsed::Condition(build(column, text)))
     }
 
-    fn interval(&mut self) -> Result<Operand> {
+    fn interval(&mut self) -> Result<Parsed> {
         self.skip();
         let amount = match self.peek() {
             Some(Token::Number(digits, _)) => {
@@ -341,17 +412,17 @@ impl Parser {
                 Some(unit)
             }
         };
-        Interval::parse(&amount, unit.as_deref()).map(Operand::Interval)
+        Interval::parse(&amount, unit.as_deref()).map(Parsed::Interval)
     }
 
-    fn cast(&mut self) -> Result<Operand> {
+    fn cast(&mut self) -> Result<Parsed> {
         self.skip();
         self.expect(&Token::LParen)?;
         let literal = self.nested(1, Self::sum)?.into_literal()?;
         self.expect_word("AS")?;
         let type_name = self.type_name()?;
         self.expect(&Token::RParen)?;
-        cast(literal, &type_name).map(Operand::Literal)
+        cast(literal, &type_name).map(Parsed::Literal)
     }
 
     /// A type as one text: `DECIMAL(15,2)`, `TIMESTAMP`.
@@ -386,14 +457,27 @@ impl Parser {
     }
 }
 
-fn compare(left: Operand, op: CompareOp, right: Operand) -> Result<Predicate> {
+fn compare(left: Parsed, op: CompareOp, right: Parsed) -> Result<Predicate> {
     match (left, right) {
-        (Operand::Column(column), Operand::Literal(literal)) => Ok(column.compare(op, literal)),
-        (Operand::Literal(literal), Operand::Column(column)) => Ok(column.compare(op.flipped(), literal)),
-        (Operand::Column(left), Operand::Column(right)) => Ok(left.compare_column(op, right)),
-        (Operand::Literal(left), Operand::Literal(right)) => fold(&left, op, &right).map(Predicate::Constant),
+        (Parsed::Operand(left), Parsed::Literal(right)) => Ok(left.compare(op, right)),
+        (Parsed::Literal(left), Parsed::Operand(right)) => Ok(right.compare(op.flipped(), left)),
+        (Parsed::Operand(left), Parsed::Operand(right)) => Ok(left.compare_column(op, right)),
+        (Parsed::Literal(left), Parsed::Literal(right)) => fold(&left, op, &right).map(Predicate::Constant),
         (left, right) => {
             Err(refuse(format!("{} {op} {}: cannot be compared", left.describe(), right.describe())))
         }
     }
+}
+
+fn is_distinct(left: Parsed, right: Parsed) -> Result<Predicate> {
+    let equal = match (left, right) {
+        (Parsed::Operand(operand), Parsed::Literal(literal))
+        | (Parsed::Literal(literal), Parsed::Operand(operand)) => operand.eq_missing(literal),
+        (Parsed::Operand(left), Parsed::Operand(right)) => left.eq_missing_column(right),
+        (left, right) => {
+            let (left, right) = (left.describe(), right.describe());
+            return Err(refuse(format!("{left} IS DISTINCT FROM {right}: cannot be compared")));
+        }
+    };
+    Ok(equal.negate())
 }

@@ -5,10 +5,11 @@ use std::cmp::Ordering;
 use arrow::datatypes::{ArrowPrimitiveType, DataType, Float16Type, i256};
 
 use super::{
-    Check, Class, CompareOp, Literal,
+    Check, Class, CompareOp, Literal, Operand,
     civil::{NANOS_PER_DAY, parse_date, parse_time, parse_timestamp},
     classes::whole_range,
     like::{Like, Pattern},
+    literals::uuid,
     tokens::{quoted, refuse},
 };
 use crate::{Error, Result};
@@ -43,7 +44,7 @@ impl Outcome {
 
 /// The column that literals are compared with.
 pub(super) struct Target<'a> {
-    name: &'a str,
+    operand: &'a Operand,
     data_type: &'a DataType,
     class: Class,
 }
@@ -62,12 +63,16 @@ enum Place {
 }
 
 impl<'a> Target<'a> {
-    pub(super) fn new(name: &'a str, data_type: &'a DataType) -> Self {
-        Self { name, data_type, class: Class::of(data_type) }
+    pub(super) fn new(operand: &'a Operand, data_type: &'a DataType) -> Self {
+        Self { operand, data_type, class: Class::of(data_type) }
     }
 
     fn mismatch(&self, what: impl ToString) -> Error {
-        refuse(format!("column {} is {}: not comparable with {}", self.name, self.data_type, quoted(what)))
+        let subject = match self.operand {
+            Operand::Column(column) => format!("column {}", column.name()),
+            computed => quoted(computed),
+        };
+        refuse(format!("{subject} is {}: not comparable with {}", self.data_type, quoted(what)))
     }
 
     pub(super) fn compare(&self, op: CompareOp, literal: &Literal) -> Result<Outcome> {
@@ -158,7 +163,11 @@ impl<'a> Target<'a> {
 
     fn bytes(&self, literal: &Literal) -> Result<Vec<u8>> {
         match (self.class, literal) {
-            (_, Literal::String(text)) => Ok(text.clone().into_bytes()),
+            (_, Literal::String(text)) => match (self.data_type, uuid(text)) {
+                // No text of that length has 16 bytes.
+                (DataType::FixedSizeBinary(16), Some(uuid)) => Ok(uuid),
+                _ => Ok(text.clone().into_bytes()),
+            },
             (Class::Bytes, Literal::Binary(bytes)) => Ok(bytes.clone()),
             _ => Err(self.mismatch(literal)),
         }

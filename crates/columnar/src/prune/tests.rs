@@ -100,7 +100,7 @@ impl Statistics for Parts {
     }
 
     fn null_counts(&self, column: &Column) -> Option<UInt64Array> {
-        let is_null = Predicate::IsNull(column.clone());
+        let is_null = Predicate::IsNull(column.clone().into());
         let count = |part: &Sample| {
             (0..part.dense[0].len()).filter(|row| holds(&is_null, part, *row) == Some(true)).count()
         };

@@ -17,11 +17,10 @@ use stylobate_storage::OpenObject;
 
 use crate::{
     Error, Result,
-    codes::{self, CodeWidth, Codes},
+    codes::{self, CodeWidth, Codes, string_views},
     exact_cast::{EXACT, common_cast},
     expand::{expand, expanded_rows},
     promised::is_coded_as,
-    string_views::string_views,
     table::Output,
 };
 

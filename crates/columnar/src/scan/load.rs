@@ -110,8 +110,8 @@ pub(super) async fn load(
     let mut columns: Vec<Projected> = missing.iter().map(|((column, _), _)| column.clone()).collect();
     columns.dedup();
     let bytes = of.metadata.working_bytes(unit, &columns);
-    let Some(working) = planned.cache.working().try_reserve(bytes) else {
-        let fits = bytes <= planned.cache.working().capacity();
+    let Some(working) = planned.cache.working().try_reserve_or_floor(bytes) else {
+        let fits = bytes <= planned.cache.working().capacity_or_floor();
         return Ok(if fits { Load::Busy } else { Load::TooLarge });
     };
     turn.pass_on();

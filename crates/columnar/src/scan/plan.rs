@@ -264,15 +264,20 @@ fn shown_path(object: &OpenObject) -> String {
 }
 
 async fn open(source: usize, mut located: Located, request: &ScanRequest, cache: &Cache) -> Result<Opened> {
-    let object = located.store.open_object(&located.path).await?;
-    let metadata = match object.version() {
+    let decryption = request.decryption.as_ref();
+    let mut object = located.store.open_object(&located.path).await?;
+    let metadata = match object.version().filter(|_| decryption.is_none()) {
         Some(version) => cache.chunks().file(version, FileMetadata::open(&object)).await?,
         None => {
             cache.chunks().count_parsed();
-            Arc::new(FileMetadata::open(&object).await?)
+            Arc::new(FileMetadata::open_with(&object, decryption).await?)
         }
     };
     request.table.name_file(&mut located, &metadata, &shown_path(&object))?;
+    // Caches are shared with those who have no keys.
+    if metadata.is_decrypted() {
+        object = object.without_version();
+    }
     let units = 0..metadata.units();
     Ok(Opened { source, located, object, metadata, units })
 }

@@ -4,7 +4,7 @@ use arrow::datatypes::{DataType, SchemaRef};
 
 use super::part::ScanPart;
 use crate::{
-    Predicate,
+    Decryption, Predicate,
     locate::{PathOptions, Source},
     table::{Dictionaries, Strings},
     table_options::TableOptions,
@@ -45,6 +45,7 @@ pub struct ScanRequest {
     pub(super) threads: usize,
     pub(super) schema: Option<SchemaRef>,
     pub(super) part: Option<ScanPart>,
+    pub(super) decryption: Option<Decryption>,
 }
 
 impl ScanRequest {
@@ -69,6 +70,7 @@ impl ScanRequest {
             threads: std::thread::available_parallelism().map_or(1, usize::from),
             schema: None,
             part: None,
+            decryption: None,
         }
     }
 
@@ -180,6 +182,12 @@ impl ScanRequest {
     /// Only this part, which a plan of the same request gave.
     pub fn with_part(mut self, part: ScanPart) -> Self {
         self.part = Some(part);
+        self
+    }
+
+    /// The keys of encrypted Parquet files. Default: none, and encrypted files are errors.
+    pub fn with_decryption(mut self, decryption: Decryption) -> Self {
+        self.decryption = Some(decryption);
         self
     }
 }

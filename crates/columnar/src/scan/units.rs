@@ -25,8 +25,8 @@ use crate::{
     exact_cast::common_cast,
     index::Selected,
     predicate::{Bound, Evaluator},
-    schema::Projected,
-    table::{FileColumn, Filtered, Output, value_type},
+    schema::{Projected, value_type},
+    table::{FileColumn, Filtered, Output},
     workers::Workers,
 };
 

@@ -76,7 +76,7 @@ impl Place {
     }
 
     fn is_folder(&self) -> bool {
-        self.store.origin().name().starts_with("file:")
+        self.store.origin().folder().is_some()
     }
 
     /// Whether there is room in the cache for what passes by: it need not drive out what is asked for again and again.

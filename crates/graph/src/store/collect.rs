@@ -81,6 +81,15 @@ pub struct Collected {
     pub bytes: u64,
 }
 
+/// The versions of a log.
+type Logged = BTreeMap<u64, LoggedRecord>;
+
+struct LoggedRecord {
+    record: Arc<Record>,
+    /// By the clock of the store: that of whoever committed it may have been set since.
+    put_ms: i64,
+}
+
 impl GraphStore {
     /// Removes versions that are old, and files that no version needs. The newest version stays, and all that snapshots
     /// of this store hold here; snapshots of other processes are safe for as long as they are younger than the age.
@@ -94,9 +103,32 @@ impl GraphStore {
             true => options.older_than,
             false => options.older_than.max(LEAST_AGE),
         };
-        let before = now_ms().saturating_sub(i64::try_from(age.as_millis()).unwrap_or(i64::MAX));
-        // In this order: what is committed after files were listed is young, or its lease was listed.
-        let leases = self.core().listed(lease::FOLDER).await?;
+        if options.even_young || options.dry_run {
+            let leases = self.core().listed(lease::FOLDER).await?;
+            return self.collect(options, age, now_ms(), leases).await;
+        }
+
+        // Its time is the present by the clock that dates files, records and leases of others.
+        let lease = self.core().lease().await?;
+        let collected = async {
+            let (now_ms, leases) = lease.among(self.core().listed(lease::FOLDER).await?)?;
+            self.collect(options, age, now_ms, leases).await
+        };
+        let collected = collected.await;
+        lease.end().await;
+        collected
+    }
+
+    /// Collects what is as old as `age` where the present is `now_ms`. The leases were listed before all else: what is
+    /// committed after files were listed is young, or its lease was listed.
+    async fn collect(
+        &self,
+        options: &CollectOptions,
+        age: Duration,
+        now_ms: i64,
+        leases: Vec<ObjectMeta>,
+    ) -> Result<Collected> {
+        let before = now_ms.saturating_sub(i64::try_from(age.as_millis()).unwrap_or(i64::MAX));
         let files = self.files().await?;
         let records = self.records().await?;
         let mut held = self.core().live.versions();
@@ -105,14 +137,15 @@ impl GraphStore {
             held = records.range(oldest..).map(|(version, _)| *version).collect();
         }
         let kept = kept(&records, &held, before);
-        let needed = Needed::of(kept.iter().filter_map(|version| records.get(version)));
+        let record = |version: &u64| records.get(version).map(|logged| &logged.record);
+        let needed = Needed::of(kept.iter().filter_map(record));
         let gone: Vec<u64> = records.keys().copied().filter(|version| !kept.contains(version)).collect();
         let is_old = |file: &&ObjectMeta| file.last_modified.timestamp_millis() < before;
         let base = self.core().place.base.clone();
         let below = |file: &ObjectMeta| file.location.as_ref().strip_prefix(base.as_str()).map(str::to_owned);
-        let is_over = |lease: &&ObjectMeta| options.even_young || lease::is_over(lease);
+        let is_over = |lease: &&ObjectMeta| options.even_young || lease::is_over(lease, now_ms);
         let is_leased = leases.iter().any(|lease| !is_over(&lease));
-        let named = Needed::of(gone.iter().filter_map(|version| records.get(version)));
+        let named = Needed::of(gone.iter().filter_map(record));
         let is_garbage = |path: String| !needed.has(&path) && (!is_leased || named.has(&path));
         let unneeded: Vec<&ObjectMeta> =
             files.iter().filter(is_old).filter(|file| below(file).is_some_and(is_garbage)).collect();
@@ -134,10 +167,11 @@ impl GraphStore {
     }
 
     /// The versions that are kept.
-    async fn records(&self) -> Result<BTreeMap<u64, Arc<Record>>> {
+    async fn records(&self) -> Result<Logged> {
         let log = &self.core().log;
         let read = log.list(None).await?.into_iter().map(|listed| async move {
-            log.read(listed.version).await.map(|record| (listed.version, record))
+            let read = log.read(listed.version).await;
+            read.map(|record| (listed.version, LoggedRecord { record, put_ms: listed.put_ms }))
         });
         futures::stream::iter(read).buffered(REQUESTS).try_collect().await
     }
@@ -181,15 +215,15 @@ fn base_of(path: &str) -> Option<&str> {
 
 /// The versions that stay: the newest, those that are held, those that are not old, and those whose records have what
 /// these need.
-fn kept(records: &BTreeMap<u64, Arc<Record>>, held: &[u64], before: i64) -> BTreeSet<u64> {
+fn kept(records: &Logged, held: &[u64], before: i64) -> BTreeSet<u64> {
     let newest = records.keys().next_back().copied();
-    let stays = |(version, record): &(&u64, &Arc<Record>)| {
-        Some(**version) == newest || held.contains(version) || record.time_ms >= before
+    let stays = |(version, logged): &(&u64, &LoggedRecord)| {
+        Some(**version) == newest || held.contains(version) || logged.put_ms >= before
     };
     let mut kept: BTreeSet<u64> = records.iter().filter(stays).map(|(version, _)| *version).collect();
     let mut left: Vec<u64> = kept.iter().copied().collect();
     while let Some(version) = left.pop() {
-        let locations = records.get(&version).into_iter().flat_map(|record| record.locations());
+        let locations = records.get(&version).into_iter().flat_map(|logged| logged.record.locations());
         for location in locations {
             if let Location::Inline { version, .. } = location
                 && kept.insert(*version)

@@ -11,7 +11,7 @@ use super::{
     compact_plan::{Parts, Plan},
     deletion::{self, Deleted},
     graph_store::GraphStore,
-    lease::Lease,
+    lease::{self, Lease},
     opened::Core,
     record::{Location, Record},
     snapshot::Snapshot,
@@ -128,10 +128,18 @@ impl GraphStore {
     /// Merges the latest of what many commits left behind, for a writer between two of them. Does nothing where a load
     /// or another compaction is at work, which would have to begin anew.
     pub(super) async fn tidy(&self) -> Result<()> {
-        if self.core().has_lease().await? {
-            return Ok(());
+        let lease = self.core().lease().await?;
+        let tidied = self.tidy_under(&lease).await;
+        lease.end().await;
+        tidied
+    }
+
+    async fn tidy_under(&self, lease: &Lease) -> Result<()> {
+        let (now_ms, others) = lease.among(self.core().listed(lease::FOLDER).await?)?;
+        match others.iter().any(|other| !lease::is_over(other, now_ms)) {
+            true => Ok(()),
+            false => self.compact_types(lease, &CompactOptions::of_writer()).await.map(drop),
         }
-        self.compact(&CompactOptions::of_writer()).await.map(drop)
     }
 
     async fn compact_types(&self, lease: &Lease, options: &CompactOptions) -> Result<Vec<Compacted>> {

@@ -57,7 +57,7 @@ impl GraphStore {
 
     #[boxed]
     async fn create_at(place: Place, schema: StoreSchema, options: StoreOptions) -> Result<Self> {
-        let core = Arc::new(Core::new(place, options));
+        let core = Arc::new(Core::new(place, options)?);
         let mut record = Record {
             format: FORMAT,
             version: 0,
@@ -102,7 +102,7 @@ impl GraphStore {
 
     #[boxed]
     async fn open_at(place: Place, options: StoreOptions) -> Result<Self> {
-        let core = Arc::new(Core::new(place, options));
+        let core = Arc::new(Core::new(place, options)?);
         let nothing =
             || Error::NoSuchStore { store: core.name(), reason: "there is no graph store".to_owned() };
         let newest = core.log.list(None).await?.pop().ok_or_else(nothing)?;

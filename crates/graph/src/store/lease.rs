@@ -1,16 +1,19 @@
 //! What a load or a compaction leaves in the store for as long as it goes on, so that nobody takes its files for garbage:
 //! no version names them yet, however old they are.
+//!
+//! Clocks of machines are set, also backwards, so none is asked how old a lease is:
+//!
+//! - Whoever holds one measures by [`SteadyInstant`] how long ago it was renewed.
+//! - Others compare times that the store gave, one to the other: that of a lease with that of the lease that they have
+//!   just put themselves.
+//! - Where the store's times are those of this machine, they jump with its clock: the holder looks for jumps every few
+//!   seconds, and renews the lease when there was one.
 
-use std::{
-    sync::{
-        Arc,
-        atomic::{AtomicI64, Ordering},
-    },
-    time::Duration,
-};
+use std::{sync::Arc, time::Duration};
 
 use object_store::{ObjectMeta, ObjectStoreExt, PutPayload, path::Path};
-use stylobate_storage::{Error as StorageError, ReadThrough};
+use parking_lot::Mutex;
+use stylobate_storage::{Error as StorageError, ReadThrough, SteadyInstant};
 use tokio::task::JoinHandle;
 
 use super::{
@@ -23,14 +26,21 @@ use crate::{Error, Result};
 pub(super) const FOLDER: &str = "leases";
 /// A lease that was not renewed for so long is that of a process that is gone.
 const TERM: Duration = Duration::from_secs(60 * 60);
+/// Its holder relies on it for less time than others grant it: requests take time, and clocks differ in speed.
+const RELIED_ON: Duration = Duration::from_secs(30 * 60);
+/// A renewal that is done later may have come too late, and is none.
+const LATEST_RENEWAL: Duration = Duration::from_secs(45 * 60);
 /// So often it is renewed.
 const RENEWED_EACH: Duration = Duration::from_secs(10 * 60);
+/// So often its holder looks whether it is time, or whether the clock of this machine was set.
+const CHECKED_EACH: Duration = Duration::from_secs(10);
+/// By how much the clock of this machine may have been set without a renewal.
+const LARGEST_STEP: Duration = Duration::from_secs(60);
 
 /// A lease, which is renewed for as long as it is held.
 pub(super) struct Lease {
     place: Held,
-    /// When it was renewed last, in milliseconds since 1970.
-    renewed: Arc<AtomicI64>,
+    term: Arc<Mutex<Term>>,
     renewing: JoinHandle<()>,
     is_over: bool,
 }
@@ -39,6 +49,43 @@ pub(super) struct Lease {
 struct Held {
     store: ReadThrough,
     path: Path,
+}
+
+/// What a holder knows of its lease. Decides, and asks no clock.
+#[derive(Debug)]
+struct Term {
+    /// When the last renewal was sent.
+    renewed: SteadyInstant,
+    /// What this machine's clock said then, in milliseconds since 1970.
+    clock_ms: i64,
+    /// It may have ended: that it was renewed afterwards changes nothing.
+    may_have_ended: bool,
+}
+
+impl Term {
+    fn new(sent: SteadyInstant, clock_ms: i64) -> Self {
+        Self { renewed: sent, clock_ms, may_have_ended: false }
+    }
+
+    /// The lease was put once more: that began at `sent` and is done now.
+    fn renew(&mut self, sent: SteadyInstant, clock_ms: i64, now: SteadyInstant) {
+        self.may_have_ended |= now.since(self.renewed) >= LATEST_RENEWAL;
+        self.renewed = sent;
+        self.clock_ms = clock_ms;
+    }
+
+    /// Whether it is time to put the lease once more.
+    fn is_due(&self, now: SteadyInstant, clock_ms: i64) -> bool {
+        let passed = now.since(self.renewed);
+        let shown = i128::from(clock_ms) - i128::from(self.clock_ms);
+        let step = shown.abs_diff(i128::try_from(passed.as_millis()).unwrap_or(i128::MAX));
+        passed >= RENEWED_EACH || step > LARGEST_STEP.as_millis()
+    }
+
+    /// Whether it never ended, and does not end right now.
+    fn is_held(&self, now: SteadyInstant) -> bool {
+        !self.may_have_ended && now.since(self.renewed) < RELIED_ON
+    }
 }
 
 impl Held {
@@ -53,50 +100,59 @@ impl Held {
             Err(error) => tracing::debug!(path = %self.path, %error, "lease not removed: it ends by itself"),
         }
     }
+
+    async fn keep_renewed(self, term: Arc<Mutex<Term>>) {
+        loop {
+            tokio::time::sleep(CHECKED_EACH).await;
+            let sent = SteadyInstant::now();
+            let clock_ms = now_ms();
+            if !term.lock().is_due(sent, clock_ms) {
+                continue;
+            }
+            match self.renew().await {
+                Ok(()) => term.lock().renew(sent, clock_ms, SteadyInstant::now()),
+                Err(error) => tracing::warn!(%error, "lease not renewed"),
+            }
+        }
+    }
 }
 
-/// Whether whoever left it is gone.
-pub(super) fn is_over(lease: &ObjectMeta) -> bool {
-    lease.last_modified.timestamp_millis() < now_ms().saturating_sub(TERM.as_millis() as i64)
+/// Whether whoever left a lease is gone, `now_ms` being the present by the clock that dates the lease.
+pub(super) fn is_over(lease: &ObjectMeta, now_ms: i64) -> bool {
+    lease.last_modified.timestamp_millis() < now_ms.saturating_sub(TERM.as_millis() as i64)
 }
 
 impl Core {
-    /// Whether a load or a compaction is at work somewhere.
-    pub(super) async fn has_lease(&self) -> Result<bool> {
-        Ok(self.listed(FOLDER).await?.iter().any(|lease| !is_over(lease)))
-    }
-
     /// From now on no file is garbage that no version names.
     pub(super) async fn lease(&self) -> Result<Lease> {
         let path = self.place.path(&format!("{FOLDER}/{}", uuid7()))?;
         let place = Held { store: self.place.store.clone(), path };
-        let renewed = Arc::new(AtomicI64::new(now_ms()));
+        let term = Arc::new(Mutex::new(Term::new(SteadyInstant::now(), now_ms())));
         place.renew().await?;
-        let (held, at) = (place.clone(), renewed.clone());
-        let renewing = tokio::spawn(async move {
-            loop {
-                tokio::time::sleep(RENEWED_EACH).await;
-                let now = now_ms();
-                match held.renew().await {
-                    Ok(()) => at.store(now, Ordering::Relaxed),
-                    Err(error) => tracing::warn!(%error, "lease not renewed"),
-                }
-            }
-        });
-        Ok(Lease { place, renewed, renewing, is_over: false })
+        let renewing = tokio::spawn(place.clone().keep_renewed(term.clone()));
+        Ok(Lease { place, term, renewing, is_over: false })
     }
 }
 
 impl Lease {
     /// That it never ended: asked right before a version is made of new files.
     pub(super) fn check(&self) -> Result<()> {
-        let since = now_ms().saturating_sub(self.renewed.load(Ordering::Relaxed));
-        if u128::try_from(since).is_ok_and(|since| since < TERM.as_millis() / 2) {
+        if self.term.lock().is_held(SteadyInstant::now()) {
             return Ok(());
         }
         let reason =
             "this process stood still for so long that its new files may be gone: start again".to_owned();
-        Err(Error::Conflict { object: self.place.path.to_string(), reason })
+        Err(self.conflict(reason))
+    }
+
+    /// Splits a listing of leases into what the store's clock said when this one was put, in milliseconds since 1970,
+    /// and the leases of others.
+    pub(super) fn among(&self, mut listed: Vec<ObjectMeta>) -> Result<(i64, Vec<ObjectMeta>)> {
+        let found = listed.iter().position(|lease| lease.location == self.place.path);
+        let own = found.map(|at| listed.swap_remove(at));
+        let own =
+            own.ok_or_else(|| self.conflict("it is not listed, or was removed: try again".to_owned()))?;
+        Ok((own.last_modified.timestamp_millis(), listed))
     }
 
     /// Gives it up, once its files are in a version or gone.
@@ -104,6 +160,10 @@ impl Lease {
         self.is_over = true;
         self.renewing.abort();
         self.place.remove().await;
+    }
+
+    fn conflict(&self, reason: String) -> Error {
+        Error::Conflict { object: self.place.path.to_string(), reason }
     }
 }
 
@@ -114,5 +174,176 @@ impl Drop for Lease {
             let place = self.place.clone();
             runtime.spawn(async move { place.remove().await });
         }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use chrono::DateTime;
+    use proptest::prelude::*;
+
+    use super::*;
+
+    const MINUTE: u64 = 60;
+
+    /// What happens to a holder, a store and somebody who looks for leases that are over.
+    #[derive(Clone, Copy, Debug)]
+    enum Event {
+        /// Time passes, and the holder's task runs.
+        Pass { seconds: u64 },
+        /// Time passes, and nothing of the holder runs, or its requests fail.
+        Stall { seconds: u64 },
+        /// The clock of the holder's machine is set.
+        Set { seconds: i64 },
+    }
+
+    /// Which clock dates what is put.
+    #[derive(Clone, Copy, Debug, PartialEq)]
+    enum Dates {
+        /// That of the store, on another machine.
+        Store,
+        /// That of the holder's machine, where the store is too.
+        Holder,
+    }
+
+    struct World {
+        dates: Dates,
+        now: SteadyInstant,
+        passed_ms: i64,
+        /// By how much the clock of the holder is off.
+        off_ms: i64,
+        term: Term,
+        /// When the store says that the lease was put.
+        put_ms: i64,
+        /// Somebody found it over.
+        was_over: bool,
+    }
+
+    impl World {
+        fn new(dates: Dates) -> Self {
+            let now = SteadyInstant::now();
+            Self { dates, now, passed_ms: 0, off_ms: 0, term: Term::new(now, 0), put_ms: 0, was_over: false }
+        }
+
+        fn clock_ms(&self) -> i64 {
+            self.passed_ms + self.off_ms
+        }
+
+        fn store_ms(&self) -> i64 {
+            match self.dates {
+                Dates::Store => self.passed_ms,
+                Dates::Holder => self.clock_ms(),
+            }
+        }
+
+        fn pass(&mut self, seconds: u64) {
+            self.now = self.now + Duration::from_secs(seconds);
+            self.passed_ms += seconds as i64 * 1_000;
+        }
+
+        fn run_holder(&mut self) {
+            if self.term.is_due(self.now, self.clock_ms()) {
+                self.put_ms = self.store_ms();
+                self.term.renew(self.now, self.clock_ms(), self.now);
+            }
+        }
+
+        /// Somebody puts a lease of their own, and compares both.
+        fn look(&mut self) {
+            let lease = ObjectMeta {
+                location: Path::from("leases/1"),
+                last_modified: DateTime::from_timestamp_millis(self.put_ms).unwrap(),
+                size: 0,
+                e_tag: None,
+                version: None,
+            };
+            self.was_over |= is_over(&lease, self.store_ms());
+        }
+
+        fn apply(&mut self, event: Event) {
+            match event {
+                Event::Pass { seconds } => {
+                    let step = CHECKED_EACH.as_secs();
+                    for _ in 0..seconds / step {
+                        self.pass(step);
+                        self.run_holder();
+                        self.look();
+                    }
+                }
+                Event::Stall { seconds } => {
+                    self.pass(seconds);
+                    self.look();
+                }
+                Event::Set { seconds } => {
+                    self.off_ms += seconds * 1_000;
+                    // Where its own clock dates the lease, the holder needs a moment to see that it was set.
+                    if self.dates == Dates::Holder {
+                        self.pass(CHECKED_EACH.as_secs());
+                        self.run_holder();
+                    }
+                    self.look();
+                }
+            }
+        }
+    }
+
+    fn event() -> impl Strategy<Value = Event> {
+        let day = 24 * 60 * MINUTE as i64;
+        prop_oneof![
+            4 => (0..30 * MINUTE).prop_map(|seconds| Event::Pass { seconds }),
+            1 => (0..3 * 60 * MINUTE).prop_map(|seconds| Event::Stall { seconds }),
+            2 => (-400 * day..400 * day).prop_map(|seconds| Event::Set { seconds }),
+            2 => (-120_i64..120).prop_map(|seconds| Event::Set { seconds }),
+        ]
+    }
+
+    fn dates() -> impl Strategy<Value = Dates> {
+        prop_oneof![Just(Dates::Store), Just(Dates::Holder)]
+    }
+
+    proptest! {
+        #[test]
+        fn a_holder_never_relies_on_a_lease_that_somebody_found_over(
+            dates in dates(),
+            events in prop::collection::vec(event(), 1..40),
+        ) {
+            let mut world = World::new(dates);
+            for event in events {
+                world.apply(event);
+                prop_assert!(!(world.was_over && world.term.is_held(world.now)), "{event:?}");
+            }
+        }
+
+        #[test]
+        fn a_holder_that_is_at_work_keeps_its_lease_however_clocks_are_set(
+            dates in dates(),
+            events in prop::collection::vec(event(), 1..40),
+        ) {
+            let mut world = World::new(dates);
+            for event in events {
+                let event = match event {
+                    Event::Stall { seconds } => Event::Stall { seconds: seconds % (15 * MINUTE) },
+                    other => other,
+                };
+                world.apply(event);
+                world.run_holder();
+                prop_assert!(!world.was_over, "{event:?}");
+                prop_assert!(world.term.is_held(world.now), "{event:?}");
+            }
+        }
+    }
+
+    #[test]
+    fn a_renewal_that_came_too_late_is_none() {
+        let start = SteadyInstant::now();
+        let minutes = |minutes: u64| start + Duration::from_secs(minutes * MINUTE);
+        let mut term = Term::new(start, 0);
+        assert!(term.is_held(minutes(29)) && !term.is_held(minutes(31)));
+        term.renew(minutes(40), 0, minutes(41));
+        assert!(term.is_held(minutes(41)), "others grant it for longer");
+        term.renew(minutes(80), 0, minutes(86));
+        assert!(!term.is_held(minutes(86)), "it was put when it may have been over");
+        term.renew(minutes(87), 0, minutes(87));
+        assert!(!term.is_held(minutes(87)), "what may be gone does not come back");
     }
 }

@@ -1,10 +1,10 @@
 //! The log: one record for each version, written only where there is none yet. The record is the pointer.
 
-use std::{path::PathBuf, sync::Arc};
+use std::sync::Arc;
 
 use bytes::Bytes;
 use futures::{FutureExt, TryStreamExt, future::BoxFuture};
-use object_store::{ObjectStore, PutMode, PutOptions, PutPayload, path::Path};
+use object_store::{ObjectStore, PutMode, PutOptions, PutPayload};
 use stylobate_storage::{Destination, Durability, Error as StorageError, Overwrite, SinkOptions, Sinks};
 
 use super::{
@@ -20,8 +20,8 @@ const DIGITS: usize = 20;
 pub(crate) struct Log {
     place: Place,
     sinks: Sinks,
-    /// Of local folders, where names are given and made durable by the sinks.
-    folder: Option<PathBuf>,
+    /// Where files are written. In local folders, records too: there the sinks give names and make them durable.
+    root: Destination,
     records: Shared<u64, Record>,
 }
 
@@ -40,13 +40,18 @@ pub(crate) struct Listed {
     pub(crate) version: u64,
     /// Bytes of the record.
     pub(crate) bytes: u64,
+    /// When it was put, in milliseconds since 1970, by the clock of the store.
+    pub(crate) put_ms: i64,
 }
 
 impl Log {
-    pub(crate) fn new(place: Place, durability: Durability) -> Self {
+    /// # Errors
+    ///
+    /// [`Error::Data`] if the place cannot be a path of a store.
+    pub(crate) fn new(place: Place, durability: Durability) -> Result<Self> {
         let sinks = Sinks::new(SinkOptions::default().with_durability(durability));
-        let folder = local_folder(&place);
-        Self { place, sinks, folder, records: Shared::default() }
+        let root = Destination::in_origin(place.store.origin(), &place.path("")?);
+        Ok(Self { place, sinks, root, records: Shared::default() })
     }
 
     /// How errors call a record.
@@ -69,7 +74,8 @@ impl Log {
         let mut listed: Vec<Listed> = listing
             .try_filter_map(|meta| {
                 let version = meta.location.filename().and_then(version_of);
-                std::future::ready(Ok(version.map(|version| Listed { version, bytes: meta.size })))
+                let put_ms = meta.last_modified.timestamp_millis();
+                std::future::ready(Ok(version.map(|version| Listed { version, bytes: meta.size, put_ms })))
             })
             .try_collect()
             .await
@@ -122,7 +128,7 @@ impl Log {
 
     async fn create(&self, version: u64, bytes: Bytes) -> Result<()> {
         let path = self.place.path(&file_name(version))?;
-        if let Some(folder) = &self.folder {
+        if let Destination::File(folder) = &self.root {
             let file = folder.join(file_name(version));
             let mut sink = self.sinks.file(&file, Overwrite::Refuse).await?;
             sink.write(&bytes).await?;
@@ -136,29 +142,12 @@ impl Log {
 
     /// Where other files of the store are written.
     pub(crate) fn destination(&self) -> Destination {
-        destination(&self.place)
+        self.root.clone()
     }
 
     /// Writes other files of the store.
     pub(crate) fn sinks(&self) -> &Sinks {
         &self.sinks
-    }
-}
-
-/// The folder of a place on this machine.
-fn local_folder(place: &Place) -> Option<PathBuf> {
-    let root = place.store.origin().name().strip_prefix("file://")?;
-    Some(PathBuf::from(root).join(place.base.trim_end_matches('/')))
-}
-
-/// A place as one to write to.
-pub(crate) fn destination(place: &Place) -> Destination {
-    match local_folder(place) {
-        Some(folder) => Destination::File(folder),
-        None => {
-            let path = Path::from(place.base.trim_end_matches('/'));
-            Destination::Object { origin: place.store.origin().clone(), path }
-        }
     }
 }
 

@@ -46,9 +46,9 @@ pub(crate) struct Core {
 }
 
 impl Core {
-    pub(crate) fn new(place: Place, options: StoreOptions) -> Self {
-        let log = Log::new(place.clone(), options.durability);
-        Self {
+    pub(crate) fn new(place: Place, options: StoreOptions) -> Result<Self> {
+        let log = Log::new(place.clone(), options.durability)?;
+        Ok(Self {
             place: place.of_final_files(),
             options,
             log,
@@ -59,7 +59,7 @@ impl Core {
             patches: Shared::default(),
             deletions: Shared::default(),
             live: super::live::Live::default(),
-        }
+        })
     }
 
     /// How errors call the store.

@@ -84,7 +84,7 @@ impl Snapshot {
         let pages = PageCache::open(CacheOptions::new(PAGES)).await?;
         let store = core.place.store.anew(core.place.store.origin().clone(), pages.clone());
         let cache = Cache::passing(pages);
-        let core = Core::new(Place { store, cache, ..core.place.clone() }, core.options.clone());
+        let core = Core::new(Place { store, cache, ..core.place.clone() }, core.options.clone())?;
         let record = core.log.read(self.version()).await?;
         Ok(Self::new(Arc::new(core), record))
     }

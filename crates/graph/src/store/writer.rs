@@ -1,12 +1,10 @@
 //! The writer of a store: takes batches, and commits them as one version or not at all.
 
-use std::{
-    sync::Arc,
-    time::{Duration, Instant},
-};
+use std::{sync::Arc, time::Duration};
 
 use async_recursion::async_recursion as boxed;
 use futures::FutureExt;
+use stylobate_storage::SteadyInstant;
 
 use super::{
     collect::LEAST_AGE,
@@ -14,7 +12,7 @@ use super::{
     draft::Draft,
     graph_store::{ATTEMPTS, GraphStore},
     log::Put,
-    names::{now_ms, uuid7},
+    names::uuid7,
     pending::Pending,
     record::{Location, Record},
     schema::SchemaChange,
@@ -34,7 +32,7 @@ pub struct StoreWriter {
     store: GraphStore,
     /// The version that the next commit follows.
     pub(super) head: Snapshot,
-    seen: Instant,
+    seen: SteadyInstant,
     epoch: u64,
     pub(super) pending: Pending,
     /// The state with pending changes of the schema.
@@ -49,6 +47,8 @@ pub struct StoreWriter {
 /// A commit that was tried: to be tried again as it is.
 struct Attempt {
     record: Arc<Record>,
+    /// Before its files were written.
+    begun: SteadyInstant,
 }
 
 impl GraphStore {
@@ -84,7 +84,7 @@ impl StoreWriter {
         let record = Record::clone(head.record());
         Self {
             store,
-            seen: Instant::now(),
+            seen: SteadyInstant::now(),
             epoch,
             pending: Pending::default(),
             record,
@@ -178,14 +178,14 @@ impl StoreWriter {
                 self.done();
                 return Ok(version);
             }
-            let tried = self.attempt.as_ref().map(|attempt| attempt.record.clone());
-            let record = match tried {
-                Some(record) if self.can_be_put(&record).await? => record,
+            let record = match &self.attempt {
+                Some(tried) if self.can_be_put(tried).await? => tried.record.clone(),
                 tried => {
-                    let commit = tried.map_or_else(uuid7, |record| record.commit.clone());
+                    let commit = tried.as_ref().map_or_else(uuid7, |tried| tried.record.commit.clone());
+                    let begun = SteadyInstant::now();
                     let draft = Draft::new(&self.head, &self.pending, self.epoch, operation).await?;
                     let record = Arc::new(Record { commit, ..draft.place(self.store.core()).await? });
-                    self.attempt = Some(Attempt { record: record.clone() });
+                    self.attempt = Some(Attempt { record: record.clone(), begun });
                     record
                 }
             };
@@ -199,9 +199,8 @@ impl StoreWriter {
 
     /// Whether a commit that was tried can be tried as it is: it follows what is there now, and nobody took its files for
     /// garbage meanwhile.
-    async fn can_be_put(&self, record: &Record) -> Result<bool> {
-        let age = now_ms().saturating_sub(record.time_ms);
-        let is_young = u128::try_from(age).is_ok_and(|age| age < LEAST_AGE.as_millis() / 2);
+    async fn can_be_put(&self, Attempt { record, begun }: &Attempt) -> Result<bool> {
+        let is_young = begun.elapsed() < LEAST_AGE / 2;
         if record.version != self.head.version() + 1 || !is_young {
             return Ok(false);
         }
@@ -282,7 +281,7 @@ impl StoreWriter {
             true => self.store.latest(),
             false => self.store.refresh().boxed().await?,
         };
-        self.seen = Instant::now();
+        self.seen = SteadyInstant::now();
         let known = self.head.version();
         if newest.version() <= known {
             return Ok(None);
@@ -312,7 +311,7 @@ impl StoreWriter {
         match self.store.core().log.put(&record).await? {
             Put::Done => {
                 self.head = self.store.install(record).await;
-                self.seen = Instant::now();
+                self.seen = SteadyInstant::now();
                 Ok(true)
             }
             Put::Taken(other) => self.follow(other).await.map(|()| false),

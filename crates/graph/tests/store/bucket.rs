@@ -170,6 +170,12 @@ impl Bucket {
         (cache, Source::Store { store, pattern: "lake/graph".to_owned() })
     }
 
+    /// The same, where the store is at another path.
+    pub async fn source_at(self: &Arc<Self>, path: &str) -> (Cache, Source) {
+        let (cache, Source::Store { store, .. }) = self.source().await else { panic!("a store") };
+        (cache, Source::Store { store, pattern: path.to_owned() })
+    }
+
     pub async fn create(
         self: &Arc<Self>,
         schema: StoreSchema,

@@ -20,6 +20,7 @@ mod model;
 mod races;
 mod readers;
 mod requests;
+mod spellings;
 mod tidying;
 mod traversals;
 mod trouble;

@@ -137,7 +137,7 @@ pub fn persons(keys: impl Iterator<Item = i64> + Clone) -> RecordBatch {
 }
 
 /// A load of everything, and a model of it.
-fn everything(model: &mut Model, random: &mut StdRng) -> BulkLoad<'static> {
+pub fn everything(model: &mut Model, random: &mut StdRng) -> BulkLoad<'static> {
     let keys: Vec<i64> = (0..PERSONS).map(|n| n * 7 % 1_009 + 1_000).collect();
     for key in &keys {
         let person = Person { index: model.next_person, name: None, age: Some(key % 90) };

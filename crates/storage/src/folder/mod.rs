@@ -31,14 +31,13 @@ use object_store::{ObjectMeta, path::Path};
 use parking_lot::{Mutex, MutexGuard};
 use rustix::fs::OFlags;
 
-pub(crate) use self::record::BESIDE;
 use self::{
     beneath::Root,
     list::KeptNames,
-    names::file_of_path,
     record::{Record, Stamp},
     write::etag_of,
 };
+pub(crate) use self::{names::file_of_path, record::BESIDE};
 pub use self::{
     names::{key_of_path, path_of_key},
     record::KeptHeaders,

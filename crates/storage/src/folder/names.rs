@@ -96,7 +96,7 @@ fn is_file_name(key: &str) -> bool {
 }
 
 /// The file at a path, relative to its folder.
-pub(super) fn file_of_path(path: &Path) -> PathBuf {
+pub(crate) fn file_of_path(path: &Path) -> PathBuf {
     let name =
         |segment: &str| unescaped(segment).filter(|key| is_file_name(key)).unwrap_or(segment.to_owned());
     path.as_ref().split('/').map(name).collect()

@@ -116,6 +116,11 @@ impl Origin {
                 })?;
                 (scheme, parsed)
             }
+            // Without a scheme it is a path, whatever it contains.
+            Err(reason) if url.contains("://") && reason != url::ParseError::RelativeUrlWithoutBase => {
+                let hint = "a / in a user or password is written as %2F";
+                return Err(error(format!("not a URL: {reason} ({hint})")));
+            }
             _ => return Self::folder_of(url, PathBuf::from(url)),
         };
         let (scheme, prefix) = scheme;
@@ -161,7 +166,7 @@ impl Origin {
     }
 
     fn folder_of(url: &str, path: PathBuf) -> Result<Self> {
-        let error = |reason: String| Error::OriginConfig { url: url.to_owned(), reason };
+        let error = |reason: String| Error::OriginConfig { url: without_credentials(url), reason };
         let path = path.canonicalize().map_err(|source| error(format!("no such folder ({source})")))?;
         if !path.is_dir() {
             return Err(error("not a folder".to_owned()));
@@ -170,8 +175,10 @@ impl Origin {
     }
 
     fn folder_at(url: &str, path: &std::path::Path, follows_links: bool) -> Result<Self> {
-        let error =
-            |source: std::io::Error| Error::OriginConfig { url: url.to_owned(), reason: source.to_string() };
+        let error = |source: std::io::Error| Error::OriginConfig {
+            url: without_credentials(url),
+            reason: source.to_string(),
+        };
         let folder = Folder::open_root(path, follows_links).map_err(error)?;
         let name = format!("file://{}", path.display());
         Ok(Self { folder: Some(folder.clone()), ..Self::new(name, Arc::new(folder)) })
@@ -358,7 +365,15 @@ mod tests {
     fn credentials_in_a_url_are_in_no_name_and_no_error() {
         let origin = parse("http://user:hunter2@127.0.0.1:1/files", &[]).unwrap();
         assert_eq!(origin.name(), "http://***@127.0.0.1:1/files");
-        let error = parse("ftp://user:hunter2@host/x", &[]).unwrap_err();
-        assert!(!error.to_string().contains("hunter2"));
+        for url in [
+            "ftp://user:hunter2@host/x",
+            "s3://user:hunt/er2@bucket/x",
+            "s3://user:hunt/er2@bucket",
+            "http://user:hunt/er2@127.0.0.1:1/x",
+            "http://user:hunt?er2@127.0.0.1:1/x",
+        ] {
+            let error = parse(url, &[]).unwrap_err().to_string();
+            assert!(!error.contains("hunt") && !error.contains("er2"), "{error}");
+        }
     }
 }

@@ -4,10 +4,11 @@ use std::{fmt, path::PathBuf};
 
 use async_recursion::async_recursion as boxed;
 use object_store::{ObjectStoreExt, path::Path};
-use percent_encoding::percent_decode_str;
 use url::Url;
 
-use crate::{Error, Origin, RequestOptions, Result, without_credentials};
+use crate::{
+    Error, Origin, RequestOptions, Result, folder::file_of_path, split_object_url, without_credentials,
+};
 
 /// A file or an object, or a folder or prefix of them.
 #[derive(Clone, Debug)]
@@ -27,21 +28,29 @@ impl Destination {
     /// What a user names: a path, or `file://`, `s3://`, `gs://`, `az://` or `http(s)://` with options of the
     /// object_store crate. Fails with [`Error::OriginConfig`], in which no credentials appear.
     pub fn parse(url: &str, options: &[(String, String)]) -> Result<Self> {
-        let Some((scheme, rest)) = url.split_once("://") else {
+        let Some((scheme, _)) = url.split_once("://") else {
             return Ok(Self::File(PathBuf::from(url)));
         };
         let wrong =
             |reason: &str| Error::OriginConfig { url: without_credentials(url), reason: reason.to_owned() };
-        if scheme == "file" {
+        if scheme.eq_ignore_ascii_case("file") {
             let parsed = Url::parse(url).ok().and_then(|url| url.to_file_path().ok());
             return parsed.map(Self::File).ok_or_else(|| wrong("not a path of this machine"));
         }
-        let (authority, path) = rest.split_once('/').unwrap_or((rest, ""));
-        let decoded = percent_decode_str(path.trim_end_matches('/')).decode_utf8();
-        let decoded = decoded.map_err(|_| wrong("its path is not UTF-8"))?;
-        let path = Path::parse(&decoded).map_err(|error| wrong(&error.to_string()))?;
-        let origin = Origin::parse(&format!("{scheme}://{authority}"), options, &RequestOptions::default())?;
+        let (store, path) = split_object_url(url).map_err(|_| wrong("its path is not UTF-8"))?;
+        let path = Path::parse(path.trim_end_matches('/')).map_err(|error| wrong(&error.to_string()))?;
+        let origin = Origin::parse(store, options, &RequestOptions::default())?;
         Ok(Self::Object { origin, path })
+    }
+
+    /// A path of an open store: the file that the store itself reads there if it is a folder of this machine, and the
+    /// object otherwise.
+    pub fn in_origin(origin: &Origin, path: &Path) -> Self {
+        match origin.folder() {
+            Some(folder) if path.is_root() => Self::File(folder.root().to_owned()),
+            Some(folder) => Self::File(folder.root().join(file_of_path(path))),
+            None => Self::Object { origin: origin.clone(), path: path.clone() },
+        }
     }
 
     /// Whether there is a file or an object.
@@ -98,9 +107,32 @@ mod tests {
         assert_eq!(shown("file:///out/x%20y/"), "/out/x y/a=%20/b.parquet");
         assert_eq!(shown("s3://lake/x%20y/"), "s3://lake/x y/a=%20/b.parquet");
         assert_eq!(shown("s3://lake"), "s3://lake/a=%20/b.parquet");
-        for wrong in ["ftp://user:secret@host/x", "s3://lake/a/../b", "file://host/x"] {
+        assert_eq!(shown("s3://lake/~x/%2541/ü"), "s3://lake/~x/%41/ü/a=%20/b.parquet");
+        for wrong in
+            ["ftp://user:secret@host/x", "s3://user:se/cret@lake/x", "s3://lake/a/../b", "file://host/x"]
+        {
             let error = Destination::parse(wrong, &[]).unwrap_err().to_string();
-            assert!(!error.contains("secret"), "{error}");
+            assert!(!error.contains("cret") && !error.contains("se/"), "{error}");
         }
+    }
+
+    #[test]
+    fn a_path_of_an_open_store_is_the_file_or_object_that_the_store_reads_there() {
+        let folder = tempfile::tempdir().unwrap();
+        let root = folder.path().canonicalize().unwrap();
+        let requests = RequestOptions::default();
+        let local = Origin::parse(root.to_str().unwrap(), &[], &requests).unwrap();
+        let bucket = Origin::new("bucket", std::sync::Arc::new(object_store::memory::InMemory::new()));
+        for name in ["~a", "%41", "a b", "ü", "a/[b]{c}#^"] {
+            let path = Path::parse(name).unwrap();
+            let Destination::File(file) = Destination::in_origin(&local, &path) else { panic!("{name}") };
+            assert_eq!(file, root.join(name));
+            let Destination::Object { path: object, .. } = Destination::in_origin(&bucket, &path) else {
+                panic!("{name}")
+            };
+            assert_eq!(object, path);
+        }
+        let at_root = Destination::in_origin(&local, &Path::default());
+        assert!(matches!(at_root, Destination::File(file) if file == root));
     }
 }

@@ -11,6 +11,7 @@ use std::{
     },
 };
 
+use rustix::io::Errno;
 use tokio::sync::oneshot;
 
 use super::ring::{Ring, Target, Write};
@@ -67,13 +68,32 @@ impl<R: Ring> Engine<R> {
     }
 
     fn submit(&mut self, write: Write) {
-        match allocate(&write) {
-            Ok(()) => self.ring.submit(write),
-            Err(error) => {
-                write.target.fail(error);
-                self.give_back(write);
-            }
+        self.allocate(&write);
+        self.ring.submit(write);
+    }
+
+    /// Asks the file system for room ahead of direct writes, which are faster then. Where that is refused, writes go on
+    /// without: if there is no room for them either, they say so themselves.
+    fn allocate(&mut self, write: &Write) {
+        if !write.target.direct {
+            return;
         }
+        let mut state = write.target.state.lock();
+        let end = write.offset + write.slot.bytes().len() as u64;
+        if end <= state.allocated {
+            return;
+        }
+
+        let (from, length) = (state.allocated, (end - state.allocated).next_multiple_of(AHEAD));
+        state.allocated = match self.ring.allocate(&write.target.file, from, length) {
+            Ok(()) => from + length,
+            // Less than was asked for may still fit: into the file system, a quota, or the largest file.
+            Err(Errno::NOSPC | Errno::DQUOT | Errno::FBIG) => end,
+            Err(error) => {
+                tracing::debug!(path = %write.target.path.display(), %error, "no room is asked for ahead of writes");
+                u64::MAX
+            }
+        };
     }
 
     fn complete(&mut self, mut write: Write, written: io::Result<usize>) {
@@ -118,24 +138,88 @@ impl<R: Ring> Engine<R> {
     }
 }
 
-/// Asks the file system for room ahead of direct writes.
-fn allocate(write: &Write) -> io::Result<()> {
-    use rustix::fs::{FallocateFlags, fallocate};
-    if !write.target.direct {
-        return Ok(());
+#[cfg(test)]
+mod tests {
+    use std::fs::File;
+
+    use super::{
+        super::{
+            ring::{PositionedWrites, TargetState},
+            slot::Pool,
+        },
+        *,
+    };
+
+    const SLOT: usize = 4096;
+
+    /// Positioned writes on a file system that answers like this where it is asked for room.
+    struct Answering {
+        writes: PositionedWrites,
+        answer: rustix::io::Result<()>,
+        asked: Vec<(u64, u64)>,
     }
-    let mut state = write.target.state.lock();
-    let end = write.offset + write.slot.bytes().len() as u64;
-    if end <= state.allocated {
-        return Ok(());
+
+    impl Ring for Answering {
+        fn submit(&mut self, write: Write) {
+            self.writes.submit(write);
+        }
+
+        fn wait(&mut self) -> Option<(Write, io::Result<usize>)> {
+            self.writes.wait()
+        }
+
+        fn under_way(&self) -> usize {
+            self.writes.under_way()
+        }
+
+        fn allocate(&mut self, _: &File, from: u64, length: u64) -> rustix::io::Result<()> {
+            self.asked.push((from, length));
+            self.answer
+        }
     }
-    let (from, length) = (state.allocated, (end - state.allocated).next_multiple_of(AHEAD));
-    match fallocate(&write.target.file, FallocateFlags::KEEP_SIZE, from, length) {
-        Ok(()) => state.allocated = from + length,
-        Err(rustix::io::Errno::OPNOTSUPP | rustix::io::Errno::NOSYS) => state.allocated = u64::MAX,
-        // Less may still fit: the write itself will tell.
-        Err(rustix::io::Errno::NOSPC) => state.allocated = end,
-        Err(error) => return Err(error.into()),
+
+    /// Writes three slots. Returns what the file system was asked for.
+    async fn written(answer: rustix::io::Result<()>) -> Vec<(u64, u64)> {
+        let folder = tempfile::tempdir().unwrap();
+        let path = folder.path().join("file");
+        let target = Arc::new(Target {
+            file: File::create(&path).unwrap(),
+            path: path.clone(),
+            direct: true,
+            state: parking_lot::Mutex::new(TargetState { pending: 3, ..TargetState::default() }),
+        });
+        let pool = Pool::new(3, SLOT);
+        let member = pool.join();
+        let ring = Answering { writes: PositionedWrites::default(), answer, asked: Vec::new() };
+        let mut engine = Engine { ring, draining: Vec::new() };
+
+        for number in 0..3_u8 {
+            let mut slot = member.take().await;
+            assert!(slot.append(&[number; SLOT]).is_empty());
+            let offset = u64::from(number) * SLOT as u64;
+            let write = Write { target: target.clone(), slot, offset, done: 0, again: 0, pool: pool.clone() };
+            engine.obey(Command::Write(write));
+        }
+        while let Some((write, written)) = engine.ring.wait() {
+            engine.complete(write, written);
+        }
+
+        assert!(target.error().is_none(), "{answer:?}: {:?}", target.error());
+        assert_eq!(target.state.lock().pending, 0);
+        let expected: Vec<u8> = (0..3).flat_map(|number| [number; SLOT]).collect();
+        assert!(std::fs::read(&path).unwrap() == expected, "{answer:?}");
+        engine.ring.asked
     }
-    Ok(())
+
+    #[tokio::test]
+    async fn a_file_is_written_whatever_the_file_system_says_of_room_ahead() {
+        assert_eq!(written(Ok(())).await, [(0, AHEAD)]);
+        let slot = SLOT as u64;
+        for refused in [Errno::NOSPC, Errno::DQUOT, Errno::FBIG] {
+            assert_eq!(written(Err(refused)).await, [(0, AHEAD), (slot, AHEAD), (2 * slot, AHEAD)]);
+        }
+        for unable in [Errno::OPNOTSUPP, Errno::NOSYS, Errno::PERM, Errno::IO, Errno::INVAL, Errno::SPIPE] {
+            assert_eq!(written(Err(unable)).await, [(0, AHEAD)], "it is asked no more");
+        }
+    }
 }

@@ -1,8 +1,15 @@
 //! Files or objects below one place that appear together, when all of them are whole.
 
-use std::{collections::HashSet, fs, io, path::Path as LocalPath, sync::Arc};
+use std::{
+    collections::HashSet,
+    fs::{self, File},
+    io::{self, Read, Seek, SeekFrom},
+    path::Path as LocalPath,
+    sync::Arc,
+};
 
 use async_recursion::async_recursion as boxed;
+use bytes::Bytes;
 use futures::TryStreamExt;
 use object_store::ObjectStoreExt;
 
@@ -22,6 +29,8 @@ pub struct FileSet {
     sinks: Sinks,
     base: Destination,
     overwrite: Overwrite,
+    /// Whether other files may be there.
+    is_beside: bool,
     /// Where local files are until they are published.
     folder: Option<Arc<StagedFolder>>,
     sealed: Vec<(String, Sealed)>,
@@ -29,13 +38,35 @@ pub struct FileSet {
     last: Vec<(String, Sealed)>,
 }
 
+/// A file that is there.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct FoundFile {
+    /// Its name, relative to the place of the set, with slashes between the names of folders.
+    pub name: String,
+    /// Its size in bytes.
+    pub size: u64,
+}
+
 impl FileSet {
     /// Files below `base`. With [`Overwrite::Refuse`] there must be none yet: neither now, nor when they are
     /// published. Files and folders whose names begin with a dot or an underscore do not count.
     #[boxed]
     pub async fn create(sinks: Sinks, base: Destination, overwrite: Overwrite) -> Result<Self> {
-        let mut set = Self { sinks, base, overwrite, folder: None, sealed: Vec::new(), last: Vec::new() };
+        Self::begin(sinks, base, overwrite, false).await
+    }
+
+    /// Files below `base`, beside any that are there. None of those is replaced: publishing fails with
+    /// [`Error::Exists`] if a name is taken.
+    #[boxed]
+    pub async fn beside(sinks: Sinks, base: Destination) -> Result<Self> {
+        Self::begin(sinks, base, Overwrite::Refuse, true).await
+    }
+
+    async fn begin(sinks: Sinks, base: Destination, overwrite: Overwrite, is_beside: bool) -> Result<Self> {
+        let (folder, sealed, last) = (None, Vec::new(), Vec::new());
+        let mut set = Self { sinks, base, overwrite, is_beside, folder, sealed, last };
         set.check().await?;
+
         let folder = match &set.base {
             Destination::Object { .. } => None,
             Destination::File(path) => {
@@ -79,40 +110,64 @@ impl FileSet {
     /// replaced, each of them whole.
     #[boxed]
     pub async fn publish(mut self, is_replaced: NameTest) -> Result<Vec<String>> {
-        self.check().await?;
-        let (mut names, sealed): (Vec<String>, Vec<Sealed>) =
-            std::mem::take(&mut self.sealed).into_iter().unzip();
-        let (last_names, last): (Vec<String>, Vec<Sealed>) =
-            std::mem::take(&mut self.last).into_iter().unzip();
-        names.extend(last_names);
-        // From here on the files keep it: what gives them their names is not stopped half-way.
-        self.folder = None;
-        let published = Sealed::publish_all([sealed, last]).await;
-        if !matches!(published, Ok(()) | Err(Error::Unsynced { .. })) {
-            return published.map(|()| names);
-        }
+        let (names, synced) = self.publish_all().await?;
         if self.overwrite == Overwrite::Replace {
             let mut old = self.names().await?;
             let written: HashSet<&str> = names.iter().map(String::as_str).collect();
             old.retain(|name| is_replaced(name) && !written.contains(name.as_str()));
             self.remove(old).await?;
         }
-        published.map(|()| names)
+        synced.map(|()| names)
+    }
+
+    /// Gives all files their names, and then removes those that are called `old`. Returns the names.
+    ///
+    /// A process that is killed meanwhile leaves old and new files, and never less than one of both sets.
+    #[boxed]
+    pub async fn publish_instead_of(mut self, mut old: Vec<String>) -> Result<Vec<String>> {
+        let (names, synced) = self.publish_all().await?;
+        old.retain(|name| !names.contains(name));
+        self.remove(old).await?;
+        synced.map(|()| names)
+    }
+
+    /// Gives all files their names. Returns the names, and whether they survive a loss of power.
+    async fn publish_all(&mut self) -> Result<(Vec<String>, Result<()>)> {
+        self.check().await?;
+        let (mut names, sealed): (Vec<String>, Vec<Sealed>) =
+            std::mem::take(&mut self.sealed).into_iter().unzip();
+        let (last_names, last): (Vec<String>, Vec<Sealed>) =
+            std::mem::take(&mut self.last).into_iter().unzip();
+        names.extend(last_names);
+
+        // From here on the files keep it: what gives them their names is not stopped half-way.
+        self.folder = None;
+        match Sealed::publish_all([sealed, last]).await {
+            published @ (Ok(()) | Err(Error::Unsynced { .. })) => Ok((names, published)),
+            Err(error) => Err(error),
+        }
     }
 
     /// Nothing is there that must not be replaced.
     async fn check(&self) -> Result<()> {
-        let is_refused = self.overwrite == Overwrite::Refuse && !self.names().await?.is_empty();
+        let is_refused =
+            self.overwrite == Overwrite::Refuse && !self.is_beside && !self.names().await?.is_empty();
         if is_refused { Err(Error::exists(self.base.to_string())) } else { Ok(()) }
     }
 
-    /// The files that are there, relative to the place.
     pub(super) async fn names(&self) -> Result<Vec<String>> {
+        Ok(self.files().await?.into_iter().map(|file| file.name).collect())
+    }
+
+    /// The files that are there, whoever wrote them. Files and folders whose names begin with a dot or an underscore are
+    /// left out.
+    #[boxed]
+    pub async fn files(&self) -> Result<Vec<FoundFile>> {
         match &self.base {
             Destination::File(path) => {
                 let (path, shown) = (path.clone(), path.clone());
-                let mut names = Vec::new();
-                let listed = blocking(&shown, move || list(&path, "", &mut names).map(|()| names)).await?;
+                let mut files = Vec::new();
+                let listed = blocking(&shown, move || list(&path, "", &mut files).map(|()| files)).await?;
                 listed.map_err(|error| Error::write(&shown, error))
             }
             Destination::Object { origin, path } => {
@@ -121,9 +176,10 @@ impl FileSet {
                     let below = meta.location.prefix_match(path)?;
                     let names: Vec<_> = below.map(|part| part.as_ref().to_owned()).collect();
                     let is_hidden = names.iter().any(|name| is_hidden(name));
-                    (!is_hidden && !names.is_empty()).then(|| names.join("/"))
+                    let is_file = !is_hidden && !names.is_empty();
+                    is_file.then(|| FoundFile { name: names.join("/"), size: meta.size })
                 };
-                let found: Vec<Option<String>> = listing
+                let found: Vec<Option<FoundFile>> = listing
                     .map_ok(below)
                     .try_collect()
                     .await
@@ -133,13 +189,41 @@ impl FileSet {
         }
     }
 
+    /// The last bytes of a file that is there, at most `len` of them; `None` if it is not there any more.
+    #[boxed]
+    pub async fn tail(&self, file: &FoundFile, len: u64) -> Result<Option<Bytes>> {
+        let start = file.size.saturating_sub(len);
+        match self.base.join(&file.name)? {
+            Destination::File(path) => {
+                let shown = path.clone();
+                let read = blocking(&shown, move || read_from(&path, start)).await?;
+                match read {
+                    Err(error) if error.kind() == io::ErrorKind::NotFound => Ok(None),
+                    read => read.map(Some).map_err(|error| Error::write(&shown, error)),
+                }
+            }
+            Destination::Object { origin, path } if file.size > 0 => {
+                match origin.store().get_range(&path, start..file.size).await {
+                    Ok(bytes) => Ok(Some(bytes)),
+                    Err(object_store::Error::NotFound { .. }) => Ok(None),
+                    Err(error) => Err(Error::from_origin(path.as_ref(), error)),
+                }
+            }
+            Destination::Object { .. } => Ok(Some(Bytes::new())),
+        }
+    }
+
     async fn remove(&self, names: Vec<String>) -> Result<()> {
         match &self.base {
             Destination::File(path) => {
                 let (path, shown) = (path.clone(), path.clone());
                 let remove = move || {
                     for name in names {
-                        fs::remove_file(path.join(&name))?;
+                        match fs::remove_file(path.join(&name)) {
+                            // Another process may have removed it meanwhile.
+                            Err(error) if error.kind() == io::ErrorKind::NotFound => {}
+                            removed => removed?,
+                        }
                         // Folders that are empty now go with it.
                         let above = LocalPath::new(&name).ancestors().skip(1);
                         let above = above.filter(|folder| !folder.as_os_str().is_empty());
@@ -176,7 +260,7 @@ fn is_hidden(name: &str) -> bool {
     name.starts_with(['.', '_']) && !name.contains('=')
 }
 
-fn list(folder: &LocalPath, below: &str, names: &mut Vec<String>) -> io::Result<()> {
+fn list(folder: &LocalPath, below: &str, files: &mut Vec<FoundFile>) -> io::Result<()> {
     let entries = match fs::read_dir(folder) {
         Err(error) if error.kind() == io::ErrorKind::NotFound => return Ok(()),
         entries => entries?,
@@ -187,9 +271,19 @@ fn list(folder: &LocalPath, below: &str, names: &mut Vec<String>) -> io::Result<
         let Some(name) = name.to_str().filter(|name| !is_hidden(name)) else { continue };
         let name = format!("{below}{name}");
         match entry.file_type()?.is_dir() {
-            true => list(&entry.path(), &format!("{name}/"), names)?,
-            false => names.push(name),
+            true => list(&entry.path(), &format!("{name}/"), files)?,
+            // A link that points nowhere is a file, too.
+            false => files
+                .push(FoundFile { name, size: fs::metadata(entry.path()).map_or(0, |found| found.len()) }),
         }
     }
     Ok(())
+}
+
+fn read_from(path: &LocalPath, start: u64) -> io::Result<Bytes> {
+    let mut file = File::open(path)?;
+    file.seek(SeekFrom::Start(start))?;
+    let mut bytes = Vec::new();
+    file.read_to_end(&mut bytes)?;
+    Ok(bytes.into())
 }

@@ -34,7 +34,10 @@ use async_trait::async_trait;
 use object_store::ObjectStore;
 
 pub use self::{
-    destination::Destination, file_set::FileSet, sealed::Sealed, unfinished::wait_for_unfinished_writes,
+    destination::Destination,
+    file_set::{FileSet, FoundFile},
+    sealed::Sealed,
+    unfinished::wait_for_unfinished_writes,
 };
 use self::{
     engine::Command,

@@ -3,6 +3,7 @@
 use std::{fs::File, io, os::unix::fs::FileExt, path::PathBuf, sync::Arc};
 
 use parking_lot::Mutex;
+use rustix::fs::{FallocateFlags, fallocate};
 
 use super::slot::{Pool, Slot};
 
@@ -22,7 +23,7 @@ pub(super) struct TargetState {
     pub(super) pending: usize,
     /// The first that went wrong.
     pub(super) error: Option<Arc<io::Error>>,
-    /// Bytes that the file system has promised room for.
+    /// Bytes that the file system was asked to give room to, and gave it or not.
     pub(super) allocated: u64,
 }
 
@@ -76,6 +77,11 @@ pub(super) trait Ring {
 
     /// How many are under way.
     fn under_way(&self) -> usize;
+
+    /// Asks the file system for room for a part of a file, whose size stays as it is.
+    fn allocate(&mut self, file: &File, from: u64, length: u64) -> rustix::io::Result<()> {
+        rustix::io::retry_on_intr(|| fallocate(file, FallocateFlags::KEEP_SIZE, from, length))
+    }
 }
 
 /// Positioned writes by the thread that calls.

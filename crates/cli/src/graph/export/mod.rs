@@ -167,6 +167,7 @@ impl ExportArgs {
             format,
             place: Place::File(path),
             existing: Existing::Refuse,
+            dataset: None,
             compression: self.compression.as_deref(),
             row_group_rows: ROW_GROUP_ROWS,
             memory: None,

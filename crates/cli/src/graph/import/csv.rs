@@ -7,12 +7,12 @@ use arrow::{
     array::RecordBatch,
     datatypes::{DataType, Field, Schema, SchemaRef},
 };
-use futures::{Stream, stream};
+use futures::stream::BoxStream;
 use object_store::path::Path;
-use stylobate_columnar::CsvReader;
+use stylobate_columnar::{CsvReader, stream_from_thread};
 use stylobate_graph::Error as GraphError;
 use stylobate_storage::{OpenObject, ReadThrough};
-use tokio::{runtime::Handle, sync::mpsc};
+use tokio::runtime::Handle;
 
 use super::{
     guess::Guess,
@@ -58,23 +58,20 @@ impl CsvRows {
     }
 
     /// The rows, read by a thread of their own.
-    pub(super) fn stream(self) -> impl Stream<Item = Result<RecordBatch, GraphError>> + Send {
-        let (to_reader, batches) = mpsc::channel(WAITING);
+    pub(super) fn stream(self) -> BoxStream<'static, Result<RecordBatch, GraphError>> {
         let runtime = Handle::current();
-        tokio::task::spawn_blocking(move || {
+        let read = move |give: &mut dyn FnMut(RecordBatch) -> bool| {
             for file in &self.files {
-                let read = file.each_batch(&self.schema, &runtime, |batch| {
-                    let is_wanted = to_reader.blocking_send(Ok(batch)).is_ok();
-                    if is_wanted { Ok(()) } else { Err("nobody takes it".to_owned()) }
+                let read = file.each_batch(&self.schema, &runtime, |batch| match give(batch) {
+                    true => Ok(()),
+                    false => Err("nobody takes it".to_owned()),
                 });
-                if let Err(reason) = read {
-                    let _ =
-                        to_reader.blocking_send(Err(GraphError::Data { file: file.object.name(), reason }));
-                    return;
-                }
+                read.map_err(|reason| GraphError::Data { file: file.object.name(), reason })?;
             }
-        });
-        stream::unfold(batches, |mut batches| async move { Some((batches.recv().await?, batches)) })
+            Ok(())
+        };
+        let ended = |reason| GraphError::Ended { reason: format!("the reader of CSV files: {reason}") };
+        stream_from_thread(WAITING, read, ended)
     }
 }
 

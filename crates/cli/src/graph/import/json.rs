@@ -9,11 +9,12 @@ use arrow::{
     error::ArrowError,
     json::{ReaderBuilder, reader::infer_json_schema},
 };
-use futures::{Stream, stream};
+use futures::stream::BoxStream;
 use object_store::path::Path;
+use stylobate_columnar::stream_from_thread;
 use stylobate_graph::Error as GraphError;
 use stylobate_storage::{OpenObject, ReadThrough};
-use tokio::{runtime::Handle, sync::mpsc};
+use tokio::runtime::Handle;
 
 use super::{
     objects::{self, ObjectsReader},
@@ -46,30 +47,29 @@ impl JsonRows {
     }
 
     /// The rows, read by a thread of their own.
-    pub(super) fn stream(self) -> impl Stream<Item = Result<RecordBatch, GraphError>> + Send {
-        let (to_reader, batches) = mpsc::channel(WAITING);
+    pub(super) fn stream(self) -> BoxStream<'static, Result<RecordBatch, GraphError>> {
+        let Self { objects, schema } = self;
         let runtime = Handle::current();
-        tokio::task::spawn_blocking(move || {
-            let Self { objects, schema } = self;
-            let name = name_of(&objects);
+        let name = name_of(&objects);
+        let ended = {
+            let name = name.clone();
+            move |reason| GraphError::Ended { reason: format!("{name}: {reason}") }
+        };
+        let read = move |give: &mut dyn FnMut(RecordBatch) -> bool| {
             let lines = BufReader::with_capacity(BUFFER, ObjectsReader::new(objects, runtime));
             let reader = ReaderBuilder::new(schema)
                 .with_batch_size(BATCH_ROWS)
                 .with_coerce_primitive(true)
-                .build(lines);
-            let batches: Box<dyn Iterator<Item = Result<RecordBatch, ArrowError>>> = match reader {
-                Ok(reader) => Box::new(reader),
-                Err(error) => Box::new(std::iter::once(Err(error))),
-            };
-            for batch in batches {
-                let batch = batch.map_err(|error| wrong(&name, &error));
-                let is_last = batch.is_err();
-                if to_reader.blocking_send(batch).is_err() || is_last {
-                    return;
+                .build(lines)
+                .map_err(|error| wrong(&name, &error))?;
+            for batch in reader {
+                if !give(batch.map_err(|error| wrong(&name, &error))?) {
+                    break;
                 }
             }
-        });
-        stream::unfold(batches, |mut batches| async move { Some((batches.recv().await?, batches)) })
+            Ok(())
+        };
+        stream_from_thread(WAITING, read, ended)
     }
 }
 

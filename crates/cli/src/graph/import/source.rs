@@ -115,8 +115,8 @@ impl Opened {
         let Self { rows, shape, name } = self;
         let batches: BoxStream<'static, Result<RecordBatch, GraphError>> = match rows {
             Rows::Columnar(scan) => scan.stream().map(|batch| Ok(batch?)).boxed(),
-            Rows::Csv(rows) => rows.stream().boxed(),
-            Rows::Json(rows) => rows.stream().boxed(),
+            Rows::Csv(rows) => rows.stream(),
+            Rows::Json(rows) => rows.stream(),
         };
         batches.map(move |batch| {
             let wrong = |reason| GraphError::Data { file: name.clone(), reason };

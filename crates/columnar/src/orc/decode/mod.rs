@@ -36,7 +36,7 @@ use self::{
     bits::{Bits, ByteRuns, Presence},
     coded::{Expanded, codes},
     ints::Ints,
-    nested::{Lists, Maps, Structs},
+    nested::{Lists, Maps, Structs, Unions},
     numbers::{Booleans, Bytes, Decimals, Floats, HybridDates, Integers, ShortDecimals},
     reached::Reached,
     strings::Direct,
@@ -48,7 +48,7 @@ use super::{
     calendar::Calendar,
     fault::Fault,
     stripe::StreamKind,
-    tree::{Kind, Type},
+    tree::{Kind, MAX_VARIANTS, Type},
 };
 use crate::Result;
 
@@ -258,7 +258,20 @@ fn decoder(
             let value = Column::new(value, streams, dictionaries)?;
             Box::new(Maps { presence, lengths, fields: fields.clone(), entries, key, value })
         }
-        Kind::Union => return Err(Fault::unsupported("columns of unions cannot be read")),
+        Kind::Union => {
+            if column.children.is_empty() || column.children.len() > MAX_VARIANTS {
+                let variants = column.children.len();
+                return Err(Fault::unsupported(format!(
+                    "a union of {variants} types, not of 1 to {MAX_VARIANTS}"
+                )));
+            }
+            let DataType::Union(fields, _) = column.data_type() else {
+                return Err(Fault::corrupt("a union without variants"));
+            };
+            let variants = column.children.iter().map(|child| Column::new(child, streams, dictionaries));
+            let variants = variants.collect::<Result<_, _>>()?;
+            Box::new(Unions { presence, tags: ByteRuns::new(get(StreamKind::Data)), fields, variants })
+        }
         Kind::Unknown(kind) => {
             return Err(Fault::unsupported(format!("type {kind} of ORC is not known here")));
         }

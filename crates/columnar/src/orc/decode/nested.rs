@@ -1,16 +1,16 @@
-//! Columns that have others in them: structs, lists and maps.
+//! Columns that have others in them: structs, lists, maps and unions.
 
 use std::sync::Arc;
 
 use arrow::{
-    array::{Array, ArrayRef, ListArray, MapArray, StructArray},
-    buffer::NullBuffer,
-    datatypes::{FieldRef, Fields},
+    array::{Array, ArrayRef, ListArray, MapArray, StructArray, UnionArray},
+    buffer::{BooleanBuffer, NullBuffer, ScalarBuffer},
+    datatypes::{FieldRef, Fields, UnionFields},
 };
 
 use super::{
     Column, Decode,
-    bits::Presence,
+    bits::{ByteRuns, Presence},
     ints::Ints,
     reached::Reached,
     strings::{end, offsets},
@@ -94,6 +94,49 @@ impl Decode for Maps {
         reached.push(self.lengths.reached()?);
         self.key.reached(reached)?;
         self.value.reached(reached)?;
+        Ok(())
+    }
+}
+
+/// Rows of one of several types each, as sparse unions: every variant has all rows, and those of other variants are
+/// null in it. Arrow's unions have no nulls of their own: a row without a value is a null of the first variant.
+pub(super) struct Unions {
+    pub(super) presence: Presence,
+    /// The number of each row's variant.
+    pub(super) tags: ByteRuns,
+    pub(super) fields: UnionFields,
+    pub(super) variants: Vec<Column>,
+}
+
+impl Decode for Unions {
+    fn next(&mut self, len: usize, parent: Option<&NullBuffer>) -> Result<ArrayRef, Fault> {
+        let rows = self.presence.read(len, parent)?;
+        let tags = self.tags.read(rows.values())?;
+        if let Some(tag) = tags.iter().find(|tag| usize::from(**tag) >= self.variants.len()) {
+            return Err(Fault::corrupt(format!("variant {tag} of a union of {}", self.variants.len())));
+        }
+
+        let tags = rows.spread(tags);
+        let mut children = Vec::with_capacity(self.variants.len());
+        for (tag, variant) in self.variants.iter_mut().enumerate() {
+            let is_own = BooleanBuffer::collect_bool(len, |row| {
+                let has_value = rows.nulls.as_ref().is_none_or(|nulls| nulls.is_valid(row));
+                has_value && tags.get(row).is_some_and(|it| usize::from(*it) == tag)
+            });
+            children.push(variant.next(len, Some(&NullBuffer::new(is_own)))?);
+        }
+
+        let ids: ScalarBuffer<i8> = tags.into_iter().map(|tag| tag as i8).collect();
+        let array = UnionArray::try_new(self.fields.clone(), ids, None, children);
+        Ok(Arc::new(array.map_err(|error| Fault::corrupt(error.to_string()))?))
+    }
+
+    fn reached(&mut self, reached: &mut Vec<Reached>) -> Result<(), Fault> {
+        reached.extend(self.presence.reached()?);
+        reached.push(self.tags.reached()?);
+        for variant in &mut self.variants {
+            variant.reached(reached)?;
+        }
         Ok(())
     }
 }

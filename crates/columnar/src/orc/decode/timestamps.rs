@@ -3,14 +3,18 @@
 use std::{marker::PhantomData, sync::Arc};
 
 use arrow::{
-    array::{ArrayRef, PrimitiveArray, timezone::Tz},
+    array::{ArrayRef, PrimitiveArray},
     buffer::NullBuffer,
     datatypes::{ArrowTimestampType, TimeUnit},
 };
 use chrono::{DateTime, Datelike, NaiveDate, NaiveDateTime, Offset, TimeZone};
 
 use super::{Decode, bits::Presence, ints::Ints, reached::Reached};
-use crate::orc::{calendar::Calendar, fault::Fault, stripe::Zone};
+use crate::orc::{
+    calendar::{BEGINNING_OF_OFFSETS, Calendar},
+    fault::Fault,
+    stripe::{Clock, Zone},
+};
 
 /// 2015-01-01T00:00:00 in UTC.
 const EPOCH: i64 = 1_420_070_400;
@@ -23,8 +27,8 @@ pub(super) struct Timestamps<T> {
     pub(super) presence: Presence,
     pub(super) seconds: Ints,
     pub(super) nanoseconds: Ints,
-    /// The zone of the clock that is to be shown; `None` for UTC.
-    pub(super) zone: Option<(Tz, i64)>,
+    /// The clock that is to be shown; `None` for UTC.
+    pub(super) zone: Option<Clock>,
     pub(super) calendar: Calendar,
     /// What the Arrow type says.
     pub(super) labelled: Option<Arc<str>>,
@@ -32,10 +36,10 @@ pub(super) struct Timestamps<T> {
 }
 
 /// The zone of timestamps without zone; an error where its name means nothing.
-pub(super) fn zone(zone: &Zone) -> Result<Option<(Tz, i64)>, Fault> {
+pub(super) fn zone(zone: &Zone) -> Result<Option<Clock>, Fault> {
     match zone {
         Zone::Utc => Ok(None),
-        Zone::Other(zone, epoch) => Ok(Some((*zone, *epoch))),
+        Zone::Other(clock) => Ok(Some(*clock)),
         Zone::Unknown(name) => {
             Err(Fault::unsupported(format!("the writer's time zone {name} is not known here")))
         }
@@ -65,15 +69,14 @@ impl<T: ArrowTimestampType> Timestamps<T> {
     fn value(&self, seconds: i64, coded: i64) -> Result<i64, Fault> {
         let out_of_range = || Fault::corrupt(format!("{seconds} seconds since 2015 are no timestamp"));
         let nanoseconds = nanoseconds(coded)?;
-        let epoch = self.zone.as_ref().map_or(EPOCH, |(_, epoch)| *epoch);
+        let epoch = self.zone.as_ref().map_or(EPOCH, |clock| clock.epoch);
         let mut since_1970 = seconds.checked_add(epoch).ok_or_else(out_of_range)?;
         // Writers cut fractions off towards zero, but for those of less than a millisecond.
         if since_1970 < 0 && nanoseconds > CUT_OFF {
             since_1970 = since_1970.checked_sub(1).ok_or_else(out_of_range)?;
         }
-        if let Some((zone, _)) = &self.zone {
-            let utc = DateTime::from_timestamp(since_1970, 0).ok_or_else(out_of_range)?;
-            let offset = zone.offset_from_utc_datetime(&ruled(utc.naive_utc())).fix().local_minus_utc();
+        if let Some(clock) = &self.zone {
+            let offset = offset(clock, since_1970).ok_or_else(out_of_range)?;
             since_1970 = since_1970.checked_add(i64::from(offset)).ok_or_else(out_of_range)?;
         }
         let since_1970 = self.calendar.second(since_1970);
@@ -83,6 +86,15 @@ impl<T: ArrowTimestampType> Timestamps<T> {
                 "{since_1970} seconds and {nanoseconds} nanoseconds since 1970 are no {unit:?}s"
             ))
         })
+    }
+}
+
+/// Seconds that a clock is ahead of UTC at a second since 1970.
+fn offset(clock: &Clock, since_1970: i64) -> Option<i32> {
+    let utc = DateTime::from_timestamp(since_1970, 0)?;
+    match clock.before_1900 {
+        Some(offset) if since_1970 < BEGINNING_OF_OFFSETS => Some(offset),
+        _ => Some(clock.zone.offset_from_utc_datetime(&ruled(utc.naive_utc())).fix().local_minus_utc()),
     }
 }
 
@@ -126,7 +138,10 @@ fn in_unit<T: ArrowTimestampType>(seconds: i64, nanoseconds: i64) -> Option<i64>
 
 #[cfg(test)]
 mod tests {
-    use arrow::datatypes::{TimestampMicrosecondType, TimestampNanosecondType};
+    use arrow::{
+        array::timezone::Tz,
+        datatypes::{TimestampMicrosecondType, TimestampNanosecondType},
+    };
 
     use super::*;
 

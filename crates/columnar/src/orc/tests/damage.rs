@@ -11,7 +11,10 @@ use super::{
 };
 use crate::{
     Error,
-    orc::{is_orc_tail, tests::kinds},
+    orc::{
+        tail::{is_orc_tail, may_be_postscript},
+        tests::kinds,
+    },
 };
 
 fn files() -> Vec<Bytes> {
@@ -50,7 +53,7 @@ fn a_flipped_bit_is_an_error_or_changes_no_number_of_rows() {
             damaged[bit / 8] ^= 1 << (bit % 8);
             match read_all(&damaged.into(), 50) {
                 Ok(read) => assert_eq!(read.num_rows(), rows, "bit {bit}"),
-                Err(Error::Corrupt { .. } | Error::Unsupported { .. } | Error::Encrypted { .. }) => (),
+                Err(Error::Corrupt { .. } | Error::Unsupported { .. }) => (),
                 Err(error) => panic!("bit {bit}: {error}"),
             }
         }
@@ -147,7 +150,9 @@ fn what_the_footer_says_must_fit_together() {
 fn an_encrypted_file_says_so() {
     let mut sample = Sample::new(vec![parent(Kind::Struct, &[1], &["i"]), leaf(Kind::Int)]);
     sample.footer.encryption = Some(Encryption::default());
-    assert!(matches!(open(&sample.file()), Err(Error::Encrypted { .. })));
+    let error = open(&sample.file()).unwrap_err();
+    assert!(matches!(&error, Error::Unsupported { .. }), "{error}");
+    assert!(error.to_string().contains("encrypted"));
 }
 
 #[test]
@@ -164,4 +169,20 @@ fn an_orc_file_is_told_by_its_last_bytes() {
         assert!(!is_orc_tail(&file[..file.len() - 1]));
     }
     assert!(!is_orc_tail(b"") && !is_orc_tail(b"\x03") && !is_orc_tail(b"PAR1"));
+}
+
+#[test]
+fn a_postscript_of_the_first_writers_has_no_magic() {
+    let mut sample = Sample::new(vec![parent(Kind::Struct, &[1], &["i"]), leaf(Kind::Int)]);
+    sample.postscript.magic = None;
+    sample.postscript.writer_version = None;
+    let file = sample.file();
+    assert!(!is_orc_tail(&file) && may_be_postscript(&file));
+    assert!(open(&file).is_ok());
+    for file in files() {
+        assert!(!may_be_postscript(&file));
+    }
+    assert!(
+        !may_be_postscript(b"") && !may_be_postscript(b"\x00") && !may_be_postscript(b"ORCHID,1\nLILY,2\n")
+    );
 }

@@ -7,7 +7,7 @@ use bytes::Bytes;
 use parquet::arrow::arrow_reader::ParquetRecordBatchReaderBuilder;
 
 use super::{cast, read_all};
-use crate::orc::is_orc_tail;
+use crate::orc::tail::is_orc_tail;
 
 /// Beside the repository; `None` where it is not, which only a machine that builds releases takes for an
 /// error.

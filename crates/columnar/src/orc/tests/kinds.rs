@@ -4,7 +4,9 @@ use std::sync::Arc;
 
 use arrow::{
     array::{Array, ArrayRef, AsArray, Decimal128Array, Int32Array, StringArray, StructArray},
-    datatypes::{DataType, Field, Int32Type, TimeUnit, TimestampMicrosecondType, TimestampNanosecondType},
+    datatypes::{
+        DataType, Field, Int32Type, TimeUnit, TimestampMicrosecondType, TimestampNanosecondType, UnionMode,
+    },
 };
 use bytes::Bytes;
 use orc_rust::proto::{
@@ -248,10 +250,9 @@ fn rows_that_the_root_has_not_are_null_in_every_column() {
 #[test]
 fn columns_that_cannot_be_read_leave_the_others_readable() {
     let types = vec![
-        parent(Kind::Struct, &[1, 2, 4], &["good", "either", "future"]),
+        parent(Kind::Struct, &[1, 2, 3], &["good", "empty", "future"]),
         leaf(Kind::Int),
-        parent(Kind::Union, &[3], &[]),
-        leaf(Kind::Int),
+        parent(Kind::Union, &[], &[]),
         Type { kind: Some(99), ..Type::default() },
     ];
     let file = Sample::new(types).stripe(2, vec![(1, Streams::Data, ints(&[1, 2]))]).file();
@@ -259,7 +260,7 @@ fn columns_that_cannot_be_read_leave_the_others_readable() {
     assert_eq!(opened.schema().fields().len(), 3);
     let good = decode(&file, &opened, &[Projected::whole(0)], 10).unwrap().remove(0);
     assert_eq!(good[0].as_ref(), &Int32Array::from(vec![1, 2]));
-    for (root, name) in [(1, "either"), (2, "future")] {
+    for (root, name) in [(1, "empty"), (2, "future")] {
         let error = decode(&file, &opened, &[Projected::whole(root)], 10).unwrap_err();
         assert!(
             matches!(&error, Error::Unsupported { column: Some(column), .. } if column == name),
@@ -267,4 +268,72 @@ fn columns_that_cannot_be_read_leave_the_others_readable() {
         );
     }
     assert!(decode(&file, &opened, &all_fields(&opened), 10).is_err());
+}
+
+/// Rows of an int, a string, nothing, a null int, a string that is null, and again an int.
+fn union_file(tags: &[u8]) -> Bytes {
+    let types = vec![
+        parent(Kind::Struct, &[1, 2], &["row", "either"]),
+        leaf(Kind::Int),
+        parent(Kind::Union, &[3, 4], &[]),
+        leaf(Kind::Int),
+        leaf(Kind::String),
+    ];
+    let tags = [&[(tags.len() as u8).wrapping_neg()], tags].concat();
+    let streams = vec![
+        (1, Streams::Data, ints(&[0, 1, 2, 3, 4, 5])),
+        (2, Streams::Present, bits(&[true, true, false, true, true, true])),
+        (2, Streams::Data, tags),
+        (3, Streams::Present, bits(&[true, false, true])),
+        (3, Streams::Data, ints(&[7, 8])),
+        (4, Streams::Present, bits(&[true, false])),
+        (4, Streams::Data, b"text".to_vec()),
+        (4, Streams::Length, lengths(&[4])),
+    ];
+    Sample::new(types).stripe(6, streams).file()
+}
+
+#[test]
+fn unions_have_every_row_in_every_variant_and_nulls_where_it_is_another() {
+    for batch_rows in [1, 2, 4, 100] {
+        let read = read_all(&union_file(&[0, 1, 0, 1, 0]), batch_rows).unwrap();
+        let DataType::Union(fields, UnionMode::Sparse) = read.schema().field(1).data_type().clone() else {
+            panic!("{}", read.schema());
+        };
+        let names: Vec<&str> = fields.iter().map(|(_, field)| field.name().as_str()).collect();
+        assert_eq!(names, ["_union_0", "_union_1"]);
+        let union = read.column(1).as_union();
+        assert_eq!(union.type_ids()[..], [0, 1, 0, 0, 1, 0]);
+        let numbers = Int32Array::from(vec![Some(7), None, None, None, None, Some(8)]);
+        let texts = StringArray::from(vec![None, Some("text"), None, None, None, None]);
+        assert_eq!(union.child(0).as_ref(), &numbers);
+        assert_eq!(union.child(1).as_ref(), &texts);
+        assert_eq!(union.logical_null_count(), 3);
+    }
+}
+
+#[test]
+fn a_variant_that_a_union_has_not_is_corrupt() {
+    let file = union_file(&[0, 1, 2, 1, 0]);
+    let error = read_all(&file, 10).unwrap_err();
+    assert!(matches!(&error, Error::Corrupt { column: Some(column), .. } if column == "either"), "{error}");
+    let opened = open(&file).unwrap();
+    let rows = decode(&file, &opened, &[Projected::whole(0)], 10).unwrap().remove(0);
+    assert_eq!(rows[0].as_ref(), &Int32Array::from(vec![0, 1, 2, 3, 4, 5]));
+}
+
+#[test]
+fn clocks_before_1900_are_as_their_writer_set_them() {
+    // 1850-01-01T00:00 in Los Angeles: 8 hours behind UTC in Java, and 7:52:58 by the place's own time in C++.
+    let midnight = -3_786_825_600_i64;
+    let epoch = 1_420_070_400 + 8 * 3_600;
+    for (writer, offset) in
+        [(None, -8 * 3_600), (Some(0), -8 * 3_600), (Some(1), -(7 * 3_600 + 52 * 60 + 58))]
+    {
+        let mut sample = timestamps(&[midnight - offset - epoch], &[0], Some("America/Los_Angeles"));
+        sample.footer.writer = writer;
+        let read = read_all(&sample.file(), 10).unwrap();
+        let read = read.column(0).as_primitive::<TimestampNanosecondType>().value(0);
+        assert_eq!(read, midnight * 1_000_000_000, "{writer:?}");
+    }
 }

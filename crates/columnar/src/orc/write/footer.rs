@@ -22,6 +22,8 @@ const VERSION: [u32; 2] = [0, 12];
 const WRITER: u32 = 0x5354;
 /// The first version of writers other than the first.
 const WRITER_VERSION: u32 = 6;
+/// What the software version begins with.
+pub(super) const SOFTWARE: &str = "stylobate ";
 
 /// What is known of the file so far.
 pub(super) struct Footer {
@@ -77,7 +79,7 @@ impl Footer {
             writer: Some(WRITER),
             encryption: None,
             calendar: Some(CalendarKind::ProlepticGregorian.into()),
-            software_version: Some(format!("stylobate {}", env!("CARGO_PKG_VERSION"))),
+            software_version: Some(format!("{SOFTWARE}{}", env!("CARGO_PKG_VERSION"))),
         };
         let statistics = proto::Metadata { stripe_stats: self.stripe_statistics };
         let statistics = stream::message(statistics.encode_to_vec(), chunk, compressor)?;

@@ -21,6 +21,7 @@ mod compression;
 mod footer;
 mod ints;
 mod options;
+mod origin;
 mod packing;
 mod patches;
 mod plan;
@@ -32,6 +33,7 @@ pub(super) mod tests;
 mod top_column;
 mod writer;
 
+pub(crate) use self::origin::origin;
 pub use self::{
     compression::{OrcCompression, UnknownOrcCompressionError},
     options::{OrcColumnOptions, OrcOptions},

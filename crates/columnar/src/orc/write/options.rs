@@ -58,8 +58,10 @@ pub struct OrcOptions {
     pub(super) row_index_stride: usize,
     dictionary_size: ByteSize,
     pub(super) metadata: BTreeMap<String, Vec<u8>>,
-    pub(super) memory: ByteSize,
+    pub(crate) memory: ByteSize,
     pub(super) threads: usize,
+    /// Bytes of rows that are encoded at a time at most.
+    pub(super) encoded_at_once: usize,
 }
 
 impl Default for OrcOptions {
@@ -75,6 +77,7 @@ impl Default for OrcOptions {
             metadata: BTreeMap::new(),
             memory: MEMORY,
             threads: std::thread::available_parallelism().map_or(1, usize::from),
+            encoded_at_once: usize::MAX,
         }
     }
 }
@@ -139,6 +142,20 @@ impl OrcOptions {
     /// Threads that encode columns. Default: as many as the machine has cores.
     pub fn with_threads(mut self, threads: usize) -> Self {
         self.threads = threads.max(1);
+        self
+    }
+
+    pub(crate) fn with_encoded_at_once(mut self, bytes: usize) -> Self {
+        self.encoded_at_once = bytes.max(1);
+        self
+    }
+
+    /// For files that lack some of the columns.
+    pub(crate) fn without_columns(mut self, columns: &[String]) -> Self {
+        let is_within = |path: &str, column: &String| {
+            path.strip_prefix(column.as_str()).is_some_and(|rest| rest.is_empty() || rest.starts_with('.'))
+        };
+        self.columns.retain(|path, _| !columns.iter().any(|column| is_within(path, column)));
         self
     }
 

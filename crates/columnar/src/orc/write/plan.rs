@@ -294,7 +294,9 @@ fn kind(data_type: &DataType) -> Result<(Kind, Option<DataType>), String> {
         DataType::Time32(_) | DataType::Time64(_) | DataType::Duration(_) | DataType::Interval(_) => {
             Err(format!("ORC has no {data_type}: cast it to a whole number or a text"))
         }
-        DataType::Union(..) => Err("unions are not written: make them structs".to_owned()),
+        DataType::Union(..) => {
+            Err("unions are not written: make it a struct with a field for each type, or a text".to_owned())
+        }
     }
 }
 

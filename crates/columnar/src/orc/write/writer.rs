@@ -7,14 +7,15 @@ use arrow::{
     datatypes::SchemaRef,
 };
 use async_recursion::async_recursion as boxed;
-use stylobate_storage::Sink;
+use orc_rust::proto;
+use stylobate_storage::{Sealed, Sink};
 
 use super::{
     column::{EncodedColumn, PER_GROUP, Wrong},
     compression::Compressors,
     footer::{Footer, MAGIC},
     options::OrcOptions,
-    plan::{check_options, plan},
+    plan::{Plan, check_options, plan},
     stripe::Layout,
     top_column::TopColumn,
 };
@@ -78,16 +79,7 @@ impl OrcWriter {
         options: OrcOptions,
     ) -> Result<Self> {
         let name = name.into();
-        let wrong = |column: Option<String>, reason: String| Error::Unwritable {
-            object: name.clone(),
-            column,
-            reason,
-        };
-        options.check()?;
-        let planned = plan(schema.fields(), &options);
-        let (plans, types) = planned.map_err(|(column, reason)| wrong(Some(column), reason))?;
-        check_options(&plans, &options)?;
-        options.compression.check().map_err(|reason| wrong(None, reason))?;
+        let (plans, types) = Self::begin(&name, &schema, &options)?;
         let compressors = Arc::new(Compressors::new(options.compression));
         let group_bytes = if options.row_index_stride == 0 { 0 } else { types.len() * PER_GROUP };
         let footer = Footer::new(types, &plans);
@@ -111,6 +103,25 @@ impl OrcWriter {
         })
     }
 
+    /// What is wrong with the types of columns or with options.
+    pub(crate) fn check_options(name: &str, schema: &SchemaRef, options: &OrcOptions) -> Result<()> {
+        Self::begin(name, schema, options).map(drop)
+    }
+
+    fn begin(name: &str, schema: &SchemaRef, options: &OrcOptions) -> Result<(Vec<Plan>, Vec<proto::Type>)> {
+        let wrong = |column: Option<String>, reason: String| Error::Unwritable {
+            object: name.to_owned(),
+            column,
+            reason,
+        };
+        options.check()?;
+        let planned = plan(schema.fields(), options);
+        let (plans, types) = planned.map_err(|(column, reason)| wrong(Some(column), reason))?;
+        check_options(&plans, options)?;
+        options.compression.check().map_err(|reason| wrong(None, reason))?;
+        Ok((plans, types))
+    }
+
     /// Rows that were given so far.
     pub fn rows(&self) -> u64 {
         self.rows
@@ -119,6 +130,33 @@ impl OrcWriter {
     /// Bytes that are on their way to the file so far.
     pub fn bytes(&self) -> u64 {
         self.sink.position()
+    }
+
+    /// Bytes that the stripe will have which is being filled, about; what waits to be encoded is not counted.
+    pub(crate) fn encoded_bytes(&self) -> u64 {
+        self.columns.iter().map(TopColumn::encoded).sum::<usize>() as u64
+    }
+
+    /// Bytes in memory: encoded columns, and rows that wait.
+    pub(crate) fn memory_used(&self) -> usize {
+        self.columns.iter().map(TopColumn::memory).sum::<usize>() + self.waiting_bytes
+    }
+
+    /// Bytes that are on their way to the file.
+    pub(crate) fn sink_memory(&self) -> usize {
+        self.sink.memory()
+    }
+
+    /// Encodes the rows that wait; if then more memory is used than this, ends the stripe.
+    pub(crate) async fn shrink(&mut self, to: usize) -> Result<()> {
+        self.check_whole()?;
+        self.is_broken = true;
+        self.encode().await?;
+        if self.memory_used() > to {
+            self.end_stripe().await?;
+        }
+        self.is_broken = false;
+        Ok(())
     }
 
     /// Appends a batch, whose columns have the types of the schema. A batch of other types changes nothing; after any
@@ -137,6 +175,7 @@ impl OrcWriter {
     async fn append(&mut self, batch: &RecordBatch) -> Result<()> {
         let rows_at_once =
             ENCODED_AT_ONCE.min(self.options.memory.as_usize() / 2).min(self.options.stripe_size.as_usize());
+        let rows_at_once = rows_at_once.min(self.options.encoded_at_once);
         let all_at_once = MOST_AT_ONCE.min(self.options.memory.as_usize() / 2);
         // What is to be said of short row groups may be more than their rows.
         let index_bytes = self.group_bytes * batch.num_rows() / self.options.row_index_stride.max(1);
@@ -170,7 +209,19 @@ impl OrcWriter {
 
     /// Writes what is left and the footer, and gives the file its name.
     #[boxed]
-    pub async fn finish(mut self) -> Result<OrcWritten> {
+    pub async fn finish(self) -> Result<OrcWritten> {
+        let (written, sink) = self.end().await?;
+        sink.finish().await?;
+        Ok(written)
+    }
+
+    /// Writes what is left and the footer: nothing is missing but the name.
+    pub(crate) async fn seal(self) -> Result<(OrcWritten, Sealed)> {
+        let (written, sink) = self.end().await?;
+        Ok((written, sink.seal().await?))
+    }
+
+    async fn end(mut self) -> Result<(OrcWritten, Box<dyn Sink>)> {
         self.check_whole()?;
         self.end_stripe().await?;
         self.begin_file().await?;
@@ -183,8 +234,8 @@ impl OrcWriter {
         });
         let footer = footer.map_err(|reason| Error::Unwritable { object: name, column: None, reason })?;
         sink.write(&footer).await?;
-        let bytes = sink.finish().await?;
-        Ok(OrcWritten { rows, bytes, stripes })
+        let written = OrcWritten { rows, bytes: sink.position(), stripes };
+        Ok((written, sink))
     }
 
     /// Whether the stripe should end here.

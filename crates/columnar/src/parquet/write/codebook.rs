@@ -1,8 +1,8 @@
 //! The dictionary of a column that is written: which code each value has, and how values compare.
 //!
 //! Each code of an array is mapped to the code that its value has in the file. Only a value that occurs for the first
-//! time is looked at. Where the first rows need much of a dictionary, the file gets all of it at once: then codes are
-//! what they were. A row group that begins with the dictionary of the one before may go on with its codebook: then no
+//! time is looked at. Where the first rows need much of a dictionary, and where it has few values or an order, the file
+//! gets all of it at once: then codes are what they were, and categories that do not occur are kept. A row group that begins with the dictionary of the one before may go on with its codebook: then no
 //! value is looked at again, and the page of the dictionary is there already.
 
 use std::cmp::Ordering;
@@ -28,6 +28,8 @@ const NEW: usize = 16;
 const EXTREMES: usize = 64;
 /// One in so many values of a dictionary is much of it.
 const MUCH: usize = 2;
+/// A dictionary of at most that many values is one of categories: all of them and their order are kept.
+const MAX_CATEGORIES: usize = 4096;
 const BEYOND: &str = "a code beyond its dictionary";
 
 /// The values of a file's dictionary, and the codes that they have.
@@ -181,11 +183,15 @@ impl Codebook {
     }
 
     /// Whether the first of some arrays has the dictionary of those before, and few of its first rows have a value that
-    /// did not occur in them.
-    pub(super) fn serves(&self, arrays: &[ArrayRef]) -> bool {
+    /// did not occur in them. If it has categories, which may be in an order, their codes must be what they were.
+    pub(super) fn serves(&self, arrays: &[ArrayRef], is_ordered: bool) -> bool {
         let Some(first) = arrays.first() else { return true };
         let Some(any) = first.as_any_dictionary_opt() else { return false };
         if !self.may_serve() || !self.is_current(any.values()) {
+            return false;
+        }
+        let is_in_order = || self.map.iter().zip(0..).all(|(code, at)| *code == at);
+        if is_categories(any.values(), is_ordered) && !is_in_order() {
             return false;
         }
         let keys = keys_of(&first.slice(0, first.len().min(TELLING)));
@@ -193,29 +199,32 @@ impl Codebook {
         keys.iter().filter(is_new).count() * NEW <= keys.len()
     }
 
-    /// Takes the dictionary of the first of some arrays, if those that have it need much of it and it has no more than
-    /// so many bytes.
-    pub(super) fn take_dictionary(&mut self, arrays: &[ArrayRef], most: usize) -> Result<(), String> {
-        let any = |array: &ArrayRef| array.as_any_dictionary_opt().map(|any| any.values().clone());
-        let Some(values) = arrays.first().and_then(any) else { return Ok(()) };
-        let sharing =
-            arrays.iter().take_while(|array| any(array).is_some_and(|other| is_same(&other, &values)));
-        let rows: usize = sharing.clone().map(|array| array.len()).sum();
+    /// Takes the dictionary of the first of some arrays, if it has no more than that many bytes, and its values are
+    /// categories or those that have it need much of it.
+    pub(super) fn take_dictionary(
+        &mut self,
+        arrays: &[ArrayRef],
+        most: usize,
+        is_ordered: bool,
+    ) -> Result<(), String> {
+        let Some(values) = arrays.first().and_then(dictionary_of) else { return Ok(()) };
+        let is_kept = is_categories(&values, is_ordered);
         if values.is_empty()
-            || rows < values.len() / MUCH
             || values.logical_null_count() > 0
             || weight_of(&values) > most
+            || !(is_kept || is_much_used(&values, arrays))
         {
             return Ok(());
         }
-        let mut used = Used::default();
-        sharing.for_each(|array| used.add(&keys_of(array), values.len()));
-        if used.count() < values.len() / MUCH {
-            return Ok(());
-        }
+
         self.begin(&values);
         self.map = self.look_up(&values, None)?;
         self.is_identity = self.len() == values.len();
+        // Values that are there twice are no categories.
+        if !self.is_identity && !is_much_used(&values, arrays) {
+            *self = Self::new(&self.descriptor)?;
+            return Ok(());
+        }
         self.find_extremes();
         Ok(())
     }
@@ -385,6 +394,28 @@ impl Codebook {
             self.keys.extend(new.map(|code| self.order.key(self.distinct.value(code as u32))));
         }
     }
+}
+
+fn dictionary_of(array: &ArrayRef) -> Option<ArrayRef> {
+    array.as_any_dictionary_opt().map(|any| any.values().clone())
+}
+
+/// Whether all values of a dictionary and their order mean something.
+fn is_categories(values: &ArrayRef, is_ordered: bool) -> bool {
+    is_ordered || values.len() <= MAX_CATEGORIES
+}
+
+/// Whether the first of some arrays, which have the dictionary, need much of it.
+fn is_much_used(values: &ArrayRef, arrays: &[ArrayRef]) -> bool {
+    let sharing =
+        arrays.iter().take_while(|array| dictionary_of(array).is_some_and(|other| is_same(&other, values)));
+    let rows: usize = sharing.clone().map(|array| array.len()).sum();
+    if rows < values.len() / MUCH {
+        return false;
+    }
+    let mut used = Used::default();
+    sharing.for_each(|array| used.add(&keys_of(array), values.len()));
+    used.count() >= values.len() / MUCH
 }
 
 /// The keys of rows that have one.

@@ -85,10 +85,11 @@ impl Coded {
     }
 
     pub(super) fn write(&mut self, arrays: &[ArrayRef]) -> Result<(), String> {
-        let most = self.plan.dictionary_bytes;
-        if self.pages.rows() + self.rows.count() == 0 && (most == 0 || !self.codebook.serves(arrays)) {
+        let (most, is_ordered) = (self.plan.dictionary_bytes, self.plan.is_ordered);
+        let is_begun = self.pages.rows() + self.rows.count() > 0;
+        if !is_begun && (most == 0 || !self.codebook.serves(arrays, is_ordered)) {
             self.codebook = Codebook::new(&self.descriptor)?;
-            self.codebook.take_dictionary(arrays, most)?;
+            self.codebook.take_dictionary(arrays, most, is_ordered)?;
         }
         for array in arrays {
             match array.as_any_dictionary_opt() {

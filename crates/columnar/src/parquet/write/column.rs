@@ -14,11 +14,16 @@ use super::{
     coded::Coded,
     column_options::{DictionaryEncoding, Encoding, bytes},
     general::General,
+    intervals::{as_bytes, as_bytes_type},
     options::{ColumnPlan, DICTIONARY_SIZE, ParquetOptions},
     strings::Strings,
     tried::Tried,
 };
-use crate::{same::is_same, schema::is_text, table::value_type, written_cast::written_cast};
+use crate::{
+    same::is_same,
+    schema::{is_text, value_type},
+    written_cast::written_cast,
+};
 
 /// How a column is encoded in every row group.
 #[derive(Clone)]
@@ -26,6 +31,8 @@ pub(super) struct ColumnKind {
     field: FieldRef,
     /// The same with the type that is encoded.
     encoded: FieldRef,
+    /// The same with bytes in the place of intervals.
+    physical: FieldRef,
     encoder: EncoderKind,
     plan: ColumnPlan,
     properties: WriterPropertiesPtr,
@@ -54,7 +61,9 @@ enum Encoder {
 
 impl ColumnKind {
     pub(super) fn new(field: &FieldRef, options: &ParquetOptions) -> Result<Self, String> {
-        let plan = options.plan(field.name())?;
+        check_type(field.data_type())?;
+        let mut plan = options.plan(field.name())?;
+        plan.is_ordered = field.dict_is_ordered().unwrap_or(false);
         let (encoded, encoder) = match (field.data_type(), plan.dictionary) {
             (DataType::Dictionary(keys, values), DictionaryEncoding::On | DictionaryEncoding::Auto)
                 if may_be_coded(values) =>
@@ -71,10 +80,11 @@ impl ColumnKind {
             }
         };
         let encoded = Arc::new(Field::clone(field).with_data_type(encoded));
+        let physical = Arc::new(Field::clone(&encoded).with_data_type(as_bytes_type(encoded.data_type())));
         let schema = Schema::new(vec![encoded.clone()]);
         let leaves = ArrowSchemaConverter::new().convert(&schema).map_err(|error| error.to_string())?;
         let properties = Arc::new(options.properties(field.name(), &leaves)?);
-        Ok(Self { field: field.clone(), encoded, encoder, plan, properties })
+        Ok(Self { field: field.clone(), encoded, physical, encoder, plan, properties })
     }
 
     /// The field as the file's Arrow schema has it.
@@ -104,7 +114,7 @@ impl ColumnKind {
             }
             EncoderKind::Strings => Encoder::Strings(Box::new(Strings::new(descriptor()?, plan)?)),
             EncoderKind::General => {
-                let general = General::new(&self.encoded, &self.properties);
+                let general = General::new(&self.encoded, &self.physical, &self.properties);
                 Encoder::General(Box::new(general.map_err(|error| error.to_string())?))
             }
         };
@@ -125,9 +135,29 @@ impl EncoderKind {
     }
 }
 
+/// That the format has such a type, or one that stands for it.
+fn check_type(data_type: &DataType) -> Result<(), String> {
+    match data_type {
+        DataType::Union(..) => {
+            Err("Parquet has no unions: make it a struct with a field for each type, or a text".to_owned())
+        }
+        DataType::Dictionary(_, values) => check_type(values),
+        DataType::List(field)
+        | DataType::LargeList(field)
+        | DataType::ListView(field)
+        | DataType::LargeListView(field)
+        | DataType::FixedSizeList(field, _)
+        | DataType::Map(field, _)
+        | DataType::RunEndEncoded(_, field) => check_type(field.data_type()),
+        DataType::Struct(fields) => fields.iter().try_for_each(|field| check_type(field.data_type())),
+        _ => Ok(()),
+    }
+}
+
 /// Whether a column with such values can be one of codes.
 fn may_be_coded(values: &DataType) -> bool {
-    let without = matches!(values, DataType::Boolean | DataType::Null | DataType::Float16);
+    let without =
+        matches!(values, DataType::Boolean | DataType::Null | DataType::Float16 | DataType::Interval(_));
     !without && !values.is_nested()
 }
 
@@ -239,7 +269,8 @@ impl Column {
                 arrays.iter().try_for_each(|array| strings.write(&as_encoded(array, encoded)?))
             }
             Encoder::General(general) => arrays.iter().try_for_each(|array| {
-                general.write(&as_encoded(array, encoded)?).map_err(|error| error.to_string())
+                let encoded = as_bytes(&as_encoded(array, encoded)?)?;
+                general.write(&encoded).map_err(|error| error.to_string())
             }),
         }
     }

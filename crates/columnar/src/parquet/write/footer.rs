@@ -18,6 +18,8 @@ use parquet::{
 use super::chunk::EncodedChunk;
 
 const CREATED_BY: &str = concat!("stylobate version ", env!("CARGO_PKG_VERSION"));
+/// What [`CREATED_BY`] begins with in every version.
+pub(super) const WRITER: &str = "stylobate ";
 /// What is skipped at a time; at least as many that the parquet crate does not copy them.
 static ZEROS: [u8; 1 << 16] = [0; 1 << 16];
 

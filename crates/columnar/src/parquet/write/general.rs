@@ -30,10 +30,15 @@ pub(super) struct General {
 type Blobs = Arc<Mutex<Vec<Bytes>>>;
 
 impl General {
-    pub(super) fn new(field: &FieldRef, properties: &WriterPropertiesPtr) -> Result<Self> {
-        let schema = Arc::new(Schema::new(vec![field.clone()]));
+    /// A column whose arrays are of the type of `physical`, and whose type in the file is that of `field`.
+    pub(super) fn new(
+        field: &FieldRef,
+        physical: &FieldRef,
+        properties: &WriterPropertiesPtr,
+    ) -> Result<Self> {
         let converter = ArrowSchemaConverter::new().with_coerce_types(properties.coerce_types());
-        let root = converter.convert(&schema)?.root_schema_ptr();
+        let root = converter.convert(&Schema::new(vec![field.clone()]))?.root_schema_ptr();
+        let schema = Arc::new(Schema::new(vec![physical.clone()]));
         let file = SerializedFileWriter::new(std::io::sink(), root, properties.clone())?;
         let taps = Arc::new(Taps::default());
         let factory = ArrowRowGroupWriterFactory::new(&file, schema).with_page_store_factory(taps.clone());
@@ -42,7 +47,7 @@ impl General {
         if blobs.len() != writers.len() {
             return Err(ParquetError::General("a leaf without pages".to_owned()));
         }
-        Ok(Self { field: field.clone(), leaves: writers.into_iter().zip(blobs).collect() })
+        Ok(Self { field: physical.clone(), leaves: writers.into_iter().zip(blobs).collect() })
     }
 
     pub(super) fn write(&mut self, array: &ArrayRef) -> Result<()> {

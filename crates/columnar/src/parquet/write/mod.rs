@@ -18,17 +18,18 @@ mod coded;
 mod column;
 mod column_options;
 mod compression;
-mod dataset;
 mod footer;
 mod general;
 mod hybrid;
+mod intervals;
+mod logical_types;
 mod options;
 mod order;
+mod origin;
 mod page;
 mod page_index;
 mod pages;
 mod parallel;
-mod partition;
 mod plain;
 mod rows;
 mod string_bounds;
@@ -39,10 +40,10 @@ mod tried;
 mod used;
 mod writer;
 
+pub(crate) use self::origin::origin;
 pub use self::{
     column_options::{ColumnOptions, DictionaryEncoding, Encoding, StatisticsLevel, UnknownOptionError},
     compression::{Compression, UnknownCompressionError},
-    dataset::{DatasetOptions, ParquetDataset, WrittenDataset},
     options::{ParquetOptions, SortedBy},
     writer::{ParquetWriter, Written},
 };

@@ -52,7 +52,7 @@ pub struct ParquetOptions {
     pub(super) reproducible: bool,
     pub(super) sorted_by: Vec<SortedBy>,
     pub(super) metadata: BTreeMap<String, String>,
-    pub(super) memory: ByteSize,
+    pub(crate) memory: ByteSize,
     pub(super) threads: usize,
     /// Bytes of rows that are encoded at a time at most.
     pub(super) encoded_at_once: usize,
@@ -154,13 +154,13 @@ impl ParquetOptions {
         self
     }
 
-    pub(super) fn with_encoded_at_once(mut self, bytes: usize) -> Self {
+    pub(crate) fn with_encoded_at_once(mut self, bytes: usize) -> Self {
         self.encoded_at_once = bytes.max(1);
         self
     }
 
     /// For files that lack some of the columns.
-    pub(super) fn without_columns(mut self, columns: &[String]) -> Self {
+    pub(crate) fn without_columns(mut self, columns: &[String]) -> Self {
         self.columns.retain(|name, _| !columns.contains(name));
         self.sorted_by.retain(|sorted| !columns.contains(&sorted.column));
         self
@@ -228,6 +228,7 @@ impl ParquetOptions {
                 true => 0,
                 false => bytes(self.row_group_size).min(bytes(self.memory) / 2) / 4,
             },
+            is_ordered: false,
             version_2: self.version_2,
         })
     }
@@ -265,5 +266,7 @@ pub(super) struct ColumnPlan {
     pub(super) page_bytes: usize,
     /// Of a dictionary of more bytes, values are stored as they occur, in each row group anew where this is 0.
     pub(super) dictionary_bytes: usize,
+    /// Whether the values of its dictionaries have an order.
+    pub(super) is_ordered: bool,
     pub(super) version_2: bool,
 }

@@ -123,7 +123,12 @@ mod tests {
         let [header, body] = page(&given, 300, vec![7; 200].into()).unwrap();
         let (read, length) = PageHeader::read(&header).unwrap().unwrap();
         assert_eq!(length, header.len());
-        let kind = PageKind::Data { rows: 20_000, encoding: Encoding::RLE_DICTIONARY, levels: Encoding::RLE };
+        let kind = PageKind::Data {
+            rows: 20_000,
+            encoding: Encoding::RLE_DICTIONARY,
+            levels: Encoding::RLE,
+            repetition: Encoding::RLE,
+        };
         let crc = Some(crc32fast::hash(&body));
         assert_eq!(read, PageHeader { kind, uncompressed: 300, compressed: 200, crc });
 
@@ -131,7 +136,14 @@ mod tests {
         let given = Kind::DataV2 { rows: 100, nulls: 7, levels: 12, is_compressed: false, encoding };
         let [header, _] = page(&given, 300, vec![7; 300].into()).unwrap();
         let (read, _) = PageHeader::read(&header).unwrap().unwrap();
-        let kind = PageKind::DataV2 { rows: 100, encoding, definition: 12, repetition: 0, compressed: false };
+        let kind = PageKind::DataV2 {
+            rows: 100,
+            records: Some(100),
+            encoding,
+            definition: 12,
+            repetition: 0,
+            compressed: false,
+        };
         assert_eq!(read.kind, kind);
 
         let [header, _] = page(&Kind::Dictionary { values: 3 }, 5, vec![1; 5].into()).unwrap();

@@ -20,7 +20,7 @@ pub(super) fn values(values: &ArrayRef) -> Result<Vec<u8>, String> {
         .set_offset_index_disabled(true)
         .build();
     let field = Arc::new(Field::new("v", values.data_type().clone(), false));
-    let mut column = General::new(&field, &properties.into()).map_err(|error| error.to_string())?;
+    let mut column = General::new(&field, &field, &properties.into()).map_err(|error| error.to_string())?;
     column.write(values).map_err(|error| error.to_string())?;
     let chunks = column.finish().map_err(|error| error.to_string())?;
     let blobs = chunks.into_iter().flat_map(|chunk| chunk.blobs);

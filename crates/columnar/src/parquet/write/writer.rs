@@ -4,7 +4,7 @@ use std::{collections::BTreeMap, fmt, sync::Arc};
 
 use arrow::{
     array::{ArrayRef, RecordBatch},
-    datatypes::{Field, Schema, SchemaRef},
+    datatypes::{DataType, Field, Schema, SchemaRef},
 };
 use async_recursion::async_recursion as boxed;
 use parquet::{
@@ -17,11 +17,14 @@ use super::{
     codebook::Codebook,
     column::{Column, ColumnKind},
     footer::Footer,
+    logical_types::with_logical_types,
     options::ParquetOptions,
     parallel::{guarded, in_parallel},
 };
 use crate::{
-    Error, Result, promised,
+    Error, Result,
+    dataset_mark::DATASET_KEY,
+    promised,
     weight::{weight, weight_of, weight_of_rows},
 };
 
@@ -97,7 +100,7 @@ impl ParquetWriter {
     }
 
     /// What is wrong with the types of columns or with options.
-    pub(super) fn check_options(name: &str, schema: &SchemaRef, options: &ParquetOptions) -> Result<()> {
+    pub(crate) fn check_options(name: &str, schema: &SchemaRef, options: &ParquetOptions) -> Result<()> {
         Self::begin(name, schema, options).map(drop)
     }
 
@@ -111,6 +114,10 @@ impl ParquetWriter {
         options.check(&names)?;
         let mut kinds = Vec::with_capacity(names.len());
         for field in schema.fields() {
+            if has_union(field.data_type()) {
+                let reason = "unions are not written: make them structs".to_owned();
+                return Err(wrong(Some(field.name()), reason));
+            }
             // A type that the format does not have is found out now, before anything is written.
             let begun = guarded(|| {
                 let kind = ColumnKind::new(field, options)?;
@@ -119,7 +126,9 @@ impl ParquetWriter {
             kinds.push(begun.map_err(|reason| wrong(Some(field.name()), reason))?);
         }
         let encoded: Vec<_> = kinds.iter().map(|kind| kind.encoded().clone()).collect();
-        let converted = ArrowSchemaConverter::new().convert(&Schema::new(encoded));
+        let converted = ArrowSchemaConverter::new()
+            .convert(&Schema::new(encoded))
+            .and_then(|converted| with_logical_types(converted, schema.fields().iter()));
         let descriptor = Arc::new(converted.map_err(|error| wrong(None, error.to_string()))?);
         let sorting = options.sorting(&descriptor)?;
         let footer = Footer::new(descriptor, sorting, options.version());
@@ -137,28 +146,28 @@ impl ParquetWriter {
     }
 
     /// Bytes that the row group will have which is being filled, about; what waits to be encoded is not counted.
-    pub(super) fn encoded_bytes(&self) -> u64 {
+    pub(crate) fn encoded_bytes(&self) -> u64 {
         self.columns.iter().map(Column::encoded).sum::<usize>() as u64
     }
 
     /// Bytes in memory: encoded columns, and rows that wait.
-    pub(super) fn memory_used(&self) -> usize {
+    pub(crate) fn memory_used(&self) -> usize {
         let kept = self.codebooks.iter().flatten().map(kept_bytes).sum::<usize>();
         self.columns.iter().map(Column::memory).sum::<usize>() + kept + self.waiting_bytes
     }
 
     /// Bytes that are on their way to the file.
-    pub(super) fn sink_memory(&self) -> usize {
+    pub(crate) fn sink_memory(&self) -> usize {
         self.sink.memory()
     }
 
     /// Gives back what is only kept for the next row group, and returns whether there was something.
-    pub(super) fn rest(&mut self) -> bool {
+    pub(crate) fn rest(&mut self) -> bool {
         !std::mem::take(&mut self.codebooks).is_empty()
     }
 
     /// Encodes the rows that wait; if then more memory is used than this, ends the row group.
-    pub(super) async fn shrink(&mut self, to: usize) -> Result<()> {
+    pub(crate) async fn shrink(&mut self, to: usize) -> Result<()> {
         self.check_whole()?;
         self.is_broken = true;
         self.encode().await?;
@@ -219,7 +228,7 @@ impl ParquetWriter {
     }
 
     /// Writes what is left and the footer: nothing is missing but the name.
-    pub(super) async fn seal(self) -> Result<(Written, Sealed)> {
+    pub(crate) async fn seal(self) -> Result<(Written, Sealed)> {
         let (written, sink) = self.end().await?;
         Ok((written, sink.seal().await?))
     }
@@ -231,13 +240,15 @@ impl ParquetWriter {
             self.sink.write(MAGIC).await?;
         }
         let stored: Vec<Field> = self.kinds.iter().map(ColumnKind::stored).collect();
+        let mut of_schema = self.schema.metadata().clone();
+        // The rows may come from a data set; this file is of one only if its options say so.
+        of_schema.remove(DATASET_KEY);
         let mut metadata = vec![KeyValue::new(
             ARROW_SCHEMA_META_KEY.to_owned(),
-            encode_arrow_schema(&Schema::new_with_metadata(stored, self.schema.metadata().clone())),
+            encode_arrow_schema(&Schema::new_with_metadata(stored, of_schema.clone())),
         )];
         // What the schema says, readers look for in the file's own metadata: such as `geo` and `pandas`.
-        let own: BTreeMap<&String, &String> =
-            self.schema.metadata().iter().chain(&self.options.metadata).collect();
+        let own: BTreeMap<&String, &String> = of_schema.iter().chain(&self.options.metadata).collect();
         metadata.extend(own.into_iter().map(|(key, value)| KeyValue::new(key.clone(), value.clone())));
         let footer = self.footer.bytes(self.sink.position(), metadata);
         let footer = footer.map_err(|error| Error::Unwritable {
@@ -365,5 +376,21 @@ impl fmt::Debug for ParquetWriter {
             .field("name", &self.name)
             .field("rows", &self.rows)
             .finish_non_exhaustive()
+    }
+}
+
+/// Whether a type is a union, or has one in it.
+fn has_union(data_type: &DataType) -> bool {
+    match data_type {
+        DataType::Union(..) => true,
+        DataType::Struct(fields) => fields.iter().any(|field| has_union(field.data_type())),
+        DataType::List(item)
+        | DataType::LargeList(item)
+        | DataType::ListView(item)
+        | DataType::LargeListView(item)
+        | DataType::FixedSizeList(item, _)
+        | DataType::Map(item, _) => has_union(item.data_type()),
+        DataType::Dictionary(_, values) => has_union(values),
+        _ => false,
     }
 }

@@ -11,7 +11,7 @@ use arrow::{
 };
 
 use super::{super::civil, Sample, dense_columns};
-use crate::{Column, CompareOp, Literal, Predicate};
+use crate::{CompareOp, Literal, Operand, Predicate};
 
 /// A value by what it is worth.
 #[derive(Clone, Debug)]
@@ -28,7 +28,7 @@ enum Value {
 
 /// Whether the predicate is true, false or neither of a row.
 pub(crate) fn holds(predicate: &Predicate, sample: &Sample, row: usize) -> Option<bool> {
-    let text = |column: &Column| match value(sample, column, row) {
+    let text = |column: &Operand| match value(sample, column, row) {
         Value::Null => None,
         Value::Bytes(bytes) => Some(bytes),
         other => panic!("{other:?} is no text"),
@@ -89,7 +89,7 @@ fn like(pattern: &[char], text: &[char]) -> bool {
     }
 }
 
-fn compare(sample: &Sample, column: &Column, row: usize, op: CompareOp, literal: &Literal) -> Option<bool> {
+fn compare(sample: &Sample, column: &Operand, row: usize, op: CompareOp, literal: &Literal) -> Option<bool> {
     let value = value(sample, column, row);
     let literal = match (&value, literal) {
         (Value::Null, _) | (_, Literal::Null) => return None,
@@ -219,7 +219,8 @@ impl Wide {
     }
 }
 
-fn value(sample: &Sample, column: &Column, row: usize) -> Value {
+fn value(sample: &Sample, operand: &Operand, row: usize) -> Value {
+    let Operand::Column(column) = operand else { panic!("{operand} is computed") };
     let (array, parents) = dense_columns(sample, column);
     if parents.is_some_and(|parents| parents.is_null(row)) || array.is_null(row) {
         return Value::Null;

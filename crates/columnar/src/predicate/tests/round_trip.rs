@@ -2,7 +2,7 @@
 
 use proptest::{collection::vec, prelude::*, sample::select};
 
-use crate::{Column, CompareOp, Literal, Predicate, col};
+use crate::{ArithmeticOp, Column, CompareOp, Function, Literal, Operand, Predicate, col};
 
 fn name() -> impl Strategy<Value = Column> {
     let odd = select(vec![
@@ -28,6 +28,44 @@ fn literal() -> impl Strategy<Value = Literal> {
     ]
 }
 
+/// Columns, and what is computed from them.
+fn operand() -> impl Strategy<Value = Operand> {
+    let number = prop_oneof![
+        any::<i64>().prop_map(Literal::from),
+        (any::<i64>(), 0_u8..20)
+            .prop_map(|(unscaled, scale)| Literal::Decimal { unscaled: unscaled.into(), scale }),
+        (-1e9..1e9).prop_map(Literal::from),
+    ];
+    let functions = vec![
+        Function::Lower,
+        Function::Upper,
+        Function::Abs,
+        Function::Year,
+        Function::Month,
+        Function::Day,
+        Function::IsNan,
+    ];
+    let ops = vec![
+        ArithmeticOp::Add,
+        ArithmeticOp::Subtract,
+        ArithmeticOp::Multiply,
+        ArithmeticOp::Divide,
+        ArithmeticOp::Modulo,
+    ];
+    name().prop_map(Operand::from).prop_recursive(4, 12, 2, move |inner| {
+        let (op, number) = (select(ops.clone()), number.clone());
+        prop_oneof![
+            (inner.clone(), select(functions.clone())).prop_map(|(of, function)| of.call(function).unwrap()),
+            (inner.clone(), op.clone(), inner.clone())
+                .prop_map(|(left, op, right)| left.arithmetic(op, right).unwrap()),
+            (inner.clone(), op.clone(), number.clone())
+                .prop_map(|(left, op, right)| left.arithmetic(op, right).unwrap()),
+            (number, op, inner)
+                .prop_map(|(left, op, right)| Operand::from(left).arithmetic(op, right).unwrap()),
+        ]
+    })
+}
+
 fn predicate() -> impl Strategy<Value = Predicate> {
     let ops = vec![
         CompareOp::Equal,
@@ -38,15 +76,15 @@ fn predicate() -> impl Strategy<Value = Predicate> {
     ];
     let leaf = prop_oneof![
         any::<bool>().prop_map(Predicate::Constant),
-        (name(), select(ops.clone()), literal())
+        (operand(), select(ops.clone()), literal())
             .prop_map(|(column, op, literal)| column.compare(op, literal)),
-        (name(), select(ops), name()).prop_map(|(left, op, right)| left.compare_column(op, right)),
-        (name(), vec(literal(), 0..4)).prop_map(|(column, literals)| column.is_in(literals)),
-        name().prop_map(Column::is_null),
-        (name(), any::<String>()).prop_map(|(column, pattern)| column.like(pattern)),
-        (name(), any::<String>()).prop_map(|(column, pattern)| column.ilike(pattern)),
-        (name(), any::<String>()).prop_map(|(column, prefix)| column.starts_with(prefix)),
-        (name(), any::<String>()).prop_map(|(column, text)| column.contains(text)),
+        (operand(), select(ops), operand()).prop_map(|(left, op, right)| left.compare_column(op, right)),
+        (operand(), vec(literal(), 0..4)).prop_map(|(column, literals)| column.is_in(literals)),
+        operand().prop_map(Operand::is_null),
+        (operand(), any::<String>()).prop_map(|(column, pattern)| column.like(pattern)),
+        (operand(), any::<String>()).prop_map(|(column, pattern)| column.ilike(pattern)),
+        (operand(), any::<String>()).prop_map(|(column, prefix)| column.starts_with(prefix)),
+        (operand(), any::<String>()).prop_map(|(column, text)| column.contains(text)),
     ];
     leaf.prop_recursive(5, 24, 4, |inner| {
         prop_oneof![
@@ -84,6 +122,8 @@ fn sql_is_as_a_person_would_write_it() {
         "NOT (a = 0.05 OR b.c IS NOT NULL)",
         "day >= DATE '1994-01-01' AND \"when\" < TIMESTAMP '2024-01-01 00:00:00.5'",
         "starts_with(a, 'it''s') OR a = -1.5e-7 OR b = X'00FF'",
+        "lower(a) LIKE '%x' OR isnan(f) OR year(d) IN (2023, 2024)",
+        "(a + b) * 2 > 3 AND a % -2 = 0.5 AND a - (b - 1) < abs(c)",
     ] {
         let sql = sql.replace("\"when\"", "at");
         assert_eq!(Predicate::parse(&sql).unwrap().to_string(), sql);

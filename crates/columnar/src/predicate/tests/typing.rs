@@ -4,7 +4,9 @@ use std::sync::Arc;
 
 use arrow::{
     array::{
-        ArrayRef, Decimal128Array, Float32Array, Float64Array, Int64Array, StringArray, TimestampSecondArray,
+        ArrayRef, Date32Array, Decimal128Array, DictionaryArray, FixedSizeBinaryArray, Float32Array,
+        Float64Array, Int8Array, Int64Array, StringArray, TimestampMicrosecondArray, TimestampSecondArray,
+        UInt8Array,
     },
     datatypes::{DataType, Field, IntervalUnit, Schema, TimeUnit},
 };
@@ -155,4 +157,146 @@ fn a_name_with_a_dot_goes_before_a_nested_field() {
 #[test]
 fn columns_of_nothing_but_nulls_fit_any_literal() {
     assert_eq!(bind("a = 1 OR a = 'x' OR a LIKE 'x'", DataType::Null).unwrap(), Some(false));
+}
+
+#[test]
+fn integers_are_computed_without_overflow() {
+    let array = || Int64Array::from(vec![Some(i64::MAX), Some(i64::MIN), None, Some(3)]);
+    assert_eq!(rows("a + 1 > 9223372036854775807", array()), [0]);
+    assert_eq!(rows("abs(a) = 9223372036854775808", array()), [1]);
+    assert_eq!(rows("a * a > 9", array()), [0, 1]);
+    assert_eq!(rows("a * 2 <= 10", array()), [1, 3]);
+    assert_eq!(rows("-a > a", array()), [1]);
+    assert_eq!(rows("a - a = 0", array()), [0, 1, 3]);
+    let array = || Int8Array::from(vec![Some(-128), Some(127), None]);
+    assert_eq!(rows("abs(a) = 128 OR a + a = 254", array()), [0, 1]);
+}
+
+#[test]
+fn divisions_are_of_floats_and_remainders_have_the_sign_of_the_left() {
+    let array = || Int64Array::from(vec![Some(5), Some(-5), Some(0), None]);
+    assert_eq!(rows("a / 2 = 2.5", array()), [0]);
+    assert_eq!(rows("a % 3 = -2", array()), [1]);
+    assert_eq!(rows("10 % a = 0", array()), [0, 1]);
+    assert_eq!(rows("10 % a IS NULL", array()), [2, 3]);
+    assert_eq!(rows("1 / a > 1e300", array()), [2]);
+    assert_eq!(rows("a + 0.5 = 5.5", array()), [0]);
+    assert_eq!(rows("a * 5e-1 = 2.5", array()), [0]);
+}
+
+#[test]
+fn decimals_are_computed_exactly() {
+    let array =
+        || Decimal128Array::from(vec![Some(10), Some(-30), None]).with_precision_and_scale(15, 2).unwrap();
+    assert_eq!(rows("a + 0.2 = 0.3", array()), [0]);
+    assert_eq!(rows("a * a = 0.09", array()), [1]);
+    assert_eq!(rows("a * 0.001 < 0", array()), [1]);
+    assert_eq!(rows("abs(a) % 0.2 = 0.1", array()), [0, 1]);
+    assert_eq!(rows("a / 0.2 = 0.5", array()), [0]);
+    assert_eq!(rows("a + 1e0 = 1.1", array()), [0]);
+}
+
+#[test]
+fn a_number_without_room_is_an_error_unless_no_row_has_it() {
+    let evaluate = |array: ArrayRef, sql: &str| {
+        let bound = Predicate::parse(sql).unwrap().bind(&schema(array.data_type().clone())).unwrap();
+        let rows = array.len();
+        Ok::<_, Error>(bound.evaluator().evaluate(&[array], rows)?.set_indices().collect::<Vec<_>>())
+    };
+    let values = Arc::new(Int64Array::from(vec![i64::MAX, 2]));
+    let sql = "a * a * a > 1";
+    assert!(
+        matches!(evaluate(values.clone(), sql), Err(Error::Predicate { reason }) if reason.contains("128 bits"))
+    );
+    let unused: ArrayRef =
+        Arc::new(DictionaryArray::new(UInt8Array::from(vec![Some(1), None, Some(1)]), values));
+    assert_eq!(evaluate(unused, sql).unwrap(), [0, 2]);
+}
+
+#[test]
+fn texts_change_case_by_character() {
+    let array = || StringArray::from(vec![Some("Straße"), Some("ÄÖ"), None, Some("air")]);
+    assert_eq!(rows("lower(a) = 'äö'", array()), [1]);
+    assert_eq!(rows("upper(a) = 'STRAßE'", array()), [0]);
+    assert_eq!(rows("upper(a) IN ('AIR', 'MAIL')", array()), [3]);
+    assert_eq!(rows("upper(a) LIKE '%R' OR ends_with(a, 'Ö')", array()), [1, 3]);
+    assert_eq!(rows("lower(a) IS NULL", array()), [2]);
+    let dictionary: DictionaryArray<arrow::datatypes::UInt16Type> =
+        vec![Some("Air"), None, Some("Mail"), Some("Air")].into_iter().collect();
+    assert_eq!(rows("lower(a) = 'air'", dictionary.clone()), [0, 3]);
+    assert_eq!(rows("NOT lower(a) = 'air'", dictionary.clone()), [2]);
+    assert_eq!(rows("lower(a) <> a", dictionary), [0, 2, 3]);
+}
+
+#[test]
+fn years_are_of_the_calendar_and_the_zone() {
+    let array = || Date32Array::from(vec![Some(-1), Some(0), Some(19_782), None, Some(i32::MIN)]);
+    assert_eq!(rows("year(a) = 1969", array()), [0]);
+    assert_eq!(rows("month(a) = 2 AND day(a) = 29 AND year(a) = 2024", array()), [2]);
+    assert_eq!(rows("year(a) < -5000000", array()), [4]);
+    let micros = || TimestampMicrosecondArray::from(vec![-1, 0, i64::MIN, i64::MAX]);
+    assert_eq!(rows("year(a) = 1969 AND month(a) = 12 AND day(a) = 31", micros()), [0]);
+    assert_eq!(rows("year(a) IN (-290308, 294247)", micros()), [2, 3]);
+    let zoned = || TimestampMicrosecondArray::from(vec![-1, 0, 1_719_792_000_000_000]);
+    assert_eq!(rows("year(a) = 1970", zoned().with_timezone("Europe/Oslo")), [0, 1]);
+    assert_eq!(rows("year(a) = 1969", zoned().with_timezone("-01:00")), [0, 1]);
+    assert_eq!(rows("month(a) = 6 AND day(a) = 30", zoned().with_timezone("America/New_York")), [2]);
+}
+
+#[test]
+fn nan_is_found_by_name_alone() {
+    let array = || Float64Array::from(vec![Some(f64::NAN), Some(1.0), None]);
+    assert_eq!(rows("isnan(a)", array()), [0]);
+    assert_eq!(rows("NOT isnan(a)", array()), [1]);
+    assert_eq!(rows("a + 1 = a", array()), [0; 0]);
+    assert_eq!(rows("abs(a - 2) = 1", array()), [1]);
+    assert_eq!(rows("abs(a) = 0.1", Float32Array::from(vec![-0.1, 0.2])), [0]);
+}
+
+#[test]
+fn distinct_from_counts_nulls_as_equal() {
+    let array = || Int64Array::from(vec![Some(1), None, Some(2)]);
+    assert_eq!(rows("a IS DISTINCT FROM 1", array()), [1, 2]);
+    assert_eq!(rows("NOT a IS DISTINCT FROM 1", array()), [0]);
+    assert_eq!(rows("a IS NOT DISTINCT FROM NULL", array()), [1]);
+    assert_eq!(rows("a IS NOT DISTINCT FROM a", array()), [0, 1, 2]);
+    assert_eq!(rows("a * 2 IS DISTINCT FROM a + 1", array()), [2]);
+}
+
+#[test]
+fn uuids_are_compared_by_their_bytes() {
+    let text = "550e8400-e29b-41d4-a716-446655440000";
+    let bytes = *b"\x55\x0e\x84\x00\xe2\x9b\x41\xd4\xa7\x16\x44\x66\x55\x44\x00\x00";
+    let array = || FixedSizeBinaryArray::try_from_iter([bytes, *b"550e8400-e29b-41"].iter()).unwrap();
+    for sql in [
+        format!("a = '{text}'"),
+        format!("a = UUID '{}'", text.to_uppercase()),
+        format!("a IN ('{}')", text.replace('-', "")),
+        format!("a = CAST('{text}' AS UUID)"),
+        format!("a >= '{text}'"),
+    ] {
+        assert_eq!(rows(&sql, array()), [0], "{sql}");
+    }
+    assert_eq!(rows("a = '550e8400-e29b-41'", array()), [1]);
+    assert_eq!(rows(&format!("a = '{text}'"), StringArray::from(vec![text])), [0]);
+}
+
+#[test]
+fn what_cannot_be_computed_is_named() {
+    let error = |sql: &str, data_type: DataType| match bind(sql, data_type) {
+        Err(Error::Predicate { reason }) => reason,
+        other => panic!("{sql}: {other:?}"),
+    };
+    assert_eq!(error("lower(a) = 'x'", DataType::Int32), "`lower(a)`: Int32 is not text");
+    assert_eq!(error("a + 1 > 2", DataType::Utf8), "`a + 1`: a, which is Utf8, is not a number");
+    assert_eq!(error("a + 'x' > 2", DataType::Int32), "`a + 'x'`: 'x' is not a number");
+    assert_eq!(
+        error("a + 1 = 'x'", DataType::Int32),
+        "`a + 1` is Decimal128(38, 0): not comparable with `'x'`"
+    );
+    error("abs(a) > 1", DataType::Boolean);
+    error("year(a) > 1", DataType::Utf8);
+    error("isnan(a)", DataType::Int32);
+    error("a + 1", DataType::Int32);
+    assert_eq!(bind("a + 1 > 2 OR lower(a) = 'x' OR abs(a) < 1", DataType::Null).unwrap(), Some(false));
 }

@@ -15,7 +15,7 @@ use arrow::{
     datatypes::{Schema, SchemaRef},
 };
 use futures::{Stream, StreamExt, stream::BoxStream};
-use tokio::sync::mpsc;
+use stylobate_columnar::stream_from_thread;
 
 use super::{
     blocking::blocking,
@@ -24,7 +24,7 @@ use super::{
     order::Arrangement,
     runs::Run,
 };
-use crate::Result;
+use crate::{Error, Result};
 
 /// Runs that are merged at a time.
 const FAN_IN: usize = 64;
@@ -197,7 +197,7 @@ impl Sorted {
             return Ok(gathered(edges, order, rows, threads).boxed());
         }
         let runs: Vec<Run> = levels.into_iter().rev().flatten().collect();
-        Ok(merged(runs, arrangement, self.schema.clone(), self.rows).boxed())
+        Ok(merged(runs, arrangement, self.schema.clone(), self.rows))
     }
 }
 
@@ -226,24 +226,16 @@ fn merged(
     arrangement: Arrangement,
     schema: SchemaRef,
     rows: usize,
-) -> impl Stream<Item = Result<RecordBatch>> + Send {
-    let (sender, receiver) = mpsc::channel(AHEAD);
-    tokio::task::spawn_blocking(move || {
-        let merge = match Merge::new(runs, arrangement, &schema, rows) {
-            Ok(merge) => merge,
-            // Who is gone needs no error.
-            Err(error) => return drop(sender.blocking_send(Err(error))),
-        };
-        for batch in merge {
-            if sender.blocking_send(batch).is_err() {
-                return;
+) -> BoxStream<'static, Result<RecordBatch>> {
+    let merge = move |give: &mut dyn FnMut(RecordBatch) -> bool| {
+        for batch in Merge::new(runs, arrangement, &schema, rows)? {
+            if !give(batch?) {
+                break;
             }
         }
-    });
-    futures::stream::unfold(receiver, |mut receiver| async move {
-        let batch = receiver.recv().await?;
-        Some((batch, receiver))
-    })
+        Ok(())
+    };
+    stream_from_thread(AHEAD, merge, |reason| Error::Ended { reason: format!("a merge of edges: {reason}") })
 }
 
 /// Rows of a batch of which [`FAN_IN`] fit into half of the memory.

@@ -138,6 +138,46 @@ async fn files_of_a_set_appear_together_or_not_at_all() {
 }
 
 #[tokio::test(flavor = "multi_thread")]
+async fn files_beside_others_replace_none_of_them_and_remove_those_that_are_named() {
+    let folder = tempfile::tempdir().unwrap();
+    let store: Arc<InMemory> = Arc::default();
+    let origin = crate::Origin::new("memory", store);
+    let object = Destination::Object { origin, path: "out/put".into() };
+    for base in [Destination::File(folder.path().to_owned()), object] {
+        let sinks = small(SinkKind::Thread);
+        let write = async |names: &[&str], old: &[&str]| {
+            let mut set = FileSet::beside(sinks.clone(), base.clone()).await?;
+            for name in names {
+                let mut sink = set.open(name).await?;
+                sink.write(name.as_bytes()).await?;
+                set.add(*name, sink.seal().await?);
+            }
+            set.publish_instead_of(old.iter().map(|name| (*name).to_owned()).collect()).await
+        };
+        let found = async || {
+            let set = FileSet::beside(sinks.clone(), base.clone()).await.unwrap();
+            let mut files = set.files().await.unwrap();
+            files.sort_by(|a, b| a.name.cmp(&b.name));
+            let mut tails = Vec::new();
+            for file in &files {
+                assert_eq!(file.size, file.name.len() as u64);
+                let tail = set.tail(file, 2).await.unwrap().unwrap();
+                tails.push(format!("{} {}", file.name, String::from_utf8_lossy(&tail)));
+            }
+            let gone = FoundFile { name: "gone".to_owned(), size: 9 };
+            assert!(set.tail(&gone, 2).await.unwrap().is_none());
+            tails
+        };
+        write(&["k=1/a", "k=2/bb"], &[]).await.unwrap();
+        assert!(matches!(write(&["k=1/a"], &["k=2/bb"]).await.unwrap_err(), Error::Exists { .. }));
+        assert_eq!(found().await, ["k=1/a /a", "k=2/bb bb"]);
+        write(&["k=1/c"], &["k=2/bb", "gone"]).await.unwrap();
+        assert_eq!(found().await, ["k=1/a /a", "k=1/c /c"]);
+    }
+    assert_eq!(names(folder.path()), ["k=1"], "an empty folder is gone");
+}
+
+#[tokio::test(flavor = "multi_thread")]
 async fn a_file_that_refers_to_others_is_not_there_without_them() {
     let folder = tempfile::tempdir().unwrap();
     let base = Destination::File(folder.path().to_owned());

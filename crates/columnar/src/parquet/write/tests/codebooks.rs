@@ -272,3 +272,66 @@ async fn a_large_dictionary_that_is_half_used_makes_no_row_groups_of_its_own() {
     assert_eq!(groups.len(), 1);
     assert!(dictionary_bytes(&groups[0]) < 2_300 * 520);
 }
+
+/// The values of each row group's dictionary, as they are in the file.
+fn dictionaries(bytes: &Bytes) -> Vec<Vec<String>> {
+    let groups = reader(bytes).metadata().num_row_groups();
+    let dictionary = |group: usize| {
+        let options = ArrowReaderOptions::new();
+        let reader = ParquetRecordBatchReaderBuilder::try_new_with_options(bytes.clone(), options).unwrap();
+        let batch = reader.with_row_groups(vec![group]).with_batch_size(1 << 20).build().unwrap().next();
+        let column = batch.unwrap().unwrap().column(0).clone();
+        let values = column.as_any_dictionary().values().clone();
+        let texts = values.as_string::<i32>();
+        texts.iter().map(|text| text.unwrap().to_owned()).collect()
+    };
+    (0..groups).map(dictionary).collect()
+}
+
+#[tokio::test]
+async fn categories_keep_their_order_also_where_few_of_them_occur() {
+    let values: ArrayRef = Arc::new(StringArray::from(vec!["low", "mid", "high", "never"]));
+    let keys = [2, 0, 2, 0, 0, 2].map(Some);
+    let other: ArrayRef = Arc::new(StringArray::from(vec!["extra", "mid"]));
+    let batches = [of_keys(&values, keys), of_keys(&other, [Some(0), Some(1)]), of_keys(&values, keys)];
+    for rows in [3, 100] {
+        let options = ParquetOptions::default().with_row_group_rows(rows);
+        let bytes = assert_comes_back(&batches, options).await;
+        assert_told_rightly(&bytes, "categories");
+        for (at, found) in dictionaries(&bytes).iter().enumerate() {
+            let begins = match (rows, at) {
+                // It begins with rows of the other dictionary.
+                (3, 2) => vec!["extra", "mid"],
+                _ => vec!["low", "mid", "high", "never"],
+            };
+            assert_eq!(found[..begins.len()], begins, "row group {at}");
+        }
+    }
+}
+
+#[tokio::test]
+async fn a_large_dictionary_is_kept_whole_only_if_it_has_an_order() {
+    let values = strings(5_000);
+    let batch = of_keys(&values, [Some(4_000), Some(3)]);
+    for is_ordered in [false, true] {
+        let field = batch.schema().field(0).clone().with_dict_is_ordered(is_ordered);
+        let ordered = batch.clone().with_schema(Arc::new(Schema::new(vec![field]))).unwrap();
+        let (bytes, _) = write(&[ordered], ParquetOptions::default()).await.unwrap();
+        assert_eq!(dictionaries(&bytes)[0].len(), if is_ordered { 5_000 } else { 2 });
+        let schema = reader(&bytes).metadata().file_metadata().key_value_metadata().unwrap().clone();
+        let schema = schema.iter().find(|pair| pair.key == "ARROW:schema").unwrap().value.clone().unwrap();
+        let expected = parquet::arrow::encode_arrow_schema(&Schema::new(vec![
+            Field::new("x", DataType::Dictionary(Box::new(DataType::Int32), Box::new(DataType::Utf8)), true)
+                .with_dict_is_ordered(is_ordered),
+        ]));
+        assert_eq!(schema, expected);
+    }
+}
+
+#[tokio::test]
+async fn values_that_are_there_twice_are_no_categories() {
+    let values: ArrayRef = Arc::new(StringArray::from(vec!["a", "b", "a", "c", "d", "e", "f", "g"]));
+    let bytes = assert_comes_back(&[of_keys(&values, [Some(2), Some(3)])], ParquetOptions::default()).await;
+    assert_eq!(dictionaries(&bytes), [["a", "c"]]);
+    assert_told_rightly(&bytes, "twice");
+}

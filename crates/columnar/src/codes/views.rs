@@ -1,10 +1,5 @@
 //! Dictionaries of strings or bytes turned into views, which point into the buffer of the dictionary's values.
 
-#![expect(
-    unsafe_code,
-    reason = "every view is one of a value of an array, which was checked when it was made"
-)]
-
 use std::sync::Arc;
 
 use arrow::{
@@ -146,7 +141,7 @@ mod tests {
 
     #[test]
     fn bytes_are_views_too_and_no_long_value_is_copied() {
-        let long = vec![7_u8; 100];
+        let long = [7_u8; 100];
         let values: ArrayRef = Arc::new(LargeBinaryArray::from_iter_values([&long[..], b"ab"]));
         let array = coded::<u16>(&[0, 1, 0], None, values.clone());
         let views = string_views(&array, &DataType::BinaryView).unwrap();

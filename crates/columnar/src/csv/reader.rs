@@ -9,26 +9,20 @@ use arrow::{
     datatypes::{DataType, Schema, SchemaRef},
 };
 
+use super::{Dialect, FieldKind, RecordError, Records};
 use crate::exact_cast::EXACT;
-
-/// Bytes that are read at a time.
-const READ_AT_ONCE: usize = 256 << 10;
 
 /// Reads records in batches. Errors are what is wrong, for callers who know the file.
 #[derive(Debug)]
 pub struct CsvReader<R> {
-    input: R,
-    buffer: Vec<u8>,
-    /// What of the buffer is not yet looked at.
-    unread: std::ops::Range<usize>,
-    record: Record,
+    records: Records<R>,
     header: Vec<String>,
     schema: SchemaRef,
     /// By field of a record, which column it goes to.
     targets: Vec<Option<usize>>,
     columns: Vec<StringBuilder>,
     batch_rows: usize,
-    records: u64,
+    rows: u64,
 }
 
 impl<R: Read> CsvReader<R> {
@@ -39,31 +33,26 @@ impl<R: Read> CsvReader<R> {
 
     /// The same where another byte stands between fields: neither a quote nor the end of a line.
     pub fn with_delimiter(input: R, delimiter: u8, batch_rows: usize) -> Result<Self, String> {
-        if matches!(delimiter, b'"' | b'\n' | b'\r') {
-            return Err("a delimiter that is a quote or the end of a line".to_owned());
-        }
-        let mut reader = Self {
-            input,
-            buffer: vec![0; READ_AT_ONCE],
-            unread: 0..0,
-            record: Record { delimiter, bytes: Vec::new(), ends: Vec::new(), state: State::Start },
-            header: Vec::new(),
-            schema: Arc::new(Schema::empty()),
-            targets: Vec::new(),
-            columns: Vec::new(),
-            batch_rows: batch_rows.max(1),
-            records: 0,
-        };
-        if !reader.next_record()? {
+        let dialect = Dialect { max_record_bytes: usize::MAX, ..Dialect::with_delimiter(delimiter) };
+        dialect.check()?;
+        let mut records = Records::new(input, dialect);
+        if !records.next().map_err(in_words)? {
             return Err("no header".to_owned());
         }
-        let name = |field: Option<&[u8]>| match std::str::from_utf8(field.unwrap_or_default()) {
+        let name = |(_, field): (FieldKind, &[u8])| match std::str::from_utf8(field) {
             Ok(name) => Ok(name.to_owned()),
             Err(_) => Err("a header that is not UTF-8".to_owned()),
         };
-        reader.header = reader.record.fields().map(name).collect::<Result<_, _>>()?;
-        reader.targets = vec![None; reader.header.len()];
-        Ok(reader)
+        let header: Vec<String> = records.fields().map(name).collect::<Result<_, _>>()?;
+        Ok(Self {
+            records,
+            targets: vec![None; header.len()],
+            header,
+            schema: Arc::new(Schema::empty()),
+            columns: Vec::new(),
+            batch_rows: batch_rows.max(1),
+            rows: 0,
+        })
     }
 
     /// The names of all columns.
@@ -93,9 +82,9 @@ impl<R: Read> CsvReader<R> {
     /// The next rows; none after the last.
     pub fn next_batch(&mut self) -> Result<Option<RecordBatch>, String> {
         let mut rows = 0;
-        while rows < self.batch_rows && self.next_record()? {
-            self.take_record().map_err(|reason| format!("row {}: {reason}", self.records))?;
-            self.records += 1;
+        while rows < self.batch_rows && self.records.next().map_err(in_words)? {
+            self.take_record().map_err(|reason| format!("row {}: {reason}", self.rows))?;
+            self.rows += 1;
             rows += 1;
         }
         if rows == 0 {
@@ -114,143 +103,22 @@ impl<R: Read> CsvReader<R> {
     }
 
     fn take_record(&mut self) -> Result<(), String> {
-        if self.record.len() != self.targets.len() {
-            return Err(format!("{} fields, not {}", self.record.len(), self.targets.len()));
+        if self.records.len() != self.targets.len() {
+            return Err(format!("{} fields, not {}", self.records.len(), self.targets.len()));
         }
-        for (field, target) in self.record.fields().zip(&self.targets) {
+        for ((kind, field), target) in self.records.fields().zip(&self.targets) {
             let Some(column) = target.and_then(|target| self.columns.get_mut(target)) else { continue };
-            let text = field.map(std::str::from_utf8).transpose();
+            let text = (kind != FieldKind::Missing).then(|| std::str::from_utf8(field)).transpose();
             column.append_option(text.map_err(|_| "text that is not UTF-8".to_owned())?);
         }
         Ok(())
     }
-
-    /// Reads up to the end of the next record; whether there was one.
-    fn next_record(&mut self) -> Result<bool, String> {
-        self.record.clear();
-        loop {
-            let bytes = self.buffer.get(self.unread.clone()).unwrap_or_default();
-            let (taken, ended) = self.record.push(bytes)?;
-            self.unread.start += taken;
-            if ended {
-                return Ok(true);
-            }
-            let read = self.input.read(&mut self.buffer).map_err(|error| error.to_string())?;
-            self.unread = 0..read;
-            if read == 0 {
-                return self.record.end();
-            }
-        }
-    }
 }
 
-/// The fields of one record, as their bytes come in.
-#[derive(Debug)]
-struct Record {
-    /// What stands between fields.
-    delimiter: u8,
-    bytes: Vec<u8>,
-    /// Where each field ends, and whether it is there: not if it is empty and without quotes.
-    ends: Vec<(usize, bool)>,
-    state: State,
-}
-
-#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
-enum State {
-    #[default]
-    Start,
-    Bare,
-    Quoted,
-    /// After a quote within quotes: the end of the field, or the first of two.
-    Quote,
-    /// After a carriage return behind quotes.
-    Return,
-}
-
-impl Record {
-    fn clear(&mut self) {
-        self.bytes.clear();
-        self.ends.clear();
-        self.state = State::Start;
-    }
-
-    fn len(&self) -> usize {
-        self.ends.len()
-    }
-
-    fn fields(&self) -> impl Iterator<Item = Option<&[u8]>> {
-        let mut start = 0;
-        self.ends.iter().map(move |(end, is_there)| {
-            let field = self.bytes.get(start..*end).unwrap_or_default();
-            start = *end;
-            is_there.then_some(field)
-        })
-    }
-
-    /// Takes bytes up to the end of the record: how many, and whether it ends there.
-    fn push(&mut self, bytes: &[u8]) -> Result<(usize, bool), String> {
-        let mut at = 0;
-        let delimiter = self.delimiter;
-        while let Some(byte) = bytes.get(at).copied() {
-            let rest = bytes.get(at..).unwrap_or_default();
-            at += 1;
-            self.state = match (self.state, byte) {
-                (State::Quoted, b'"') => State::Quote,
-                (State::Quoted, _) => {
-                    at += self.take_while(rest, |byte| byte != b'"') - 1;
-                    State::Quoted
-                }
-                (State::Quote, b'"') => {
-                    self.bytes.push(byte);
-                    State::Quoted
-                }
-                (State::Start, b'"') => State::Quoted,
-                (_, byte) if byte == delimiter && self.state != State::Return => self.end_field(),
-                (_, b'\n') => {
-                    self.end_field();
-                    return Ok((at, true));
-                }
-                (State::Start | State::Bare, _) => {
-                    at += self.take_while(rest, |byte| byte != delimiter && byte != b'\n') - 1;
-                    State::Bare
-                }
-                (State::Quote, b'\r') => State::Return,
-                (State::Quote | State::Return, _) => return Err("bytes after a closing quote".to_owned()),
-            };
-        }
-        Ok((at, false))
-    }
-
-    /// Takes the first byte, and those after it as long as they are such.
-    fn take_while(&mut self, bytes: &[u8], is_such: impl Fn(u8) -> bool) -> usize {
-        let rest = bytes.iter().skip(1).position(|byte| !is_such(*byte));
-        let count = rest.map_or(bytes.len(), |rest| rest + 1);
-        self.bytes.extend_from_slice(bytes.get(..count).unwrap_or_default());
-        count
-    }
-
-    fn end_field(&mut self) -> State {
-        // A line may end with a carriage return as well.
-        let start = self.ends.last().map_or(0, |(end, _)| *end);
-        let is_bare = self.state == State::Bare;
-        if is_bare && self.bytes.len() > start && self.bytes.last() == Some(&b'\r') {
-            self.bytes.pop();
-        }
-        let is_there = self.state != State::Start && !(is_bare && self.bytes.len() == start);
-        self.ends.push((self.bytes.len(), is_there));
-        State::Start
-    }
-
-    /// The input has ended: whether there is a record that no line ends.
-    fn end(&mut self) -> Result<bool, String> {
-        match self.state {
-            State::Quoted => Err("a quote that is never closed".to_owned()),
-            State::Start if self.ends.is_empty() => Ok(false),
-            _ => {
-                self.end_field();
-                Ok(true)
-            }
-        }
+fn in_words(error: RecordError) -> String {
+    match error {
+        RecordError::Read(error) => error.to_string(),
+        RecordError::Syntax { line, reason } => format!("line {line}: {reason}"),
     }
 }
 

@@ -1,0 +1,10 @@
+//! Comma-separated values after RFC 4180: one tokenizer, a reader of columns whose types are known, and an encoder.
+//!
+//! Everywhere an empty field is null, and `""` an empty string.
+
+mod encoder;
+mod reader;
+mod record;
+
+pub(crate) use self::record::{Dialect, FieldKind, RecordError, Records};
+pub use self::{encoder::CsvEncoder, reader::CsvReader};

@@ -1,0 +1,463 @@
+//! Splits CSV into records and fields, byte by byte: whatever the size of the pieces that are read, in memory that is
+//! bounded by the largest record.
+
+use std::{
+    io::{self, Read},
+    ops::Range,
+};
+
+/// Bytes that are read at a time.
+const READ_AT_ONCE: usize = 256 << 10;
+/// What some programs write before text in UTF-8.
+const BYTE_ORDER_MARK: &[u8] = "\u{feff}".as_bytes();
+
+/// The characters that have a meaning, and how large a record may be.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(crate) struct Dialect {
+    pub(crate) delimiter: u8,
+    /// `None`: quotes stand for themselves.
+    pub(crate) quote: Option<u8>,
+    /// Within quotes, takes the next byte as it is. A quote is always escaped by another one too.
+    pub(crate) escape: Option<u8>,
+    /// Bytes of the fields of one record at most.
+    pub(crate) max_record_bytes: usize,
+}
+
+impl Dialect {
+    /// 16 MiB.
+    pub(crate) const MAX_RECORD_BYTES: usize = 16 << 20;
+
+    /// Quotes are `"`, and doubled within quotes.
+    pub(crate) fn with_delimiter(delimiter: u8) -> Self {
+        Self { delimiter, quote: Some(b'"'), escape: None, max_record_bytes: Self::MAX_RECORD_BYTES }
+    }
+
+    /// Says why the characters cannot be told apart, if they cannot.
+    pub(crate) fn check(&self) -> Result<(), String> {
+        let given = [("delimiter", Some(self.delimiter)), ("quote", self.quote), ("escape", self.escape)];
+        for (name, byte) in given {
+            if matches!(byte, Some(b'\n' | b'\r')) {
+                return Err(format!("{name}: the end of a line cannot be one"));
+            }
+        }
+        if self.quote == Some(self.delimiter) || self.escape == Some(self.delimiter) {
+            return Err("delimiter: it is the quote or the escape character too".to_owned());
+        }
+        if self.escape.is_some() && self.quote.is_none() {
+            return Err("escape: it has a meaning within quotes only: give a quote too".to_owned());
+        }
+        Ok(())
+    }
+}
+
+/// How a field was written.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(crate) enum FieldKind {
+    /// Nothing at all: null.
+    Missing,
+    /// Without quotes.
+    Bare,
+    /// Within quotes.
+    Quoted,
+}
+
+/// Why there is no next record.
+#[derive(Debug)]
+pub(crate) enum RecordError {
+    /// The input failed.
+    Read(io::Error),
+    /// The text is not CSV.
+    Syntax {
+        /// The line, from 1.
+        line: u64,
+        /// What is wrong there.
+        reason: String,
+    },
+}
+
+/// The records of an input, one after another.
+#[derive(Debug)]
+pub(crate) struct Records<R> {
+    input: R,
+    buffer: Vec<u8>,
+    /// What of the buffer is not yet looked at.
+    unread: Range<usize>,
+    has_begun: bool,
+    record: Record,
+    bytes_read: u64,
+}
+
+impl<R: Read> Records<R> {
+    pub(crate) fn new(input: R, dialect: Dialect) -> Self {
+        let record = Record::new(dialect);
+        Self { input, buffer: Vec::new(), unread: 0..0, has_begun: false, record, bytes_read: 0 }
+    }
+
+    /// Reads up to the end of the next record; whether there was one.
+    pub(crate) fn next(&mut self) -> Result<bool, RecordError> {
+        self.record.begin();
+        loop {
+            let bytes = self.buffer.get(self.unread.clone()).unwrap_or_default();
+            let (taken, has_ended) = self.record.push(bytes)?;
+            self.unread.start += taken;
+            if has_ended {
+                return Ok(true);
+            }
+            if !self.fill()? {
+                return self.record.end();
+            }
+        }
+    }
+
+    /// How many fields the last record has.
+    pub(crate) fn len(&self) -> usize {
+        self.record.ends.len()
+    }
+
+    /// The fields of the last record, without quotes.
+    pub(crate) fn fields(&self) -> impl Iterator<Item = (FieldKind, &[u8])> {
+        let mut start = 0;
+        self.record.ends.iter().map(move |(end, kind)| {
+            let field = self.record.bytes.get(start..*end).unwrap_or_default();
+            start = *end;
+            (*kind, field)
+        })
+    }
+
+    /// Whether the last record is a line without a character.
+    pub(crate) fn is_blank(&self) -> bool {
+        matches!(self.record.ends.as_slice(), [(_, FieldKind::Missing)])
+    }
+
+    /// The line that the last record began on, from 1.
+    pub(crate) fn first_line(&self) -> u64 {
+        self.record.first_line
+    }
+
+    /// Bytes of all records so far, about.
+    pub(crate) fn bytes_read(&self) -> u64 {
+        self.bytes_read.saturating_sub(self.unread.len() as u64)
+    }
+
+    /// Reads on; whether there was more.
+    fn fill(&mut self) -> Result<bool, RecordError> {
+        if self.buffer.is_empty() {
+            self.buffer = vec![0; READ_AT_ONCE];
+        }
+        let mut count = read(&mut self.input, &mut self.buffer)?;
+        if !self.has_begun {
+            self.has_begun = true;
+            while count > 0 && count < BYTE_ORDER_MARK.len() {
+                match read(&mut self.input, self.buffer.get_mut(count..).unwrap_or_default())? {
+                    0 => break,
+                    more => count += more,
+                }
+            }
+            let has_mark = self.buffer.get(..count).is_some_and(|bytes| bytes.starts_with(BYTE_ORDER_MARK));
+            let start = if has_mark { BYTE_ORDER_MARK.len() } else { 0 };
+            self.unread = start..count;
+        } else {
+            self.unread = 0..count;
+        }
+        self.bytes_read += count as u64;
+        Ok(count > 0)
+    }
+}
+
+fn read(input: &mut impl Read, to: &mut [u8]) -> Result<usize, RecordError> {
+    loop {
+        match input.read(to) {
+            Err(error) if error.kind() == io::ErrorKind::Interrupted => {}
+            read => return read.map_err(RecordError::Read),
+        }
+    }
+}
+
+/// The fields of one record, as their bytes come in.
+#[derive(Debug)]
+struct Record {
+    dialect: Dialect,
+    bytes: Vec<u8>,
+    /// Where each field ends.
+    ends: Vec<(usize, FieldKind)>,
+    state: State,
+    /// The line of the next byte.
+    line: u64,
+    first_line: u64,
+    /// The line of the quote that opened last.
+    quote_line: u64,
+}
+
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+enum State {
+    /// Before the first byte of a field.
+    Start,
+    Bare,
+    Quoted,
+    /// After an escape character within quotes.
+    Escaped,
+    /// After a quote within quotes: the end of the field, or the first of two.
+    Quote,
+    /// After a carriage return that follows a closing quote.
+    Return,
+}
+
+impl Record {
+    fn new(dialect: Dialect) -> Self {
+        Self {
+            dialect,
+            bytes: Vec::new(),
+            ends: Vec::new(),
+            state: State::Start,
+            line: 1,
+            first_line: 1,
+            quote_line: 1,
+        }
+    }
+
+    fn begin(&mut self) {
+        self.bytes.clear();
+        self.ends.clear();
+        self.state = State::Start;
+        self.first_line = self.line;
+    }
+
+    /// Takes bytes up to the end of the record: how many, and whether it ends there.
+    fn push(&mut self, bytes: &[u8]) -> Result<(usize, bool), RecordError> {
+        let Dialect { delimiter, quote, escape, .. } = self.dialect;
+        let mut at = 0;
+        while let Some(byte) = bytes.get(at).copied() {
+            let rest = bytes.get(at..).unwrap_or_default();
+            at += 1;
+            self.state = match self.state {
+                // An escape character that is the quote too is the first of two quotes.
+                State::Quoted if Some(byte) == quote => State::Quote,
+                State::Quoted if Some(byte) == escape => State::Escaped,
+                State::Quoted => {
+                    at += self.take_while(rest, |byte| Some(byte) != quote && Some(byte) != escape) - 1;
+                    State::Quoted
+                }
+                State::Escaped => {
+                    self.take_while(&[byte], |_| true);
+                    State::Quoted
+                }
+                State::Quote if Some(byte) == quote => {
+                    self.bytes.push(byte);
+                    State::Quoted
+                }
+                State::Start if Some(byte) == quote => {
+                    self.quote_line = self.line;
+                    State::Quoted
+                }
+                State::Start | State::Bare | State::Quote if byte == delimiter => self.end_field(),
+                _ if byte == b'\n' => {
+                    self.end_field();
+                    self.line += 1;
+                    self.check_size()?;
+                    return Ok((at, true));
+                }
+                State::Start | State::Bare => {
+                    at += self.take_while(rest, |byte| byte != delimiter && byte != b'\n') - 1;
+                    State::Bare
+                }
+                State::Quote if byte == b'\r' => State::Return,
+                State::Quote | State::Return => return Err(self.after_quote()),
+            };
+        }
+        self.check_size()?;
+        Ok((at, false))
+    }
+
+    /// Takes the first byte, and those after it as long as they are such.
+    fn take_while(&mut self, bytes: &[u8], is_such: impl Fn(u8) -> bool) -> usize {
+        let rest = bytes.iter().skip(1).position(|byte| !is_such(*byte));
+        let count = rest.map_or(bytes.len(), |rest| rest + 1);
+        let taken = bytes.get(..count).unwrap_or_default();
+        if matches!(self.state, State::Quoted | State::Escaped) {
+            self.line += taken.iter().filter(|byte| **byte == b'\n').count() as u64;
+        }
+        self.bytes.extend_from_slice(taken);
+        count
+    }
+
+    fn end_field(&mut self) -> State {
+        let start = self.ends.last().map_or(0, |(end, _)| *end);
+        let is_bare = self.state == State::Bare;
+        // A line may end with a carriage return as well.
+        if is_bare && self.bytes.len() > start && self.bytes.last() == Some(&b'\r') {
+            self.bytes.pop();
+        }
+        let kind = match self.state {
+            State::Start => FieldKind::Missing,
+            State::Bare if self.bytes.len() == start => FieldKind::Missing,
+            State::Bare => FieldKind::Bare,
+            _ => FieldKind::Quoted,
+        };
+        self.ends.push((self.bytes.len(), kind));
+        State::Start
+    }
+
+    /// The input has ended: whether there is a record that no line ends.
+    fn end(&mut self) -> Result<bool, RecordError> {
+        match self.state {
+            State::Quoted | State::Escaped => Err(self.unclosed("before the end of the file".to_owned())),
+            State::Start if self.ends.is_empty() => Ok(false),
+            _ => {
+                self.end_field();
+                Ok(true)
+            }
+        }
+    }
+
+    fn check_size(&self) -> Result<(), RecordError> {
+        let max = self.dialect.max_record_bytes;
+        if self.bytes.len().saturating_add(self.ends.len()) <= max {
+            return Ok(());
+        }
+        let size = if max >= 1 << 20 { format!("{} MiB", max >> 20) } else { format!("{max} bytes") };
+        if matches!(self.state, State::Quoted | State::Escaped) {
+            return Err(self.unclosed(format!("within {size}")));
+        }
+        let reason = format!("the record that begins here has more than {size}: allow larger records");
+        Err(RecordError::Syntax { line: self.first_line, reason })
+    }
+
+    fn unclosed(&self, until: String) -> RecordError {
+        let reason = format!(
+            "the quote that opens here is not closed {until}: close it, write it twice within quotes, or read the \
+             file without quotes"
+        );
+        RecordError::Syntax { line: self.quote_line, reason }
+    }
+
+    fn after_quote(&self) -> RecordError {
+        let reason = format!(
+            "field {} goes on after its closing quote: write quotes within it twice, or read the file without quotes",
+            self.ends.len() + 1
+        );
+        RecordError::Syntax { line: self.line, reason }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    /// Hands out a few bytes at a time.
+    struct Slowly<'a>(&'a [u8], usize);
+
+    impl Read for Slowly<'_> {
+        fn read(&mut self, to: &mut [u8]) -> io::Result<usize> {
+            let count = self.1.min(self.0.len()).min(to.len());
+            to[..count].copy_from_slice(&self.0[..count]);
+            self.0 = &self.0[count..];
+            Ok(count)
+        }
+    }
+
+    type Fields = Vec<(FieldKind, String)>;
+
+    fn split(text: &[u8], dialect: Dialect, piece: usize) -> Result<Vec<(u64, Fields)>, (u64, String)> {
+        let mut records = Records::new(Slowly(text, piece), dialect);
+        let mut all = Vec::new();
+        loop {
+            match records.next() {
+                Ok(true) => {}
+                Ok(false) => return Ok(all),
+                Err(RecordError::Syntax { line, reason }) => return Err((line, reason)),
+                Err(RecordError::Read(error)) => panic!("{error}"),
+            }
+            let field =
+                |(kind, bytes): (FieldKind, &[u8])| (kind, String::from_utf8(bytes.to_vec()).unwrap());
+            all.push((records.first_line(), records.fields().map(field).collect()));
+        }
+    }
+
+    fn bare(text: &str) -> (FieldKind, String) {
+        (FieldKind::Bare, text.to_owned())
+    }
+
+    fn quoted(text: &str) -> (FieldKind, String) {
+        (FieldKind::Quoted, text.to_owned())
+    }
+
+    fn missing() -> (FieldKind, String) {
+        (FieldKind::Missing, String::new())
+    }
+
+    #[test]
+    fn pieces_of_any_size_make_the_same_records() {
+        let text = "\u{feff}a,\"b\"\r\n1,\"x\"\"y\"\r\n,\"\"\n\n3,\"p\nq,\"\n\r\n\"4\",é\"z\r";
+        let expected = vec![
+            (1, vec![bare("a"), quoted("b")]),
+            (2, vec![bare("1"), quoted("x\"y")]),
+            (3, vec![missing(), quoted("")]),
+            (4, vec![missing()]),
+            (5, vec![bare("3"), quoted("p\nq,")]),
+            (7, vec![missing()]),
+            (8, vec![quoted("4"), bare("é\"z")]),
+        ];
+        for piece in 1..=text.len() {
+            let split = split(text.as_bytes(), Dialect::with_delimiter(b','), piece);
+            assert_eq!(split.as_ref(), Ok(&expected), "{piece} bytes at a time");
+        }
+    }
+
+    #[test]
+    fn an_escape_character_takes_the_next_byte_as_it_is() {
+        let dialect = Dialect { escape: Some(b'\\'), ..Dialect::with_delimiter(b';') };
+        let text = b"\"a\\\"b\";\"\\\\\";c\\d\n\"e\\\nf\";\"g\"\"h\"\nlast";
+        for piece in 1..text.len() {
+            let split = split(text, dialect, piece).unwrap();
+            assert_eq!(split[0].1, [quoted("a\"b"), quoted("\\"), bare("c\\d")]);
+            assert_eq!(split[1], (2, vec![quoted("e\nf"), quoted("g\"h")]));
+            assert_eq!(split[2], (4, vec![bare("last")]));
+        }
+    }
+
+    #[test]
+    fn without_a_quote_character_quotes_stand_for_themselves() {
+        let dialect = Dialect { quote: None, ..Dialect::with_delimiter(b',') };
+        let split = split(b"\"a,b\"\n", dialect, 2).unwrap();
+        assert_eq!(split, [(1, vec![bare("\"a"), bare("b\"")])]);
+    }
+
+    #[test]
+    fn a_stray_quote_is_named_by_its_line_before_the_rest_of_the_file_is_in_memory() {
+        let dialect = Dialect { max_record_bytes: 100, ..Dialect::with_delimiter(b',') };
+        let mut text = b"a,b\n1,\"x\ny\"\n2,\"z\n".to_vec();
+        text.extend(b"3,4\n".repeat(1_000_000));
+        let (line, reason) = split(&text, dialect, 64).unwrap_err();
+        assert_eq!(line, 4);
+        assert!(reason.contains("not closed within 100 bytes"), "{reason}");
+
+        let (line, reason) = split(b"a\n\"x\"y\n", Dialect::with_delimiter(b','), 3).unwrap_err();
+        assert_eq!((line, reason.contains("field 1 goes on after its closing quote")), (2, true));
+        let (line, reason) = split(b"a\n1\n\"x\n", Dialect::with_delimiter(b','), 3).unwrap_err();
+        assert_eq!((line, reason.contains("before the end of the file")), (3, true));
+    }
+
+    #[test]
+    fn a_record_that_is_too_large_is_named_by_its_line() {
+        let dialect = Dialect { max_record_bytes: 10, ..Dialect::with_delimiter(b',') };
+        assert!(split(b"a,b,c\n1234567,8\n", dialect, 1).is_ok());
+        assert_eq!(split(b"a\n123456789012\n", dialect, 1).unwrap_err().0, 2);
+        assert_eq!(split(b"a\n,,,,,,,,,,,,\n", dialect, 100).unwrap_err().0, 2);
+    }
+
+    #[test]
+    fn characters_that_cannot_be_told_apart_are_refused() {
+        let plain = Dialect::with_delimiter(b',');
+        assert!(plain.check().is_ok());
+        assert!(Dialect { escape: Some(b'"'), ..plain }.check().is_ok());
+        for dialect in [
+            Dialect::with_delimiter(b'\n'),
+            Dialect::with_delimiter(b'"'),
+            Dialect { quote: Some(b','), ..plain },
+            Dialect { escape: Some(b','), ..plain },
+            Dialect { quote: None, escape: Some(b'\\'), ..plain },
+        ] {
+            assert!(dialect.check().is_err(), "{dialect:?}");
+        }
+    }
+}

@@ -1,0 +1,163 @@
+//! One file of a data set, of either format.
+
+use arrow::{array::RecordBatch, datatypes::SchemaRef};
+use stylobate_storage::{ByteSize, Sealed, Sink};
+
+use crate::{
+    OrcOptions, OrcWriter, ParquetOptions, ParquetWriter, Result, Written,
+    dataset_mark::{DATASET_KEY, DATASET_VALUE},
+};
+
+/// The format of the files of a data set, and how they are written.
+#[derive(Clone, Debug)]
+pub enum FileOptions {
+    /// Parquet files.
+    Parquet(Box<ParquetOptions>),
+    /// ORC files.
+    Orc(Box<OrcOptions>),
+}
+
+impl From<ParquetOptions> for FileOptions {
+    fn from(options: ParquetOptions) -> Self {
+        Self::Parquet(Box::new(options))
+    }
+}
+
+impl From<OrcOptions> for FileOptions {
+    fn from(options: OrcOptions) -> Self {
+        Self::Orc(Box::new(options))
+    }
+}
+
+impl FileOptions {
+    /// What names of files end with, without the dot.
+    pub(super) fn extension(&self) -> &'static str {
+        match self {
+            Self::Parquet(_) => "parquet",
+            Self::Orc(_) => "orc",
+        }
+    }
+
+    /// Memory that all files may take together.
+    pub(super) fn memory(&self) -> ByteSize {
+        match self {
+            Self::Parquet(options) => options.memory,
+            Self::Orc(options) => options.memory,
+        }
+    }
+
+    /// For files of a data set that lack the columns that name its folders; at most that many bytes of rows are encoded
+    /// at a time.
+    pub(super) fn for_dataset(self, without: &[String], encoded_at_once: usize) -> Self {
+        match self {
+            Self::Parquet(options) => options
+                .without_columns(without)
+                .with_encoded_at_once(encoded_at_once)
+                .with_metadata(DATASET_KEY, DATASET_VALUE)
+                .into(),
+            Self::Orc(options) => options
+                .without_columns(without)
+                .with_encoded_at_once(encoded_at_once)
+                .with_metadata(DATASET_KEY, DATASET_VALUE)
+                .into(),
+        }
+    }
+
+    /// What is wrong with the types of columns or with options.
+    pub(super) fn check(&self, name: &str, schema: &SchemaRef) -> Result<()> {
+        match self {
+            Self::Parquet(options) => ParquetWriter::check_options(name, schema, options),
+            Self::Orc(options) => OrcWriter::check_options(name, schema, options),
+        }
+    }
+
+    /// Begins a file.
+    pub(super) fn begin(&self, sink: Box<dyn Sink>, name: String, schema: SchemaRef) -> Result<FileWriter> {
+        Ok(match self {
+            Self::Parquet(options) => {
+                let writer = ParquetWriter::new(sink, name, schema, ParquetOptions::clone(options))?;
+                FileWriter::Parquet(Box::new(writer))
+            }
+            Self::Orc(options) => {
+                let writer = OrcWriter::new(sink, name, schema, OrcOptions::clone(options))?;
+                FileWriter::Orc(Box::new(writer))
+            }
+        })
+    }
+}
+
+/// A file that is being written.
+pub(super) enum FileWriter {
+    Parquet(Box<ParquetWriter>),
+    Orc(Box<OrcWriter>),
+}
+
+impl FileWriter {
+    pub(super) async fn write(&mut self, batch: &RecordBatch) -> Result<()> {
+        match self {
+            Self::Parquet(writer) => writer.write(batch).await,
+            Self::Orc(writer) => writer.write(batch).await,
+        }
+    }
+
+    /// Bytes that are on their way to the file so far.
+    pub(super) fn bytes(&self) -> u64 {
+        match self {
+            Self::Parquet(writer) => writer.bytes(),
+            Self::Orc(writer) => writer.bytes(),
+        }
+    }
+
+    /// Bytes that the row group or stripe will have which is being filled, about.
+    pub(super) fn encoded_bytes(&self) -> u64 {
+        match self {
+            Self::Parquet(writer) => writer.encoded_bytes(),
+            Self::Orc(writer) => writer.encoded_bytes(),
+        }
+    }
+
+    /// Bytes in memory: encoded columns, and rows that wait.
+    pub(super) fn memory_used(&self) -> usize {
+        match self {
+            Self::Parquet(writer) => writer.memory_used(),
+            Self::Orc(writer) => writer.memory_used(),
+        }
+    }
+
+    /// Bytes in memory that are on their way to the file.
+    pub(super) fn sink_memory(&self) -> usize {
+        match self {
+            Self::Parquet(writer) => writer.sink_memory(),
+            Self::Orc(writer) => writer.sink_memory(),
+        }
+    }
+
+    /// Gives back what is only kept for the next row group, and returns whether there was something.
+    pub(super) fn rest(&mut self) -> bool {
+        match self {
+            Self::Parquet(writer) => writer.rest(),
+            Self::Orc(_) => false,
+        }
+    }
+
+    /// Encodes the rows that wait; if then more memory is used than this, ends the row group or stripe.
+    pub(super) async fn shrink(&mut self, to: usize) -> Result<()> {
+        match self {
+            Self::Parquet(writer) => writer.shrink(to).await,
+            Self::Orc(writer) => writer.shrink(to).await,
+        }
+    }
+
+    /// Writes what is left: nothing is missing but the name. Row groups are stripes in ORC.
+    pub(super) async fn seal(self) -> Result<(Written, Sealed)> {
+        match self {
+            Self::Parquet(writer) => writer.seal().await,
+            Self::Orc(writer) => {
+                let (written, sealed) = writer.seal().await?;
+                let written =
+                    Written { rows: written.rows, bytes: written.bytes, row_groups: written.stripes };
+                Ok((written, sealed))
+            }
+        }
+    }
+}

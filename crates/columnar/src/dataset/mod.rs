@@ -1,0 +1,26 @@
+//! Folders of Parquet or ORC files, written by the size of files and by the values of columns.
+//!
+//! ```text
+//! part-00000.parquet, part-00001.parquet, …            by size
+//! day=2024-05-01/city=Oslo/part-00000.parquet, …       and by columns, which the files do not have then
+//! part-00000-6b1f0c2d9e8a7354.parquet                  beside other files: names that no other write has
+//! ```
+//!
+//! A write never replaces or removes a file of another writer. It knows its own by a mark in their footers, not by a list
+//! beside them: a list may be lost, or be out of date after a crash, and several readers refuse folders with files of
+//! another kind in them. New files appear before old ones are removed, under names of their own, so that a write that is
+//! killed leaves the old rows, the new ones, or both.
+
+mod file_writer;
+mod options;
+mod ownership;
+mod partition;
+#[cfg(test)]
+mod tests;
+mod writer;
+
+pub use self::{
+    file_writer::FileOptions,
+    options::{DatasetMode, DatasetOptions, UnknownDatasetModeError},
+    writer::{DatasetWriter, WrittenDataset},
+};

@@ -1,0 +1,332 @@
+//! A data set that is being written: which rows go to which file.
+//!
+//! Few files are open at a time, in one budget of memory. Where it is used up, the largest row group ends.
+
+use std::{
+    collections::{HashMap, HashSet},
+    fmt,
+    sync::Arc,
+};
+
+use arrow::{array::RecordBatch, datatypes::SchemaRef};
+use async_recursion::async_recursion as boxed;
+use stylobate_storage::{ByteSize, Destination, FileSet, Overwrite, Sinks};
+
+use super::{
+    file_writer::{FileOptions, FileWriter},
+    options::{DatasetMode, DatasetOptions},
+    ownership::{folder_of, own_files, part_name, unique_part},
+    partition::Partitions,
+};
+use crate::{Error, Result, Written, promised, weight::weight};
+
+/// Files that are open at a time; each has memory of its own beside what it encodes.
+const MAX_OPEN: usize = 64;
+/// A file takes about that much at least: with less memory, fewer are open.
+const MIN_MEMORY: usize = 4 << 20;
+/// What is written at a time, of the largest size that a file may have.
+const SHARE: u64 = 8;
+
+/// Writes record batches to Parquet or ORC files below one place, which appear together when it is finished. Dropped
+/// before, it leaves nothing behind. Rows of a folder keep their order.
+///
+/// ```
+/// use std::sync::Arc;
+///
+/// use arrow::array::{ArrayRef, Int64Array, RecordBatch, StringArray};
+/// use stylobate_columnar::{DatasetMode, DatasetOptions, DatasetWriter, ParquetOptions};
+/// use stylobate_storage::{Destination, SinkOptions, Sinks};
+///
+/// # #[tokio::main]
+/// # async fn main() -> Result<(), Box<dyn std::error::Error>> {
+/// let city: ArrayRef = Arc::new(StringArray::from(vec!["Oslo", "Bergen", "Oslo"]));
+/// let fare: ArrayRef = Arc::new(Int64Array::from(vec![7, 30, 9]));
+/// let batch = RecordBatch::try_from_iter([("city", city), ("fare", fare)])?;
+///
+/// let folder = tempfile::tempdir()?;
+/// let options = DatasetOptions::default().with_partition_by(["city"]).with_mode(DatasetMode::Append);
+/// let mut writer = DatasetWriter::create(
+///     Sinks::new(SinkOptions::default()),
+///     Destination::File(folder.path().join("trips")),
+///     "trips".to_owned(),
+///     batch.schema(),
+///     ParquetOptions::default().into(),
+///     &options,
+/// )
+/// .await?;
+/// writer.write(&batch).await?;
+/// let written = writer.finish().await?;
+/// assert_eq!(written.written.rows, 3);
+/// assert!(written.files.first().is_some_and(|file| file.starts_with("city=Bergen/part-00000")));
+/// # Ok(())
+/// # }
+/// ```
+pub struct DatasetWriter {
+    set: FileSet,
+    name: String,
+    schema: SchemaRef,
+    files: FileOptions,
+    mode: DatasetMode,
+    /// Part of the names of files that no other write has.
+    unique: Option<String>,
+    partitions: Partitions,
+    /// Bytes of a file after which the next begins, and bytes of rows that are written at a time.
+    max_file_size: Option<u64>,
+    at_once: usize,
+    open: HashMap<Arc<str>, Open>,
+    /// Files that each folder has so far.
+    numbers: HashMap<Arc<str>, usize>,
+    /// Grows with every use of a file.
+    clock: u64,
+    rows: u64,
+    written: Written,
+    /// Whether rows may be lost: something went wrong, or a write was dropped before its end.
+    is_broken: bool,
+}
+
+/// A file that is being written.
+struct Open {
+    file: String,
+    writer: FileWriter,
+    used: u64,
+}
+
+/// Files that were written.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct WrittenDataset {
+    /// Rows, bytes and row groups, or stripes, of all of them.
+    pub written: Written,
+    /// Their names, relative to the place.
+    pub files: Vec<String>,
+}
+
+impl DatasetWriter {
+    /// Files below `base` with the columns of `schema`. `name` is what errors call the place. Must be used within a tokio
+    /// runtime. Fails where files are there and [`DatasetMode::Error`] is asked for.
+    #[boxed]
+    pub async fn create(
+        sinks: Sinks,
+        base: Destination,
+        name: String,
+        schema: SchemaRef,
+        files: FileOptions,
+        dataset: &DatasetOptions,
+    ) -> Result<Self> {
+        let DatasetOptions { partition_by, max_file_size, mode } = dataset;
+        if *mode == DatasetMode::OverwritePartitions && partition_by.is_empty() {
+            let reason = "the mode overwrite_partitions needs columns to partition by".to_owned();
+            return Err(Error::Option { column: None, reason });
+        }
+
+        let partitions = Partitions::new(&name, &schema, partition_by)?;
+        let max_file_size = max_file_size.map(ByteSize::as_u64);
+        let at_once = at_once(max_file_size);
+        let files = files.for_dataset(partition_by, at_once);
+        // What is wrong with types and options is found out now.
+        files.check(&name, partitions.schema())?;
+
+        let (set, unique) = open_set(sinks, base, *mode).await?;
+        Ok(Self {
+            set,
+            name,
+            schema,
+            files,
+            mode: *mode,
+            unique,
+            partitions,
+            max_file_size,
+            at_once,
+            open: HashMap::new(),
+            numbers: HashMap::new(),
+            clock: 0,
+            rows: 0,
+            written: Written::default(),
+            is_broken: false,
+        })
+    }
+
+    /// Rows that were given so far.
+    pub fn rows(&self) -> u64 {
+        self.rows
+    }
+
+    /// Bytes that are on their way to files so far.
+    pub fn bytes(&self) -> u64 {
+        self.written.bytes + self.open.values().map(|open| open.writer.bytes()).sum::<u64>()
+    }
+
+    /// Appends a batch, whose columns have the types of the schema. After an error, and where this is dropped before
+    /// it ends, there will be no files.
+    #[boxed]
+    pub async fn write(&mut self, batch: &RecordBatch) -> Result<()> {
+        self.check()?;
+        self.is_broken = true;
+        promised::check(batch, &self.schema)
+            .map_err(|(column, reason)| self.unwritable(column.as_deref(), &reason))?;
+        for (folder, rows) in self.partitions.split(batch)? {
+            self.append(&folder, &rows).await?;
+            self.fit_memory().await?;
+        }
+        self.rows += batch.num_rows() as u64;
+        self.is_broken = false;
+        Ok(())
+    }
+
+    /// Writes what is left, and gives all files their names. If no row came, there is one file without rows; with
+    /// folders, none. Then files of earlier writes are removed, as the mode says.
+    #[boxed]
+    pub async fn finish(mut self) -> Result<WrittenDataset> {
+        self.check()?;
+        let has_folders = self.partitions.schema().fields().len() < self.schema.fields().len();
+        if !has_folders && self.numbers.is_empty() {
+            self.begin(&Arc::from("")).await?;
+        }
+        let mut open: Vec<Arc<str>> = self.open.keys().cloned().collect();
+        open.sort_unstable();
+        for folder in open {
+            self.seal(&folder).await?;
+        }
+        let folders = self.numbers.keys().map(AsRef::as_ref).collect();
+        let old = replaced_files(&self.set, self.mode, &folders).await?;
+        let mut files = self.set.publish_instead_of(old).await?;
+        files.sort_unstable();
+        Ok(WrittenDataset { written: self.written, files })
+    }
+
+    fn check(&self) -> Result<()> {
+        match self.is_broken {
+            true => Err(self.unwritable(None, "an earlier write failed or was given up")),
+            false => Ok(()),
+        }
+    }
+
+    fn unwritable(&self, column: Option<&str>, reason: &str) -> Error {
+        let column = column.map(str::to_owned);
+        Error::Unwritable { object: self.name.clone(), column, reason: reason.to_owned() }
+    }
+
+    async fn append(&mut self, folder: &Arc<str>, batch: &RecordBatch) -> Result<()> {
+        let row_bytes = weight(batch).div_ceil(batch.num_rows().max(1)).max(1);
+        let most = (self.at_once / row_bytes).max(1);
+        let mut start = 0;
+        while start < batch.num_rows() {
+            let count = most.min(batch.num_rows() - start);
+            if !self.open.contains_key(folder) {
+                self.begin(folder).await?;
+            }
+            self.clock += 1;
+            let Some(open) = self.open.get_mut(folder) else { return Ok(()) };
+            open.used = self.clock;
+            open.writer.write(&batch.slice(start, count)).await?;
+            start += count;
+            let Some(size) = self.max_file_size else { continue };
+            if open.writer.bytes() + open.writer.encoded_bytes() >= size {
+                self.seal(folder).await?;
+            }
+        }
+        Ok(())
+    }
+
+    /// Opens the next file of a folder.
+    async fn begin(&mut self, folder: &Arc<str>) -> Result<()> {
+        let most = (self.memory() / MIN_MEMORY).clamp(1, MAX_OPEN);
+        while self.open.len() >= most {
+            let oldest = self.open.iter().min_by_key(|(_, open)| open.used).map(|(folder, _)| folder.clone());
+            let Some(oldest) = oldest else { break };
+            self.seal(&oldest).await?;
+        }
+        let number = self.numbers.entry(folder.clone()).or_default();
+        let part = part_name(*number, self.unique.as_deref(), self.files.extension());
+        let file = format!("{folder}{part}");
+        *number += 1;
+        let sink = self.set.open(&file).await?;
+        let name = format!("{}/{file}", self.name.trim_end_matches('/'));
+        let writer = self.files.begin(sink, name, self.partitions.schema().clone())?;
+        self.open.insert(folder.clone(), Open { file, writer, used: self.clock });
+        Ok(())
+    }
+
+    /// Ends the file of a folder.
+    async fn seal(&mut self, folder: &Arc<str>) -> Result<()> {
+        let Some(Open { file, writer, .. }) = self.open.remove(folder) else { return Ok(()) };
+        let (written, sealed) = writer.seal().await?;
+        self.written.rows += written.rows;
+        self.written.bytes += written.bytes;
+        self.written.row_groups += written.row_groups;
+        self.set.add(file, sealed);
+        Ok(())
+    }
+
+    fn memory(&self) -> usize {
+        usize::try_from(self.files.memory().as_u64()).unwrap_or(usize::MAX)
+    }
+
+    /// Ends row groups, the largest first, until all that is held fits; if they do not suffice, ends files.
+    async fn fit_memory(&mut self) -> Result<()> {
+        loop {
+            let held = |open: &Open| open.writer.memory_used() + open.writer.sink_memory();
+            let used: usize = self.open.values().map(held).sum();
+            if used <= self.memory() {
+                return Ok(());
+            }
+            if self.open.values_mut().fold(false, |any, open| open.writer.rest() | any) {
+                continue;
+            }
+            let memory = self.memory();
+            let largest = self.open.iter_mut().max_by_key(|(_, open)| open.writer.memory_used());
+            let full = match largest {
+                Some((folder, open)) if open.writer.memory_used() > 0 => {
+                    let held = open.writer.memory_used();
+                    open.writer.shrink(memory.saturating_sub(used - held)).await?;
+                    (open.writer.memory_used() >= held).then(|| folder.clone())
+                }
+                _ => {
+                    let largest = self.open.iter().max_by_key(|(_, open)| open.writer.sink_memory());
+                    let Some((folder, _)) = largest else { return Ok(()) };
+                    Some(folder.clone())
+                }
+            };
+            if let Some(folder) = full {
+                self.seal(&folder).await?;
+            }
+        }
+    }
+}
+
+/// The files of earlier writes that those in `folders` replace.
+async fn replaced_files(set: &FileSet, mode: DatasetMode, folders: &HashSet<&str>) -> Result<Vec<String>> {
+    if !mode.overwrites() {
+        return Ok(Vec::new());
+    }
+    let mut found = set.files().await?;
+    if mode == DatasetMode::OverwritePartitions {
+        found.retain(|file| folders.contains(folder_of(&file.name)));
+    }
+    own_files(set, found).await
+}
+
+/// Bytes of rows that are written at a time, so that files end at their size.
+fn at_once(max_file_size: Option<u64>) -> usize {
+    let share = max_file_size.map_or(u64::MAX, |size| (size / SHARE).max(1));
+    usize::try_from(share).unwrap_or(usize::MAX)
+}
+
+/// Where files go, and the part of their names that no other write has; none is needed where no other file is.
+async fn open_set(sinks: Sinks, base: Destination, mode: DatasetMode) -> Result<(FileSet, Option<String>)> {
+    if mode == DatasetMode::Error {
+        return Ok((FileSet::create(sinks, base, Overwrite::Refuse).await?, None));
+    }
+    let set = FileSet::beside(sinks, base).await?;
+    // Others may append at the same time.
+    let is_alone = mode != DatasetMode::Append && set.files().await?.is_empty();
+    Ok((set, (!is_alone).then(unique_part)))
+}
+
+impl fmt::Debug for DatasetWriter {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.debug_struct("DatasetWriter")
+            .field("name", &self.name)
+            .field("rows", &self.rows)
+            .finish_non_exhaustive()
+    }
+}

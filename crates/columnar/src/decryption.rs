@@ -1,0 +1,66 @@
+//! The keys that encrypted Parquet files are read with.
+
+use std::{fmt, sync::Arc};
+
+use parquet::{encryption::decrypt::FileDecryptionProperties, errors::Result as ParquetResult};
+
+/// The keys of Parquet files with modular encryption (`AES_GCM_V1`), of 16 or 32 bytes each.
+///
+/// Files of the same scan that are not encrypted are read as they are. What was decrypted is never cached: only a scan
+/// that was given the keys sees it.
+#[derive(Clone, PartialEq, Eq)]
+pub struct Decryption {
+    footer_key: Vec<u8>,
+    column_keys: Vec<(String, Vec<u8>)>,
+    aad_prefix: Option<Vec<u8>>,
+}
+
+impl Decryption {
+    /// Decrypts footers, and columns that are encrypted with the key of the footer.
+    pub fn new(footer_key: impl Into<Vec<u8>>) -> Self {
+        Self { footer_key: footer_key.into(), column_keys: Vec::new(), aad_prefix: None }
+    }
+
+    /// Decrypts a column that has a key of its own, named with dots between the names of its fields. Columns whose keys
+    /// are not given cannot be read; others can.
+    pub fn with_column_key(mut self, column: impl Into<String>, key: impl Into<Vec<u8>>) -> Self {
+        self.column_keys.push((column.into(), key.into()));
+        self
+    }
+
+    /// The prefix of the additional authenticated data, where the files do not store it. Default: none.
+    pub fn with_aad_prefix(mut self, aad_prefix: impl Into<Vec<u8>>) -> Self {
+        self.aad_prefix = Some(aad_prefix.into());
+        self
+    }
+
+    /// The keys as the parquet crate takes them.
+    pub(crate) fn properties(&self) -> ParquetResult<Arc<FileDecryptionProperties>> {
+        let mut properties = FileDecryptionProperties::builder(self.footer_key.clone());
+        for (column, key) in &self.column_keys {
+            properties = properties.with_column_key(column, key.clone());
+        }
+        if let Some(prefix) = &self.aad_prefix {
+            properties = properties.with_aad_prefix(prefix.clone());
+        }
+        properties.build()
+    }
+}
+
+impl fmt::Debug for Decryption {
+    /// Shows no key.
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.debug_struct("Decryption").finish_non_exhaustive()
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn keys_are_not_shown() {
+        let keys = Decryption::new(*b"0123456789abcdef").with_column_key("a.b", *b"fedcba9876543210");
+        assert_eq!(format!("{keys:?}"), "Decryption { .. }");
+    }
+}

@@ -1,0 +1,536 @@
+//! Values computed from those of columns: functions of one, arithmetic of two.
+//!
+//! What is computed is bound and compared like a column of its own. Statistics know nothing of it.
+
+use std::sync::Arc;
+
+use arrow::{
+    array::{
+        Array, ArrayRef, AsArray, BooleanArray, Decimal128Array, Float16Array, Float32Array, Float64Array,
+        Int64Array, LargeStringArray, new_null_array, timezone::Tz,
+    },
+    buffer::{NullBuffer, ScalarBuffer},
+    compute::cast,
+    datatypes::{ArrowNativeType, DataType, Float16Type, Float32Type, Float64Type, GenericStringType, i256},
+};
+use chrono::{DateTime, Offset, TimeZone};
+
+use super::{
+    ArithmeticOp, Class, Function, Literal, Operand,
+    civil::{Civil, NANOS_PER_DAY, NANOS_PER_SECOND},
+    classes::{Whole, WithWhole, with_whole},
+    input::{Input, unfit},
+    like::only,
+    tokens::{quoted, refuse},
+};
+use crate::{Error, Result};
+
+/// The most digits that a computed decimal number is said to have; its values may have as many as fit 128 bits.
+const PRECISION: u8 = 38;
+/// Up to here floating-point numbers hold every whole number.
+const EXACT_FLOATS: u128 = 1 << 53;
+/// The largest power of ten that is a floating-point number exactly.
+const EXACT_POWER: i16 = 22;
+
+/// Values that are computed from those of columns.
+#[derive(Clone, Debug, PartialEq)]
+pub(crate) struct Computed {
+    /// As the predicate names it.
+    pub(super) operand: Operand,
+    pub(super) step: Step,
+    pub(super) data_type: DataType,
+}
+
+/// How values are computed. Columns are numbered as those of a leaf are.
+#[derive(Clone, Debug, PartialEq)]
+pub(super) enum Step {
+    /// The type is that of the column.
+    Call(Function, usize, DataType),
+    Arithmetic(Side, ArithmeticOp, Side),
+}
+
+/// One side of arithmetic.
+#[derive(Clone, Debug, PartialEq)]
+pub(super) enum Side {
+    Column(usize, Number),
+    Literal(Literal, Number),
+}
+
+/// How numbers are represented.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(super) enum Number {
+    /// Whole numbers of ten to the power of minus `scale`.
+    Exact {
+        scale: i8,
+    },
+    Float,
+    /// Nothing but nulls.
+    Null,
+}
+
+impl Number {
+    pub(super) fn of_type(data_type: &DataType) -> Option<Self> {
+        match Class::of(data_type) {
+            Class::Integer => Some(Self::Exact { scale: 0 }),
+            Class::Decimal { scale } => Some(Self::Exact { scale }),
+            Class::Float => Some(Self::Float),
+            Class::Null => Some(Self::Null),
+            _ => None,
+        }
+    }
+
+    pub(super) fn of_literal(literal: &Literal) -> Option<Self> {
+        match literal {
+            Literal::Integer(_) => Some(Self::Exact { scale: 0 }),
+            Literal::Decimal { scale, .. } => Some(Self::Exact { scale: i8::try_from(*scale).ok()? }),
+            Literal::Float(_) => Some(Self::Float),
+            _ => None,
+        }
+    }
+}
+
+impl Side {
+    fn number(&self) -> Number {
+        match self {
+            Self::Column(_, number) | Self::Literal(_, number) => *number,
+        }
+    }
+}
+
+impl Step {
+    /// Which columns it looks at.
+    pub(super) fn inputs_mut(&mut self) -> Vec<&mut usize> {
+        match self {
+            Self::Call(_, column, _) => vec![column],
+            Self::Arithmetic(left, _, right) => [left, right]
+                .into_iter()
+                .filter_map(|side| match side {
+                    Side::Column(column, _) => Some(column),
+                    Side::Literal(..) => None,
+                })
+                .collect(),
+        }
+    }
+
+    /// Which columns it looks at.
+    pub(super) fn inputs(&self) -> Vec<usize> {
+        self.clone().inputs_mut().into_iter().map(|column| *column).collect()
+    }
+
+    /// The only column that it looks at.
+    pub(super) fn only_input(&self) -> Option<usize> {
+        match self.inputs().as_slice() {
+            [column] => Some(*column),
+            [left, right] if left == right => Some(*left),
+            _ => None,
+        }
+    }
+
+    /// The type of what comes out; an error if the columns have types that it is not for.
+    pub(super) fn data_type(&self, operand: &Operand) -> Result<DataType> {
+        let refused =
+            |of: &DataType, wanted: &str| refuse(format!("{}: {of} is not {wanted}", quoted(operand)));
+        match self {
+            Self::Call(_, _, DataType::Null) => Ok(DataType::Null),
+            Self::Call(Function::Lower | Function::Upper, _, of) => match Class::of(of) {
+                Class::Text => Ok(DataType::LargeUtf8),
+                _ => Err(refused(of, "text")),
+            },
+            Self::Call(Function::Abs, _, of) => match Number::of_type(of) {
+                Some(Number::Exact { scale }) => Ok(DataType::Decimal128(PRECISION, scale)),
+                Some(_) => Ok(of.clone()),
+                None => Err(refused(of, "a number")),
+            },
+            Self::Call(Function::Year | Function::Month | Function::Day, _, of) => match Class::of(of) {
+                Class::Date { .. } | Class::Timestamp { .. } => Ok(DataType::Int64),
+                _ => Err(refused(of, "a date or timestamp")),
+            },
+            Self::Call(Function::IsNan, _, of) => match Class::of(of) {
+                Class::Float => Ok(DataType::Boolean),
+                _ => Err(refused(of, "a floating-point number")),
+            },
+            Self::Arithmetic(left, op, right) => match (left.number(), right.number()) {
+                (Number::Null, _) | (_, Number::Null) => Ok(DataType::Null),
+                (Number::Exact { scale: left }, Number::Exact { scale: right })
+                    if *op != ArithmeticOp::Divide =>
+                {
+                    let scale = match op {
+                        ArithmeticOp::Multiply => left.checked_add(right),
+                        _ => Some(left.max(right)),
+                    };
+                    let scale =
+                        scale.ok_or_else(|| refuse(format!("{}: too many digits", quoted(operand))))?;
+                    Ok(DataType::Decimal128(PRECISION, scale))
+                }
+                _ => Ok(DataType::Float64),
+            },
+        }
+    }
+}
+
+impl Computed {
+    /// The values of rows whose columns are these.
+    pub(super) fn values(&self, rows: usize, column: &dyn Fn(usize) -> Result<Input>) -> Result<ArrayRef> {
+        let mut inputs = Vec::new();
+        for index in self.step.inputs() {
+            inputs.push(column(index)?.dense()?);
+        }
+        let nulls =
+            inputs.iter().fold(None, |nulls, input| NullBuffer::union(nulls.as_ref(), input.nulls.as_ref()));
+        let all_null = self.data_type == DataType::Null
+            || inputs.iter().any(|input| input.array.data_type() == &DataType::Null);
+        if all_null {
+            return Ok(new_null_array(&self.data_type, rows));
+        }
+
+        let mut inputs = inputs.iter().map(|input| &input.array);
+        let mut next = || inputs.next().ok_or_else(|| refuse("a column of the filter is missing"));
+        match &self.step {
+            Step::Call(function, _, data_type) => self.call(*function, data_type, next()?, nulls),
+            Step::Arithmetic(left, op, right) => match self.data_type {
+                DataType::Decimal128(_, scale) => {
+                    let left = self.exact_lane(left, &mut next, nulls.as_ref())?;
+                    let right = self.exact_lane(right, &mut next, nulls.as_ref())?;
+                    self.exact(&left, *op, &right, scale, rows, nulls)
+                }
+                _ => {
+                    let (left, right) =
+                        (self.float_lane(left, &mut next)?, self.float_lane(right, &mut next)?);
+                    let values = (0..rows).map(|row| float(left.at(row), *op, right.at(row)));
+                    Ok(Arc::new(Float64Array::new(values.collect(), nulls)))
+                }
+            },
+        }
+    }
+
+    fn call(
+        &self,
+        function: Function,
+        data_type: &DataType,
+        array: &ArrayRef,
+        nulls: Option<NullBuffer>,
+    ) -> Result<ArrayRef> {
+        match function {
+            Function::Lower => {
+                texts(array, nulls.as_ref(), |letter, text| push(text, letter, letter.to_lowercase()))
+            }
+            Function::Upper => {
+                texts(array, nulls.as_ref(), |letter, text| push(text, letter, letter.to_uppercase()))
+            }
+            Function::Abs => self.absolute(array, nulls),
+            Function::IsNan => {
+                let values = floats(array)?;
+                Ok(Arc::new(BooleanArray::new(values.iter().map(|value| value.is_nan()).collect(), nulls)))
+            }
+            Function::Year => date_parts(array, data_type, nulls, |day| i64::try_from(day.year).ok()),
+            Function::Month => date_parts(array, data_type, nulls, |day| Some(day.month.into())),
+            Function::Day => date_parts(array, data_type, nulls, |day| Some(day.day.into())),
+        }
+    }
+
+    fn absolute(&self, array: &ArrayRef, nulls: Option<NullBuffer>) -> Result<ArrayRef> {
+        let unfit = || unfit(array);
+        Ok(match array.data_type() {
+            DataType::Float16 => {
+                let values = array.as_primitive_opt::<Float16Type>().ok_or_else(unfit)?.values();
+                let positive = |value: &<Float16Type as arrow::datatypes::ArrowPrimitiveType>::Native| {
+                    <Float16Type as arrow::datatypes::ArrowPrimitiveType>::Native::from_f64(
+                        value.to_f64().abs(),
+                    )
+                };
+                Arc::new(Float16Array::new(values.iter().map(positive).collect(), nulls))
+            }
+            DataType::Float32 => {
+                let values = array.as_primitive_opt::<Float32Type>().ok_or_else(unfit)?.values();
+                Arc::new(Float32Array::new(values.iter().map(|value| value.abs()).collect(), nulls))
+            }
+            DataType::Float64 => {
+                let values = array.as_primitive_opt::<Float64Type>().ok_or_else(unfit)?.values();
+                Arc::new(Float64Array::new(values.iter().map(|value| value.abs()).collect(), nulls))
+            }
+            _ => {
+                let values = self.exact_values(array, nulls.as_ref())?;
+                let values = values.into_iter().map(i128::checked_abs).collect::<Option<Vec<_>>>();
+                let values = values.ok_or_else(|| self.overflow())?;
+                Arc::new(Decimal128Array::new(values.into(), nulls).with_data_type(self.data_type.clone()))
+            }
+        })
+    }
+
+    /// Exact arithmetic of numbers of two scales.
+    fn exact(
+        &self,
+        left: &Lane<i128>,
+        op: ArithmeticOp,
+        right: &Lane<i128>,
+        scale: i8,
+        rows: usize,
+        nulls: Option<NullBuffer>,
+    ) -> Result<ArrayRef> {
+        let Step::Arithmetic(left_side, _, right_side) = &self.step else { return Err(self.overflow()) };
+        let factor = |side: &Side| match (side.number(), op) {
+            (
+                Number::Exact { scale: own },
+                ArithmeticOp::Add | ArithmeticOp::Subtract | ArithmeticOp::Modulo,
+            ) => 10_i128.checked_pow(u32::try_from(i16::from(scale) - i16::from(own)).ok()?),
+            _ => Some(1),
+        };
+        let left_factor = factor(left_side).ok_or_else(|| self.overflow())?;
+        let right_factor = factor(right_side).ok_or_else(|| self.overflow())?;
+
+        let mut values = vec![0_i128; rows];
+        let mut undefined = Vec::new();
+        for (row, value) in values.iter_mut().enumerate() {
+            if nulls.as_ref().is_some_and(|nulls| nulls.is_null(row)) {
+                continue;
+            }
+            let operands = left.at(row).checked_mul(left_factor).zip(right.at(row).checked_mul(right_factor));
+            let (left, right) = operands.ok_or_else(|| self.overflow())?;
+            let result = match op {
+                ArithmeticOp::Add => left.checked_add(right),
+                ArithmeticOp::Subtract => left.checked_sub(right),
+                ArithmeticOp::Multiply => left.checked_mul(right),
+                ArithmeticOp::Divide | ArithmeticOp::Modulo if right == 0 => {
+                    undefined.push(row);
+                    Some(0)
+                }
+                // The lowest number divided by -1 has no room, and no remainder.
+                ArithmeticOp::Divide | ArithmeticOp::Modulo => Some(left.checked_rem(right).unwrap_or(0)),
+            };
+            *value = result.ok_or_else(|| self.overflow())?;
+        }
+
+        let nulls = match undefined.is_empty() {
+            true => nulls,
+            false => {
+                let mut defined = vec![true; rows];
+                for row in undefined {
+                    if let Some(defined) = defined.get_mut(row) {
+                        *defined = false;
+                    }
+                }
+                NullBuffer::union(nulls.as_ref(), Some(&NullBuffer::from(defined)))
+            }
+        };
+        Ok(Arc::new(Decimal128Array::new(values.into(), nulls).with_data_type(self.data_type.clone())))
+    }
+
+    fn exact_lane<'a>(
+        &self,
+        side: &Side,
+        next: &mut impl FnMut() -> Result<&'a ArrayRef>,
+        nulls: Option<&NullBuffer>,
+    ) -> Result<Lane<i128>> {
+        match side {
+            Side::Column(..) => Ok(Lane::Each(self.exact_values(next()?, nulls)?)),
+            Side::Literal(Literal::Integer(value) | Literal::Decimal { unscaled: value, .. }, _) => {
+                Ok(Lane::One(*value))
+            }
+            Side::Literal(literal, _) => Err(refuse(format!("{} is not a number", quoted(literal)))),
+        }
+    }
+
+    /// Values in 128 bits; those of null rows are any.
+    fn exact_values(&self, array: &ArrayRef, nulls: Option<&NullBuffer>) -> Result<Vec<i128>> {
+        struct Narrow<'a>(Option<&'a NullBuffer>);
+        impl WithWhole for Narrow<'_> {
+            type Output = Option<Vec<i128>>;
+
+            fn with<T: Whole + ArrowNativeType>(self, values: &ScalarBuffer<T>) -> Option<Vec<i128>> {
+                let narrow = |(row, value): (usize, &T)| match value.wide().to_i128() {
+                    None if self.0.is_some_and(|nulls| nulls.is_null(row)) => Some(0),
+                    narrowed => narrowed,
+                };
+                values.iter().enumerate().map(narrow).collect()
+            }
+        }
+        with_whole(array, Narrow(nulls)).ok_or_else(|| unfit(array))?.ok_or_else(|| self.overflow())
+    }
+
+    fn float_lane<'a>(
+        &self,
+        side: &Side,
+        next: &mut impl FnMut() -> Result<&'a ArrayRef>,
+    ) -> Result<Lane<f64>> {
+        match side {
+            Side::Column(_, Number::Exact { scale }) => Ok(Lane::Each(exact_floats(next()?, *scale)?)),
+            Side::Column(..) => Ok(Lane::Each(floats(next()?)?.to_vec())),
+            Side::Literal(Literal::Float(value), _) => Ok(Lane::One(*value)),
+            Side::Literal(Literal::Integer(value), _) => Ok(Lane::One(*value as f64)),
+            Side::Literal(Literal::Decimal { unscaled, scale }, _) => {
+                Ok(Lane::One(nearest(*unscaled, i16::from(*scale))))
+            }
+            Side::Literal(literal, _) => Err(refuse(format!("{} is not a number", quoted(literal)))),
+        }
+    }
+
+    fn overflow(&self) -> Error {
+        refuse(format!("{}: a result has no room in 128 bits", quoted(&self.operand)))
+    }
+}
+
+/// The values of one side, row by row.
+enum Lane<T> {
+    One(T),
+    Each(Vec<T>),
+}
+
+impl<T: Copy + Default> Lane<T> {
+    #[inline(always)]
+    fn at(&self, row: usize) -> T {
+        match self {
+            Self::One(value) => *value,
+            Self::Each(values) => values.get(row).copied().unwrap_or_default(),
+        }
+    }
+}
+
+fn float(left: f64, op: ArithmeticOp, right: f64) -> f64 {
+    match op {
+        ArithmeticOp::Add => left + right,
+        ArithmeticOp::Subtract => left - right,
+        ArithmeticOp::Multiply => left * right,
+        ArithmeticOp::Divide => left / right,
+        ArithmeticOp::Modulo => left % right,
+    }
+}
+
+fn floats(array: &ArrayRef) -> Result<ScalarBuffer<f64>> {
+    let array = cast(array, &DataType::Float64).map_err(Error::arrow("computing with a column"))?;
+    array.as_primitive_opt::<Float64Type>().map(|array| array.values().clone()).ok_or_else(|| unfit(&array))
+}
+
+/// The floating-point numbers nearest to exact ones.
+fn exact_floats(array: &ArrayRef, scale: i8) -> Result<Vec<f64>> {
+    struct Nearest(i16);
+    impl WithWhole for Nearest {
+        type Output = Vec<f64>;
+
+        fn with<T: Whole + ArrowNativeType>(self, values: &ScalarBuffer<T>) -> Vec<f64> {
+            let nearest_wide = |value: i256| match value.to_i128() {
+                Some(value) => nearest(value, self.0),
+                None => parsed(value, self.0),
+            };
+            values.iter().map(|value| nearest_wide(value.wide())).collect()
+        }
+    }
+    with_whole(array, Nearest(i16::from(scale))).ok_or_else(|| unfit(array))
+}
+
+/// The floating-point number nearest to `digits` divided by ten to the power of `scale`.
+fn nearest(digits: i128, scale: i16) -> f64 {
+    match scale {
+        0 => digits as f64,
+        // Both are exact, so that only the division rounds.
+        1..=EXACT_POWER if digits.unsigned_abs() <= EXACT_FLOATS => {
+            digits as f64 / 10_f64.powi(i32::from(scale))
+        }
+        _ => parsed(digits, scale),
+    }
+}
+
+fn parsed(digits: impl std::fmt::Display, scale: i16) -> f64 {
+    format!("{digits}e{}", -i32::from(scale)).parse().unwrap_or(f64::NAN)
+}
+
+/// Text with each character replaced.
+fn texts(
+    array: &ArrayRef,
+    nulls: Option<&NullBuffer>,
+    replace: impl Fn(char, &mut String),
+) -> Result<ArrayRef> {
+    let replaced = |text: &str| {
+        let mut result = String::with_capacity(text.len());
+        text.chars().for_each(|letter| replace(letter, &mut result));
+        result
+    };
+    let is_null = |row| nulls.is_some_and(|nulls| nulls.is_null(row));
+    macro_rules! rows {
+        ($array:expr) => {{
+            let array = $array.ok_or_else(|| unfit(array))?;
+            (0..array.len())
+                .map(|row| (!is_null(row)).then(|| replaced(array.value(row))))
+                .collect::<LargeStringArray>()
+        }};
+    }
+    Ok(Arc::new(match array.data_type() {
+        DataType::Utf8 => rows!(array.as_bytes_opt::<GenericStringType<i32>>()),
+        DataType::LargeUtf8 => rows!(array.as_bytes_opt::<GenericStringType<i64>>()),
+        _ => rows!(array.as_string_view_opt()),
+    }))
+}
+
+/// The other case of a letter, if that is one character too.
+fn push(text: &mut String, letter: char, other: impl Iterator<Item = char>) {
+    text.push(only(other).unwrap_or(letter));
+}
+
+/// A part of the day that each value lies in, on the calendar of the column's time zone.
+fn date_parts(
+    array: &ArrayRef,
+    data_type: &DataType,
+    nulls: Option<NullBuffer>,
+    part: impl Fn(Civil) -> Option<i64>,
+) -> Result<ArrayRef> {
+    let (Class::Date { nanos } | Class::Timestamp { nanos }) = Class::of(array.data_type()) else {
+        return Err(unfit(array));
+    };
+    let zone = match data_type {
+        DataType::Timestamp(_, Some(zone)) if !is_utc(zone) => {
+            Some(zone.parse::<Tz>().map_err(|_| unknown_zone(zone))?)
+        }
+        _ => None,
+    };
+    let per_day = i64::try_from(NANOS_PER_DAY / nanos).map_err(|_| unfit(array))?;
+    let per_second = i64::try_from((NANOS_PER_SECOND / nanos).max(1)).map_err(|_| unfit(array))?;
+
+    let mut last: Option<(i64, i64)> = None;
+    let mut values = Vec::with_capacity(array.len());
+    for (row, value) in moments(array)?.into_iter().enumerate() {
+        if nulls.as_ref().is_some_and(|nulls| nulls.is_null(row)) {
+            values.push(0);
+            continue;
+        }
+        let day = match &zone {
+            None => value.div_euclid(per_day),
+            Some(zone) => local_day(value.div_euclid(per_second), zone)?,
+        };
+        let found = match last {
+            Some((known, found)) if known == day => found,
+            _ => part(Civil::from_days(day.into())).ok_or_else(|| unfit(array))?,
+        };
+        last = Some((day, found));
+        values.push(found);
+    }
+    Ok(Arc::new(Int64Array::new(values.into(), nulls)))
+}
+
+fn moments(array: &ArrayRef) -> Result<Vec<i64>> {
+    struct Moments;
+    impl WithWhole for Moments {
+        type Output = Option<Vec<i64>>;
+
+        fn with<T: Whole + ArrowNativeType>(self, values: &ScalarBuffer<T>) -> Option<Vec<i64>> {
+            values.iter().map(|value| i64::try_from(value.wide().to_i128()?).ok()).collect()
+        }
+    }
+    with_whole(array, Moments).flatten().ok_or_else(|| unfit(array))
+}
+
+/// The day of the zone in which a second since 1970-01-01T00:00:00 in UTC lies.
+fn local_day(second: i64, zone: &Tz) -> Result<i64> {
+    const SECONDS_PER_DAY: i64 = 86_400;
+    let beyond = || refuse("a timestamp is beyond the years for which offsets of time zones are known");
+    let utc = DateTime::from_timestamp(second, 0).ok_or_else(beyond)?.naive_utc();
+    let offset = zone.offset_from_utc_datetime(&utc).fix().local_minus_utc();
+    let local = second.checked_add(offset.into()).ok_or_else(beyond)?;
+    Ok(local.div_euclid(SECONDS_PER_DAY))
+}
+
+fn is_utc(zone: &str) -> bool {
+    ["UTC", "Etc/UTC", "GMT", "Z", "+00:00"].contains(&zone)
+}
+
+fn unknown_zone(zone: &str) -> Error {
+    refuse(format!("{} is not a time zone", quoted(zone)))
+}

@@ -1,0 +1,333 @@
+//! CSV files: their columns and types, found by looking at a sample of the records, and their rows.
+
+use std::{io::Read, ops::ControlFlow, sync::Arc};
+
+use arrow::{
+    array::{Array, ArrayRef, RecordBatch, RecordBatchOptions, StringArray, StringBuilder, new_null_array},
+    compute::{CastOptions, cast_with_options},
+    datatypes::{DataType, Field, Schema, SchemaRef},
+};
+use stylobate_storage::OpenObject;
+use tokio::runtime::Handle;
+
+use super::{
+    CsvOptions,
+    bytes::{ObjectReader, decompressed, read_error},
+    csv_rows::CsvRows,
+    infer::{TypeInference, fits},
+    reading::{Emit, Reading},
+    selection::ColumnNames,
+};
+use crate::{
+    Error, Predicate, Result,
+    csv::{FieldKind, RecordError},
+};
+
+/// Bytes of text of a batch at most, but for its last record.
+const MAX_BATCH_TEXT: usize = 16 << 20;
+/// Characters of a value that an error quotes.
+const MAX_QUOTED: usize = 60;
+
+/// Files with the same columns, by name.
+pub(super) struct CsvFiles {
+    files: Vec<OpenObject>,
+    options: CsvOptions,
+    /// The columns that are needed.
+    columns: Vec<Column>,
+    schema: SchemaRef,
+    /// How many rows there are, if the sample was all of them.
+    rows: Option<u64>,
+}
+
+/// A column that may be read.
+#[derive(Clone)]
+struct Column {
+    name: String,
+    data_type: DataType,
+    /// The type was inferred from some of the values: others need not fit.
+    is_guessed: bool,
+}
+
+impl CsvFiles {
+    /// Reads all headers and the sample.
+    pub(super) fn open(
+        files: Vec<OpenObject>,
+        options: CsvOptions,
+        columns: Option<&[String]>,
+        filter: Option<&Predicate>,
+        runtime: &Handle,
+    ) -> Result<Self> {
+        let opened =
+            Self { files, options, columns: Vec::new(), schema: Arc::new(Schema::empty()), rows: None };
+        let names = opened.names(runtime)?;
+        let all = ColumnNames(&names);
+        if let Some((unknown, _)) = opened.options.types.iter().find(|(name, _)| !names.contains(name)) {
+            return Err(all.no_such(unknown));
+        }
+        let needed = all.needed(columns, filter)?;
+        let needed =
+            names.into_iter().filter(|name| needed.as_ref().is_none_or(|needed| needed.contains(name)));
+        opened.infer(needed.collect(), runtime)
+    }
+
+    pub(super) fn schema(&self) -> &SchemaRef {
+        &self.schema
+    }
+
+    pub(super) fn rows(&self) -> Option<u64> {
+        self.rows
+    }
+
+    fn file(&self, object: &OpenObject, runtime: &Handle) -> Result<CsvFile> {
+        let reader = ObjectReader::new(object.clone(), runtime.clone());
+        let bytes = decompressed(reader).map_err(|error| read_error(object, &error))?;
+        let rows = CsvRows::open(bytes, self.options.dialect()?, &self.options.header);
+        let rows = rows.map_err(|error| in_file(object, error))?;
+        Ok(CsvFile { object: object.clone(), rows })
+    }
+
+    /// The names of the columns of all files, in the order in which they first come.
+    fn names(&self, runtime: &Handle) -> Result<Vec<String>> {
+        let mut names: Vec<String> = Vec::new();
+        for object in &self.files {
+            let file = self.file(object, runtime)?;
+            for name in file.rows.names() {
+                if !names.contains(name) {
+                    names.push(name.clone());
+                }
+            }
+        }
+        Ok(names)
+    }
+
+    /// Reads the sample.
+    fn infer(self, names: Vec<String>, runtime: &Handle) -> Result<Self> {
+        let declared = |name: &String| self.options.types.iter().find(|(column, _)| column == name);
+        let to_infer: Vec<String> = names.iter().filter(|name| declared(name).is_none()).cloned().collect();
+        let mut inferences = vec![TypeInference::new(self.options.timestamps); to_infer.len()];
+        let (mut rows, mut bytes, mut is_all) = (0, 0, !to_infer.is_empty());
+        for object in self.files.iter().filter(|_| !to_infer.is_empty()) {
+            let mut file = self.file(object, runtime)?;
+            let targets = targets(file.rows.names(), &to_infer);
+            loop {
+                if !self.options.sample.has_room(rows, bytes + file.rows.bytes_read()) {
+                    is_all = false;
+                    break;
+                }
+                if !file.next()? {
+                    break;
+                }
+                rows += 1;
+                for ((kind, field), target) in file.rows.fields().zip(&targets) {
+                    let Some(target) = target else { continue };
+                    let Some(inference) = inferences.get_mut(*target) else { continue };
+                    let Some(text) = file.text(kind, field, to_infer.get(*target))? else { continue };
+                    if !self.options.is_null(kind, text) {
+                        inference.see(text);
+                    }
+                }
+            }
+            bytes += file.rows.bytes_read();
+        }
+
+        let mut inferred = inferences.into_iter();
+        let column = |name: String| match declared(&name) {
+            Some((_, data_type)) => Column { name, data_type: data_type.clone(), is_guessed: false },
+            None => {
+                let data_type = inferred.next().map_or(DataType::Utf8, |inference| inference.data_type());
+                Column { name, is_guessed: !is_all && data_type != DataType::Utf8, data_type }
+            }
+        };
+        let columns: Vec<Column> = names.into_iter().map(column).collect();
+        let fields = columns.iter().map(|column| Field::new(&column.name, column.data_type.clone(), true));
+        let schema = Arc::new(Schema::new(fields.collect::<Vec<_>>()));
+        Ok(Self { columns, schema, rows: is_all.then_some(rows), ..self })
+    }
+
+    /// Reads columns of all rows.
+    pub(super) fn read(&self, reading: &Reading<'_>, emit: Emit<'_>) -> Result<()> {
+        let columns: Vec<Column> =
+            reading.columns.iter().filter_map(|at| self.columns.get(*at).cloned()).collect();
+        let fields = reading.columns.iter().filter_map(|at| self.schema.fields().get(*at).cloned());
+        let schema = Arc::new(Schema::new(fields.collect::<Vec<_>>()));
+        for object in &self.files {
+            let file = self.file(object, reading.runtime)?;
+            let mut batches = CsvBatches::new(file, &self.options, &columns, schema.clone());
+            while let Some(batch) = batches.next(reading.batch_rows)? {
+                if emit(batch)? == ControlFlow::Break(()) {
+                    return Ok(());
+                }
+            }
+        }
+        Ok(())
+    }
+}
+
+impl CsvOptions {
+    fn is_null(&self, kind: FieldKind, text: &str) -> bool {
+        match kind {
+            FieldKind::Missing => true,
+            FieldKind::Bare => self.null_values.iter().any(|null| null == text),
+            FieldKind::Quoted => false,
+        }
+    }
+}
+
+/// By field of a record, which of the columns it goes to.
+fn targets(names: &[String], columns: &[String]) -> Vec<Option<usize>> {
+    names.iter().map(|name| columns.iter().position(|column| column == name)).collect()
+}
+
+fn in_file(object: &OpenObject, error: RecordError) -> Error {
+    match error {
+        RecordError::Read(error) => read_error(object, &error),
+        RecordError::Syntax { line, reason } => {
+            Error::Text { object: object.name(), line, column: None, reason }
+        }
+    }
+}
+
+/// A file that is being read.
+struct CsvFile {
+    object: OpenObject,
+    rows: CsvRows<Box<dyn Read + Send>>,
+}
+
+impl CsvFile {
+    fn next(&mut self) -> Result<bool> {
+        self.rows.next().map_err(|error| in_file(&self.object, error))
+    }
+
+    /// The text of a field; `None` if it is missing.
+    fn text<'f>(&self, kind: FieldKind, field: &'f [u8], column: Option<&String>) -> Result<Option<&'f str>> {
+        if kind == FieldKind::Missing {
+            return Ok(None);
+        }
+        std::str::from_utf8(field).map(Some).map_err(|_| Error::Text {
+            object: self.object.name(),
+            line: self.rows.line(),
+            column: column.cloned(),
+            reason: "the text is not UTF-8: convert the file".to_owned(),
+        })
+    }
+}
+
+/// The rows of a file, batch by batch.
+struct CsvBatches<'a> {
+    file: CsvFile,
+    options: &'a CsvOptions,
+    columns: &'a [Column],
+    schema: SchemaRef,
+    /// By field of a record, which of the columns it goes to.
+    targets: Vec<Option<usize>>,
+    builders: Vec<StringBuilder>,
+    /// The line of each row.
+    lines: Vec<u64>,
+}
+
+impl<'a> CsvBatches<'a> {
+    fn new(file: CsvFile, options: &'a CsvOptions, columns: &'a [Column], schema: SchemaRef) -> Self {
+        let names: Vec<String> = columns.iter().map(|column| column.name.clone()).collect();
+        let targets = targets(file.rows.names(), &names);
+        let builders = columns.iter().map(|_| StringBuilder::new()).collect();
+        Self { file, options, columns, schema, targets, builders, lines: Vec::new() }
+    }
+
+    fn next(&mut self, max_rows: usize) -> Result<Option<RecordBatch>> {
+        self.lines.clear();
+        let mut bytes = 0;
+        while self.lines.len() < max_rows && bytes < MAX_BATCH_TEXT && self.file.next()? {
+            self.lines.push(self.file.rows.line());
+            bytes += self.take_row()?;
+        }
+        if self.lines.is_empty() {
+            return Ok(None);
+        }
+        let rows = self.lines.len();
+        let mut arrays = Vec::with_capacity(self.columns.len());
+        for (at, column) in self.columns.iter().enumerate() {
+            let is_there = self.targets.contains(&Some(at));
+            let texts = self.builders.get_mut(at).filter(|_| is_there).map(|builder| builder.finish());
+            let array = match texts {
+                Some(texts) => self.typed(texts, column)?,
+                None => new_null_array(&column.data_type, rows),
+            };
+            arrays.push(array);
+        }
+        let options = RecordBatchOptions::new().with_row_count(Some(rows));
+        let batch = RecordBatch::try_new_with_options(self.schema.clone(), arrays, &options);
+        batch.map(Some).map_err(Error::arrow("reading CSV"))
+    }
+
+    /// Takes the fields of the row that was read last; returns their bytes.
+    fn take_row(&mut self) -> Result<usize> {
+        let mut bytes = 0;
+        for ((kind, field), target) in self.file.rows.fields().zip(&self.targets) {
+            let Some(target) = *target else { continue };
+            let (Some(column), Some(builder)) = (self.columns.get(target), self.builders.get_mut(target))
+            else {
+                continue;
+            };
+            let text = self.file.text(kind, field, Some(&column.name))?;
+            let text = text.filter(|text| !self.options.is_null(kind, text));
+            // No other type has an empty value.
+            let text = text.filter(|text| !text.is_empty() || is_text(&column.data_type));
+            if let Some(text) = text.filter(|_| column.is_guessed)
+                && !fits(text, &column.data_type, self.options.timestamps)
+            {
+                return Err(misfit(&self.file.object, self.file.rows.line(), column, text));
+            }
+            bytes += field.len();
+            builder.append_option(text);
+        }
+        Ok(bytes)
+    }
+
+    /// The texts as values of the column's type.
+    fn typed(&self, texts: StringArray, column: &Column) -> Result<ArrayRef> {
+        if column.data_type == DataType::Utf8 {
+            return Ok(Arc::new(texts));
+        }
+        let options = CastOptions { safe: true, ..CastOptions::default() };
+        let array = cast_with_options(&texts, &column.data_type, &options)
+            .map_err(Error::arrow(format!("column {}", column.name)))?;
+        if array.logical_null_count() == texts.null_count() {
+            return Ok(array);
+        }
+        let nulls = array.logical_nulls();
+        let is_lost =
+            |row: &usize| texts.is_valid(*row) && nulls.as_ref().is_some_and(|nulls| nulls.is_null(*row));
+        match (0..texts.len()).find(is_lost) {
+            None => Ok(array),
+            Some(row) => {
+                let line = self.lines.get(row).copied().unwrap_or_default();
+                Err(misfit(&self.file.object, line, column, texts.value(row)))
+            }
+        }
+    }
+}
+
+fn is_text(data_type: &DataType) -> bool {
+    match data_type {
+        DataType::Utf8 | DataType::LargeUtf8 | DataType::Utf8View => true,
+        DataType::Dictionary(_, values) => is_text(values),
+        _ => false,
+    }
+}
+
+fn misfit(object: &OpenObject, line: u64, column: &Column, text: &str) -> Error {
+    let mut shown: String = text.chars().take(MAX_QUOTED).collect();
+    if shown.len() < text.len() {
+        shown.push('…');
+    }
+    let what_to_do = match column.is_guessed {
+        true => {
+            "which is the type of all values of the sample: give the column a type, or take a larger sample"
+        }
+        false => {
+            "which is the type that the column is to have: correct the value, or give the column another type"
+        }
+    };
+    let reason = format!("{shown:?} is no {}, {what_to_do}", column.data_type);
+    Error::Text { object: object.name(), line, column: Some(column.name.clone()), reason }
+}

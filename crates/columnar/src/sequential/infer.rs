@@ -1,0 +1,296 @@
+//! Infers the type of a column of texts: the narrowest that loses nothing of any of them.
+
+use arrow::{
+    compute::kernels::cast_utils::{Parser, string_to_datetime},
+    datatypes::{DataType, Date32Type, TimeUnit},
+};
+use chrono::Utc;
+
+/// Characters of `2020-01-02`.
+const DATE: usize = 10;
+/// Integers up to here have a double of their own.
+const MAX_EXACT: u64 = 1 << 53;
+
+/// Which texts are points in time. All become timestamps in microseconds.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+#[non_exhaustive]
+pub enum TimestampInference {
+    /// Those with at most six digits after the second. Where all of a column have an offset from UTC, the type has the
+    /// zone UTC; where only some have one, the column stays text.
+    #[default]
+    Microseconds,
+    /// Those with at most three digits after the second, as graphs have them. Offsets are taken off, and the type has
+    /// no zone.
+    UtcMilliseconds,
+}
+
+/// The type of points in time that have an offset from UTC.
+fn in_utc() -> DataType {
+    DataType::Timestamp(TimeUnit::Microsecond, Some("UTC".into()))
+}
+
+/// The type of points in time that have none.
+const LOCAL: DataType = DataType::Timestamp(TimeUnit::Microsecond, None);
+
+/// What the values that were seen so far can all be.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(super) struct TypeInference {
+    timestamps: TimestampInference,
+    has_values: bool,
+    boolean: bool,
+    integer: bool,
+    number: bool,
+    /// One of the numbers is not `NaN` or infinite.
+    has_finite: bool,
+    date: bool,
+    local: bool,
+    utc: bool,
+}
+
+impl TypeInference {
+    pub(super) fn new(timestamps: TimestampInference) -> Self {
+        Self {
+            timestamps,
+            has_values: false,
+            boolean: true,
+            integer: true,
+            number: true,
+            has_finite: false,
+            date: true,
+            local: true,
+            utc: timestamps == TimestampInference::Microseconds,
+        }
+    }
+
+    /// Looks at a value. An empty one says nothing.
+    pub(super) fn see(&mut self, text: &str) {
+        if text.is_empty() || self.is_text() {
+            return;
+        }
+        self.has_values = true;
+        self.boolean = self.boolean && is_boolean(text);
+        self.integer = self.integer && is_integer(text);
+        if self.number {
+            let number = number(text);
+            self.number = number.is_some();
+            self.has_finite |= number == Some(Number::Finite);
+        }
+        self.date = self.date && is_date(text);
+        if self.local || self.utc {
+            let (local, utc) = point_in_time(text, self.timestamps);
+            self.local = self.local && local;
+            self.utc = self.utc && utc;
+        }
+    }
+
+    fn is_text(&self) -> bool {
+        self.has_values && *self == Self { has_finite: self.has_finite, ..Self::text(self.timestamps) }
+    }
+
+    fn text(timestamps: TimestampInference) -> Self {
+        Self {
+            timestamps,
+            has_values: true,
+            boolean: false,
+            integer: false,
+            number: false,
+            has_finite: false,
+            date: false,
+            local: false,
+            utc: false,
+        }
+    }
+
+    /// The type to read them as.
+    pub(super) fn data_type(&self) -> DataType {
+        match self {
+            Self { has_values: false, .. } => DataType::Utf8,
+            Self { boolean: true, .. } => DataType::Boolean,
+            Self { integer: true, .. } => DataType::Int64,
+            Self { number: true, has_finite: true, .. } => DataType::Float64,
+            Self { date: true, .. } => DataType::Date32,
+            Self { local: true, .. } => LOCAL,
+            Self { utc: true, .. } => in_utc(),
+            _ => DataType::Utf8,
+        }
+    }
+}
+
+/// Whether a value is one of an inferred type by the rules of the inference, which are stricter than those of a cast.
+pub(super) fn fits(text: &str, data_type: &DataType, timestamps: TimestampInference) -> bool {
+    match data_type {
+        DataType::Boolean => is_boolean(text),
+        DataType::Int64 => is_integer(text),
+        DataType::Float64 => number(text).is_some(),
+        DataType::Date32 => is_date(text),
+        DataType::Timestamp(_, None) => point_in_time(text, timestamps).0,
+        DataType::Timestamp(_, Some(_)) => point_in_time(text, timestamps).1,
+        _ => true,
+    }
+}
+
+fn is_boolean(text: &str) -> bool {
+    text.eq_ignore_ascii_case("true") || text.eq_ignore_ascii_case("false")
+}
+
+/// Whole numbers as they are written again: not `007`, which is a name made of digits, nor what 64 bits do not hold.
+fn is_integer(text: &str) -> bool {
+    let digits = text.strip_prefix('-').unwrap_or(text);
+    let is_plain = digits == "0" || !digits.starts_with('0');
+    is_plain && digits.bytes().all(|byte| byte.is_ascii_digit()) && text.parse::<i64>().is_ok()
+}
+
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+enum Number {
+    Finite,
+    NotFinite,
+}
+
+/// Whole numbers that have a double of their own, numbers with a point or an exponent, `NaN` and infinity.
+fn number(text: &str) -> Option<Number> {
+    let unsigned = text.strip_prefix('-').unwrap_or(text);
+    if unsigned.bytes().all(|byte| byte.is_ascii_digit()) {
+        let is_exact = unsigned.parse::<u64>().is_ok_and(|number| number <= MAX_EXACT);
+        return (is_exact && is_integer(text)).then_some(Number::Finite);
+    }
+    let is_infinite = ["inf", "infinity"].iter().any(|name| unsigned.eq_ignore_ascii_case(name));
+    if is_infinite || text.eq_ignore_ascii_case("nan") {
+        return Some(Number::NotFinite);
+    }
+    let leading = unsigned.bytes().take_while(u8::is_ascii_digit).count();
+    let is_plain = leading <= 1 || !unsigned.starts_with('0');
+    let is_of_numbers = |byte: u8| byte.is_ascii_digit() || matches!(byte, b'.' | b'e' | b'E' | b'+' | b'-');
+    let begins = unsigned.starts_with(|first: char| first.is_ascii_digit() || first == '.');
+    let is_number = is_plain
+        && begins
+        && unsigned.bytes().all(is_of_numbers)
+        && text.parse::<f64>().is_ok_and(f64::is_finite);
+    is_number.then_some(Number::Finite)
+}
+
+/// Days of the calendar, as `2020-01-02`.
+fn is_date(text: &str) -> bool {
+    text.len() == DATE && begins_with_date(text) && Date32Type::parse(text).is_some()
+}
+
+/// Whether it begins as `2020-01-02` does, and ends there or goes on with a time.
+fn begins_with_date(text: &str) -> bool {
+    let bytes = text.as_bytes();
+    let begins = bytes.iter().take(DATE).enumerate().all(|(at, byte)| match at {
+        4 | 7 => *byte == b'-',
+        _ => byte.is_ascii_digit(),
+    });
+    begins && bytes.len() >= DATE && matches!(bytes.get(DATE), None | Some(b'T' | b't' | b' '))
+}
+
+/// Whether it is a point in time of a column without a zone, and of one in UTC.
+fn point_in_time(text: &str, timestamps: TimestampInference) -> (bool, bool) {
+    if !begins_with_date(text) || string_to_datetime(&Utc, text).is_err() {
+        return (false, false);
+    }
+    let time = text.get(DATE + 1..).unwrap_or_default();
+    let clock = time.find(|c: char| !c.is_ascii_digit() && !matches!(c, ':' | '.')).unwrap_or(time.len());
+    let (clock, offset) = time.split_at(clock);
+    // The name of a zone says more than its offset.
+    let is_offset = |byte: u8| byte.is_ascii_digit() || matches!(byte, b'+' | b'-' | b':' | b'Z' | b'z');
+    if !offset.bytes().all(is_offset) {
+        return (false, false);
+    }
+    let max_digits = match timestamps {
+        TimestampInference::Microseconds => 6,
+        TimestampInference::UtcMilliseconds => 3,
+    };
+    let fraction = clock.split_once('.').map_or("", |(_, fraction)| fraction);
+    if fraction.bytes().skip(max_digits).any(|digit| digit != b'0') {
+        return (false, false);
+    }
+    match timestamps {
+        TimestampInference::Microseconds => (offset.is_empty(), !offset.is_empty()),
+        TimestampInference::UtcMilliseconds => (true, false),
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn inferred_as(timestamps: TimestampInference, texts: &[&str]) -> DataType {
+        let mut inference = TypeInference::new(timestamps);
+        for text in texts {
+            inference.see(text);
+            inference.see("");
+        }
+        let data_type = inference.data_type();
+        for text in texts.iter().filter(|text| !text.is_empty()) {
+            assert!(fits(text, &data_type, timestamps), "{text} as {data_type}");
+        }
+        data_type
+    }
+
+    fn inferred(texts: &[&str]) -> DataType {
+        inferred_as(TimestampInference::Microseconds, texts)
+    }
+
+    #[test]
+    fn the_narrowest_type_that_holds_all_values_is_taken() {
+        assert_eq!(inferred(&["0", "-12", "9223372036854775807"]), DataType::Int64);
+        assert_eq!(
+            inferred(&["1", "2.5", "-1e-3", "0.5", ".5", "5.", "9007199254740992"]),
+            DataType::Float64
+        );
+        assert_eq!(inferred(&["NaN", "1", "-inf", "Infinity"]), DataType::Float64);
+        assert_eq!(inferred(&["true", "False"]), DataType::Boolean);
+        assert_eq!(inferred(&["2020-02-29", "1969-12-31", "9999-12-31"]), DataType::Date32);
+        assert_eq!(inferred(&["2020-02-29", "0001-01-01 10:00:00.123456"]), LOCAL);
+        assert_eq!(inferred(&["2010-07-30T15:19:53.298+0000", "2010-07-30 15:19:53Z"]), in_utc());
+        assert_eq!(inferred(&["", ""]), DataType::Utf8);
+    }
+
+    #[test]
+    fn points_in_time_of_graphs_are_milliseconds_in_utc() {
+        let graph = |texts: &[&str]| inferred_as(TimestampInference::UtcMilliseconds, texts);
+        assert_eq!(graph(&["2010-07-30T15:19:53.298+0000", "2010-07-30 15:19:53", "2010-07-30"]), LOCAL);
+        assert_eq!(graph(&["2010-07-30T15:19:53.298000Z"]), LOCAL);
+        assert_eq!(graph(&["2010-07-30T15:19:53.2981"]), DataType::Utf8);
+    }
+
+    #[test]
+    fn what_would_be_lost_stays_text() {
+        for texts in [
+            &["007"][..],
+            &["-"],
+            &["."],
+            &["+1"],
+            &[" 1"],
+            &["1 "],
+            &["9223372036854775808"],
+            &["9007199254740993", "0.5"],
+            &["00.5"],
+            &["1", "true"],
+            &["NaN"],
+            &["inf", "nan"],
+            &["1e999"],
+            &["1e"],
+            &["2019-02-29"],
+            &["2020-1-2"],
+            &["2020-01-02x"],
+            &["2010-07-30T15:19:53.2981234"],
+            &["2010-07-30T25:19:53"],
+            &["2010-07-30T15:19:53Z", "2010-07-30T15:19:53"],
+            &["2010-07-30T15:19:53 Europe/Oslo"],
+            &["2020-01-01", "7"],
+            &["1.2.3"],
+        ] {
+            assert_eq!(inferred(texts), DataType::Utf8, "{texts:?}");
+        }
+    }
+
+    #[test]
+    fn a_later_value_fits_by_the_same_rules() {
+        let fits = |text, data_type| fits(text, &data_type, TimestampInference::Microseconds);
+        assert!(fits("7", DataType::Int64) && !fits("07", DataType::Int64) && !fits("+7", DataType::Int64));
+        assert!(fits("7", DataType::Float64) && !fits("x", DataType::Float64));
+        assert!(fits("x", DataType::Utf8) && !fits("1", DataType::Boolean));
+        assert!(!fits("2020-01-02 00:00:00", DataType::Date32));
+    }
+}

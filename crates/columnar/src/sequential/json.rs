@@ -1,0 +1,329 @@
+//! JSON files: their columns and types, found by looking at a sample of the records, and their rows.
+
+use std::{io::Read, ops::ControlFlow, sync::Arc};
+
+use arrow::{
+    array::{RecordBatch, RecordBatchOptions},
+    datatypes::{DataType, Field, FieldRef, Schema, SchemaRef},
+    error::ArrowError,
+    json::ReaderBuilder,
+};
+use stylobate_storage::{ByteSize, OpenObject};
+use tokio::runtime::Handle;
+
+use super::{
+    Sample,
+    bytes::{ObjectReader, decompressed, read_error},
+    json_records::JsonRecords,
+    json_type::{JsonFields, JsonType},
+    reading::{Emit, Reading},
+    selection::ColumnNames,
+};
+use crate::{
+    Error, Predicate, Result,
+    csv::{Dialect, RecordError},
+};
+
+/// Bytes of text of a batch at most, but for its last record.
+const MAX_BATCH_TEXT: usize = 16 << 20;
+
+/// How JSON files are read. A record is an object: a line of its own, or one of an array that is the whole file. Keys
+/// are columns, in the order in which they first come; one that a record does not have is null.
+///
+/// Types are inferred: int64, float64, bool, text, lists and structs. Numbers that 64 bits do not hold are texts.
+#[derive(Clone, Debug, PartialEq)]
+pub struct JsonOptions {
+    types: Vec<(String, DataType)>,
+    sample: Sample,
+    max_record: ByteSize,
+}
+
+impl Default for JsonOptions {
+    fn default() -> Self {
+        let max_record = ByteSize::bytes(Dialect::MAX_RECORD_BYTES as u64);
+        Self { types: Vec::new(), sample: Sample::default(), max_record }
+    }
+}
+
+impl JsonOptions {
+    /// The type of a column, which is not inferred then.
+    #[must_use]
+    pub fn with_type(mut self, column: impl Into<String>, data_type: DataType) -> Self {
+        self.types.push((column.into(), data_type));
+        self
+    }
+
+    /// The records from which types are inferred. Default: those of the first 64 MiB.
+    #[must_use]
+    pub fn with_sample(mut self, sample: Sample) -> Self {
+        self.sample = sample;
+        self
+    }
+
+    /// Bytes of a record at most. Default: 16 MiB.
+    #[must_use]
+    pub fn with_max_record(mut self, size: ByteSize) -> Self {
+        self.max_record = size;
+        self
+    }
+}
+
+/// Files with the same columns, by name.
+pub(super) struct JsonFiles {
+    files: Vec<OpenObject>,
+    options: JsonOptions,
+    schema: SchemaRef,
+    /// What the sample has, where it was not all records: others need not fit.
+    sampled: Option<JsonFields>,
+    /// All columns are read, so that one which the sample does not have would be lost.
+    has_all: bool,
+    /// How many rows there are, if the sample was all of them.
+    rows: Option<u64>,
+}
+
+impl JsonFiles {
+    /// Reads the sample.
+    pub(super) fn open(
+        files: Vec<OpenObject>,
+        options: JsonOptions,
+        columns: Option<&[String]>,
+        filter: Option<&Predicate>,
+        runtime: &Handle,
+    ) -> Result<Self> {
+        let (mut fields, mut rows, mut bytes, mut is_all) = (JsonFields::default(), 0, 0, true);
+        for object in &files {
+            let mut file = JsonFile::open(object, &options, runtime)?;
+            loop {
+                if !options.sample.has_room(rows, bytes + file.records.bytes_read()) {
+                    is_all = false;
+                    break;
+                }
+                if !file.next()? {
+                    break;
+                }
+                rows += 1;
+                file.see(&mut fields)?;
+            }
+            bytes += file.records.bytes_read();
+        }
+
+        let mut names: Vec<String> = fields.iter().map(|(name, _)| name.clone()).collect();
+        names.extend(
+            options.types.iter().map(|(name, _)| name.clone()).filter(|name| fields.get(name).is_none()),
+        );
+        let needed = ColumnNames(&names).needed(columns, filter)?;
+        let needed =
+            names.into_iter().filter(|name| needed.as_ref().is_none_or(|needed| needed.contains(name)));
+        let schema = schema(&files, &options, &fields, needed)?;
+        Ok(Self {
+            files,
+            options,
+            schema: Arc::new(schema),
+            sampled: (!is_all).then_some(fields),
+            has_all: columns.is_none(),
+            rows: is_all.then_some(rows),
+        })
+    }
+
+    pub(super) fn schema(&self) -> &SchemaRef {
+        &self.schema
+    }
+
+    pub(super) fn rows(&self) -> Option<u64> {
+        self.rows
+    }
+
+    /// Reads columns of all rows.
+    pub(super) fn read(&self, reading: &Reading<'_>, emit: Emit<'_>) -> Result<()> {
+        let fields = reading.columns.iter().filter_map(|at| self.schema.fields().get(*at).cloned());
+        let schema = Arc::new(Schema::new(fields.collect::<Vec<_>>()));
+        let mut check = self.sampled.clone();
+        for object in &self.files {
+            let mut file = JsonFile::open(object, &self.options, reading.runtime)?;
+            let mut chunk = Chunk::default();
+            loop {
+                let is_there = file.next()?;
+                if is_there {
+                    if let Some(fields) = &mut check {
+                        let widened = file.see(fields)?;
+                        self.check(&file, fields, &widened, &schema)?;
+                    }
+                    chunk.push(file.records.record(), file.records.first_line());
+                }
+                let is_full = chunk.lines.len() >= reading.batch_rows || chunk.text.len() >= MAX_BATCH_TEXT;
+                if (is_full || !is_there) && !chunk.lines.is_empty() {
+                    let batch = chunk.decode(object, &schema)?;
+                    chunk = Chunk::default();
+                    if emit(batch)? == ControlFlow::Break(()) {
+                        return Ok(());
+                    }
+                }
+                if !is_there {
+                    break;
+                }
+            }
+        }
+        Ok(())
+    }
+
+    /// Fails if a record after the sample has a value that does not fit.
+    fn check(&self, file: &JsonFile, fields: &JsonFields, widened: &[String], schema: &Schema) -> Result<()> {
+        for name in widened {
+            let is_declared = self.options.types.iter().any(|(column, _)| column == name);
+            let reason = match schema.field_with_name(name) {
+                _ if is_declared => continue,
+                Ok(field) if fields.get(name).is_some_and(|of_field| holds(field.data_type(), of_field)) => continue,
+                Ok(field) => format!(
+                    "the value is no {}, which is the type of all values of the sample: give the column a type, or \
+                     take a larger sample",
+                    field.data_type()
+                ),
+                Err(_) if !self.has_all || self.schema.field_with_name(name).is_ok() => continue,
+                Err(_) => "no record of the sample has this column: name the columns that are to be read, or take a \
+                           larger sample"
+                    .to_owned(),
+            };
+            return Err(file.wrong(file.records.first_line(), Some(name.clone()), reason));
+        }
+        Ok(())
+    }
+}
+
+/// Whether a column of a type can hold all values of a JSON type.
+fn holds(data_type: &DataType, of_values: &JsonType) -> bool {
+    let is_nested = matches!(of_values, JsonType::List(_) | JsonType::Struct(_) | JsonType::Mixed { .. });
+    match data_type {
+        DataType::Utf8 => !is_nested,
+        other => of_values.data_type().as_ref() == Ok(other),
+    }
+}
+
+/// The columns with their types.
+fn schema(
+    files: &[OpenObject],
+    options: &JsonOptions,
+    fields: &JsonFields,
+    names: impl Iterator<Item = String>,
+) -> Result<Schema> {
+    let mut columns: Vec<FieldRef> = Vec::new();
+    for name in names {
+        let declared = options.types.iter().find(|(column, _)| *column == name);
+        let data_type = match (declared, fields.get(&name)) {
+            (Some((_, data_type)), _) => data_type.clone(),
+            (None, None) => DataType::Utf8,
+            (None, Some(of_field)) => of_field.data_type().map_err(|line| Error::Text {
+                object: files.first().map(OpenObject::name).unwrap_or_default(),
+                line,
+                column: Some(name.clone()),
+                reason:
+                    "it is an object or a list in some records and something else in others: no type holds \
+                         both: correct the records, or name other columns"
+                        .to_owned(),
+            })?,
+        };
+        columns.push(Arc::new(Field::new(name, data_type, true)));
+    }
+    Ok(Schema::new(columns))
+}
+
+/// A file that is being read.
+struct JsonFile {
+    object: OpenObject,
+    records: JsonRecords<Box<dyn Read + Send>>,
+}
+
+impl JsonFile {
+    fn open(object: &OpenObject, options: &JsonOptions, runtime: &Handle) -> Result<Self> {
+        let reader = ObjectReader::new(object.clone(), runtime.clone());
+        let bytes = decompressed(reader).map_err(|error| read_error(object, &error))?;
+        let max_record = usize::try_from(options.max_record.as_u64()).unwrap_or(usize::MAX);
+        Ok(Self { object: object.clone(), records: JsonRecords::new(bytes, max_record) })
+    }
+
+    fn next(&mut self) -> Result<bool> {
+        self.records.next().map_err(|error| match error {
+            RecordError::Read(error) => read_error(&self.object, &error),
+            RecordError::Syntax { line, reason } => self.wrong(line, None, reason),
+        })
+    }
+
+    /// Looks at the last record. Returns the columns whose type is wider than before.
+    fn see(&self, fields: &mut JsonFields) -> Result<Vec<String>> {
+        let line = self.records.first_line();
+        fields.see(self.records.record(), line).map_err(|error| {
+            // It counts the lines of the record.
+            let within = (error.line() as u64).saturating_sub(1);
+            let text = error.to_string();
+            let reason = text.split_once(" at line ").map_or(text.as_str(), |(reason, _)| reason);
+            self.wrong(line + within, None, format!("column {} of the text: {reason}", error.column()))
+        })
+    }
+
+    fn wrong(&self, line: u64, column: Option<String>, reason: String) -> Error {
+        Error::Text { object: self.object.name(), line, column, reason }
+    }
+}
+
+/// Records that become a batch.
+#[derive(Default)]
+struct Chunk {
+    text: Vec<u8>,
+    /// Where each record begins.
+    starts: Vec<usize>,
+    /// The line of each record.
+    lines: Vec<u64>,
+}
+
+impl Chunk {
+    fn push(&mut self, record: &[u8], line: u64) {
+        self.starts.push(self.text.len());
+        self.lines.push(line);
+        self.text.extend_from_slice(record);
+        self.text.push(b'\n');
+    }
+
+    fn decode(&self, object: &OpenObject, schema: &SchemaRef) -> Result<RecordBatch> {
+        let rows = self.lines.len();
+        if schema.fields().is_empty() {
+            let options = RecordBatchOptions::new().with_row_count(Some(rows));
+            return RecordBatch::try_new_with_options(schema.clone(), Vec::new(), &options)
+                .map_err(Error::arrow("reading JSON"));
+        }
+        match decode(&self.text, rows, schema) {
+            Ok(batch) => Ok(batch),
+            Err(error) => Err(self.first_error(object, schema, &error)),
+        }
+    }
+
+    /// The error of the first record that has one by itself.
+    fn first_error(&self, object: &OpenObject, schema: &SchemaRef, error: &ArrowError) -> Error {
+        let ends = self.starts.iter().skip(1).copied().chain([self.text.len()]);
+        let records = self.starts.iter().zip(ends).zip(&self.lines);
+        let found = records.into_iter().find_map(|((start, end), line)| {
+            let record = self.text.get(*start..end).unwrap_or_default();
+            decode(record, 1, schema).err().map(|error| (*line, error))
+        });
+        let (line, reason) = match found {
+            Some((line, error)) => (line, error.to_string()),
+            None => (self.lines.first().copied().unwrap_or(1), error.to_string()),
+        };
+        let reason = reason.strip_prefix("Json error: ").unwrap_or(&reason).to_owned();
+        Error::Text { object: object.name(), line, column: None, reason }
+    }
+}
+
+fn decode(text: &[u8], rows: usize, schema: &SchemaRef) -> Result<RecordBatch, ArrowError> {
+    let mut decoder = ReaderBuilder::new(schema.clone())
+        .with_batch_size(rows)
+        .with_coerce_primitive(true)
+        .build_decoder()?;
+    let taken = decoder.decode(text)?;
+    let rest = text.get(taken..).unwrap_or_default();
+    if !rest.iter().all(u8::is_ascii_whitespace) {
+        return Err(ArrowError::JsonError("a record is no single object".to_owned()));
+    }
+    match decoder.flush()? {
+        Some(batch) if batch.num_rows() == rows => Ok(batch),
+        _ => Err(ArrowError::JsonError("a record is no single object".to_owned())),
+    }
+}

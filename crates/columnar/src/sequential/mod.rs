@@ -1,0 +1,31 @@
+//! Scans of files that are read from their beginning to their end: CSV, JSON and Arrow IPC.
+//!
+//! A [`SequentialRequest`] says what is wanted, [`SequentialRequest::plan`] finds the files and their columns, and
+//! [`SequentialScan::stream`] reads them on a thread of its own. Nothing is cached but pages of the files.
+
+mod bytes;
+mod csv;
+mod csv_options;
+mod csv_rows;
+mod format;
+mod infer;
+mod ipc;
+mod json;
+mod json_records;
+mod json_type;
+mod opened;
+mod reading;
+mod sample;
+mod scan;
+mod selection;
+mod type_name;
+
+pub use self::{
+    csv_options::{CsvHeader, CsvOptions},
+    format::SequentialFormat,
+    infer::TimestampInference,
+    json::JsonOptions,
+    sample::Sample,
+    scan::{SequentialRequest, SequentialScan},
+    type_name::parse_type,
+};

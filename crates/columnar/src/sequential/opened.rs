@@ -1,0 +1,69 @@
+//! The files of a scan once they are open, whatever their format.
+
+use arrow::datatypes::SchemaRef;
+use stylobate_storage::OpenObject;
+use tokio::runtime::Handle;
+
+use super::{
+    SequentialFormat,
+    csv::CsvFiles,
+    ipc::ArrowFiles,
+    json::JsonFiles,
+    reading::{Emit, Reading},
+};
+use crate::{Predicate, Result};
+
+/// Files whose columns are known.
+pub(super) enum OpenedFiles {
+    Csv(CsvFiles),
+    Json(JsonFiles),
+    Arrow(ArrowFiles),
+}
+
+impl OpenedFiles {
+    /// Finds the columns. Blocks, so it must not be used within a task.
+    pub(super) fn open(
+        files: Vec<OpenObject>,
+        format: SequentialFormat,
+        columns: Option<&[String]>,
+        filter: Option<&Predicate>,
+        runtime: &Handle,
+    ) -> Result<Self> {
+        Ok(match format {
+            SequentialFormat::Csv(options) => {
+                Self::Csv(CsvFiles::open(files, options, columns, filter, runtime)?)
+            }
+            SequentialFormat::Json(options) => {
+                Self::Json(JsonFiles::open(files, options, columns, filter, runtime)?)
+            }
+            SequentialFormat::Arrow => Self::Arrow(ArrowFiles::open(files, runtime)?),
+        })
+    }
+
+    /// The columns that may be read.
+    pub(super) fn schema(&self) -> &SchemaRef {
+        match self {
+            Self::Csv(files) => files.schema(),
+            Self::Json(files) => files.schema(),
+            Self::Arrow(files) => files.schema(),
+        }
+    }
+
+    /// How many rows there are, where that is known.
+    pub(super) fn rows(&self) -> Option<u64> {
+        match self {
+            Self::Csv(files) => files.rows(),
+            Self::Json(files) => files.rows(),
+            Self::Arrow(_) => None,
+        }
+    }
+
+    /// Reads all rows, until no more are wanted. Blocks, as [`Self::open`] does.
+    pub(super) fn read(&self, reading: &Reading<'_>, emit: Emit<'_>) -> Result<()> {
+        match self {
+            Self::Csv(files) => files.read(reading, emit),
+            Self::Json(files) => files.read(reading, emit),
+            Self::Arrow(files) => files.read(reading, emit),
+        }
+    }
+}

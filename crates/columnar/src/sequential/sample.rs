@@ -1,0 +1,31 @@
+//! How much of a text is looked at to find the types of its columns.
+
+/// The records from which types are inferred. A later value that does not fit is an error.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+#[non_exhaustive]
+pub enum Sample {
+    /// All of them: the files are read twice.
+    All,
+    /// The first N records.
+    Rows(u64),
+    /// The records of the first N bytes.
+    Bytes(u64),
+}
+
+impl Sample {
+    /// Whether another record belongs to the sample.
+    pub(super) fn has_room(self, rows: u64, bytes: u64) -> bool {
+        match self {
+            Self::All => true,
+            Self::Rows(max) => rows < max,
+            Self::Bytes(max) => bytes < max,
+        }
+    }
+}
+
+impl Default for Sample {
+    /// 64 MiB.
+    fn default() -> Self {
+        Self::Bytes(64 << 20)
+    }
+}

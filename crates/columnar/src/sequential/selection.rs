@@ -1,0 +1,243 @@
+//! Which columns of a file are read, which rows pass, and what comes out of them.
+
+use std::sync::Arc;
+
+use arrow::{
+    array::{
+        Array, ArrayRef, AsArray, BooleanArray, ListArray, RecordBatch, RecordBatchOptions, StructArray,
+    },
+    compute::filter_record_batch,
+    datatypes::{DataType, FieldRef, Schema, SchemaRef},
+    error::ArrowError,
+};
+
+use crate::{
+    Error, Predicate, Result, RowFilter,
+    schema::{Projected, leaves_below},
+};
+
+/// Names of columns, of which some are looked for.
+pub(super) struct ColumnNames<'a>(pub(super) &'a [String]);
+
+impl ColumnNames<'_> {
+    /// The name of the top-level column that a path begins with, and the names of the fields below it.
+    pub(super) fn resolve<'p>(&self, path: &'p str) -> Result<(&'p str, Vec<&'p str>)> {
+        let is_column = |name: &str| self.0.iter().any(|column| column == name);
+        if is_column(path) {
+            return Ok((path, Vec::new()));
+        }
+        let found = path.match_indices('.').find_map(|(dot, _)| {
+            let (root, rest) = (path.get(..dot)?, path.get(dot + 1..)?);
+            is_column(root).then(|| (root, rest.split('.').collect()))
+        });
+        found.ok_or_else(|| self.no_such(path))
+    }
+
+    /// The top-level columns that a scan needs; `None` if it needs all of them.
+    pub(super) fn needed(
+        &self,
+        columns: Option<&[String]>,
+        filter: Option<&Predicate>,
+    ) -> Result<Option<Vec<String>>> {
+        let filtered = filter.map(Predicate::columns).unwrap_or_default();
+        let mut needed = Vec::new();
+        for column in &filtered {
+            needed.push(self.resolve(column.name())?.0.to_owned());
+        }
+        let Some(columns) = columns else { return Ok(None) };
+        for column in columns {
+            needed.push(self.resolve(column)?.0.to_owned());
+        }
+        needed.sort_unstable();
+        needed.dedup();
+        Ok(Some(needed))
+    }
+
+    pub(super) fn no_such(&self, column: &str) -> Error {
+        Error::NoSuchColumn { column: column.to_owned(), available: self.0.join(", ") }
+    }
+}
+
+/// What is made of the batches that are read.
+#[derive(Clone, Debug)]
+pub(super) struct Selection {
+    /// Places of the columns that are read, in ascending order.
+    read: Vec<usize>,
+    filter: Option<RowFilter>,
+    /// Which of the columns that are read come out, each as this field.
+    outputs: Vec<(usize, FieldRef)>,
+    schema: SchemaRef,
+}
+
+impl Selection {
+    /// Chooses of the columns of `schema`.
+    pub(super) fn new(
+        schema: &Schema,
+        columns: Option<&[String]>,
+        filter: Option<&Predicate>,
+    ) -> Result<Self> {
+        let names: Vec<String> = schema.fields().iter().map(|field| field.name().clone()).collect();
+        let all = ColumnNames(&names);
+        let place = |name: &str| schema.index_of(name).map_err(|_| all.no_such(name));
+        let wanted = match columns {
+            None => (0..names.len()).map(|place| (place, vec![Vec::new()])).collect(),
+            Some(columns) => wanted(&all, columns, place)?,
+        };
+
+        let mut read: Vec<usize> = wanted.iter().map(|(place, _)| *place).collect();
+        for column in filter.map(Predicate::columns).unwrap_or_default() {
+            read.push(place(all.resolve(column.name())?.0)?);
+        }
+        read.sort_unstable();
+        read.dedup();
+        let read_schema =
+            Schema::new(schema.project(&read).map_err(Error::arrow("choosing columns"))?.fields);
+
+        let mut outputs = Vec::with_capacity(wanted.len());
+        for (place, paths) in &wanted {
+            let field = Arc::new(schema.field(*place).clone());
+            let leaves = leaves_below(&field, paths).ok_or_else(|| {
+                let paths: Vec<String> = paths.iter().map(|path| path.join(".")).collect();
+                all.no_such(&format!("{}.{}", field.name(), paths.join(", ")))
+            })?;
+            let root = read.binary_search(place).unwrap_or_default();
+            outputs.push((root, Projected { root, leaves }.field(&field)));
+        }
+        let fields: Vec<FieldRef> = outputs.iter().map(|(_, field)| field.clone()).collect();
+        let schema = Arc::new(Schema::new_with_metadata(fields, schema.metadata().clone()));
+        let filter = filter.map(|filter| RowFilter::new(filter, &read_schema)).transpose()?;
+        Ok(Self { read, filter, outputs, schema })
+    }
+
+    /// The columns that come out.
+    pub(super) fn schema(&self) -> &SchemaRef {
+        &self.schema
+    }
+
+    /// Places of the columns that are read, in ascending order.
+    pub(super) fn read(&self) -> &[usize] {
+        &self.read
+    }
+
+    pub(super) fn has_filter(&self) -> bool {
+        self.filter.is_some()
+    }
+
+    /// The rows of a batch of the columns that are read, as they come out.
+    pub(super) fn apply(&self, batch: RecordBatch) -> Result<RecordBatch> {
+        let batch = match &self.filter {
+            None => batch,
+            Some(filter) => {
+                let columns: Vec<ArrayRef> =
+                    filter.columns().into_iter().filter_map(|at| batch.columns().get(at).cloned()).collect();
+                let passing = BooleanArray::new(filter.passing(&columns, batch.num_rows())?, None);
+                filter_record_batch(&batch, &passing).map_err(Error::arrow("filtering"))?
+            }
+        };
+        let rows = batch.num_rows();
+        let columns = self.outputs.iter().map(|(at, field)| match batch.columns().get(*at) {
+            Some(array) => pruned(array, field.data_type()),
+            None => Err(ArrowError::SchemaError(format!("column {} is missing", field.name()))),
+        });
+        let columns = columns.collect::<Result<Vec<_>, _>>().map_err(Error::arrow("choosing columns"))?;
+        let options = RecordBatchOptions::new().with_row_count(Some(rows));
+        RecordBatch::try_new_with_options(self.schema.clone(), columns, &options)
+            .map_err(Error::arrow("choosing columns"))
+    }
+}
+
+/// The place of a top-level column, and the paths below it that come out.
+type Wanted<'a> = (usize, Vec<Vec<&'a str>>);
+
+/// The columns that come out, in their order; several fields of one struct are one column.
+fn wanted<'a>(
+    names: &ColumnNames<'_>,
+    columns: &'a [String],
+    place: impl Fn(&str) -> Result<usize>,
+) -> Result<Vec<Wanted<'a>>> {
+    let mut wanted: Vec<Wanted<'a>> = Vec::new();
+    for column in columns {
+        let (root, path) = names.resolve(column)?;
+        let root = place(root)?;
+        match wanted.iter_mut().find(|(place, _)| *place == root) {
+            Some((_, paths)) => paths.push(path),
+            None => wanted.push((root, vec![path])),
+        }
+    }
+    Ok(wanted)
+}
+
+/// The array with those fields of its structs that a type has.
+fn pruned(array: &ArrayRef, to: &DataType) -> Result<ArrayRef, ArrowError> {
+    match (array.data_type(), to) {
+        (from, to) if from == to => Ok(array.clone()),
+        (DataType::Struct(_), DataType::Struct(fields)) => {
+            let whole = array.as_struct();
+            let child = |field: &FieldRef| match whole.column_by_name(field.name()) {
+                Some(child) => pruned(child, field.data_type()),
+                None => Err(ArrowError::SchemaError(format!("field {} is missing", field.name()))),
+            };
+            let children = fields.iter().map(child).collect::<Result<Vec<_>, _>>()?;
+            Ok(Arc::new(StructArray::try_new(fields.clone(), children, whole.nulls().cloned())?))
+        }
+        (DataType::List(_), DataType::List(item)) => {
+            let whole = array.as_list::<i32>();
+            let values = pruned(whole.values(), item.data_type())?;
+            let offsets = whole.offsets().clone();
+            Ok(Arc::new(ListArray::try_new(item.clone(), offsets, values, whole.nulls().cloned())?))
+        }
+        (from, to) => Err(ArrowError::NotYetImplemented(format!("fields of {from} as {to}"))),
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use arrow::{
+        array::{Int64Array, StringArray},
+        datatypes::Field,
+    };
+
+    use super::*;
+    use crate::col;
+
+    fn batch() -> RecordBatch {
+        let x: ArrayRef = Arc::new(Int64Array::from(vec![1, 2, 3]));
+        let y: ArrayRef = Arc::new(StringArray::from(vec!["a", "b", "c"]));
+        let s: ArrayRef = Arc::new(StructArray::from(vec![
+            (Arc::new(Field::new("x", DataType::Int64, true)), x.clone()),
+            (Arc::new(Field::new("y", DataType::Utf8, true)), y.clone()),
+        ]));
+        RecordBatch::try_from_iter_with_nullable([("x", x, true), ("y", y, true), ("s", s, true)]).unwrap()
+    }
+
+    fn select(columns: Option<&[&str]>, filter: Option<Predicate>) -> Result<RecordBatch> {
+        let batch = batch();
+        let columns: Option<Vec<String>> =
+            columns.map(|names| names.iter().map(|name| (*name).to_owned()).collect());
+        let selection = Selection::new(&batch.schema(), columns.as_deref(), filter.as_ref())?;
+        let read = batch.project(selection.read()).unwrap();
+        selection.apply(read)
+    }
+
+    #[test]
+    fn columns_come_out_in_the_order_that_was_asked_for_and_rows_that_pass() {
+        let all = select(None, None).unwrap();
+        assert_eq!(all.columns(), batch().columns());
+        let some = select(Some(&["y", "x"]), Some(col("s.x").gt_eq(2))).unwrap();
+        assert_eq!(some.column(0).as_string::<i32>(), &StringArray::from(vec!["b", "c"]));
+        assert_eq!(some.schema().field(1).name(), "x");
+        let none = select(Some(&[]), Some(col("x").eq(2))).unwrap();
+        assert_eq!((none.num_rows(), none.num_columns()), (1, 0));
+    }
+
+    #[test]
+    fn a_dot_reaches_into_a_struct() {
+        let inner = select(Some(&["s.y"]), None).unwrap();
+        let DataType::Struct(fields) = inner.schema().field(0).data_type().clone() else { panic!() };
+        assert_eq!((fields.len(), fields[0].name().as_str()), (1, "y"));
+        for column in ["z", "s.z", "x.y"] {
+            assert!(matches!(select(Some(&[column]), None), Err(Error::NoSuchColumn { .. })), "{column}");
+        }
+        assert!(matches!(select(None, Some(col("z").eq(1))), Err(Error::NoSuchColumn { .. })));
+    }
+}

@@ -1,0 +1,110 @@
+//! A stream of what a blocking thread makes, which ends only if the thread says that it is done.
+
+use futures::{StreamExt, stream::BoxStream};
+use tokio::{sync::mpsc, task::JoinHandle};
+
+/// Streams what `produce` makes on a thread that may block, at most `ahead` items before they are taken.
+///
+/// `produce` hands out items by the function that it is given, which returns `false` once nothing more is wanted. The
+/// stream ends where `produce` returns `Ok`. An error that it returns is the last item. If it does not return, since it
+/// panicked or since the runtime is shutting down, the last item is the error that `ended` makes of the reason: a thread
+/// that died never looks like one that is done.
+///
+/// # Panics
+///
+/// Outside of a tokio runtime.
+pub fn stream_from_thread<T, E>(
+    ahead: usize,
+    produce: impl FnOnce(&mut dyn FnMut(T) -> bool) -> Result<(), E> + Send + 'static,
+    ended: impl FnOnce(String) -> E + Send + 'static,
+) -> BoxStream<'static, Result<T, E>>
+where
+    T: Send + 'static,
+    E: Send + 'static,
+{
+    let (sender, items) = mpsc::channel(ahead);
+    let thread = tokio::task::spawn_blocking(move || produce(&mut |item| sender.blocking_send(item).is_ok()));
+    let reading = Reading { items, thread, ended };
+    futures::stream::unfold(Some(reading), |reading| async move {
+        let mut reading = reading?;
+        match reading.items.recv().await {
+            Some(item) => Some((Ok(item), Some(reading))),
+            None => reading.end().await.map(|error| (Err(error), None)),
+        }
+    })
+    .boxed()
+}
+
+struct Reading<T, E, F> {
+    items: mpsc::Receiver<T>,
+    thread: JoinHandle<Result<(), E>>,
+    ended: F,
+}
+
+impl<T, E, F: FnOnce(String) -> E> Reading<T, E, F> {
+    /// Why there are no more items, if that is an error.
+    async fn end(self) -> Option<E> {
+        match self.thread.await {
+            Ok(done) => done.err(),
+            Err(error) => Some((self.ended)(error.to_string())),
+        }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    /// Items up to `last`, and then `end`.
+    async fn taken(
+        last: usize,
+        end: impl FnOnce() -> Result<(), String> + Send + 'static,
+    ) -> Vec<Result<usize, String>> {
+        let produce = move |give: &mut dyn FnMut(usize) -> bool| {
+            for item in 0..last {
+                if !give(item) {
+                    return Ok(());
+                }
+            }
+            end()
+        };
+        stream_from_thread(2, produce, |reason| format!("ended: {reason}")).collect().await
+    }
+
+    #[tokio::test]
+    async fn a_thread_that_is_done_ends_the_stream() {
+        assert_eq!(taken(5, || Ok(())).await, (0..5).map(Ok).collect::<Vec<_>>());
+        assert_eq!(taken(0, || Ok(())).await, []);
+    }
+
+    #[tokio::test]
+    async fn an_error_is_the_last_item() {
+        let items = taken(2, || Err("wrong".to_owned())).await;
+        assert_eq!(items, [Ok(0), Ok(1), Err("wrong".to_owned())]);
+    }
+
+    #[tokio::test]
+    async fn a_thread_that_panics_is_an_error_and_not_the_end() {
+        for last in [0, 1, 2, 10] {
+            let items = taken(last, || panic!("half-way")).await;
+            assert_eq!(items.len(), last + 1);
+            assert_eq!(items[..last], (0..last).map(Ok).collect::<Vec<_>>());
+            let error = items[last].as_ref().unwrap_err();
+            assert!(error.starts_with("ended: ") && error.contains("panic"), "{error}");
+        }
+    }
+
+    #[tokio::test]
+    async fn a_stream_that_is_dropped_ends_its_thread() {
+        let (told, done) = tokio::sync::oneshot::channel();
+        let produce = move |give: &mut dyn FnMut(u64) -> bool| {
+            while give(1) {}
+            let _ = told.send(());
+            Ok::<_, String>(())
+        };
+        let mut stream = stream_from_thread(1, produce, |reason| reason);
+        assert_eq!(stream.next().await, Some(Ok(1)));
+        drop(stream);
+        done.await.unwrap();
+    }
+}

@@ -1,0 +1,58 @@
+//! Time that passes within this process: by a clock that nobody sets, and that goes on while the machine sleeps.
+
+use std::time::Duration;
+
+use rustix::time::{ClockId, clock_gettime};
+
+/// `Instant` stands still while a machine is suspended; the rest of the world does not.
+#[cfg(any(target_os = "linux", target_os = "android"))]
+const CLOCK: ClockId = ClockId::Boottime;
+#[cfg(not(any(target_os = "linux", target_os = "android")))]
+const CLOCK: ClockId = ClockId::Monotonic;
+
+/// A point in time, of use only beside others of the same boot of this machine. Unlike
+/// [`SystemTime`](std::time::SystemTime) it never goes back and never jumps, and unlike
+/// [`Instant`](std::time::Instant) it counts the time that the machine is suspended.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord)]
+pub struct SteadyInstant(Duration);
+
+impl SteadyInstant {
+    /// This moment.
+    pub fn now() -> Self {
+        let now = clock_gettime(CLOCK);
+        Self(Duration::new(now.tv_sec.unsigned_abs(), now.tv_nsec.unsigned_abs() as u32))
+    }
+
+    /// Time since an earlier moment; zero since a later one.
+    pub fn since(self, earlier: Self) -> Duration {
+        self.0.saturating_sub(earlier.0)
+    }
+
+    /// Time that passed since.
+    pub fn elapsed(self) -> Duration {
+        Self::now().since(self)
+    }
+}
+
+impl std::ops::Add<Duration> for SteadyInstant {
+    type Output = Self;
+
+    fn add(self, time: Duration) -> Self {
+        Self(self.0.saturating_add(time))
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn time_passes_and_never_goes_back() {
+        let first = SteadyInstant::now();
+        std::thread::sleep(Duration::from_millis(2));
+        let second = SteadyInstant::now();
+        assert!(second > first && second.since(first) >= Duration::from_millis(2));
+        assert_eq!(first.since(second), Duration::ZERO);
+        assert!(first.elapsed() >= second.since(first));
+    }
+}

@@ -1,0 +1,85 @@
+"""Filters in the forms in which callers give them, as one `Expr`."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Sequence
+from functools import reduce
+from operator import and_, eq, ge, gt, le, lt, ne, or_
+from typing import Any, TypeAlias
+
+from stylobate._stylobate import Column, Expr
+from stylobate.errors import FilterError
+
+__all__ = ["Filter", "Filters", "both", "condition", "from_tuples"]
+
+Filter: TypeAlias = "Expr | Column | str"
+Term: TypeAlias = "tuple[str, str, Any]"
+Filters: TypeAlias = "Sequence[Term] | Sequence[Sequence[Term]]"
+
+OPERATORS: dict[str, Callable[[Column, Any], Expr]] = {
+    "=": eq,
+    "==": eq,
+    "!=": ne,
+    "<": lt,
+    "<=": le,
+    ">": gt,
+    ">=": ge,
+    "in": lambda column, values: column.is_in(values),
+    "not in": lambda column, values: ~column.is_in(values),
+}
+
+
+def condition(filter: Filter) -> Expr:
+    """The filter as an expression: a text is parsed, and a column is one of booleans."""
+    if isinstance(filter, Expr):
+        return filter
+    if isinstance(filter, Column):
+        return filter == True  # noqa: E712
+    if isinstance(filter, str):
+        return Expr.parse(filter)
+    name = type(filter).__qualname__
+    raise TypeError(f"a filter is an Expr or the text of a SQL WHERE, not a {name}")
+
+
+def both(first: Filter | None, second: Filter) -> Expr:
+    """Rows for which both hold; without a first one, the second."""
+    return condition(second) if first is None else condition(first) & condition(second)
+
+
+def from_tuples(filters: Filters) -> Expr:
+    """The disjunctive normal form of pyarrow: `(column, operator, value)` joined by AND in a list, and such lists joined by
+    OR in a list of lists.
+
+    >>> from stylobate.filters import from_tuples
+    >>> from_tuples([("city", "==", "Oslo"), ("fare", "<", 10)])
+    city = 'Oslo' AND fare < 10
+    >>> from_tuples([[("fare", "<", 8)], [("fare", ">", 20), ("city", "in", ["Oslo", "Bergen"])]])
+    fare < 8 OR (fare > 20 AND city IN ('Oslo', 'Bergen'))
+    """
+    if isinstance(filters, (str, Expr, Column)):
+        raise TypeError("filters: give a list of (column, operator, value), or give this as filter")
+    if not filters:
+        raise FilterError("filters: the list is empty")
+
+    is_nested = all(not isinstance(part[0] if part else None, (str, Column)) for part in filters)
+    alternatives: Sequence[Any] = filters if is_nested else [filters]
+    return reduce(or_, [conjunction(terms) for terms in alternatives])
+
+
+def conjunction(terms: Sequence[Any]) -> Expr:
+    """All of several terms."""
+    if not terms:
+        raise FilterError("filters: a list of terms is empty")
+    return reduce(and_, [term(given) for given in terms])
+
+
+def term(given: Any) -> Expr:
+    """One comparison."""
+    if isinstance(given, str) or not isinstance(given, Sequence) or len(given) != 3:
+        raise FilterError(f"filters: give (column, operator, value), not {given!r}")
+
+    name, operator, value = given
+    if operator not in OPERATORS:
+        known = ", ".join(OPERATORS)
+        raise FilterError(f"filters: {operator!r} is not an operator: give one of {known}")
+    return OPERATORS[operator](name if isinstance(name, Column) else Column(name), value)

@@ -1,0 +1,49 @@
+"""What becomes of files that are there when others are written, and names of options that were renamed."""
+
+from __future__ import annotations
+
+import warnings
+from typing import Any, Literal, TypeAlias
+
+__all__ = ["Mode", "one_of", "placement", "renamed"]
+
+Mode: TypeAlias = "Literal['error', 'append', 'overwrite', 'overwrite_partitions']"
+
+MODES = ("error", "append", "overwrite", "overwrite_partitions")
+
+
+def placement(
+    mode: Mode | None, overwrite: bool | None, max_file_bytes: object, partition_by: object
+) -> dict[str, Any]:
+    """The options of Rust that say what becomes of files that are there."""
+    if mode is not None:
+        one_of("mode", mode, MODES)
+    if mode is not None and overwrite is not None:
+        raise ValueError("mode, overwrite: give one of them")
+    if partition_by is not None:
+        if overwrite is not None:
+            mode = "overwrite" if overwrite else "error"
+            told = f"overwrite={overwrite} of a partitioned data set: use mode={mode!r}"
+            warnings.warn(told, DeprecationWarning, stacklevel=3)
+        return {"mode": mode or "error"}
+    if max_file_bytes is not None:
+        return {"mode": mode or ("error" if overwrite is False else "overwrite")}
+    if mode in ("append", "overwrite_partitions"):
+        raise ValueError(f"mode: {mode!r} is for folders: give partition_by or max_file_bytes, or another mode")
+    return {"overwrite": mode == "overwrite" if mode is not None else overwrite is not False}
+
+
+def renamed(old: str, given: Any, new: str, value: Any) -> Any:
+    """The value of an option, or what was given under its old name."""
+    if given is None:
+        return value
+    warnings.warn(f"{old} is called {new} now", DeprecationWarning, stacklevel=3)
+    if value:
+        raise ValueError(f"{new}, {old}: give one of them")
+    return given
+
+
+def one_of(option: str, given: object, known: tuple[str, ...]) -> None:
+    """Fails if it is none of these."""
+    if given not in known:
+        raise ValueError(f"{option}: {given!r} is none of {', '.join(known)}")
