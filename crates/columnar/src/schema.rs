@@ -456,6 +456,25 @@ mod tests {
     }
 
     #[test]
+    fn keys_come_with_the_values_of_a_map() {
+        let value = DataType::Struct(
+            vec![Field::new("x", DataType::Int32, true), Field::new("y", DataType::Utf8, true)].into(),
+        );
+        let fields = vec![Field::new("k", DataType::Utf8, false), Field::new("v", value, true)];
+        let entries = Field::new("key_value", DataType::Struct(fields.into()), false);
+        let field = Field::new("m", DataType::Map(Arc::new(entries), false), true);
+        for path in [&["key"][..], &["value"], &["k"], &["v"], &["key_value"], &["key_value", "value"]] {
+            assert_eq!(leaves_below(&field, &[path.to_vec()]), Some(None), "{path:?}");
+        }
+        assert_eq!(leaves_below(&field, &[vec!["value", "y"]]), Some(Some([0, 2].into())));
+        assert_eq!(leaves_below(&field, &[vec!["v", "x"]]), Some(Some([0, 1].into())));
+        assert_eq!(leaves_below(&field, &[vec!["value", "z"]]), None);
+        assert_eq!(leaves_below(&field, &[vec!["y"]]), None);
+        let projected = Projected { root: 0, leaves: Some([0, 2].into()) };
+        assert_eq!(leaf_count(projected.field(&Arc::new(field)).data_type()), 2);
+    }
+
+    #[test]
     fn types_widen_without_loss_or_not_at_all() {
         use DataType::{Float64, Int8, Int32, Int64, UInt32, UInt64, Utf8};
         assert_eq!(widened(&Int8, &Int32, finer), Some(Int32));

@@ -1,10 +1,6 @@
 //! A scan of files that are read front to back: what is wanted, the plan, and the batches.
 
-use std::{
-    fmt,
-    ops::ControlFlow,
-    sync::Arc,
-};
+use std::{fmt, ops::ControlFlow, sync::Arc};
 
 use arrow::{array::RecordBatch, datatypes::SchemaRef};
 use futures::{StreamExt, stream::BoxStream};
