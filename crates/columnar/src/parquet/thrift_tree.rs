@@ -98,7 +98,7 @@ impl<'a> Struct<'a> {
         fields.sort_by_key(|(field, _)| *field);
         let mut last = 0;
         for (field, value) in fields {
-            match u8::try_from(field - last) {
+            match u8::try_from(field.wrapping_sub(last)) {
                 Ok(step @ 1..=15) => into.push(step << 4 | value.code()),
                 _ => {
                     into.push(value.code());
