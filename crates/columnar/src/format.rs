@@ -109,9 +109,20 @@ impl FileMetadata {
         }
     }
 
-    /// Whether it is an ORC file, which has nanoseconds where its years allow it: they are nobody's choice.
-    pub(crate) fn is_orc(&self) -> bool {
-        matches!(self.file, File::Orc(_))
+    /// The error of a column that cannot be read, whatever its bytes are: its type is `Null` until it is asked for.
+    pub(crate) fn unreadable(&self, root: usize) -> Option<Error> {
+        match &self.file {
+            File::Parquet(file) => file.unreadable(root),
+            File::Orc(_) => None,
+        }
+    }
+
+    /// Whether a column has nanoseconds where its years allow it, since its format has both: they are nobody's choice.
+    pub(crate) fn has_chosen_unit(&self, root: usize) -> bool {
+        match &self.file {
+            File::Parquet(file) => file.has_chosen_unit(root),
+            File::Orc(_) => true,
+        }
     }
 
     /// How many row groups or stripes there are.

@@ -24,6 +24,7 @@ mod expand;
 mod file_columns;
 mod first_bytes;
 mod format;
+mod guarded;
 mod index;
 mod inspect;
 mod locate;

@@ -16,8 +16,8 @@ pub(crate) struct MergedColumn {
     required: usize,
     /// As it was written, where all files so far say the same and it has a dictionary.
     written: Option<FieldRef>,
-    /// What the files of either format make of it.
-    orc: Option<DataType>,
+    /// What the files make of it whose unit of time was chosen by their values, and the others.
+    chosen: Option<DataType>,
     others: Option<DataType>,
     /// Why there is no type that has all values, unless one comes with another file.
     undecided: Option<TypeConflict>,
@@ -38,16 +38,16 @@ pub(crate) struct TypeConflict {
 
 impl MergedColumn {
     /// The column of the first file that has it.
-    pub(crate) fn of(field: &Field, file: usize, is_orc: bool) -> Self {
-        let of = |format: bool| format.then(|| field.data_type().clone());
+    pub(crate) fn of(field: &Field, file: usize, is_chosen: bool) -> Self {
+        let of = |are: bool| are.then(|| field.data_type().clone());
         let required = usize::from(!field.is_nullable());
         Self {
             field: field.clone().with_nullable(true),
             file,
             required,
             written: None,
-            orc: of(is_orc),
-            others: of(!is_orc),
+            chosen: of(is_chosen),
+            others: of(!is_chosen),
             undecided: None,
         }
     }
@@ -79,7 +79,7 @@ impl MergedColumn {
     }
 
     /// The column with one file more; an error if there is no type that has the values of all, whatever comes.
-    pub(crate) fn add(&mut self, field: &Field, file: usize, is_orc: bool) -> Result<(), TypeConflict> {
+    pub(crate) fn add(&mut self, field: &Field, file: usize, is_chosen: bool) -> Result<(), TypeConflict> {
         let conflict = TypeConflict {
             file,
             data_type: field.data_type().clone(),
@@ -88,7 +88,7 @@ impl MergedColumn {
         };
         self.file = file;
         self.required += usize::from(!field.is_nullable());
-        match self.meet(field.data_type(), is_orc) {
+        match self.meet(field.data_type(), is_chosen) {
             None => return Err(conflict),
             Some(Some(data_type)) if is_decided(&data_type) => {
                 self.field.set_data_type(data_type);
@@ -105,11 +105,11 @@ impl MergedColumn {
     }
 
     /// What the types so far and one more meet in, if that is another type; `None` if they do not.
-    fn meet(&mut self, data_type: &DataType, is_orc: bool) -> Option<Option<DataType>> {
-        let (mine, others, unit): (_, _, Unit) = match is_orc {
+    fn meet(&mut self, data_type: &DataType, is_chosen: bool) -> Option<Option<DataType>> {
+        let (mine, others, unit): (_, _, Unit) = match is_chosen {
             // They have nanoseconds unless their years are far, and where those of others are, microseconds mostly do.
-            true => (&mut self.orc, &self.others, coarser),
-            false => (&mut self.others, &self.orc, finer),
+            true => (&mut self.chosen, &self.others, coarser),
+            false => (&mut self.others, &self.chosen, finer),
         };
         if mine.as_ref() == Some(data_type) {
             return Some(None);
@@ -134,17 +134,17 @@ mod tests {
 
     use super::*;
 
-    /// A column of one file: its type, whether it is never null, and whether the file is ORC.
+    /// A column of one file: its type, whether it is never null, and whether its unit was chosen.
     type Seen = (DataType, bool, bool);
 
     /// What the column is in all files together.
     fn together(files: &[&Seen]) -> Option<Field> {
         let mut column: Option<MergedColumn> = None;
-        for (file, (data_type, required, is_orc)) in files.iter().enumerate() {
+        for (file, (data_type, required, is_chosen)) in files.iter().enumerate() {
             let field = Field::new("x", data_type.clone(), !required);
             match &mut column {
-                None => column = Some(MergedColumn::of(&field, file, *is_orc)),
-                Some(column) => column.add(&field, file, *is_orc).ok()?,
+                None => column = Some(MergedColumn::of(&field, file, *is_chosen)),
+                Some(column) => column.add(&field, file, *is_chosen).ok()?,
             }
         }
         let (field, conflict) = column?.finished(files.len());

@@ -148,8 +148,42 @@ fn collect(data_type: &DataType, path: &[&str], next_leaf: &mut usize, leaves: &
         DataType::List(item) | DataType::LargeList(item) | DataType::FixedSizeList(item, _) => {
             collect(item.data_type(), path, next_leaf, leaves);
         }
-        DataType::Map(entries, _) => collect(entries.data_type(), path, next_leaf, leaves),
+        DataType::Map(entries, _) => collect_entries(entries, path, next_leaf, leaves),
         other => *next_leaf += leaf_count(other),
+    }
+}
+
+/// The leaves of a map that lie below a path, which names its keys or values as the file does or by these words, and before
+/// that the entries or not. What is asked for of a map comes with its keys, and keys with their values.
+fn collect_entries(entries: &FieldRef, path: &[&str], next_leaf: &mut usize, leaves: &mut Vec<usize>) {
+    let DataType::Struct(fields) = entries.data_type() else {
+        return collect(entries.data_type(), path, next_leaf, leaves);
+    };
+    let [key, value] = fields.as_ref() else {
+        return collect(entries.data_type(), path, next_leaf, leaves);
+    };
+
+    let is_named = |name: &str| [key.name(), value.name(), "key", "value"].contains(&name);
+    let path = match path.split_first() {
+        Some((name, rest)) if name == entries.name() && !is_named(name) => rest,
+        _ => path,
+    };
+    let first = *next_leaf;
+    let keys = first..first + leaf_count(key.data_type());
+    match path.split_first() {
+        Some((name, rest)) if name == value.name() || *name == "value" => {
+            let before = leaves.len();
+            *next_leaf = keys.end;
+            collect(value.data_type(), rest, next_leaf, leaves);
+            if leaves.len() > before {
+                leaves.extend(keys);
+            }
+        }
+        Some((name, [])) if name == key.name() || *name == "key" => {
+            collect(entries.data_type(), &[], next_leaf, leaves);
+        }
+        Some(_) => *next_leaf += leaf_count(entries.data_type()),
+        None => collect(entries.data_type(), &[], next_leaf, leaves),
     }
 }
 
@@ -420,6 +454,25 @@ mod tests {
         let left = projected.field(&Arc::new(field));
         assert_eq!(leaf_count(left.data_type()), 1);
         assert!(format!("{:?}", left.data_type()).contains("\"d\""));
+    }
+
+    #[test]
+    fn keys_come_with_the_values_of_a_map() {
+        let value = DataType::Struct(
+            vec![Field::new("x", DataType::Int32, true), Field::new("y", DataType::Utf8, true)].into(),
+        );
+        let fields = vec![Field::new("k", DataType::Utf8, false), Field::new("v", value, true)];
+        let entries = Field::new("key_value", DataType::Struct(fields.into()), false);
+        let field = Field::new("m", DataType::Map(Arc::new(entries), false), true);
+        for path in [&["key"][..], &["value"], &["k"], &["v"], &["key_value"], &["key_value", "value"]] {
+            assert_eq!(leaves_below(&field, &[path.to_vec()]), Some(None), "{path:?}");
+        }
+        assert_eq!(leaves_below(&field, &[vec!["value", "y"]]), Some(Some([0, 2].into())));
+        assert_eq!(leaves_below(&field, &[vec!["v", "x"]]), Some(Some([0, 1].into())));
+        assert_eq!(leaves_below(&field, &[vec!["value", "z"]]), None);
+        assert_eq!(leaves_below(&field, &[vec!["y"]]), None);
+        let projected = Projected { root: 0, leaves: Some([0, 2].into()) };
+        assert_eq!(leaf_count(projected.field(&Arc::new(field)).data_type()), 2);
     }
 
     #[test]

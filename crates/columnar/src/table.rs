@@ -146,12 +146,16 @@ impl Table {
                 Some(known) => known.retain(|key, value| schema.metadata().get(key) == Some(value)),
             }
             // What a path says wins over a column of the file.
-            let of_file = schema.fields().iter().zip(file.written());
-            for (field, written) in of_file.filter(|(field, _)| !partitions.contains(&field.name().as_str()))
-            {
+            let of_file = schema.fields().iter().zip(file.written()).enumerate();
+            let of_file = of_file.filter(|(_, (field, _))| !partitions.contains(&field.name().as_str()));
+            for (own, (field, written)) in of_file {
+                let is_chosen = file.has_chosen_unit(own);
                 let root = *by_name.entry(field.name()).or_insert(columns.len());
+                if let Some(error) = file.unreadable(own) {
+                    conflicts.entry(root).or_insert(error);
+                }
                 let Some(known) = columns.get_mut(root) else {
-                    columns.push(MergedColumn::of(field, at, file.is_orc()).written_as(written));
+                    columns.push(MergedColumn::of(field, at, is_chosen).written_as(written));
                     continue;
                 };
                 let conflict = match known.file == at {
@@ -159,9 +163,7 @@ impl Table {
                         let reason = "there are two of this name".to_owned();
                         Some(Error::Schema { object: path(at), column: field.name().clone(), reason })
                     }
-                    false => {
-                        known.add(field, at, file.is_orc()).err().map(|failed| differ(failed, field.name()))
-                    }
+                    false => known.add(field, at, is_chosen).err().map(|failed| differ(failed, field.name())),
                 };
                 known.add_written(written);
                 if let Some(conflict) = conflict {

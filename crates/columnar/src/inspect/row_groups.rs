@@ -1,7 +1,5 @@
 //! Parquet files: what the footer says of row groups, columns and their chunks.
 
-use std::panic::{AssertUnwindSafe, catch_unwind};
-
 use ::bytes::Bytes;
 use ::parquet::{
     DecodeResult,
@@ -25,7 +23,7 @@ use super::{
     },
     leaves::{Leaf, nodes, statistics_bounds},
 };
-use crate::{Error, Result};
+use crate::{Error, Result, guarded::guarded, parquet::ParquetFile};
 
 /// Reads and describes the footer, of which `tail` is the end of the file.
 pub(super) async fn inspect(object: &OpenObject, tail: Bytes) -> Result<Inspection> {
@@ -37,7 +35,12 @@ pub(super) async fn inspect(object: &OpenObject, tail: Bytes) -> Result<Inspecti
         return Err(corrupt(&name, "the footer is longer than the file"));
     };
 
-    let metadata = read(object, tail).await?;
+    let metadata = match read(object, tail.clone()).await {
+        Err(error @ Error::Corrupt { .. }) => {
+            ParquetFile::read_repaired(object, &tail, false).await?.ok_or(error)?
+        }
+        decoded => decoded?,
+    };
     // A footer may say what no writer would have written; the crate that parsed it may not expect it.
     guarded(|| describe(&name, object.meta().size, footer_size, &metadata))
         .unwrap_or_else(|reason| Err(corrupt(&name, reason)))
@@ -232,10 +235,6 @@ fn codec(chunk: &ColumnChunkMetaData) -> String {
 
 fn unsigned(number: i64) -> u64 {
     u64::try_from(number).unwrap_or_default()
-}
-
-fn guarded<T>(work: impl FnOnce() -> T) -> std::result::Result<T, &'static str> {
-    catch_unwind(AssertUnwindSafe(work)).map_err(|_| "the footer cannot be parsed")
 }
 
 fn corrupt(object: &str, reason: impl ToString) -> Error {

@@ -82,7 +82,7 @@ pub(super) fn reader(
     let leaves: Vec<usize> = columns.iter().flat_map(|column| file.wanted(column)).collect();
     let descriptor = &file.decoded;
     let mask = ProjectionMask::leaves(descriptor, leaves);
-    let levels = parquet_to_arrow_field_levels(descriptor, mask, Some(file.schema().fields()))?;
+    let levels = parquet_to_arrow_field_levels(descriptor, mask, file.types())?;
     ParquetRecordBatchReader::try_new_with_row_groups(&levels, &Group { file, unit, bytes }, batch_rows, None)
 }
 

@@ -17,10 +17,8 @@ use parquet::{
 };
 use stylobate_storage::OpenObject;
 
-use super::{
-    ParquetFile, footer::is_encrypted, guarded, index_checks, plain::required_column, statistics::leaf_of,
-};
-use crate::{Result, predicate::Column, schema::Projected};
+use super::{ParquetFile, footer::is_encrypted, index_checks, plain::required_column, statistics::leaf_of};
+use crate::{Result, guarded::guarded, predicate::Column, schema::Projected};
 
 /// Bytes of an index that are read at most.
 const MOST_BYTES: u64 = 16 << 20;

@@ -1,5 +1,6 @@
 //! Parquet files: what the footer says, which bytes hold a column, and how they become chunks.
 
+mod arrow_schema;
 mod bytes;
 mod dense;
 mod dense_bytes;
@@ -7,10 +8,13 @@ mod dictionary;
 mod distinct;
 mod encrypted;
 mod footer;
+mod footer_repair;
 mod index;
 mod index_checks;
+mod int96;
 mod intervals;
 mod levels;
+mod logical_types;
 mod lz4;
 mod page_header;
 mod page_reader;
@@ -20,20 +24,20 @@ mod plain;
 mod selected;
 mod statistics;
 mod stream;
+mod thrift_tree;
 mod value_table;
 mod window;
 mod write;
 
-use std::{ops::Range, sync::Arc};
+use std::{collections::BTreeMap, ops::Range, sync::Arc};
 
 use ::bytes::Bytes;
 use arrow::{
     array::ArrayRef,
-    datatypes::{Fields, Schema, SchemaRef},
+    datatypes::{Field, Fields, Schema, SchemaRef},
 };
 use parquet::{
     DecodeResult,
-    arrow::arrow_reader::{ArrowReaderMetadata, ArrowReaderOptions},
     basic::Type as PhysicalType,
     errors::ParquetError,
     file::metadata::{
@@ -48,6 +52,7 @@ pub use self::write::{
     ColumnOptions, Compression, DictionaryEncoding, Encoding, ParquetOptions, ParquetWriter, SortedBy,
     StatisticsLevel, UnknownCompressionError, UnknownOptionError, Written,
 };
+use self::{arrow_schema::ArrowColumns, page_header::UNKNOWN_ENCODING};
 pub(crate) use self::{
     bytes::ParquetBytes, index::LeafIndex, page_statistics::PageStatistics, pages::Scratch,
     selected::SelectedPages, statistics::RowGroupStatistics, write::origin,
@@ -56,11 +61,12 @@ use crate::{
     Error, Result,
     chunk::{Chunk, Representation, is_worth_a_dictionary},
     decryption::Decryption,
-    schema::{Projected, leaf_count},
+    guarded::guarded,
+    schema::Projected,
 };
 
 /// A Parquet file, as its footer describes it.
-#[derive(Debug)]
+#[derive(Clone, Debug)]
 pub(crate) struct ParquetFile {
     object: String,
     metadata: Arc<ParquetMetaData>,
@@ -72,6 +78,10 @@ pub(crate) struct ParquetFile {
     decoded: SchemaDescPtr,
     /// The leaves of each top-level column.
     leaves: Vec<Range<usize>>,
+    /// Why some top-level columns cannot be read, whatever their bytes are.
+    unreadable: BTreeMap<usize, String>,
+    /// Top-level columns whose unit of time was chosen by their values; empty for none.
+    has_chosen_unit: Box<[bool]>,
     /// Whether it is encrypted and was opened with keys.
     decrypted: bool,
 }
@@ -90,17 +100,16 @@ impl ParquetFile {
         if length.is_none_or(|length| u64::from(u32::from_le_bytes(*length)) + 12 > size) {
             return Err(footer::corrupt(&name, "the footer lies outside the file"));
         }
-        let all = ParquetMetaDataOptions::default();
         let has_encrypted_footer = tail.ends_with(b"PARE");
+        let all = ParquetMetaDataOptions::default();
         let metadata = match Self::read_footer(object, tail.clone(), all, decryption).await {
-            // Statistics that make no sense, such as a negative number of nulls, are none.
             Err(error @ Error::Corrupt { .. }) => {
-                let none = ParquetMetaDataOptions::default()
-                    .with_column_stats_policy(ParquetStatisticsPolicy::SkipAll);
-                Self::read_footer(object, tail, none, decryption).await.map_err(|second| match second {
-                    Error::Corrupt { .. } => error,
-                    second => second,
-                })?
+                let again = if decryption.is_some() || has_encrypted_footer {
+                    Self::read_without_statistics(object, tail, decryption).await?
+                } else {
+                    Self::read_repaired(object, &tail, true).await?
+                };
+                again.ok_or(error)?
             }
             decoded => decoded?,
         };
@@ -108,7 +117,45 @@ impl ParquetFile {
         let mut chunks = file.metadata.row_groups().iter().flat_map(|group| group.columns());
         let is_encrypted = has_encrypted_footer || chunks.any(footer::is_encrypted);
         file.decrypted = decryption.is_some() && is_encrypted;
-        Ok(file)
+        file.with_units_of_int96(object).await
+    }
+
+    /// The footer without statistics, which may make no sense; `None` if it still cannot be decoded.
+    async fn read_without_statistics(
+        object: &OpenObject,
+        tail: Bytes,
+        decryption: Option<&Decryption>,
+    ) -> Result<Option<ParquetMetaData>> {
+        let none =
+            ParquetMetaDataOptions::default().with_column_stats_policy(ParquetStatisticsPolicy::SkipAll);
+        match Self::read_footer(object, tail, none, decryption).await {
+            Err(Error::Corrupt { .. }) => Ok(None),
+            decoded => decoded.map(Some),
+        }
+    }
+
+    /// The footer, where it can be read once it is repaired. What it says of the encodings of pages is a mask, or each by
+    /// itself.
+    pub(crate) async fn read_repaired(
+        object: &OpenObject,
+        tail: &Bytes,
+        has_masks: bool,
+    ) -> Result<Option<ParquetMetaData>> {
+        let ends = |bytes: &[u8]| Some(u64::from(u32::from_le_bytes(*bytes.get(..4)?.first_chunk()?)));
+        let length = tail.len().checked_sub(8).and_then(|at| ends(tail.get(at..)?));
+        let size = object.meta().size;
+        let Some(start) = length.and_then(|length| size.checked_sub(length + 8)) else { return Ok(None) };
+
+        let footer = match start.checked_sub(size - tail.len() as u64) {
+            Some(skip) => tail.slice(skip as usize..),
+            None => object.read(std::slice::from_ref(&(start..size))).await?.pop().unwrap_or_default(),
+        };
+        let footer = footer.slice(..footer.len().saturating_sub(8));
+        // Statistics that make no sense are none.
+        let options = || ParquetMetaDataOptions::new().with_encoding_stats_as_mask(has_masks);
+        let each = [options(), options().with_column_stats_policy(ParquetStatisticsPolicy::SkipAll)];
+        let decode = |options| guarded(|| footer_repair::decode_repaired(&footer, options)).ok().flatten();
+        Ok(each.iter().find_map(decode))
     }
 
     async fn read_footer(
@@ -149,30 +196,26 @@ impl ParquetFile {
     fn new(object: String, metadata: ParquetMetaData, size: u64) -> Result<Self> {
         let metadata = Arc::new(footer::mended(&object, metadata)?);
         footer::check(&object, &metadata, size)?;
-        let reader = guarded(|| ArrowReaderMetadata::try_new(metadata.clone(), ArrowReaderOptions::new()))
-            .map_err(|reason| footer::corrupt(&object, reason))?
-            .map_err(|error| footer::corrupt(&object, error))?;
+        let columns = ArrowColumns::of(&metadata).map_err(|reason| footer::corrupt(&object, reason))?;
         let decoded = intervals::without_intervals(&metadata.file_metadata().schema_descr_ptr())
             .map_err(|error| footer::corrupt(&object, error))?;
-        let stated: Fields = match footer::has_arrow_schema(&metadata) {
-            true => reader.schema().fields().clone(),
-            false => reader.schema().fields().iter().map(|field| intervals::with_all_parts(field)).collect(),
-        };
-        let fields = stated.iter().map(|field| footer::without_dictionaries(field));
-        let written = stated.iter().map(|field| footer::with_dictionaries(field)).collect();
-        let said = reader.schema().metadata().clone();
-        let schema = Arc::new(Schema::new_with_metadata(fields.collect::<Vec<_>>(), said));
-        let mut leaves = Vec::with_capacity(schema.fields().len());
-        let mut next = 0;
-        for field in schema.fields() {
-            let count = leaf_count(field.data_type());
-            leaves.push(next..next + count);
-            next += count;
-        }
-        if next != metadata.file_metadata().schema_descr().num_columns() {
-            return Err(footer::corrupt(&object, "the schema has fields without columns"));
-        }
-        Ok(Self { object, metadata, schema, written, decoded, leaves, decrypted: false })
+        let fields: Vec<Field> =
+            columns.fields.iter().map(|field| footer::without_dictionaries(field)).collect();
+        let written = columns.fields.iter().map(|field| footer::with_dictionaries(field)).collect();
+        let schema = Arc::new(Schema::new_with_metadata(fields, columns.metadata));
+
+        let ArrowColumns { leaves, unreadable, .. } = columns;
+        Ok(Self {
+            object,
+            metadata,
+            schema,
+            written,
+            decoded,
+            leaves,
+            unreadable,
+            has_chosen_unit: Box::default(),
+            decrypted: false,
+        })
     }
 
     /// See [`crate::format::FileMetadata::schema`].
@@ -183,6 +226,28 @@ impl ParquetFile {
     /// See [`crate::format::FileMetadata::written`].
     pub(crate) fn written(&self) -> &Fields {
         &self.written
+    }
+
+    /// See [`crate::format::FileMetadata::unreadable`].
+    pub(crate) fn unreadable(&self, root: usize) -> Option<Error> {
+        let reason = self.unreadable.get(&root)?;
+        Some(Error::Unsupported {
+            object: self.object.clone(),
+            column: self.schema.fields().get(root).map(|field| field.name().clone()),
+            reason: format!("no type of Arrow holds it: {reason}"),
+        })
+    }
+
+    /// The types that the parquet crate reads columns as; `None` for those that follow from the file alone.
+    fn types(&self) -> Option<&Fields> {
+        let roots = self.metadata.file_metadata().schema_descr().root_schema().get_fields();
+        let are_all = self.unreadable.is_empty() && roots.len() == self.schema.fields().len();
+        are_all.then(|| self.schema.fields())
+    }
+
+    /// See [`crate::format::FileMetadata::has_chosen_unit`].
+    pub(crate) fn has_chosen_unit(&self, root: usize) -> bool {
+        self.has_chosen_unit.get(root).copied().unwrap_or_default()
     }
 
     /// Number of row groups.
@@ -374,21 +439,25 @@ impl ParquetFile {
             let column = self.schema.fields().get(column.root).map(|field| field.name().clone());
             return Error::Decryption { object, column, reason: reason.to_string() };
         }
-        Error::Corrupt {
+        classified(Error::Corrupt {
             object: self.object.clone(),
             row_group: Some(unit),
             column: self.schema.fields().get(column.root).map(|field| field.name().clone()),
             offset: chunk.map(|chunk| footer::range(chunk).start),
             reason: reason.to_string(),
-        }
+        })
     }
 }
 
-/// What a decoder returns; a panic over bytes that it did not expect is an error like any other.
-fn guarded<T>(decode: impl FnOnce() -> T) -> Result<T, String> {
-    std::panic::catch_unwind(std::panic::AssertUnwindSafe(decode)).map_err(|panic| {
-        let said = panic.downcast_ref::<String>().map(String::as_str);
-        let said = said.or_else(|| panic.downcast_ref::<&str>().copied());
-        format!("the decoder gave up: {}", said.unwrap_or("no reason given"))
-    })
+/// The same error, unless its reason is that a decoder lacks something: then the file is right.
+fn classified(error: Error) -> Error {
+    match error {
+        // The parquet crate says what it lacks in words only.
+        Error::Corrupt { object, column, reason, .. }
+            if reason.contains("NYI: ") || reason.contains(UNKNOWN_ENCODING) =>
+        {
+            Error::Unsupported { object, column, reason }
+        }
+        other => other,
+    }
 }

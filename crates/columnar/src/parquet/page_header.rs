@@ -8,6 +8,9 @@ use parquet::basic::Encoding;
 /// Fields may nest so deep at most.
 const MOST_NESTING: usize = 16;
 
+/// Why values of a page cannot be read which a later version of the format may allow.
+pub(super) const UNKNOWN_ENCODING: &str = "values in an unknown encoding";
+
 /// What a page says of itself.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(super) struct PageHeader {
@@ -140,7 +143,7 @@ impl Fields {
             9 => Encoding::BYTE_STREAM_SPLIT,
             #[expect(deprecated, reason = "old files have it")]
             4 => Encoding::BIT_PACKED,
-            _ => return Err("an unknown encoding"),
+            _ => return Err(UNKNOWN_ENCODING),
         })
     }
 }

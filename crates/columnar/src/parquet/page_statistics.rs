@@ -18,7 +18,7 @@ use super::{
     ParquetFile,
     index::{LeafIndex, Pages},
     plain::required_column,
-    statistics::{leaf_of, numbers},
+    statistics::{is_ordered, leaf_of, numbers},
 };
 use crate::{
     predicate::{Column, Literal},
@@ -82,12 +82,14 @@ impl Statistics for PageStatistics<'_> {
     }
 
     fn min(&self, column: &Column) -> Option<ArrayRef> {
+        is_ordered(self.file, column)?;
         self.of_pages(column, |converter, pages| {
             numbers(&converter.data_page_mins(&pages.values, &pages.offsets, [&0]).ok()?)
         })
     }
 
     fn max(&self, column: &Column) -> Option<ArrayRef> {
+        is_ordered(self.file, column)?;
         self.of_pages(column, |converter, pages| {
             numbers(&converter.data_page_maxes(&pages.values, &pages.offsets, [&0]).ok()?)
         })

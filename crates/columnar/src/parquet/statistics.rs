@@ -7,6 +7,7 @@ use arrow::{
 };
 use parquet::{
     arrow::arrow_reader::statistics::StatisticsConverter,
+    basic::Type as PhysicalType,
     file::metadata::{ColumnChunkMetaData, RowGroupMetaData},
 };
 
@@ -67,20 +68,33 @@ fn has_sensible_nulls(chunk: &ColumnChunkMetaData) -> bool {
 pub(super) fn leaf_of<'a>(file: &'a ParquetFile, column: &Column) -> Option<(usize, &'a Field)> {
     let mut fields = file.schema.fields();
     let mut name = column.name();
-    let mut leaf = 0;
+    let mut leaf = None;
     loop {
         let (at, rest) = best_match(fields, name)?;
-        leaf += fields.iter().take(at).map(|field| leaf_count(field.data_type())).sum::<usize>();
+        let before = fields.iter().take(at).map(|field| leaf_count(field.data_type()));
+        let first = match leaf {
+            // What comes before a top-level column is known.
+            None => file.leaves.get(at)?.start,
+            Some(first) => first + before.sum::<usize>(),
+        };
+        leaf = Some(first);
         let field: &'a FieldRef = fields.get(at)?;
         match (field.data_type(), rest) {
             (DataType::Struct(inner), Some(rest)) => {
                 fields = inner;
                 name = rest;
             }
-            (data_type, None) if !data_type.is_nested() => return Some((leaf, field.as_ref())),
+            (data_type, None) if !data_type.is_nested() => return Some((first, field.as_ref())),
             _ => return None,
         }
     }
+}
+
+/// `None` for INT96, whose bounds writers compared as if they were bytes.
+pub(super) fn is_ordered(file: &ParquetFile, column: &Column) -> Option<()> {
+    let (leaf, _) = leaf_of(file, column)?;
+    let leaf = file.metadata.file_metadata().schema_descr().columns().get(leaf)?;
+    (leaf.physical_type() != PhysicalType::INT96).then_some(())
 }
 
 /// The bounds that are numbers; the others are not known.
@@ -118,11 +132,13 @@ impl Statistics for RowGroupStatistics<'_> {
     }
 
     fn min(&self, column: &Column) -> Option<ArrayRef> {
+        is_ordered(self.file, column)?;
         let bounds = self.converter(column)?.row_group_mins(self.groups.iter().copied()).ok()?;
         self.reliable(column, bounds)
     }
 
     fn max(&self, column: &Column) -> Option<ArrayRef> {
+        is_ordered(self.file, column)?;
         let bounds = self.converter(column)?.row_group_maxes(self.groups.iter().copied()).ok()?;
         self.reliable(column, bounds)
     }

@@ -1,6 +1,8 @@
 //! Reads a row group page by page, where there is no memory for whole column chunks: each column holds a window of
 //! its bytes, one page and one batch.
 
+use std::collections::HashMap;
+
 use arrow::datatypes::DataType;
 use parquet::{
     arrow::{
@@ -19,12 +21,12 @@ use tokio::runtime::Handle;
 use super::{
     ParquetFile,
     bytes::OneChunk,
-    footer, guarded,
+    classified, footer,
     intervals::restored,
     page_reader::GeneralPages,
     window::{Window, WindowSource},
 };
-use crate::{Result, chunk::Rows, schema::Projected};
+use crate::{Result, chunk::Rows, guarded::guarded, schema::Projected};
 
 impl ParquetFile {
     /// See [`crate::format::FileMetadata::stream`].
@@ -69,14 +71,14 @@ impl ParquetFile {
         open: &OpenReader<'_>,
     ) -> Result<impl Iterator<Item = Result<Rows>> + use<>> {
         let mut layers: Vec<Vec<usize>> = Vec::new();
+        let mut seen: HashMap<usize, usize> = HashMap::new();
         for (at, column) in columns.iter().enumerate() {
-            let has_root = |layer: &&mut Vec<usize>| {
-                layer.iter().any(|at| columns.get(*at).is_some_and(|other| other.root == column.root))
-            };
-            match layers.iter_mut().find(|layer| !has_root(layer)) {
+            let times = seen.entry(column.root).or_default();
+            match layers.get_mut(*times) {
                 Some(layer) => layer.push(at),
                 None => layers.push(vec![at]),
             }
+            *times += 1;
         }
         let layer = |places: Vec<usize>| {
             let columns: Vec<Projected> = places.iter().filter_map(|at| columns.get(*at).cloned()).collect();
@@ -113,7 +115,7 @@ impl ParquetFile {
     ) -> ParquetResult<ParquetRecordBatchReader> {
         let descriptor = &self.decoded;
         let mask = ProjectionMask::leaves(descriptor, self.leaves_of(columns));
-        let levels = parquet_to_arrow_field_levels(descriptor, mask, Some(self.schema.fields()))?;
+        let levels = parquet_to_arrow_field_levels(descriptor, mask, self.types())?;
         ParquetRecordBatchReader::try_new_with_row_groups(&levels, group, batch_rows, selection)
     }
 
@@ -136,7 +138,7 @@ impl ParquetFile {
                 crate::Error::Decryption { object, column: None, reason }
             }
             crate::Error::Corrupt { object, row_group, .. } => {
-                crate::Error::Corrupt { object, row_group, column: None, offset: None, reason }
+                classified(crate::Error::Corrupt { object, row_group, column: None, offset: None, reason })
             }
             other => other,
         };

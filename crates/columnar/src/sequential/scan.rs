@@ -1,18 +1,13 @@
 //! A scan of files that are read front to back: what is wanted, the plan, and the batches.
 
-use std::{
-    fmt,
-    ops::ControlFlow,
-    panic::{AssertUnwindSafe, catch_unwind},
-    sync::Arc,
-};
+use std::{fmt, ops::ControlFlow, sync::Arc};
 
 use arrow::{array::RecordBatch, datatypes::SchemaRef};
 use futures::{StreamExt, stream::BoxStream};
 use tokio::{runtime::Handle, sync::mpsc};
 
 use super::{SequentialFormat, opened::OpenedFiles, reading::Reading, selection::Selection};
-use crate::{Cache, Error, Predicate, Result, Source};
+use crate::{Cache, Error, Predicate, Result, Source, guarded};
 
 /// Rows of a batch at most.
 const BATCH_ROWS: usize = 8192;
@@ -161,8 +156,7 @@ impl fmt::Debug for SequentialScan {
 
 /// Makes an error of a panic: readers of other crates may not have foreseen what is in a file.
 fn guarded<T>(work: impl FnOnce() -> Result<T>) -> Result<T> {
-    let done = catch_unwind(AssertUnwindSafe(work));
-    done.unwrap_or_else(|_| {
+    guarded::guarded(work).unwrap_or_else(|_| {
         Err(Error::Ended { reason: "the reader failed: the file is probably corrupt".to_owned() })
     })
 }

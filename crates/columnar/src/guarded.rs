@@ -1,0 +1,70 @@
+//! Turns panics of decoders into errors, without a message on the terminal.
+//!
+//! The parquet and arrow crates panic over some bytes that they do not expect.
+
+use std::{
+    cell::Cell,
+    panic::{AssertUnwindSafe, catch_unwind},
+    sync::Once,
+};
+
+thread_local! {
+    /// Whether this thread is within [`guarded`].
+    static IS_GUARDED: Cell<bool> = const { Cell::new(false) };
+}
+
+/// Restores the flag of this thread.
+struct Restore(bool);
+
+impl Drop for Restore {
+    fn drop(&mut self) {
+        IS_GUARDED.set(self.0);
+    }
+}
+
+/// Returns what a decoder returns; a panic over bytes that it did not expect is an error like any other.
+pub(crate) fn guarded<T>(decode: impl FnOnce() -> T) -> Result<T, String> {
+    silence_guarded_panics();
+    let _restore = Restore(IS_GUARDED.replace(true));
+    catch_unwind(AssertUnwindSafe(decode)).map_err(|panic| {
+        let said = panic.downcast_ref::<String>().map(String::as_str);
+        let said = said.or_else(|| panic.downcast_ref::<&str>().copied());
+        format!("the decoder gave up: {}", said.unwrap_or("no reason given"))
+    })
+}
+
+/// Installs a panic hook, once for the process, that says nothing of panics that [`guarded`] catches and leaves all others
+/// to the hook that was there before.
+fn silence_guarded_panics() {
+    static INSTALLED: Once = Once::new();
+    // A thread that panics must not change the hook.
+    if INSTALLED.is_completed() || std::thread::panicking() {
+        return;
+    }
+    INSTALLED.call_once(|| {
+        let previous = std::panic::take_hook();
+        std::panic::set_hook(Box::new(move |panic| {
+            if !IS_GUARDED.get() {
+                previous(panic);
+            }
+        }));
+    });
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn a_panic_is_an_error_with_its_reason_and_the_flag_is_restored() {
+        assert_eq!(guarded(|| 7), Ok(7));
+        let nested = guarded(|| {
+            let inner = guarded(|| -> u8 { panic!("inside") });
+            assert!(IS_GUARDED.get());
+            inner
+        });
+        assert_eq!(nested, Ok(Err("the decoder gave up: inside".to_owned())));
+        assert!(!IS_GUARDED.get());
+        assert!(guarded(|| -> u8 { std::panic::panic_any(7) }).unwrap_err().ends_with("no reason given"));
+    }
+}
