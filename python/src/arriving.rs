@@ -16,6 +16,7 @@ use crate::{
     imported,
     process::Process,
     scan::PyLocalScan,
+    sequential::PyLocalSequentialScan,
 };
 
 /// Batches that wait for whoever takes them.
@@ -31,6 +32,12 @@ impl Arriving {
     /// What a Python value gives: a scan, or anything with `__arrow_c_stream__` or `__arrow_c_array__`.
     pub(crate) fn of(data: &Bound<'_, PyAny>, process: &Process) -> PyResult<Self> {
         if let Ok(scan) = data.cast::<PyLocalScan>() {
+            let scan = scan.get().begin(data.py(), process)?;
+            let _runtime = process.runtime().enter();
+            let batches = scan.stream().map(|batch| batch.map_err(Failure::from)).boxed();
+            return Ok(Self { schema: scan.schema().clone(), batches });
+        }
+        if let Ok(scan) = data.cast::<PyLocalSequentialScan>() {
             let scan = scan.get().begin(data.py(), process)?;
             let _runtime = process.runtime().enter();
             let batches = scan.stream().map(|batch| batch.map_err(Failure::from)).boxed();

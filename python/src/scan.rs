@@ -169,7 +169,8 @@ pub(crate) fn options(options: &Bound<'_, PyDict>) -> PyResult<Vec<(String, Stri
     options.iter().map(pair).collect()
 }
 
-fn sources(paths: &Bound<'_, PyAny>, options: &[(String, String)]) -> PyResult<Vec<Source>> {
+/// Where files are looked for: one path or several.
+pub(crate) fn sources(paths: &Bound<'_, PyAny>, options: &[(String, String)]) -> PyResult<Vec<Source>> {
     let source =
         |path: &Bound<'_, PyAny>| Ok(Source::Url { url: location(path)?, options: options.to_vec() });
     if !paths.is_instance_of::<PyList>() && !paths.is_instance_of::<PyTuple>() {

@@ -80,7 +80,8 @@ def scan(
     node: str | None = None,
     token: str | None = None,
 ) -> Scan:
-    """Scans Parquet and ORC files: local paths or URLs, folders, or patterns with `*`, `?`, `[…]` and `**`.
+    """Scans Parquet and ORC files: local paths or URLs, folders, or patterns with `*`, `?`, `[…]` and `**`. Paths that
+    end as CSV, JSON or Arrow IPC files do are scanned as by `scan_csv`, `scan_json` and `scan_ipc`.
 
     URLs are `s3://`, `gs://`, `az://`, `http(s)://` and `file://`. In a folder, `name=value` in paths become
     columns, of numbers, dates or times where all values are, and win over columns of the files.
@@ -116,6 +117,9 @@ def scan(
     [12.0, 30.0, 14.5]
     """
     given: list[Path] = [paths] if isinstance(paths, (str, os.PathLike)) else list(paths)
+    options = (columns, filter, dictionary, limit, batch_rows, storage_options, cache)
+    if node is None and (found := by_ending(given, *options)) is not None:
+        return found
     names = None if columns is None else column_names(columns)
     source: Source
     if node is None:
@@ -148,6 +152,13 @@ def scan(
     said = {"columns": names, "filter": filter, "limit": limit, "node": node}
     shown = "".join(f", {name}={value!r}" for name, value in said.items() if value is not None)
     return Scan(source, re.sub(r"://[^/@\s]*@", "://", f"Scan({paths!r}{shown})"))
+
+
+def by_ending(paths: Sequence[Path], *options: Any) -> Scan | None:
+    """A scan of CSV, JSON or Arrow IPC files, if the paths end as such files do."""
+    from stylobate.sequential import scan_by_ending
+
+    return scan_by_ending(paths, *options)
 
 
 def column_names(columns: Sequence[str]) -> list[str]:

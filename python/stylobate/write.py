@@ -8,7 +8,7 @@ from dataclasses import dataclass
 from typing import Any, Literal, Protocol, TypeAlias
 
 from stylobate import _stylobate
-from stylobate._stylobate import LocalScan
+from stylobate._stylobate import LocalScan, LocalSequentialScan
 from stylobate.scan import Path, Scan
 
 __all__ = ["Written", "write_parquet"]
@@ -171,10 +171,10 @@ def write_parquet(
     return Written(rows, size, row_groups, files)
 
 
-def local(data: Data) -> Data | LocalScan:
+def local(data: Data) -> Data | LocalScan | LocalSequentialScan:
     """What a scan of this process is made of, so that its errors stay what they are; anything else as it is."""
     source = data._source if isinstance(data, Scan) else None
-    return source if isinstance(source, LocalScan) else data
+    return source if isinstance(source, (LocalScan, LocalSequentialScan)) else data
 
 
 def spread(

@@ -32,6 +32,8 @@ Examples:
     stylobate convert lineitem.parquet lineitem.orc
   As Parquet, into a bucket:
     stylobate convert lineitem.orc s3://lake/lineitem.parquet --option region=eu-west-1
+  CSV as Parquet, with a column that is text whatever its values are:
+    stylobate convert people.csv people.parquet --type zip=string
   Into a pipe:
     stylobate convert events.parquet - --to json | gzip > events.jsonl.gz
 
@@ -46,7 +48,8 @@ Exit codes: 2 wrong command line, unknown column or filter; 1 anything else.";
 #[derive(Args, Clone, Debug)]
 #[command(after_help = EXAMPLES)]
 pub(crate) struct ConvertArgs {
-    /// A Parquet or ORC file, a folder of them or a pattern, here or below s3://, gs://, az:// or http(s)://
+    /// A Parquet, ORC, CSV, JSON or Arrow IPC file, a folder of them or a pattern, here or below s3://, gs://, az:// or
+    /// http(s)://
     #[arg(value_name = "SOURCE")]
     source: String,
 

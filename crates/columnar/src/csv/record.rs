@@ -367,7 +367,8 @@ mod tests {
                 Err(RecordError::Syntax { line, reason }) => return Err((line, reason)),
                 Err(RecordError::Read(error)) => panic!("{error}"),
             }
-            let field = |(kind, bytes): (FieldKind, &[u8])| (kind, String::from_utf8(bytes.to_vec()).unwrap());
+            let field =
+                |(kind, bytes): (FieldKind, &[u8])| (kind, String::from_utf8(bytes.to_vec()).unwrap());
             all.push((records.line(), records.fields().map(field).collect()));
         }
     }

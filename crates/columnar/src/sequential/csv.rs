@@ -57,14 +57,16 @@ impl CsvFiles {
         filter: Option<&Predicate>,
         runtime: &Handle,
     ) -> Result<Self> {
-        let opened = Self { files, options, columns: Vec::new(), schema: Arc::new(Schema::empty()), rows: None };
+        let opened =
+            Self { files, options, columns: Vec::new(), schema: Arc::new(Schema::empty()), rows: None };
         let names = opened.names(runtime)?;
         let all = ColumnNames(&names);
         if let Some((unknown, _)) = opened.options.types.iter().find(|(name, _)| !names.contains(name)) {
             return Err(all.no_such(unknown));
         }
         let needed = all.needed(columns, filter)?;
-        let needed = names.into_iter().filter(|name| needed.as_ref().is_none_or(|needed| needed.contains(name)));
+        let needed =
+            names.into_iter().filter(|name| needed.as_ref().is_none_or(|needed| needed.contains(name)));
         opened.infer(needed.collect(), runtime)
     }
 
@@ -103,8 +105,8 @@ impl CsvFiles {
         let declared = |name: &String| self.options.types.iter().find(|(column, _)| column == name);
         let to_infer: Vec<String> = names.iter().filter(|name| declared(name).is_none()).cloned().collect();
         let mut inferences = vec![TypeInference::new(self.options.timestamps); to_infer.len()];
-        let (mut rows, mut bytes, mut is_all) = (0, 0, true);
-        for object in &self.files {
+        let (mut rows, mut bytes, mut is_all) = (0, 0, !to_infer.is_empty());
+        for object in self.files.iter().filter(|_| !to_infer.is_empty()) {
             let mut file = self.file(object, runtime)?;
             let targets = targets(file.rows.names(), &to_infer);
             loop {
@@ -179,7 +181,9 @@ fn targets(names: &[String], columns: &[String]) -> Vec<Option<usize>> {
 fn in_file(object: &OpenObject, error: RecordError) -> Error {
     match error {
         RecordError::Read(error) => read_error(object, &error),
-        RecordError::Syntax { line, reason } => Error::Text { object: object.name(), line, column: None, reason },
+        RecordError::Syntax { line, reason } => {
+            Error::Text { object: object.name(), line, column: None, reason }
+        }
     }
 }
 
@@ -260,7 +264,8 @@ impl<'a> CsvBatches<'a> {
         let mut bytes = 0;
         for ((kind, field), target) in self.file.rows.fields().zip(&self.targets) {
             let Some(target) = *target else { continue };
-            let (Some(column), Some(builder)) = (self.columns.get(target), self.builders.get_mut(target)) else {
+            let (Some(column), Some(builder)) = (self.columns.get(target), self.builders.get_mut(target))
+            else {
                 continue;
             };
             let text = self.file.text(kind, field, Some(&column.name))?;
@@ -290,7 +295,8 @@ impl<'a> CsvBatches<'a> {
             return Ok(array);
         }
         let nulls = array.logical_nulls();
-        let is_lost = |row: &usize| texts.is_valid(*row) && nulls.as_ref().is_some_and(|nulls| nulls.is_null(*row));
+        let is_lost =
+            |row: &usize| texts.is_valid(*row) && nulls.as_ref().is_some_and(|nulls| nulls.is_null(*row));
         match (0..texts.len()).find(is_lost) {
             None => Ok(array),
             Some(row) => {
@@ -315,8 +321,12 @@ fn misfit(object: &OpenObject, line: u64, column: &Column, text: &str) -> Error 
         shown.push('…');
     }
     let what_to_do = match column.is_guessed {
-        true => "which is the type of all values of the sample: give the column a type, or take a larger sample",
-        false => "which is the type that the column is to have: correct the value, or give the column another type",
+        true => {
+            "which is the type of all values of the sample: give the column a type, or take a larger sample"
+        }
+        false => {
+            "which is the type that the column is to have: correct the value, or give the column another type"
+        }
     };
     let reason = format!("{shown:?} is no {}, {what_to_do}", column.data_type);
     Error::Text { object: object.name(), line, column: Some(column.name.clone()), reason }

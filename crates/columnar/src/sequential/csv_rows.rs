@@ -31,7 +31,9 @@ impl<R: Read> CsvRows<R> {
         let width = records.len();
         let (names, is_pending) = match header {
             CsvHeader::FirstLine => (header_names(&records)?, false),
-            CsvHeader::Absent | CsvHeader::Names(_) => ((0..width).map(|at| place_name(at, width)).collect(), true),
+            CsvHeader::Absent | CsvHeader::Names(_) => {
+                ((0..width).map(|at| place_name(at, width)).collect(), true)
+            }
         };
         Ok(Self { records, names, is_pending })
     }

@@ -17,6 +17,8 @@ pub enum SequentialFormat {
     Arrow,
 }
 
+/// Endings of files that are not read front to back.
+const COLUMNAR: [&str; 4] = [".parquet", ".parq", ".pq", ".orc"];
 /// Endings of compressed files, which stand after that of the format.
 const COMPRESSED: [&str; 3] = [".gz", ".zst", ".zstd"];
 
@@ -66,6 +68,10 @@ impl SequentialFormat {
             return Ok(first);
         }
         let Some((store, path)) = files.first() else { return Ok(None) };
+        let name = path.as_ref().to_ascii_lowercase();
+        if COLUMNAR.iter().any(|ending| name.ends_with(ending)) {
+            return Ok(None);
+        }
         let object = store.open_object(path).await?;
         Ok(is_arrow(&object).await?.then_some(Self::Arrow))
     }

@@ -19,8 +19,8 @@ pub enum TimestampInference {
     /// zone UTC; where only some have one, the column stays text.
     #[default]
     Microseconds,
-    /// Those with at most three digits after the second, as graphs have them. Offsets are taken off, and the type has no
-    /// zone.
+    /// Those with at most three digits after the second, as graphs have them. Offsets are taken off, and the type has
+    /// no zone.
     UtcMilliseconds,
 }
 
@@ -234,7 +234,10 @@ mod tests {
     #[test]
     fn the_narrowest_type_that_holds_all_values_is_taken() {
         assert_eq!(inferred(&["0", "-12", "9223372036854775807"]), DataType::Int64);
-        assert_eq!(inferred(&["1", "2.5", "-1e-3", "0.5", ".5", "5.", "9007199254740992"]), DataType::Float64);
+        assert_eq!(
+            inferred(&["1", "2.5", "-1e-3", "0.5", ".5", "5.", "9007199254740992"]),
+            DataType::Float64
+        );
         assert_eq!(inferred(&["NaN", "1", "-inf", "Infinity"]), DataType::Float64);
         assert_eq!(inferred(&["true", "False"]), DataType::Boolean);
         assert_eq!(inferred(&["2020-02-29", "1969-12-31", "9999-12-31"]), DataType::Date32);

@@ -1,12 +1,19 @@
 //! Arrow IPC: files, which are read from their footer, and streams, which are read front to back.
 
-use std::{io::BufReader, ops::ControlFlow, sync::Arc};
+use std::{
+    io::{BufReader, Read, Seek, SeekFrom},
+    ops::ControlFlow,
+    sync::Arc,
+};
 
 use arrow::{
     array::{RecordBatch, RecordBatchOptions},
     datatypes::{Field, FieldRef, Schema, SchemaRef},
     error::ArrowError,
-    ipc::reader::{FileReaderBuilder, StreamReader},
+    ipc::{
+        reader::{FileReaderBuilder, StreamReader, read_footer_length},
+        root_as_footer,
+    },
 };
 use stylobate_storage::OpenObject;
 use tokio::runtime::Handle;
@@ -19,6 +26,8 @@ use super::{
 use crate::{Error, Result, schema::position};
 
 const BUFFER: usize = 256 << 10;
+/// Bytes after the footer of a file: its length, and the magic number.
+const TRAILER: usize = 10;
 /// What files of the first version of Feather begin with.
 const FEATHER_V1: &[u8] = b"FEA1";
 
@@ -77,8 +86,9 @@ impl ArrowFiles {
 fn places(object: &OpenObject, own: &Schema, wanted: &Schema, near: &[usize]) -> Result<Vec<usize>> {
     let place = |(field, near): (&FieldRef, &usize)| {
         let wrong = |reason| Error::Schema { object: object.name(), column: field.name().clone(), reason };
-        let at = position(own, field.name(), *near)
-            .ok_or_else(|| wrong("it is in the first file, and not in this one: scan them apart".to_owned()))?;
+        let at = position(own, field.name(), *near).ok_or_else(|| {
+            wrong("it is in the first file, and not in this one: scan them apart".to_owned())
+        })?;
         let (here, there) = (own.field(at).data_type(), field.data_type());
         match here == there {
             true => Ok(at),
@@ -102,6 +112,7 @@ fn read(object: &OpenObject, columns: Option<&[usize]>, runtime: &Handle) -> Res
         if let Some(columns) = columns {
             builder = builder.with_projection(columns);
         }
+        check_blocks(object, runtime)?;
         // What it reads of a batch is the whole batch.
         let reader = builder.build(ObjectFile::new(object.clone(), runtime.clone()));
         let reader = reader.map_err(|error| failed(object, &error))?;
@@ -111,6 +122,42 @@ fn read(object: &OpenObject, columns: Option<&[usize]>, runtime: &Handle) -> Res
     let reader = StreamReader::try_new(BufReader::with_capacity(BUFFER, bytes), columns);
     let reader = reader.map_err(|error| failed(object, &error))?;
     Ok((reader.schema(), Box::new(reader)))
+}
+
+/// Fails if the footer names bytes that the file does not have: a reader would allocate as many.
+fn check_blocks(object: &OpenObject, runtime: &Handle) -> Result<()> {
+    let size = object.meta().size;
+    let wrong = |error: ArrowError| failed(object, &error);
+    let mut file = ObjectFile::new(object.clone(), runtime.clone());
+    let mut read_before = |end: u64, len: u64| -> Result<Vec<u8>> {
+        let start = end.checked_sub(len).ok_or_else(|| corrupt(object, "it is too short"))?;
+        let mut bytes = vec![0; usize::try_from(len).unwrap_or(usize::MAX)];
+        let read = file.seek(SeekFrom::Start(start)).and_then(|_| file.read_exact(&mut bytes));
+        read.map_err(|error| read_error(object, &error))?;
+        Ok(bytes)
+    };
+
+    let last = read_before(size, TRAILER as u64)?;
+    let last = <[u8; TRAILER]>::try_from(last).map_err(|_| corrupt(object, "it is too short"))?;
+    let footer_len = read_footer_length(last).map_err(wrong)? as u64;
+    let footer = read_before(size - TRAILER as u64, footer_len)?;
+    let footer = root_as_footer(&footer).map_err(|error| corrupt(object, &error.to_string()))?;
+
+    let blocks = footer.recordBatches().into_iter().chain(footer.dictionaries()).flatten();
+    for block in blocks {
+        let parts = [block.offset(), i64::from(block.metaDataLength()), block.bodyLength()];
+        let parts = parts.map(|part| u64::try_from(part).ok());
+        let end = parts.into_iter().try_fold(0_u64, |end, part| end.checked_add(part?));
+        if end.is_none_or(|end| end > size) {
+            return Err(corrupt(object, "a batch lies beyond the end of the file"));
+        }
+    }
+    Ok(())
+}
+
+fn corrupt(object: &OpenObject, reason: &str) -> Error {
+    let reason = format!("it is no Arrow IPC file: {reason}");
+    Error::Corrupt { object: object.name(), row_group: None, column: None, offset: None, reason }
 }
 
 fn failed(object: &OpenObject, error: &ArrowError) -> Error {

@@ -27,8 +27,8 @@ use crate::{
 /// Bytes of text of a batch at most, but for its last record.
 const MAX_BATCH_TEXT: usize = 16 << 20;
 
-/// How JSON files are read. A record is an object: a line of its own, or one of an array that is the whole file. Keys are
-/// columns, in the order in which they first come; one that a record does not have is null.
+/// How JSON files are read. A record is an object: a line of its own, or one of an array that is the whole file. Keys
+/// are columns, in the order in which they first come; one that a record does not have is null.
 ///
 /// Types are inferred: int64, float64, bool, text, lists and structs. Numbers that 64 bits do not hold are texts.
 #[derive(Clone, Debug, PartialEq)]
@@ -108,9 +108,12 @@ impl JsonFiles {
         }
 
         let mut names: Vec<String> = fields.iter().map(|(name, _)| name.clone()).collect();
-        names.extend(options.types.iter().map(|(name, _)| name.clone()).filter(|name| fields.get(name).is_none()));
+        names.extend(
+            options.types.iter().map(|(name, _)| name.clone()).filter(|name| fields.get(name).is_none()),
+        );
         let needed = ColumnNames(&names).needed(columns, filter)?;
-        let needed = names.into_iter().filter(|name| needed.as_ref().is_none_or(|needed| needed.contains(name)));
+        let needed =
+            names.into_iter().filter(|name| needed.as_ref().is_none_or(|needed| needed.contains(name)));
         let schema = schema(&files, &options, &fields, needed)?;
         Ok(Self {
             files,
@@ -147,8 +150,7 @@ impl JsonFiles {
                     }
                     chunk.push(file.records.record(), file.records.line());
                 }
-                let is_full =
-                    chunk.lines.len() >= reading.batch_rows || chunk.text.len() >= MAX_BATCH_TEXT;
+                let is_full = chunk.lines.len() >= reading.batch_rows || chunk.text.len() >= MAX_BATCH_TEXT;
                 if (is_full || !is_there) && !chunk.lines.is_empty() {
                     let batch = chunk.decode(object, &schema)?;
                     chunk = Chunk::default();
@@ -165,13 +167,7 @@ impl JsonFiles {
     }
 
     /// Fails if a record after the sample has a value that does not fit.
-    fn check(
-        &self,
-        file: &JsonFile,
-        fields: &JsonFields,
-        widened: &[String],
-        schema: &Schema,
-    ) -> Result<()> {
+    fn check(&self, file: &JsonFile, fields: &JsonFields, widened: &[String], schema: &Schema) -> Result<()> {
         for name in widened {
             let is_declared = self.options.types.iter().any(|(column, _)| column == name);
             let reason = match schema.field_with_name(name) {
@@ -219,9 +215,10 @@ fn schema(
                 object: files.first().map(OpenObject::name).unwrap_or_default(),
                 line,
                 column: Some(name.clone()),
-                reason: "it is an object or a list in some records and something else in others: no type holds \
+                reason:
+                    "it is an object or a list in some records and something else in others: no type holds \
                          both: correct the records, or name other columns"
-                    .to_owned(),
+                        .to_owned(),
             })?,
         };
         columns.push(Arc::new(Field::new(name, data_type, true)));

@@ -1,5 +1,5 @@
-//! Splits JSON text into its records: objects after one another, as in JSON lines, or in one array. Whatever the size of
-//! the pieces that are read, memory is bounded by the largest record.
+//! Splits JSON text into its records: objects after one another, as in JSON lines, or in one array. Whatever the size
+//! of the pieces that are read, memory is bounded by the largest record.
 
 use std::{
     io::{self, Read},
@@ -152,9 +152,13 @@ impl<R: Read> JsonRecords<R> {
             (b'[', Layout::Unknown) => Layout::BeforeElement,
             (b',', Layout::AfterElement) => Layout::BeforeElement,
             (b']', Layout::AfterElement | Layout::BeforeElement) => Layout::AfterArray,
-            (_, Layout::AfterElement) => return Err(self.wrong(self.line, "a comma is missing between objects")),
+            (_, Layout::AfterElement) => {
+                return Err(self.wrong(self.line, "a comma is missing between objects"));
+            }
             (_, Layout::AfterArray) => {
-                return Err(self.wrong(self.line, "there is more after the array: write one array, or only objects"));
+                return Err(
+                    self.wrong(self.line, "there is more after the array: write one array, or only objects")
+                );
             }
             _ => {
                 return Err(self.wrong(

@@ -92,7 +92,10 @@ impl JsonType {
     fn widen(&mut self, value: Self, line: u64) -> bool {
         let wider = match (&*self, value) {
             (Self::Null, value) => value,
-            (Self::Bool, Self::Bool) | (Self::Float, Self::Float) | (Self::Text, _) | (Self::Mixed { .. }, _) => {
+            (Self::Bool, Self::Bool)
+            | (Self::Float, Self::Float)
+            | (Self::Text, _)
+            | (Self::Mixed { .. }, _) => {
                 return false;
             }
             (Self::Int { is_exact }, Self::Int { is_exact: other }) => {
@@ -287,7 +290,10 @@ mod tests {
 
     #[test]
     fn the_narrowest_type_that_holds_all_values_is_taken() {
-        assert_eq!(one(&[r#"{"a": 1}"#, r#"{"a": null}"#, r#"{"a": -9223372036854775808}"#]), Ok(DataType::Int64));
+        assert_eq!(
+            one(&[r#"{"a": 1}"#, r#"{"a": null}"#, r#"{"a": -9223372036854775808}"#]),
+            Ok(DataType::Int64)
+        );
         assert_eq!(one(&[r#"{"a": 1}"#, r#"{"a": 1.5}"#]), Ok(DataType::Float64));
         assert_eq!(one(&[r#"{"a": 1.5}"#, r#"{"a": 1}"#]), Ok(DataType::Float64));
         assert_eq!(one(&[r#"{"a": true}"#]), Ok(DataType::Boolean));

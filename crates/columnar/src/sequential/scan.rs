@@ -166,5 +166,7 @@ impl fmt::Debug for SequentialScan {
 /// Makes an error of a panic: readers of other crates may not have foreseen what is in a file.
 fn guarded<T>(work: impl FnOnce() -> Result<T>) -> Result<T> {
     let done = catch_unwind(AssertUnwindSafe(work));
-    done.unwrap_or_else(|_| Err(Error::Ended { reason: "the reader failed: the file is probably corrupt".to_owned() }))
+    done.unwrap_or_else(|_| {
+        Err(Error::Ended { reason: "the reader failed: the file is probably corrupt".to_owned() })
+    })
 }

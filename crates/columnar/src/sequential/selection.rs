@@ -3,7 +3,9 @@
 use std::sync::Arc;
 
 use arrow::{
-    array::{Array, ArrayRef, AsArray, BooleanArray, ListArray, RecordBatch, RecordBatchOptions, StructArray},
+    array::{
+        Array, ArrayRef, AsArray, BooleanArray, ListArray, RecordBatch, RecordBatchOptions, StructArray,
+    },
     compute::filter_record_batch,
     datatypes::{DataType, FieldRef, Schema, SchemaRef},
     error::ArrowError,
@@ -88,7 +90,8 @@ impl Selection {
         }
         read.sort_unstable();
         read.dedup();
-        let read_schema = Schema::new(schema.project(&read).map_err(Error::arrow("choosing columns"))?.fields);
+        let read_schema =
+            Schema::new(schema.project(&read).map_err(Error::arrow("choosing columns"))?.fields);
 
         let mut outputs = Vec::with_capacity(wanted.len());
         for (place, paths) in &wanted {
@@ -209,7 +212,8 @@ mod tests {
 
     fn select(columns: Option<&[&str]>, filter: Option<Predicate>) -> Result<RecordBatch> {
         let batch = batch();
-        let columns: Option<Vec<String>> = columns.map(|names| names.iter().map(|name| (*name).to_owned()).collect());
+        let columns: Option<Vec<String>> =
+            columns.map(|names| names.iter().map(|name| (*name).to_owned()).collect());
         let selection = Selection::new(&batch.schema(), columns.as_deref(), filter.as_ref())?;
         let read = batch.project(selection.read()).unwrap();
         selection.apply(read)

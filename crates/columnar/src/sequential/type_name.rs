@@ -93,7 +93,9 @@ mod tests {
         ] {
             assert_eq!(parse_type(text).unwrap(), expected, "{text}");
         }
-        for text in ["", "number", "decimal(39, 1)", "decimal(2, 3)", "timestamp[h]", "list<int64>", "decimal(1"] {
+        for text in
+            ["", "number", "decimal(39, 1)", "decimal(2, 3)", "timestamp[h]", "list<int64>", "decimal(1"]
+        {
             assert!(matches!(parse_type(text), Err(Error::Option { .. })), "{text}");
         }
     }
