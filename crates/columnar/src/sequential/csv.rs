@@ -15,7 +15,7 @@ use super::{
     bytes::{ObjectReader, decompressed, read_error},
     csv_rows::CsvRows,
     infer::{TypeInference, fits},
-    opened::{Emit, Reading},
+    reading::{Emit, Reading},
     selection::ColumnNames,
 };
 use crate::{

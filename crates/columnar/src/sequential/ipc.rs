@@ -21,7 +21,7 @@ use tokio::runtime::Handle;
 use super::{
     bytes::{ObjectFile, ObjectReader, decompressed, read_error},
     format::ARROW_FILE,
-    opened::{Emit, Reading},
+    reading::{Emit, Reading},
 };
 use crate::{Error, Result, schema::position};
 

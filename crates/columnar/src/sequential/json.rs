@@ -16,7 +16,7 @@ use super::{
     bytes::{ObjectReader, decompressed, read_error},
     json_records::JsonRecords,
     json_type::{JsonFields, JsonType},
-    opened::{Emit, Reading},
+    reading::{Emit, Reading},
     selection::ColumnNames,
 };
 use crate::{

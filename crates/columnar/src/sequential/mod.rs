@@ -14,6 +14,7 @@ mod json;
 mod json_records;
 mod json_type;
 mod opened;
+mod reading;
 mod sample;
 mod scan;
 mod selection;

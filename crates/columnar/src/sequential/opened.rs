@@ -1,24 +1,17 @@
 //! The files of a scan once they are open, whatever their format.
 
-use std::ops::ControlFlow;
-
-use arrow::{array::RecordBatch, datatypes::SchemaRef};
+use arrow::datatypes::SchemaRef;
 use stylobate_storage::OpenObject;
 use tokio::runtime::Handle;
 
-use super::{SequentialFormat, csv::CsvFiles, ipc::ArrowFiles, json::JsonFiles};
+use super::{
+    SequentialFormat,
+    csv::CsvFiles,
+    ipc::ArrowFiles,
+    json::JsonFiles,
+    reading::{Emit, Reading},
+};
 use crate::{Predicate, Result};
-
-/// Takes a batch, and says whether more are wanted.
-pub(super) type Emit<'a> = &'a mut dyn FnMut(RecordBatch) -> Result<ControlFlow<()>>;
-
-/// What is read, and how.
-pub(super) struct Reading<'a> {
-    /// Places in the schema of the columns that are read, in ascending order.
-    pub(super) columns: &'a [usize],
-    pub(super) batch_rows: usize,
-    pub(super) runtime: &'a Handle,
-}
 
 /// Files whose columns are known.
 pub(super) enum OpenedFiles {

@@ -11,11 +11,7 @@ use arrow::{array::RecordBatch, datatypes::SchemaRef};
 use futures::{StreamExt, stream::BoxStream};
 use tokio::{runtime::Handle, sync::mpsc};
 
-use super::{
-    SequentialFormat,
-    opened::{OpenedFiles, Reading},
-    selection::Selection,
-};
+use super::{SequentialFormat, opened::OpenedFiles, reading::Reading, selection::Selection};
 use crate::{Cache, Error, Predicate, Result, Source};
 
 /// Rows of a batch at most.
