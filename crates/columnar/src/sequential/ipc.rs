@@ -1,7 +1,7 @@
 //! Arrow IPC: files, which are read from their footer, and streams, which are read front to back.
 
 use std::{
-    io::{BufReader, Read, Seek, SeekFrom},
+    io::{BufRead, BufReader, Read, Seek, SeekFrom},
     ops::ControlFlow,
     sync::Arc,
 };
@@ -20,12 +20,14 @@ use tokio::runtime::Handle;
 
 use super::{
     bytes::{ObjectFile, ObjectReader, decompressed, read_error},
-    format::ARROW_FILE,
+    format::{ARROW_FILE, ARROW_STREAM},
     reading::{Emit, Reading},
 };
 use crate::{Error, Result, schema::position};
 
 const BUFFER: usize = 256 << 10;
+/// Bytes of the schema of a stream at most. Text, read as a length, is more.
+const MAX_SCHEMA: i32 = 256 << 20;
 /// Bytes after the footer of a file: its length, and the magic number.
 const TRAILER: usize = 10;
 /// What files of the first version of Feather begin with.
@@ -119,9 +121,27 @@ fn read(object: &OpenObject, columns: Option<&[usize]>, runtime: &Handle) -> Res
         return Ok((reader.schema(), Box::new(reader)));
     }
     let bytes = decompressed(reader).map_err(|error| read_error(object, &error))?;
-    let reader = StreamReader::try_new(BufReader::with_capacity(BUFFER, bytes), columns);
+    let mut bytes = BufReader::with_capacity(BUFFER, bytes);
+    let first = bytes.fill_buf().map_err(|error| read_error(object, &error))?;
+    check_stream(object, first)?;
+    let reader = StreamReader::try_new(bytes, columns);
     let reader = reader.map_err(|error| failed(object, &error))?;
     Ok((reader.schema(), Box::new(reader)))
+}
+
+/// Fails if a stream does not begin with the length of a message: a reader would allocate as many bytes.
+fn check_stream(object: &OpenObject, first: &[u8]) -> Result<()> {
+    if first.starts_with(ARROW_FILE) {
+        let reason = "it is a compressed Arrow IPC file, and only streams can be: decompress it".to_owned();
+        return Err(Error::Unsupported { object: object.name(), column: None, reason });
+    }
+    // Streams of early versions begin with the length itself.
+    let after_marker = first.strip_prefix(ARROW_STREAM).unwrap_or(first);
+    let len = after_marker.first_chunk::<4>().map(|bytes| i32::from_le_bytes(*bytes));
+    match len {
+        Some(len) if (0..=MAX_SCHEMA).contains(&len) => Ok(()),
+        _ => Err(corrupt(object, "it begins neither as a file nor as a stream does")),
+    }
 }
 
 /// Fails if the footer names bytes that the file does not have: a reader would allocate as many.
@@ -156,7 +176,7 @@ fn check_blocks(object: &OpenObject, runtime: &Handle) -> Result<()> {
 }
 
 fn corrupt(object: &OpenObject, reason: &str) -> Error {
-    let reason = format!("it is no Arrow IPC file: {reason}");
+    let reason = format!("it is no Arrow IPC file or stream: {reason}");
     Error::Corrupt { object: object.name(), row_group: None, column: None, offset: None, reason }
 }
 
