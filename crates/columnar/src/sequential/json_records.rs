@@ -297,8 +297,8 @@ mod tests {
             assert_eq!(split(&lines, piece, 1000).unwrap(), expected([1, 3, 5]), "{piece}");
             assert_eq!(split(&array, piece, 1000).unwrap(), expected([3, 4, 6]), "{piece}");
         }
-        assert_eq!(split("", 1, 10).unwrap(), []);
-        assert_eq!(split("[]", 1, 10).unwrap(), []);
+        assert!(split("", 1, 10).unwrap().is_empty());
+        assert!(split("[]", 1, 10).unwrap().is_empty());
     }
 
     #[test]
