@@ -14,7 +14,7 @@ use pyo3::{
     prelude::*,
     types::PyIterator,
 };
-use stylobate_columnar::Scan;
+use stylobate_columnar::{Scan, SequentialScan};
 use tokio::sync::mpsc;
 
 use crate::{
@@ -22,6 +22,7 @@ use crate::{
     imported,
     process::Process,
     scan::PyLocalScan,
+    sequential::PyLocalSequentialScan,
 };
 
 /// Batches that wait for whoever takes them.
@@ -37,8 +38,11 @@ impl Arriving {
     /// What a Python value gives: a scan, anything with `__arrow_c_stream__` or `__arrow_c_array__`, or an iterator of such
     /// things.
     pub(crate) fn of(data: &Bound<'_, PyAny>, process: &Process) -> PyResult<Self> {
-        match data.cast::<PyLocalScan>() {
-            Ok(scan) => Ok(Self::of_scan(&scan.get().begin(data.py(), process)?, process)),
+        if let Ok(scan) = data.cast::<PyLocalScan>() {
+            return Ok(Self::of_scan(&scan.get().begin(data.py(), process)?, process));
+        }
+        match data.cast::<PyLocalSequentialScan>() {
+            Ok(scan) => Ok(Self::of_sequential(&scan.get().begin(data.py(), process)?, process)),
             Err(_) => Self::of_arrow(data, process),
         }
     }
@@ -47,11 +51,17 @@ impl Arriving {
     pub(crate) fn with_codes(data: &Bound<'_, PyAny>, process: &Process) -> PyResult<Self> {
         match data.cast::<PyLocalScan>() {
             Ok(scan) => Ok(Self::of_scan(&scan.get().begin_codes(data.py(), process)?, process)),
-            Err(_) => Self::of_arrow(data, process),
+            Err(_) => Self::of(data, process),
         }
     }
 
     fn of_scan(scan: &Scan, process: &Process) -> Self {
+        let _runtime = process.runtime().enter();
+        let batches = scan.stream().map(|batch| batch.map_err(Failure::from)).boxed();
+        Self { schema: scan.schema().clone(), batches }
+    }
+
+    fn of_sequential(scan: &SequentialScan, process: &Process) -> Self {
         let _runtime = process.runtime().enter();
         let batches = scan.stream().map(|batch| batch.map_err(Failure::from)).boxed();
         Self { schema: scan.schema().clone(), batches }

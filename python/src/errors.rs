@@ -121,6 +121,7 @@ impl From<columnar::Error> for Failure {
             | Error::Unsupported { .. }
             | Error::Unwritable { .. } => Class::Unsupported,
             Error::Corrupt { .. } => Class::CorruptFile,
+            Error::Text { .. } => Class::InvalidData,
             Error::NoSuchColumn { .. } => Class::ColumnNotFound,
             Error::Schema { .. } => Class::Schema,
             Error::Predicate { .. } => Class::Filter,

@@ -29,6 +29,7 @@ mod parquet_options;
 mod process;
 mod progress;
 mod scan;
+mod sequential;
 mod store;
 mod stream;
 mod write;

@@ -19,6 +19,7 @@ mod _stylobate {
         node::PyNode,
         objects::{PyObjectFile, PyObjectStoreReader},
         scan::PyLocalScan,
+        sequential::{PyLocalSequentialScan, sequential_format},
         store::{
             PyLocalEdgeView, PyLocalGraphStore, PyLocalSnapshot, PyLocalStoreScan, PyLocalStoreWriter,
             PyLocalTraversal, PyLocalVertexView,

@@ -50,13 +50,8 @@ impl PyLocalScan {
     }
 
     fn plan_again(&self, py: Python<'_>, process: &Process, request: ScanRequest) -> PyResult<Scan> {
-        match &self.memory {
-            Some(memory) if !memory.is_current() => Err(Class::Stylobate.error(
-                py,
-                "this scan of bytes was made before the process was forked: make it again in the child",
-            )),
-            _ => Self::plan(py, process, request, &self.cache),
-        }
+        check_memory(py, self.memory.as_ref())?;
+        Self::plan(py, process, request, &self.cache)
     }
 
     /// The scan, for a run within this crate.
@@ -191,6 +186,17 @@ impl PyLocalScan {
     }
 }
 
+/// An error if files were given as their bytes to a process that this one was forked from.
+pub(crate) fn check_memory(py: Python<'_>, memory: Option<&Process>) -> PyResult<()> {
+    match memory {
+        Some(memory) if !memory.is_current() => Err(Class::Stylobate.error(
+            py,
+            "this scan of bytes was made before the process was forked: make it again in the child",
+        )),
+        _ => Ok(()),
+    }
+}
+
 /// Options of a store as the pairs of texts that the object_store crate takes.
 pub(crate) fn options(options: &Bound<'_, PyDict>) -> PyResult<Vec<(String, String)>> {
     let pair = |(key, value): (Bound<'_, PyAny>, Bound<'_, PyAny>)| {
@@ -246,14 +252,15 @@ fn key(name: &str, value: &Bound<'_, PyAny>) -> PyResult<Vec<u8>> {
 }
 
 /// What paths are looked up with.
-struct Given<'a> {
-    options: Vec<(String, String)>,
-    cache: &'a Py<PyCache>,
-    process: &'a Process,
+pub(crate) struct Given<'a> {
+    pub(crate) options: Vec<(String, String)>,
+    pub(crate) cache: &'a Py<PyCache>,
+    pub(crate) process: &'a Process,
 }
 
 impl Given<'_> {
-    fn sources(&self, paths: &Bound<'_, PyAny>) -> PyResult<Vec<Source>> {
+    /// Where files are looked for: one path or several, or the bytes of files.
+    pub(crate) fn sources(&self, paths: &Bound<'_, PyAny>) -> PyResult<Vec<Source>> {
         if !paths.is_instance_of::<PyList>() && !paths.is_instance_of::<PyTuple>() {
             return Ok(vec![self.source(paths)?]);
         }
@@ -289,7 +296,8 @@ impl Given<'_> {
     }
 }
 
-fn is_in_memory(source: &Source) -> bool {
+/// Whether the bytes of a file were given.
+pub(crate) fn is_in_memory(source: &Source) -> bool {
     matches!(source, Source::Store { .. })
 }
 

@@ -12,6 +12,8 @@ dictionary that the file stored them as, and filters run where the data is. What
 `write_parquet` and `write_orc` write whatever gives Arrow data, and keep its dictionaries. `generate_tpch`,
 `generate_tpcds` and `generate_snb` make the tables of benchmarks, as files or as streams.
 
+`scan_csv`, `scan_json` and `scan_ipc` read CSV, JSON lines and Arrow IPC files, as `scan` does by their endings.
+
 `open_graph` opens a graph in the GraphAr format, whose chunks share that cache; `write_graph` writes one. `GraphStore` is
 a graph that can be changed.
 
@@ -67,6 +69,7 @@ from stylobate.graph_store import GraphStore
 from stylobate.graph_write import WrittenGraph, write_graph
 from stylobate.orc import write_orc
 from stylobate.scan import Scan, col, scan
+from stylobate.sequential import scan_csv, scan_ipc, scan_json
 from stylobate.store_results import Collected, Compacted, Loaded, LogEntry, Verification
 from stylobate.store_snapshot import Snapshot, StoreRows
 from stylobate.store_traversal import PreparedTraversal, Traversal
@@ -132,6 +135,9 @@ __all__ = [
     "inspect",
     "open_graph",
     "scan",
+    "scan_csv",
+    "scan_ipc",
+    "scan_json",
     "set_default_cache",
     "write_graph",
     "write_orc",

@@ -187,6 +187,28 @@ class LocalScan:
     def __arrow_c_stream__(self, requested_schema: object | None = None) -> object: ...
 
 @final
+class LocalSequentialScan:
+    def __new__(
+        cls,
+        format: str,
+        paths: list[str | os.PathLike[str]] | str | os.PathLike[str],
+        given: dict[str, Any],
+        *,
+        columns: Sequence[str] | None = None,
+        filter: Expr | Column | str | None = None,
+        limit: int | None = None,
+        batch_rows: int | None = None,
+        storage_options: dict[str, Any] | None = None,
+        cache: Cache | None = None,
+    ) -> Self: ...
+    @property
+    def schema(self) -> Schema: ...
+    def count(self) -> int: ...
+    def collect(self) -> Batches: ...
+    def batches(self) -> BatchIterator: ...
+    def __arrow_c_stream__(self, requested_schema: object | None = None) -> object: ...
+
+@final
 class Array:
     def __len__(self) -> int: ...
     def __arrow_c_array__(self, requested_schema: object | None = None) -> tuple[object, object]: ...
@@ -423,6 +445,7 @@ def generate(
 def inspect(
     path: str | os.PathLike[str], storage_options: dict[str, Any] | None = None, cache: Cache | None = None
 ) -> dict[str, Any]: ...
+def sequential_format(path: str) -> Literal["csv", "json", "ipc"] | None: ...
 def write_graph(
     path: str | os.PathLike[str],
     name: str,

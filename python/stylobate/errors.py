@@ -77,7 +77,8 @@ class ConfigError(StylobateError, ValueError):
 
 
 class InvalidDataError(StylobateError, ValueError):
-    """Rows cannot be taken as they were given, and none of them were. The message names type, column and row."""
+    """Rows cannot be taken as they were given, and none of them were. The message names type, column and row; of a CSV or
+    JSON file, the line."""
 
 
 class ConflictError(StylobateError):

@@ -186,7 +186,8 @@ class GraphStore:
             progress: Is called with the rows that came, and when it is done with the bytes too; what it raises before
                 ends the load.
 
-        Data is whatever gives Arrow data, a scan, or a path of Parquet, ORC or CSV files.
+        Data is whatever gives Arrow data, a scan, or a path of Parquet, ORC, CSV, JSON or Arrow IPC files. All values
+        of CSV and JSON are looked at to find the types of new properties, as `scan_csv` does.
 
         Raises:
             InvalidDataError: A key is there already, an end is not there, or a value does not fit. Nothing was loaded.

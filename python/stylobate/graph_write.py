@@ -8,7 +8,8 @@ from dataclasses import dataclass
 from typing import Any, Literal
 
 from stylobate import _stylobate
-from stylobate.scan import Path
+from stylobate.scan import Path, scan
+from stylobate.sequential import graph_table
 from stylobate.write_source import local
 
 __all__ = ["WrittenGraph", "write_graph"]
@@ -52,10 +53,11 @@ def write_graph(
     Args:
         path: A folder, or a prefix of an object store. What describes the graph is `NAME.graph.yml` in it.
         name: The graph's name.
-        vertices: By type, Arrow data, or a dictionary: `data`; `key`, the column by which edges name vertices;
+        vertices: By type, Arrow data or a path of Parquet, ORC, CSV, JSON or Arrow IPC files, or a dictionary: `data`;
+            `delimiter` of a CSV file; `key`, the column by which edges name vertices;
             `primary`, the same where edges have indexes; `groups`, lists of columns that are stored together;
             `labels`, a column of lists of texts, or the names of columns of true and false; `chunk_size`, `format`.
-        edges: By types `(source, edge, destination)`, Arrow data, or a dictionary: `data`; `source` and
+        edges: By types `(source, edge, destination)`, the same, or a dictionary: `data`; `delimiter`; `source` and
             `destination`, the columns with the ends (`"src"` and `"dst"`); `by`, what these are: `"key"` or
             `"index"`; `directed`; `lists`, the orders that they are kept in (`["ordered_by_source",
             "ordered_by_dest"]`); `groups`, `chunk_size`, `format`.
@@ -111,11 +113,20 @@ def write_graph(
 def parted(spec: Any) -> tuple[Any, dict[str, Any]]:
     """Data and options."""
     if not isinstance(spec, Mapping):
-        return local(spec), {}
+        return table(spec, None), {}
     options = {name: plain(value) for name, value in spec.items() if value is not None}
     if "data" not in options:
         raise TypeError("a dictionary for vertices or edges needs data")
-    return local(options.pop("data")), options
+    delimiter = options.pop("delimiter", None)
+    return table(options.pop("data"), delimiter), options
+
+
+def table(data: Any, delimiter: str | None) -> Any:
+    """Arrow data, or that of the files at a path."""
+    if not isinstance(data, (str, os.PathLike)):
+        return local(data)
+    found = graph_table(data, {}, delimiter)
+    return local(scan(data, dictionary=False)) if found is None else found
 
 
 def plain(value: Any) -> Any:

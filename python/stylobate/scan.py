@@ -4,12 +4,12 @@ from __future__ import annotations
 
 import os
 import re
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Callable, Iterator, Mapping, Sequence
 from operator import index
 from typing import TYPE_CHECKING, Any, BinaryIO, Literal, Protocol, TypeAlias
 
 from stylobate import rows
-from stylobate._stylobate import Cache, Column, LocalScan, RecordBatch
+from stylobate._stylobate import Cache, Column, LocalScan, RecordBatch, sequential_format
 from stylobate.errors import ColumnNotFoundError, ConfigError
 from stylobate.filters import Filter, Filters, both, from_tuples
 
@@ -47,9 +47,11 @@ class Scan(rows.Rows):
     [12.0, 30.0]
     """
 
-    def __init__(self, source: Source, arguments: dict[str, Any], paths: str) -> None:
+    def __init__(self, source: Source, opener: Callable[..., Scan], arguments: dict[str, Any], paths: str) -> None:
         self._source: Source = source
-        # Those of `scan`, with paths that mean the same wherever they are used.
+        # Opens the scan again.
+        self._opener = opener
+        # Those of the opener, with paths that mean the same wherever they are used.
         self._arguments = arguments
         # The paths as they were given, to show.
         self._paths = paths
@@ -122,12 +124,12 @@ class Scan(rows.Rows):
         return self.batches()
 
     def __repr__(self) -> str:
-        shown = {name: self._arguments[name] for name in ("columns", "filter", "limit", "node")}
+        shown = {name: self._arguments.get(name) for name in ("columns", "filter", "limit", "node")}
         given = "".join(f", {name}={value!r}" for name, value in shown.items() if value is not None)
         return re.sub(r"://[^/@\s]*@", "://", f"Scan({self._paths}{given})")
 
     def __reduce__(self) -> tuple[Any, ...]:
-        return reopened, ({**self._arguments, "cache": None}, self._paths)
+        return reopened, (self._opener, {**self._arguments, "cache": None}, self._paths)
 
     def __copy__(self) -> Scan:
         return self
@@ -136,7 +138,7 @@ class Scan(rows.Rows):
         return self
 
     def _with(self, **changes: Any) -> Scan:
-        return reopened({**self._arguments, **changes}, self._paths)
+        return reopened(self._opener, {**self._arguments, **changes}, self._paths)
 
     def _narrowed(self, names: list[str]) -> list[str]:
         """These of the columns that come out now; a struct is what is left of it."""
@@ -153,9 +155,9 @@ class Scan(rows.Rows):
         return narrowed
 
 
-def reopened(arguments: dict[str, Any], paths: str) -> Scan:
+def reopened(opener: Callable[..., Scan], arguments: dict[str, Any], paths: str) -> Scan:
     """The scan of these arguments, shown with the paths of another one."""
-    made = scan(**arguments)
+    made = opener(**arguments)
     made._paths = paths
     return made
 
@@ -197,7 +199,8 @@ def scan(
     node: str | None = None,
     token: str | None = None,
 ) -> Scan:
-    """Scans Parquet and ORC files: local paths or URLs, folders, or patterns with `*`, `?`, `[…]` and `**`.
+    """Scans Parquet and ORC files: local paths or URLs, folders, or patterns with `*`, `?`, `[…]` and `**`. Paths that
+    end as CSV, JSON or Arrow IPC files do are scanned as by `scan_csv`, `scan_json` and `scan_ipc`.
 
     URLs are `s3://`, `gs://`, `az://`, `http(s)://` and `file://`. In a folder, `name=value` in paths become
     columns, of numbers, dates or times where all values are, and win over columns of the files.
@@ -254,10 +257,12 @@ def scan(
     [12.0, 30.0, 14.5]
     """
     arguments = dict(locals())
-    is_one = isinstance(paths, (str, os.PathLike, bytes, bytearray, memoryview)) or hasattr(paths, "read")
-    given: list[Any] = [paths] if is_one else list(paths)  # type: ignore[arg-type]
-    shown = [f"<{type(path).__name__}>" if is_data(path) else repr(path) for path in given]
+    given, shown = listed(paths)
     if node is None:
+        if (format := format_by_ending(given)) is not None:
+            from stylobate.sequential import as_scan_asks
+
+            return as_scan_asks(format, arguments)
         given = [located(path) for path in given]
     elif any(map(is_data, given)):
         raise TypeError("paths: a node reads what is in its buckets, and no bytes from elsewhere")
@@ -307,8 +312,24 @@ def scan(
         from stylobate.flight import FlightScan
 
         source = FlightScan(node, given, names, filter, dictionary, strings, limit, batch_rows, token)
-    return Scan(source, arguments, shown[0] if is_one else f"[{', '.join(shown)}]")
+    return Scan(source, scan, arguments, shown)
 
+
+
+def listed(paths: Path | Data | Sequence[Path | Data]) -> tuple[list[Any], str]:
+    """The paths as a list, and as they are shown."""
+    is_one = isinstance(paths, (str, os.PathLike, bytes, bytearray, memoryview)) or hasattr(paths, "read")
+    given: list[Any] = [paths] if is_one else list(paths)  # type: ignore[arg-type]
+    shown = [f"<{type(path).__name__}>" if is_data(path) else repr(path) for path in given]
+    return given, shown[0] if is_one else f"[{', '.join(shown)}]"
+
+
+def format_by_ending(paths: Sequence[Any]) -> Literal["csv", "json", "ipc"] | None:
+    """CSV, JSON or Arrow IPC, if the paths end as such files do."""
+    formats = {None if is_data(path) else sequential_format(os.fsdecode(path)) for path in paths}
+    if len(formats) > 1:
+        raise TypeError("paths: they have several formats: scan them apart")
+    return formats.pop() if formats else None
 
 
 def table_options(

@@ -8,19 +8,20 @@ from typing import Any, TypeAlias
 
 from stylobate import _optional as optional
 from stylobate.scan import scan
+from stylobate.sequential import graph_table
 from stylobate.write_source import local
 
 __all__ = [
     "Edge",
     "Schema",
     "edge_name",
-    "edge_texts",
+    "edge_types",
     "parted",
     "rows",
     "schema_lists",
     "shown_schema",
     "table",
-    "vertex_texts",
+    "vertex_types",
 ]
 
 Edge: TypeAlias = "str | tuple[str, str, str]"
@@ -81,27 +82,31 @@ def rows(data: Any) -> Any:
     return local(data)
 
 
-def vertex_texts(schema: Schema, type: str) -> set[str]:
-    """The columns of a vertex type that are text."""
-    properties = schema["vertices"].get(type, {}).get("properties", {})
-    return {name for name, of in properties.items() if of == "string"}
+def text_types(properties: Mapping[str, str]) -> dict[str, str]:
+    """The types as which columns of texts are read for properties; lists are no texts."""
+    return {name: type for name, type in properties.items() if not type.startswith("list")}
 
 
-def edge_texts(schema: Schema, edge: tuple[str, str, str], spec: Any) -> set[str]:
-    """The columns of an edge type that are text: ends are, where they are keys that are."""
+def vertex_types(schema: Schema, type: str) -> dict[str, str]:
+    """The types of the columns of a vertex type that is there already."""
+    return text_types(schema["vertices"].get(type, {}).get("properties", {}))
+
+
+def edge_types(schema: Schema, edge: tuple[str, str, str], spec: Any) -> dict[str, str]:
+    """The types of the columns of an edge type that is there already; ends have those of the keys that they are."""
     options = spec if isinstance(spec, Mapping) and "data" in spec else {}
-    texts = {name for name, of in schema["edges"].get(edge, {}).items() if of == "string"}
+    types = text_types(schema["edges"].get(edge, {}))
     ends = (("source", "src", edge[0]), ("destination", "dst", edge[2]))
     for option, column, type in ends if options.get("by") != "index" else ():
         of_type = schema["vertices"].get(type, {})
-        if of_type and of_type["properties"].get(of_type["key"]) == "string":
-            texts.add(options.get(option) or column)
-    return texts
+        if of_type:
+            types[options.get(option) or column] = of_type["properties"][of_type["key"]]
+    return types
 
 
-def parted(spec: Any, texts: set[str]) -> tuple[Any, dict[str, Any]]:
-    """Data of a load, and what is said of it. A path is that of Parquet or ORC files, or of a CSV file, of which some
-    columns are text though they look like numbers.
+def parted(spec: Any, types: Mapping[str, str]) -> tuple[Any, dict[str, Any]]:
+    """Data of a load, and what is said of it. A path is that of Parquet, ORC, CSV, JSON or Arrow IPC files; columns of
+    CSV files have these types, if they are there.
     """
     options: dict[str, Any] = {}
     if isinstance(spec, Mapping) and "data" in spec:
@@ -110,11 +115,5 @@ def parted(spec: Any, texts: set[str]) -> tuple[Any, dict[str, Any]]:
     delimiter = options.pop("delimiter", None)
     if not isinstance(spec, (str, os.PathLike)):
         return rows(spec), options
-    path = os.fspath(spec)
-    if not path.lower().endswith((".csv", ".tsv")):
-        return local(scan(path, dictionary=False)), options
-    csv = optional.needed("pyarrow.csv", "a CSV file", "pyarrow")
-    parsing = csv.ParseOptions(delimiter=delimiter or ("\t" if path.lower().endswith(".tsv") else ","))
-    text = optional.pyarrow("a CSV file").string()
-    converting = csv.ConvertOptions(column_types=dict.fromkeys(texts, text))
-    return csv.open_csv(path, parse_options=parsing, convert_options=converting), options
+    table = graph_table(spec, types, delimiter)
+    return local(scan(spec, dictionary=False)) if table is None else table, options

@@ -10,7 +10,7 @@ from typing_extensions import Self
 
 from stylobate._arrow import numbers
 from stylobate._stylobate import LocalStoreWriter
-from stylobate.store_data import Edge, Schema, edge_name, edge_texts, parted, rows, schema_lists, triple, vertex_texts
+from stylobate.store_data import Edge, Schema, edge_name, edge_types, parted, rows, schema_lists, triple, vertex_types
 from stylobate.store_results import Loaded
 from stylobate.store_snapshot import Snapshot
 from stylobate.store_traversal import plain_keys
@@ -143,9 +143,9 @@ class StoreWriter:
         """As `GraphStore.load`, by this writer. Nothing may be pending."""
         schema = Snapshot(self._local.snapshot()).schema
         loaded = self._local.load(
-            [(type, *parted(spec, vertex_texts(schema, type))) for type, spec in (vertices or {}).items()],
+            [(type, *parted(spec, vertex_types(schema, type))) for type, spec in (vertices or {}).items()],
             [
-                (triple(edge), *parted(spec, edge_texts(schema, triple(edge), spec)))
+                (triple(edge), *parted(spec, edge_types(schema, triple(edge), spec)))
                 for edge, spec in (edges or {}).items()
             ],
             progress,

@@ -7,7 +7,7 @@ from collections.abc import Iterable, Iterator, Mapping
 from typing import Any, Protocol, TypeAlias
 
 from stylobate import _optional as optional
-from stylobate._stylobate import LocalScan
+from stylobate._stylobate import LocalScan, LocalSequentialScan
 from stylobate.scan import Scan
 
 __all__ = ["ArrowArray", "ArrowStream", "Data", "arrow_source", "local"]
@@ -61,7 +61,7 @@ def arrow_source(data: Any, index: bool | None, by: str) -> Any:
         raise TypeError("index: only for frames of pandas")
     if isinstance(data, Scan):
         return local(data)
-    if has_arrow(data) or isinstance(data, LocalScan):
+    if has_arrow(data) or isinstance(data, (LocalScan, LocalSequentialScan)):
         return data
     if is_instance(data, "polars", "LazyFrame"):
         return batches_of_lazy_frame(data)
@@ -81,7 +81,7 @@ def arrow_source(data: Any, index: bool | None, by: str) -> Any:
 def local(data: Any) -> Any:
     """What a scan of this process is made of, so that its errors stay what they are; anything else as it is."""
     source = data._source if isinstance(data, Scan) else None
-    return source if isinstance(source, LocalScan) else data
+    return source if isinstance(source, (LocalScan, LocalSequentialScan)) else data
 
 
 def has_arrow(data: object) -> bool:

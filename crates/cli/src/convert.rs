@@ -34,6 +34,8 @@ Examples:
     stylobate convert lineitem.orc s3://lake/lineitem.parquet --option region=eu-west-1
   As a folder of files, partitioned by a column, beside what is there:
     stylobate convert events.parquet lake/events --to parquet --partition-by day --mode append
+  CSV as Parquet, with a column that is text whatever its values are:
+    stylobate convert people.csv people.parquet --type zip=string
   Into a pipe:
     stylobate convert events.parquet - --to json | gzip > events.jsonl.gz
 
@@ -48,7 +50,8 @@ Exit codes: 2 wrong command line, unknown column or filter; 1 anything else.";
 #[derive(Args, Clone, Debug)]
 #[command(after_help = EXAMPLES)]
 pub(crate) struct ConvertArgs {
-    /// A Parquet or ORC file, a folder of them or a pattern, here or below s3://, gs://, az:// or http(s)://
+    /// A Parquet, ORC, CSV, JSON or Arrow IPC file, a folder of them or a pattern, here or below s3://, gs://, az:// or
+    /// http(s)://
     #[arg(value_name = "SOURCE")]
     source: String,
 

@@ -384,3 +384,20 @@ fn what_is_killed_leaves_no_broken_file_and_the_next_run_cleans_up() {
     convert(folder.path(), &[&args[1..], &["--force"]].concat());
     assert_eq!(names(folder.path()), ["a.parquet", "b.parquet"]);
 }
+
+#[test]
+fn csv_becomes_parquet_and_comes_back_the_same() {
+    let folder = tempfile::tempdir().unwrap();
+    let path = folder.path();
+    let text = "id,zip,x,t,note\n1,01234,0.5,2020-01-02T03:04:05.000001,\n,99999,NaN,,\"\"\n";
+    fs::write(path.join("a.csv"), text).unwrap();
+    for format in ["parquet", "orc", "arrow", "arrows"] {
+        let there = format!("a.{format}");
+        convert(path, &["a.csv", &there]);
+        convert(path, &[&there, "b.csv", "--force"]);
+        assert_eq!(fs::read_to_string(path.join("b.csv")).unwrap(), text, "{format}");
+    }
+    fs::write(path.join("late.csv"), "a\n1\nx\n").unwrap();
+    fails(path, 1, &["convert", "late.csv", "late.parquet", "--sample-rows", "1"]);
+    assert!(!path.join("late.parquet").exists());
+}

@@ -254,3 +254,78 @@ fn memory_and_threads_may_be_few() {
     let args = ["scan", "numbers.parquet", "--format", "csv", "--memory", "1MiB", "--threads", "1"];
     assert_eq!(succeeds(folder.path(), &args).lines().count(), 100_001);
 }
+
+#[test]
+fn csv_is_scanned_with_types_that_lose_nothing() {
+    let folder = tempfile::tempdir().unwrap();
+    let people = "id,zip,born,note\n1,01234,2001-02-03,\n2,99999,1999-12-31,\"\"\n\n3,,,x\n";
+    fs::write(folder.path().join("people.csv"), people).unwrap();
+    let csv =
+        |args: &[&str]| succeeds(folder.path(), &[&["scan", "people.csv", "--format", "csv"], args].concat());
+    assert_eq!(csv(&[]), "id,zip,born,note\n1,01234,2001-02-03,\n2,99999,1999-12-31,\"\"\n3,,,x\n");
+    assert_eq!(csv(&["--where", "born > '2000-01-01'", "--columns", "zip,id"]), "zip,id\n01234,1\n");
+    assert_eq!(csv(&["--limit", "1", "--type", "id=decimal(10,2)", "--columns", "id"]), "id\n1.00\n");
+    assert_eq!(csv(&["--null", "x", "--where", "note is null", "--columns", "id"]), "id\n1\n3\n");
+    assert_eq!(succeeds(folder.path(), &["scan", "people.csv", "--count"]), "3\n");
+    let table = succeeds(folder.path(), &["scan", "people.csv", "--limit", "1"]);
+    assert!(table.starts_with("id  zip"), "{table}");
+}
+
+#[test]
+fn options_of_csv_say_what_the_file_does_not() {
+    let folder = tempfile::tempdir().unwrap();
+    fs::write(folder.path().join("a.txt"), "1;'x;y'\n2;z\n").unwrap();
+    fs::write(folder.path().join("b.tsv"), "a\tb\n1\t2\n").unwrap();
+    let options = ["--from", "csv", "--delimiter", ";", "--quote", "'", "--format", "csv"];
+    let text = succeeds(folder.path(), &[&["scan", "a.txt", "--no-header"], &options[..]].concat());
+    assert_eq!(text, "column0,column1\n1,x;y\n2,z\n");
+    let text = succeeds(folder.path(), &[&["scan", "a.txt", "--column-names", "n,t"], &options[..]].concat());
+    assert_eq!(text, "n,t\n1,x;y\n2,z\n");
+    assert_eq!(succeeds(folder.path(), &["scan", "b.tsv", "--format", "csv"]), "a,b\n1,2\n");
+}
+
+#[test]
+fn json_and_arrow_are_scanned_by_their_names_or_first_bytes() {
+    let folder = folder_with_people();
+    let path = folder.path();
+    let expected = succeeds(path, &["scan", "people.parquet", "--format", "csv"]);
+    for name in ["a.jsonl", "a.arrow", "a.arrows", "a.feather", "a.csv"] {
+        succeeds(path, &["convert", "--quiet", "people.parquet", name]);
+        assert_eq!(succeeds(path, &["scan", name, "--format", "csv"]), expected, "{name}");
+        let some =
+            succeeds(path, &["scan", name, "--format", "csv", "--where", "age > 0", "--columns", "age"]);
+        assert_eq!(some, "age\n36\n", "{name}");
+    }
+    fs::create_dir(path.join("nameless")).unwrap();
+    fs::copy(path.join("a.arrows"), path.join("nameless/0001")).unwrap();
+    assert_eq!(succeeds(path, &["scan", "nameless", "--format", "csv"]), expected);
+    fs::create_dir(path.join("lines")).unwrap();
+    fs::copy(path.join("a.jsonl"), path.join("lines/a.jsonl")).unwrap();
+    assert_eq!(succeeds(path, &["scan", "lines", "--format", "csv"]), expected);
+}
+
+#[test]
+fn what_is_wrong_in_a_text_or_its_options_is_one_line() {
+    let folder = folder_with_people();
+    let path = folder.path();
+    fs::write(path.join("ragged.csv"), "a,b\n1,2\n3\n").unwrap();
+    fs::write(path.join("stray.csv"), "a,b\n1,\"x\n2,y\n").unwrap();
+    let rows: String = (0..50).map(|n| format!("{n}\n")).collect();
+    fs::write(path.join("late.csv"), format!("v\n{rows}abc\n")).unwrap();
+    fs::write(path.join("a.json"), "{\"a\": 1}\n{\"a\": }\n").unwrap();
+    for (code, args, said) in [
+        (1, &["ragged.csv"][..], "line 3: the record that begins here has 1 field"),
+        (1, &["stray.csv"], "line 2: the quote that opens here is not closed"),
+        (1, &["late.csv", "--sample-rows", "10"], "line 52: column v: \"abc\" is no Int64"),
+        (1, &["a.json"], "line 2: "),
+        (2, &["ragged.csv", "--columns", "c"], "no column c"),
+        (2, &["people.parquet", "--delimiter", ";"], "--delimiter is for CSV"),
+        (2, &["a.json", "--no-header"], "--no-header is for CSV, and the source is JSON"),
+        (2, &["late.csv", "--dictionary", "v"], "--dictionary is for Parquet and ORC"),
+        (2, &["late.csv", "a.json"], "several formats"),
+    ] {
+        let error = fails(path, code, &[&["scan"], args].concat());
+        assert!(error.contains(said), "{args:?}: {error}");
+    }
+    assert_eq!(succeeds(path, &["scan", "late.csv", "--sample-rows", "all", "--count"]), "51\n");
+}

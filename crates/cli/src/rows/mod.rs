@@ -9,9 +9,11 @@ mod encoders;
 mod format;
 mod grid;
 mod output;
+mod plan;
 mod portable;
 mod progress;
 mod request;
+mod source_args;
 mod stop;
 
 pub(crate) use self::{
@@ -21,7 +23,9 @@ pub(crate) use self::{
     format::Format,
     grid::{Bound, grouped, printable},
     output::OutputArgs,
+    plan::{RowsRequest, RowsScan},
     progress::Progress,
     request::{RequestArgs, open_cache, option},
+    source_args::delimiter,
     stop::until_stopped,
 };

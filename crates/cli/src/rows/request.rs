@@ -4,9 +4,11 @@ use std::{num::NonZeroUsize, str::FromStr};
 
 use anyhow::Result;
 use clap::Args;
-use stylobate_columnar::{Cache, Dictionaries, Predicate, Scan, ScanRequest, Source};
+use stylobate_columnar::{Cache, Dictionaries, Predicate, ScanRequest, Source};
 use stylobate_server::config::available_memory;
 use stylobate_storage::{ByteSize, CacheOptions};
+
+use super::{RowsRequest, RowsScan, source_args::SourceArgs};
 
 /// Which columns and rows are read, and with what.
 #[derive(Args, Clone, Debug)]
@@ -39,38 +41,56 @@ pub(crate) struct RequestArgs {
     /// Most threads that decode at the same time [default: one for each core]
     #[arg(long, value_name = "COUNT")]
     threads: Option<NonZeroUsize>,
+
+    #[command(flatten)]
+    source_args: SourceArgs,
 }
 
 impl RequestArgs {
     /// The request for what lies at these paths. `dictionary` says which columns come out as dictionaries where the
     /// user did not.
-    pub(crate) fn request(&self, paths: &[String], dictionary: Dictionaries) -> Result<ScanRequest> {
-        let sources = paths.iter().map(|path| self.source(path));
+    pub(crate) fn request(&self, paths: &[String], dictionary: Dictionaries) -> Result<RowsRequest> {
+        let sources: Vec<Source> = paths.iter().map(|path| self.source(path)).collect();
+        let filter = self.filter.as_deref().map(Predicate::parse).transpose()?;
         let dictionary = self.dictionary.clone().unwrap_or(dictionary);
-        let mut request = ScanRequest::over(sources).with_dictionary(dictionary);
+        let mut columnar = ScanRequest::over(sources.clone()).with_dictionary(dictionary);
         if let Some(columns) = &self.columns {
-            request = request.with_columns(columns);
+            columnar = columnar.with_columns(columns);
         }
-        if let Some(filter) = &self.filter {
-            request = request.with_filter(Predicate::parse(filter)?);
+        if let Some(filter) = &filter {
+            columnar = columnar.with_filter(filter.clone());
         }
         if let Some(limit) = self.limit {
-            request = request.with_limit(limit);
+            columnar = columnar.with_limit(limit);
         }
         if let Some(threads) = self.threads {
-            request = request.with_threads(threads.get());
+            columnar = columnar.with_threads(threads.get());
         }
-        Ok(request)
+        Ok(RowsRequest {
+            columnar,
+            sources,
+            format: self.source_args.format(paths)?,
+            source_args: self.source_args.clone(),
+            columns: self.columns.clone(),
+            filter,
+            limit: self.limit,
+            has_dictionaries: self.dictionary.is_some(),
+        })
     }
 
     fn source(&self, path: &str) -> Source {
         Source::Url { url: path.to_owned(), options: self.option.clone() }
     }
 
-    /// How many rows come out of its scan; `None` if only the filter knows.
-    pub(crate) fn rows(&self, scan: &Scan) -> Option<u64> {
-        let rows = scan.estimated_rows();
-        self.filter.is_none().then(|| self.limit.map_or(rows, |limit| rows.min(limit)))
+    /// How many rows come out of its scan; `None` if only the filter knows, or only reading all of it tells.
+    pub(crate) fn rows(&self, scan: &RowsScan) -> Option<u64> {
+        match scan {
+            RowsScan::Columnar(scan) => {
+                let rows = scan.estimated_rows();
+                self.filter.is_none().then(|| self.limit.map_or(rows, |limit| rows.min(limit)))
+            }
+            RowsScan::Sequential(scan) => scan.rows(),
+        }
     }
 
     /// The cache that the scan reads through.

@@ -1,16 +1,18 @@
-//! `stylobate scan`: rows of Parquet and ORC files, as a table or for the next program.
+//! `stylobate scan`: rows of Parquet, ORC, CSV, JSON and Arrow IPC files, as a table or for the next program.
 
 mod stats;
 
 use anyhow::Result;
 use clap::Args;
 use futures::StreamExt;
-use stylobate_columnar::{Cache, Dictionaries, ScanRequest};
+use stylobate_columnar::{Cache, Dictionaries};
 
 use self::stats::Stats;
 use crate::{
     out::print,
-    rows::{Bound, Destination, Format, OutputArgs, Progress, RequestArgs, drain, until_stopped},
+    rows::{
+        Bound, Destination, Format, OutputArgs, Progress, RequestArgs, RowsRequest, drain, until_stopped,
+    },
 };
 
 /// Rows of a table where nobody said how many.
@@ -28,6 +30,8 @@ Examples:
   How many rows there are:
     stylobate scan 's3://bucket/events/*/*.parquet' --count \\
       --where \"day >= '2026-01-01'\" --option region=eu-west-1
+  Of a CSV file, with a column that is text whatever its values are:
+    stylobate scan people.csv.gz --delimiter ';' --type zip=string --where \"born > '1990-01-01'\"
   To another program:
     stylobate scan a.orc --format arrow | python -c 'import sys, pyarrow as pa; \\
       print(pa.ipc.open_stream(sys.stdin.buffer).read_all())'
@@ -35,6 +39,11 @@ Examples:
 A PATH is a file, a folder with all its subfolders, or a pattern with *, ?, [...]
 and **; below s3://, gs://, az:// and http(s):// too. In folders named name=value,
 the name is a column.
+
+CSV (.csv, .tsv), JSON lines (.json, .jsonl, .ndjson) and Arrow IPC (.arrow, .feather,
+.arrows) are read too; CSV and JSON may be compressed (.gz, .zst). In CSV an empty
+field is null and \"\" an empty string; the types of columns are found by their values,
+and a number with zeros before it is a string.
 
 Exit codes: 2 wrong command line, unknown column or filter; 1 anything else.
 A reader of the output may stop at any time: that is no error.";
@@ -94,7 +103,7 @@ async fn scan(args: &ScanArgs) -> Result<()> {
 /// Writes the rows; says how many.
 async fn write(
     args: &ScanArgs,
-    mut request: ScanRequest,
+    mut request: RowsRequest,
     cache: &Cache,
     format: Format,
     destination: Destination,
@@ -116,8 +125,8 @@ async fn write(
 }
 
 /// How many rows there are: no column is read but those of the filter.
-async fn count(args: &ScanArgs, request: ScanRequest, cache: &Cache) -> Result<u64> {
-    let scan = request.with_columns(Vec::<String>::new()).plan(cache).await?;
+async fn count(args: &ScanArgs, request: RowsRequest, cache: &Cache) -> Result<u64> {
+    let scan = request.without_columns().plan(cache).await?;
     if let Some(rows) = args.request.rows(&scan) {
         return Ok(rows);
     }

@@ -84,10 +84,10 @@ fn what_is_missing_or_broken_is_an_error_of_one_line() {
     for (code, source, said) in [
         (1, "none.csv", "none.csv"),
         (1, "none/*.parquet", "none"),
-        (1, "broken.csv", "broken.csv: row 1: 1 fields, not 2"),
+        (1, "broken.csv", "broken.csv: line 3: the record that begins here has 1 field, and there are 2"),
         (1, "text.parquet", "neither a Parquet nor an ORC file"),
         (1, "broken.json", "broken.json"),
-        (2, "mixed", "files of several kinds"),
+        (2, "mixed", "files of several formats"),
     ] {
         let error = fails(folder.path(), code, &["--vertices", &format!("person={source}:id")]);
         assert!(error.contains(said), "{error}");

@@ -1,9 +1,5 @@
 //! `stylobate graph import`: a graph made of tables.
 
-mod csv;
-mod guess;
-mod json;
-mod objects;
 pub(in crate::graph) mod plan;
 mod shape;
 pub(in crate::graph) mod source;
@@ -33,7 +29,7 @@ use crate::{
     failure::usage,
     lean_memory::be_lean,
     out::print_json,
-    rows::{Progress, grouped, option, until_stopped},
+    rows::{Progress, delimiter, grouped, option, until_stopped},
     table,
 };
 
@@ -55,8 +51,9 @@ Examples:
     stylobate graph import import.yml --output movies
 
 A SOURCE is Parquet or ORC (a file, a folder or a pattern, here or at a URL), CSV
-with a header (.csv, .tsv) or JSON lines (.json, .jsonl, .ndjson). All values of a
-CSV file are looked at before it is read for good, so as to find the types of its
+with a header (.csv, .tsv), JSON lines (.json, .jsonl, .ndjson) or Arrow IPC (.arrow,
+.feather, .arrows); CSV and JSON may be compressed (.gz, .zst). All values of CSV and
+JSON are looked at before they are read for good, so as to find the types of their
 columns: int64, double, bool, date, timestamp (in UTC), else string. A number with
 zeros before it or too many digits is a string.
 
@@ -153,16 +150,6 @@ enum GraphFormat {
     Parquet,
     Orc,
     Csv,
-}
-
-/// A delimiter as it is typed.
-pub(in crate::graph) fn delimiter(text: &str) -> Result<u8, &'static str> {
-    match text.as_bytes() {
-        _ if text == "tab" || text == r"\t" => Ok(b'\t'),
-        [b'"' | b'\n' | b'\r'] => Err("quotes and ends of lines stand for themselves"),
-        [byte] if byte.is_ascii() => Ok(*byte),
-        _ => Err("one ASCII character is needed, or the word tab"),
-    }
 }
 
 pub(super) async fn run(args: ImportArgs) -> Result<()> {

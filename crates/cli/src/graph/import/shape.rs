@@ -42,29 +42,9 @@ impl Shape {
         Ok(Self { places, schema: Arc::new(Schema::new(fields)) })
     }
 
-    /// The same columns as other types, by which texts are read.
-    pub(super) fn with_types(self, types: impl IntoIterator<Item = Option<DataType>>) -> Self {
-        let fields = self.schema.fields().iter().zip(types).map(|(field, data_type)| match data_type {
-            Some(data_type) => Arc::new(Field::clone(field).with_data_type(data_type)),
-            None => field.clone(),
-        });
-        let schema = Arc::new(Schema::new(fields.collect::<Vec<_>>()));
-        Self { schema, ..self }
-    }
-
-    /// The same of what has only these columns, in the order in which they come out.
-    pub(super) fn in_order(self) -> Self {
-        Self { places: (0..self.places.len()).collect(), ..self }
-    }
-
     /// The columns that come out.
     pub(super) fn schema(&self) -> &SchemaRef {
         &self.schema
-    }
-
-    /// Which columns of what arrives are taken, in the order in which they come out.
-    pub(super) fn places(&self) -> &[usize] {
-        &self.places
     }
 
     /// Takes the columns of a batch; the error says which column is no such thing.
@@ -87,7 +67,7 @@ impl Shape {
 
 /// The type that a column gets to be a property of a type. Points in time keep what the graph cannot hold, so that this
 /// is an error and not lost.
-fn target(from: &DataType, to: &PropertyType) -> DataType {
+pub(super) fn target(from: &DataType, to: &PropertyType) -> DataType {
     match (from, to) {
         (DataType::Timestamp(..), PropertyType::Timestamp) => from.clone(),
         (_, PropertyType::Timestamp) => DataType::Timestamp(TimeUnit::Microsecond, None),

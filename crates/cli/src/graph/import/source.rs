@@ -3,20 +3,21 @@
 use std::num::NonZeroUsize;
 
 use anyhow::Result;
-use arrow::{array::RecordBatch, datatypes::SchemaRef};
+use arrow::{
+    array::RecordBatch,
+    datatypes::{DataType, SchemaRef},
+};
 use futures::{Stream, StreamExt, stream::BoxStream};
-use object_store::path::Path;
-use stylobate_columnar::{Cache, Dictionaries, Scan, ScanRequest, Source};
+use stylobate_columnar::{
+    Cache, CsvOptions, Dictionaries, JsonOptions, Sample, Scan, ScanRequest, SequentialFormat,
+    SequentialRequest, SequentialScan, Source, TimestampInference,
+};
 use stylobate_graph::Error as GraphError;
-use stylobate_storage::ReadThrough;
 
 use super::{
-    csv::CsvRows,
-    json::JsonRows,
-    plan::{SourceKind, SourcePlan},
-    shape::Shape,
+    plan::{ColumnPlan, SourceKind, SourcePlan},
+    shape::{Shape, target},
 };
-use crate::failure::usage;
 
 /// What sources are read with.
 pub(in crate::graph) struct Reading<'a> {
@@ -36,45 +37,66 @@ pub(in crate::graph) struct Opened {
 /// Rows as the source has them.
 enum Rows {
     Columnar(Box<Scan>),
-    Csv(CsvRows),
-    Json(JsonRows),
+    Sequential(SequentialScan),
 }
 
 impl Reading<'_> {
     /// Finds the source and its columns. Of texts, all values are looked at.
     pub(in crate::graph) async fn open(&self, plan: &SourcePlan) -> Result<Opened> {
         let source = Source::Url { url: plan.path.clone(), options: self.options.to_vec() };
-        let (kind, files) = self.kind(plan, &source).await?;
-        let (rows, shape) = match kind {
-            SourceKind::Columnar => self.scan(plan, source).await?,
-            SourceKind::Csv => {
-                let (rows, shape) = CsvRows::open(files, plan).await?;
-                (Rows::Csv(rows), shape)
-            }
-            SourceKind::JsonLines => {
-                let (rows, shape) = JsonRows::open(files, plan).await?;
-                (Rows::Json(rows), shape)
-            }
+        let (rows, shape) = match self.format(plan, &source).await? {
+            None => self.scan(plan, source).await?,
+            Some(format) => self.scan_sequentially(plan, source, format).await?,
         };
         Ok(Opened { rows, shape, name: stylobate_storage::without_credentials(&plan.path) })
     }
 
-    /// What it is, as the names of its files tell, and these files where they are texts.
-    async fn kind(
+    /// What it is, as the plan or the names of its files tell; `None` for Parquet and ORC.
+    async fn format(&self, plan: &SourcePlan, source: &Source) -> Result<Option<SequentialFormat>> {
+        let format = match plan.kind {
+            Some(SourceKind::Columnar) => None,
+            Some(SourceKind::Csv) => {
+                let files = source.files(self.cache).await?;
+                match files.first().and_then(|(_, path)| SequentialFormat::of_path(path.as_ref())) {
+                    Some(SequentialFormat::Csv(options)) => Some(SequentialFormat::Csv(options)),
+                    _ => Some(SequentialFormat::Csv(CsvOptions::default())),
+                }
+            }
+            Some(SourceKind::JsonLines) => Some(SequentialFormat::Json(JsonOptions::default())),
+            None => SequentialFormat::detect(source, self.cache).await?,
+        };
+        Ok(format.map(|format| match format {
+            SequentialFormat::Csv(options) => {
+                let options = options.with_sample(Sample::All);
+                let mut options = options.with_timestamps(TimestampInference::UtcMilliseconds);
+                if let Some(delimiter) = plan.delimiter {
+                    options = options.with_delimiter(delimiter);
+                }
+                for column in plan.columns.iter().flatten() {
+                    if let Some(data_type) = text_type(column) {
+                        options = options.with_type(&column.column, data_type);
+                    }
+                }
+                SequentialFormat::Csv(options)
+            }
+            SequentialFormat::Json(options) => SequentialFormat::Json(options.with_sample(Sample::All)),
+            other => other,
+        }))
+    }
+
+    async fn scan_sequentially(
         &self,
         plan: &SourcePlan,
-        source: &Source,
-    ) -> Result<(SourceKind, Vec<(ReadThrough, Path)>)> {
-        if plan.kind == Some(SourceKind::Columnar) {
-            return Ok((SourceKind::Columnar, Vec::new()));
+        source: Source,
+        format: SequentialFormat,
+    ) -> Result<(Rows, Shape)> {
+        let mut request = SequentialRequest::over([source], format);
+        if let Some(columns) = &plan.columns {
+            request = request.with_columns(names(columns));
         }
-        let files = source.files(self.cache).await?;
-        let kinds: Vec<SourceKind> = files.iter().map(|(_, path)| kind_of(path.as_ref())).collect();
-        let kind = plan.kind.or(kinds.first().copied()).unwrap_or(SourceKind::Columnar);
-        if plan.kind.is_none() && kinds.iter().any(|other| *other != kind) {
-            return Err(usage(format!("{}: files of several kinds: name one, or a pattern", plan.path)));
-        }
-        Ok((kind, files))
+        let scan = request.plan(self.cache).await?;
+        let shape = Shape::new(scan.schema(), plan.columns.as_deref())?;
+        Ok((Rows::Sequential(scan), shape))
     }
 
     async fn scan(&self, plan: &SourcePlan, source: Source) -> Result<(Rows, Shape)> {
@@ -84,10 +106,7 @@ impl Reading<'_> {
             request = request.with_threads(threads.get());
         }
         if let Some(columns) = &plan.columns {
-            let mut names: Vec<&str> = columns.iter().map(|column| column.column.as_str()).collect();
-            names.sort_unstable();
-            names.dedup();
-            request = request.with_columns(names);
+            request = request.with_columns(names(columns));
         }
         let scan = request.plan(self.cache).await?;
         let shape = Shape::new(scan.schema(), plan.columns.as_deref())?;
@@ -105,8 +124,7 @@ impl Opened {
     pub(in crate::graph) fn rows(&self) -> Option<u64> {
         match &self.rows {
             Rows::Columnar(scan) => Some(scan.estimated_rows()),
-            Rows::Csv(rows) => Some(rows.count()),
-            Rows::Json(_) => None,
+            Rows::Sequential(scan) => scan.rows(),
         }
     }
 
@@ -115,8 +133,7 @@ impl Opened {
         let Self { rows, shape, name } = self;
         let batches: BoxStream<'static, Result<RecordBatch, GraphError>> = match rows {
             Rows::Columnar(scan) => scan.stream().map(|batch| Ok(batch?)).boxed(),
-            Rows::Csv(rows) => rows.stream(),
-            Rows::Json(rows) => rows.stream(),
+            Rows::Sequential(scan) => scan.stream().map(|batch| Ok(batch?)).boxed(),
         };
         batches.map(move |batch| {
             let wrong = |reason| GraphError::Data { file: name.clone(), reason };
@@ -125,14 +142,16 @@ impl Opened {
     }
 }
 
-fn kind_of(path: &str) -> SourceKind {
-    let is = |endings: &[&str]| {
-        let extension = path.rsplit_once('.').map_or("", |(_, extension)| extension);
-        endings.iter().any(|ending| extension.eq_ignore_ascii_case(ending))
-    };
-    match () {
-        () if is(&["csv", "tsv"]) => SourceKind::Csv,
-        () if is(&["json", "jsonl", "ndjson"]) => SourceKind::JsonLines,
-        () => SourceKind::Columnar,
-    }
+/// The columns of the source, each once.
+fn names(columns: &[ColumnPlan]) -> Vec<&str> {
+    let mut names: Vec<&str> = columns.iter().map(|column| column.column.as_str()).collect();
+    names.sort_unstable();
+    names.dedup();
+    names
+}
+
+/// The type that a column of texts is read as, where the plan gives it one. Lists are made of texts later.
+fn text_type(column: &ColumnPlan) -> Option<DataType> {
+    let data_type = target(&DataType::Utf8, column.property_type.as_ref()?);
+    Some(if data_type.is_nested() { DataType::Utf8 } else { data_type })
 }

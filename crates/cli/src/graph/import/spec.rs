@@ -6,11 +6,10 @@ use anyhow::{Error, Result};
 use stylobate_graph::{AdjacencyOrder, FileType, Side};
 
 use super::{
-    delimiter,
     plan::{ColumnPlan, EdgePlan, Plan, SourceKind, SourcePlan, VertexPlan},
     yaml::{self, EdgeYaml, GroupYaml, ListYaml, PropertyYaml, SourceYaml, SpecYaml, VertexYaml},
 };
-use crate::{failure::usage, graph::free_name::free_name};
+use crate::{failure::usage, graph::free_name::free_name, rows::delimiter};
 
 /// What columns are mapped to that hold the indexes of vertices.
 const INDEXES: [&str; 2] = ["_graphArSrcIndex", "_graphArDstIndex"];

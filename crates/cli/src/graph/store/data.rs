@@ -20,14 +20,13 @@ use stylobate_storage::{ByteSize, CacheOptions};
 use crate::{
     failure::usage,
     graph::import::{
-        delimiter,
         plan::{EdgePlan, Plan, VertexPlan},
         source::{Opened, Reading},
         typed::{self, Typed},
     },
     lean_memory::be_lean,
     out::print_json,
-    rows::{Progress, grouped},
+    rows::{Progress, delimiter, grouped},
     table,
 };
 

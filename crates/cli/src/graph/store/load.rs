@@ -16,8 +16,9 @@ Examples:
       --edges Post_HAS_CREATOR_Person=created.csv:post,person
 
 A SOURCE is Parquet or ORC (a file, a folder or a pattern, here or at a URL), CSV
-with a header (.csv, .tsv) or JSON lines (.json, .jsonl, .ndjson). Types that are not
-there yet are made after the columns of their tables.
+with a header (.csv, .tsv), JSON lines (.json, .jsonl, .ndjson) or Arrow IPC (.arrow,
+.feather, .arrows). Types that are not there yet are made after the columns of their
+tables.
 
 All of it becomes one version. It is loaded by a writer: whoever writes at the same
 time is told that somebody took over.

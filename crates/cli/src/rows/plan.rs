@@ -1,0 +1,107 @@
+//! Rows that are asked for, whatever the format of their files, and the scan that gives them.
+
+use anyhow::Result;
+use arrow::{array::RecordBatch, datatypes::SchemaRef};
+use futures::{StreamExt, stream::BoxStream};
+use stylobate_columnar::{
+    Cache, Error as ColumnarError, Predicate, Scan, ScanRequest, SequentialFormat, SequentialRequest,
+    SequentialScan, Source,
+};
+
+use super::source_args::SourceArgs;
+use crate::failure::usage;
+
+/// Rows that are asked for.
+#[derive(Clone, Debug)]
+pub(crate) struct RowsRequest {
+    /// For Parquet and ORC.
+    pub(super) columnar: ScanRequest,
+    pub(super) sources: Vec<Source>,
+    pub(super) source_args: SourceArgs,
+    /// What the files are, where their names tell.
+    pub(super) format: Option<SequentialFormat>,
+    pub(super) columns: Option<Vec<String>>,
+    pub(super) filter: Option<Predicate>,
+    pub(super) limit: Option<u64>,
+    /// The user said which columns come out as dictionaries.
+    pub(super) has_dictionaries: bool,
+}
+
+/// A scan that is about to begin.
+pub(crate) enum RowsScan {
+    Columnar(Box<Scan>),
+    Sequential(SequentialScan),
+}
+
+impl RowsRequest {
+    /// Only the first rows.
+    pub(crate) fn with_limit(self, rows: u64) -> Self {
+        Self { columnar: self.columnar.with_limit(rows), limit: Some(rows), ..self }
+    }
+
+    /// With codes where Parquet and ORC files have dictionaries, for a writer.
+    pub(crate) fn with_codes(self, codes: bool) -> Self {
+        Self { columnar: self.columnar.with_codes(codes), ..self }
+    }
+
+    /// Only how many rows there are.
+    pub(crate) fn without_columns(self) -> Self {
+        Self { columnar: self.columnar.with_columns(Vec::<String>::new()), columns: Some(Vec::new()), ..self }
+    }
+
+    /// Finds the files and their columns. Where their names do not tell what they are, their first bytes do.
+    pub(crate) async fn plan(&self, cache: &Cache) -> Result<RowsScan> {
+        if let Some(format) = &self.format {
+            return self.plan_sequential(format.clone(), cache).await;
+        }
+        let error = match self.columnar.clone().plan(cache).await {
+            Ok(scan) => {
+                self.source_args.refuse_all()?;
+                return Ok(RowsScan::Columnar(Box::new(scan)));
+            }
+            Err(error) => error,
+        };
+        if matches!(error, ColumnarError::Format { .. })
+            && self.source_args.may_detect()
+            && let Some(format) = self.source_args.detect(&self.sources, cache).await?
+        {
+            return self.plan_sequential(format, cache).await;
+        }
+        Err(error.into())
+    }
+
+    async fn plan_sequential(&self, format: SequentialFormat, cache: &Cache) -> Result<RowsScan> {
+        if self.has_dictionaries {
+            return Err(usage("--dictionary is for Parquet and ORC"));
+        }
+        let mut request = SequentialRequest::over(self.sources.clone(), format);
+        if let Some(columns) = &self.columns {
+            request = request.with_columns(columns);
+        }
+        if let Some(filter) = &self.filter {
+            request = request.with_filter(filter.clone());
+        }
+        if let Some(limit) = self.limit {
+            request = request.with_limit(limit);
+        }
+        Ok(RowsScan::Sequential(request.plan(cache).await?))
+    }
+}
+
+impl RowsScan {
+    /// The columns that come out.
+    pub(crate) fn schema(&self) -> &SchemaRef {
+        match self {
+            Self::Columnar(scan) => scan.schema(),
+            Self::Sequential(scan) => scan.schema(),
+        }
+    }
+
+    /// The rows. Dropped, reading ends.
+    pub(crate) fn stream(&self) -> BoxStream<'static, Result<RecordBatch, ColumnarError>> {
+        match self {
+            Self::Columnar(scan) => scan.stream().boxed(),
+            Self::Sequential(scan) => scan.stream(),
+        }
+    }
+}

@@ -1,0 +1,478 @@
+"""CSV, JSON and Arrow IPC files: read as DuckDB, pyarrow and Polars read them, where these lose nothing."""
+
+from __future__ import annotations
+
+import datetime as dt
+import gzip
+import json
+import math
+import random
+from collections.abc import Callable
+from pathlib import Path
+from typing import Any
+
+import duckdb
+import pandas as pd
+import polars as pl
+import pyarrow as pa
+import pyarrow.feather as feather
+import pyarrow.parquet as pq
+import pytest
+import stylobate as st
+
+Write = Callable[..., Path]
+
+
+@pytest.fixture
+def write(tmp_path: Path) -> Write:
+    """Writes a text or bytes to a new file."""
+    numbers = iter(range(10_000))
+
+    def written(data: str | bytes, ending: str = "csv") -> Path:
+        path = tmp_path / f"{next(numbers)}.{ending}"
+        path.write_bytes(data if isinstance(data, bytes) else data.encode())
+        return path
+
+    return written
+
+
+def rows(scan: st.Scan) -> list[dict[str, Any]]:
+    return scan.to_arrow().to_pylist()
+
+
+def by_duckdb(path: Path, **options: Any) -> list[tuple[Any, ...]]:
+    """The rows as DuckDB reads them, all values looked at, an empty text no null."""
+    said = {"header": "true", "sample_size": "-1", "allow_quoted_nulls": "false", "delim": "','", "quote": "'\"'"}
+    said |= options
+    text = ", ".join(f"{name} = {value}" for name, value in said.items() if value is not None)
+    return duckdb.sql(f"SELECT * FROM read_csv('{path}', {text})").fetchall()
+
+
+def as_tuples(scan: st.Scan) -> list[tuple[Any, ...]]:
+    table = scan.to_arrow()
+    return list(zip(*(column.to_pylist() for column in table.columns))) if table.num_columns else []
+
+
+def same(ours: list[tuple[Any, ...]], theirs: list[tuple[Any, ...]]) -> bool:
+    """Whether the rows are the same; not a number is."""
+
+    def plain(value: Any) -> Any:
+        return "nan" if isinstance(value, float) and math.isnan(value) else value
+
+    return [tuple(map(plain, row)) for row in ours] == [tuple(map(plain, row)) for row in theirs]
+
+
+# CSV: types and nulls.
+
+
+@pytest.mark.parametrize(
+    "values",
+    [
+        ["1", "-5", "9223372036854775807"],
+        ["1", "2.5", "-1e-3", ".5", "5."],
+        ["NaN", "1.5", "inf", "-inf"],
+        ["true", "False", "TRUE"],
+        ["2020-02-29", "0001-01-01", "9999-12-31"],
+        ["2020-02-29 01:02:03", "1969-12-31T23:59:59.123456"],
+        ["01234", "1"],
+        ["+1", "2"],
+        ["1", "x"],
+        ["1", "true"],
+        ["2019-02-29", "2020-01-01"],
+        ["a b", " c", "d "],
+        ["é", "日本", "🜚"],
+    ],
+)
+def test_types_are_those_that_duckdb_finds(values: list[str], write: Write) -> None:
+    path = write("id,v\n" + "".join(f"{n},{value}\n" for n, value in enumerate([*values, ""])))
+    found = as_tuples(st.scan_csv(path))
+    assert same(found, by_duckdb(path)), found
+
+
+@pytest.mark.parametrize("values", [["9223372036854775808"], ["9007199254740993", "0.5"], ["00.5"], [" 1"], ["NaN"]])
+def test_values_that_another_type_would_change_stay_texts(values: list[str], write: Write) -> None:
+    path = write("id,v\n" + "".join(f"{n},{value}\n" for n, value in enumerate(values)))
+    assert [row["v"] for row in rows(st.scan_csv(path))] == values
+
+
+def test_dates_and_times_of_one_column_are_timestamps(write: Write) -> None:
+    path = write("t,z\n2020-01-02,2020-01-02T03:04:05Z\n2020-01-02 03:04:05,2020-01-02T03:04:05+02:00\n")
+    schema = st.scan_csv(path).schema
+    assert (schema.field("t").type, schema.field("z").type) == (pa.timestamp("us"), pa.timestamp("us", "UTC"))
+    assert rows(st.scan_csv(path))[0]["t"] == dt.datetime(2020, 1, 2)
+
+
+def test_an_empty_field_is_null_and_quotes_make_it_a_text(write: Write) -> None:
+    path = write('a,b,c\n1,,x\n,"",\n3,y,""\n')
+    assert as_tuples(st.scan_csv(path)) == [(1, None, "x"), (None, "", None), (3, "y", "")]
+    assert same(as_tuples(st.scan_csv(path)), by_duckdb(path))
+    path = write('a,b\nNA,NA\n"NA",-\n')
+    assert as_tuples(st.scan_csv(path, null_values=["NA", "-"])) == [(None, None), ("NA", None)]
+    assert as_tuples(st.scan_csv(path, null_values="-")) == [("NA", "NA"), ("NA", None)]
+
+
+# CSV: lines, headers, options.
+
+
+@pytest.mark.parametrize(
+    "text",
+    [
+        "a,b\r\n1,2\r\n",
+        "\ufeffa,b\n1,2\n",
+        "a,b\n1,2",
+        "\n\na,b\n1,2\n",
+        "a,b\n1,2\n\n3,4\n\n",
+        "a\n1\n\n2\n\n",
+        "a\nx\n\ny",
+        'a,b\n"x\ny","p,q"\n"r""s",\n',
+        "a,b\n",
+        "a,a,a_1,a\n1,2,3,4\n",
+        ",b,\n1,2,3\n",
+    ],
+)
+def test_lines_and_headers_are_those_of_duckdb(text: str, write: Write) -> None:
+    path = write(text)
+    found = st.scan_csv(path)
+    theirs = duckdb.sql(f"SELECT * FROM read_csv('{path}', header = true, delim = ',', quote = '\"', sample_size = -1)")
+    assert found.schema.names == theirs.columns
+    assert same(as_tuples(found), theirs.fetchall())
+
+
+def test_a_header_may_be_missing_or_given(write: Write) -> None:
+    path = write("1,x\n2,y\n")
+    assert st.scan_csv(path, header=False).to_arrow().to_pydict() == {"column0": [1, 2], "column1": ["x", "y"]}
+    assert st.scan_csv(path, header=["n", "t"]).to_arrow().to_pydict() == {"n": [1, 2], "t": ["x", "y"]}
+    wide = write(",".join("1" for _ in range(11)) + "\n")
+    assert st.scan_csv(wide, header=False).schema.names == [f"column{n:02}" for n in range(11)]
+    with pytest.raises(st.InvalidDataError, match="line 1: .* 2 fields, and there are 3 columns"):
+        st.scan_csv(path, header=["a", "b", "c"]).to_arrow()
+
+
+def test_characters_may_be_others(write: Write) -> None:
+    path = write("a;b\n'x;y';'it\\'s'\n'p''q';r\"s\n")
+    found = as_tuples(st.scan_csv(path, delimiter=";", quote="'", escape="\\"))
+    assert found == [("x;y", "it's"), ("p'q", 'r"s')]
+    plain = write('a,b\n"x,y"\n')
+    assert as_tuples(st.scan_csv(plain, quote=None)) == [('"x', 'y"')]
+    assert st.scan_csv(write("a\tb\n1\t2\n", "tsv")).to_arrow().to_pylist() == [{"a": 1, "b": 2}]
+    for wrong in ({"delimiter": "||"}, {"quote": ","}, {"delimiter": "\n"}, {"escape": ","}, {"max_record": 0}):
+        with pytest.raises(st.ConfigError):
+            st.scan_csv(plain, **wrong)
+
+
+def test_types_may_be_given(write: Write) -> None:
+    path = write("id,zip,price,t\n1,99999,1.5,2020-01-02\n")
+    types = {"zip": "string", "price": pa.decimal128(10, 2), "t": pa.timestamp("ms"), "id": "int16"}
+    schema = st.scan_csv(path, types=types).schema
+    assert [field.type for field in schema] == [pa.int16(), pa.string(), pa.decimal128(10, 2), pa.timestamp("ms")]
+    with pytest.raises(st.ColumnNotFoundError, match="id, zip, price, t"):
+        st.scan_csv(path, types={"nmae": "string"})
+    with pytest.raises(st.ConfigError, match="types: column id: number"):
+        st.scan_csv(path, types={"id": "number"})
+
+
+def test_what_is_asked_for_comes_out(write: Write) -> None:
+    path = write("id,word,n\n" + "".join(f"{n},{'abc'[n % 3]},{n * 2}\n" for n in range(20_000)))
+    scan = st.scan_csv(path, columns=["n", "id"], filter=st.col("word") == "b", limit=7_000)
+    assert scan.count() == 6_667 and as_tuples(scan)[:2] == [(2, 1), (8, 4)]
+    assert st.scan_csv(path).count() == 20_000
+    assert [batch.num_rows for batch in st.scan_csv(path, batch_rows=9_000, limit=10_000).batches()] == [9_000, 1_000]
+    assert isinstance(scan.to_pandas(), pd.DataFrame) and scan.to_polars().shape == (6_667, 2)
+    assert scan.to_duckdb().sum("id").fetchone() == (sum(range(1, 20_000, 3)),)
+    with pytest.raises(st.ColumnNotFoundError, match="id, word, n"):
+        st.scan_csv(path, columns=["nmae"])
+    with pytest.raises(st.FilterError):
+        st.scan_csv(path, filter="id = 'x'")
+
+
+# CSV: what is wrong.
+
+
+@pytest.mark.parametrize(
+    ("text", "said"),
+    [
+        ("a,b\n1,2\n3\n", "line 3: the record that begins here has 1 field"),
+        ("a,b\n1,2,3\n", "line 2: .* 3 fields"),
+        ('a,b\n1,"x\n2,y\n', "line 2: the quote that opens here is not closed"),
+        ('a,b\n1,"x"y\n', "line 2: field 2 goes on after its closing quote"),
+        ("", "line 1: .* there is no header"),
+    ],
+)
+def test_what_is_no_csv_is_named_with_its_line(text: str, said: str, write: Write) -> None:
+    with pytest.raises(st.InvalidDataError, match=said):
+        st.scan_csv(write(text)).to_arrow()
+
+
+def test_a_stray_quote_does_not_take_the_file_into_memory(write: Write) -> None:
+    path = write('a,b\n1,"x\n' + "2,y\n" * 100_000)
+    with pytest.raises(st.InvalidDataError, match="line 2: .* not closed within 1 MiB|line 2: .* not closed within"):
+        st.scan_csv(path, max_record="100KiB").to_arrow()
+
+
+def test_a_huge_record_is_one_record(write: Write) -> None:
+    large = "x" * (5 << 20)
+    path = write(f'a,b\n1,"{large}\n{large}"\n2,y\n')
+    assert [len(row["b"]) for row in rows(st.scan_csv(path))] == [(10 << 20) + 1, 1]
+    with pytest.raises(st.InvalidDataError, match="line 2"):
+        st.scan_csv(path, max_record="8MiB").to_arrow()
+
+
+def test_a_later_value_that_does_not_fit_says_what_to_do(write: Write) -> None:
+    path = write("id,v\n" + "".join(f"{n},{n}\n" for n in range(5_000)) + "5000,abc\n")
+    assert st.scan_csv(path).schema.field("v").type == pa.string()
+    scan = st.scan_csv(path, sample_rows=100)
+    with pytest.raises(st.InvalidDataError, match='line 5002: column v: "abc" is no Int64.*larger sample'):
+        scan.to_arrow()
+    assert st.scan_csv(path, sample_rows=100, types={"v": "string"}).count() == 5_001
+    assert st.scan_csv(path, sample_rows="all").count() == 5_001
+    with pytest.raises(st.ConfigError, match="sample_rows"):
+        st.scan_csv(path, sample_rows="some")  # type: ignore[arg-type]
+
+
+def test_what_fails_while_it_is_written_leaves_no_file(write: Write, tmp_path: Path) -> None:
+    path = write("v\n1\n2\nx\n")
+    with pytest.raises(st.InvalidDataError, match="line 4"):
+        st.write_parquet(st.scan_csv(path, sample_rows=2), tmp_path / "x.parquet")
+    assert not (tmp_path / "x.parquet").exists()
+
+
+# CSV: random files.
+
+
+def random_field(rng: random.Random, kind: str) -> str | None:
+    if rng.random() < 0.15:
+        return None
+    match kind:
+        case "int":
+            return str(rng.randrange(-(1 << 40), 1 << 40))
+        case "float":
+            return f"{rng.uniform(-100, 100):.4f}"
+        case "date":
+            return str(dt.date(1970, 1, 1) + dt.timedelta(rng.randrange(-30_000, 30_000)))
+        case "bool":
+            return rng.choice(["true", "false"])
+        case "zip":
+            return f"{rng.randrange(100_000):05}x"
+        case _:
+            return "".join(rng.choice('ab ,"\n\ré01;') for _ in range(rng.randrange(8)))
+
+
+def quoted(field: str | None, rng: random.Random) -> str:
+    if field is None:
+        return ""
+    if not field or set(field) & set(',"\n\r') or rng.random() < 0.2:
+        return '"' + field.replace('"', '""') + '"'
+    return field
+
+
+@pytest.mark.parametrize("seed", range(25))
+def test_random_files_are_read_as_by_duckdb(seed: int, write: Write) -> None:
+    rng = random.Random(seed)
+    kinds = [rng.choice(["int", "float", "date", "bool", "zip", "text"]) for _ in range(rng.randrange(2, 6))]
+    end = rng.choice(["\n", "\r\n"])
+    lines = [",".join(f"c{n}" for n in range(len(kinds)))]
+    # Of a line without any field nobody knows whether it is a row.
+    for number in range(rng.randrange(200)):
+        fields = [str(number), *(random_field(rng, kind) for kind in kinds[1:])]
+        lines.append(",".join(quoted(field, rng) for field in fields))
+    path = write(end.join(lines) + (end if rng.random() < 0.7 else ""))
+    types = {f"c{n}": "string" for n, kind in enumerate(kinds) if kind in ("zip", "text") and n}
+    columns = {"types": "{" + ", ".join(f"'{name}': 'VARCHAR'" for name in types) + "}"} if types else {}
+    assert same(as_tuples(st.scan_csv(path, types=types)), by_duckdb(path, **columns, new_line=None))
+
+
+# Many files, compressed files, changing files.
+
+
+def test_files_are_compressed_or_several(tmp_path: Path) -> None:
+    text = "a,b\n" + "1,x\n" * 50_000
+    (tmp_path / "a.csv.gz").write_bytes(gzip.compress(text.encode()))
+    pa.OSFile(str(tmp_path / "plain"), "w").close()
+    with pa.CompressedOutputStream(str(tmp_path / "b.csv.zst"), "zstd") as out:
+        out.write(text.encode())
+    assert st.scan_csv(tmp_path / "a.csv.gz").count() == 50_000
+    assert st.scan(tmp_path / "b.csv.zst").count() == 50_000
+    assert st.scan_csv([tmp_path / "a.csv.gz", tmp_path / "b.csv.zst"]).count() == 100_000
+    (tmp_path / "a.csv.gz").write_bytes(gzip.compress(text.encode())[:-30])
+    with pytest.raises(st.CorruptFileError):
+        st.scan_csv(tmp_path / "a.csv.gz").to_arrow()
+
+
+def test_columns_of_several_files_meet_by_name(tmp_path: Path) -> None:
+    (tmp_path / "1.csv").write_text("a,b\n1,x\n")
+    (tmp_path / "2.csv").write_text("b,c,a\ny,true,2.5\n")
+    expected = {"a": [1.0, 2.5], "b": ["x", "y"], "c": [None, True]}
+    assert st.scan_csv(tmp_path / "*.csv").to_arrow().to_pydict() == expected
+    assert st.scan_csv(tmp_path).to_arrow().to_pydict() == expected
+
+
+def test_a_file_is_never_mixed_with_its_former_self(write: Write) -> None:
+    path = write("a\n1\n")
+    scan = st.scan_csv(path)
+    path.write_text("a\nx\ny\n")
+    with pytest.raises(st.ObjectChangedError):
+        scan.to_arrow()
+
+
+# JSON.
+
+
+def test_json_lines_are_read_as_by_polars_and_duckdb(write: Write) -> None:
+    rng = random.Random(3)
+    records = []
+    for number in range(500):
+        record = {
+            "id": number,
+            "x": rng.choice([None, rng.random(), rng.randrange(5)]),
+            "tags": rng.choice([None, [], ["a", None, "é\n\"b\""]]),
+            "s": {"p": rng.choice([None, True]), "q": [{"r": rng.randrange(3)}]},
+            "t": rng.choice(["", "x", None]),
+        }
+        records.append(record)
+    records[0] |= {"x": 0.5, "tags": ["a"], "s": {"p": True, "q": [{"r": 1}]}, "t": "x"}
+    path = write("\n".join(map(json.dumps, records)) + "\n", "jsonl")
+    ours = st.scan_json(path)
+    assert rows(ours) == records
+    assert pl.read_ndjson(path).to_dicts() == records
+    theirs = duckdb.sql(f"SELECT * FROM read_json('{path}')").to_arrow_table()
+    assert rows(ours) == theirs.to_pylist()
+    array = write(json.dumps(records, indent=1), "json")
+    assert rows(st.scan(array)) == records
+    assert as_tuples(st.scan_json(path, columns=["s.p"], filter="id = 0")) == [({"p": True},)]
+
+
+def test_json_types_are_promoted_or_named_with_their_line(write: Write) -> None:
+    path = write('{"a": 1}\n{"a": "x", "b": 9223372036854775808}\n{"a": true}\n', "jsonl")
+    assert st.scan_json(path).to_arrow().to_pydict() == {
+        "a": ["1", "x", "true"],
+        "b": [None, "9223372036854775808", None],
+    }
+    for text, said in [
+        ('{"a": 1}\n{"a": {}}\n', "line 2: column a: it is an object or a list"),
+        ('{"a": 1}\n{"a": }\n', "line 2: "),
+        ('{"a": 1}\n[1]\n', "line 2: "),
+        ('{"a": 1}\n{"a": 1\n', "line 2: the object that begins here is not closed"),
+        ('{"a": 1}\n{"a": "x\n"}\n', "line 2: a string is not closed"),
+    ]:
+        with pytest.raises(st.InvalidDataError, match=said):
+            st.scan_json(write(text, "jsonl")).to_arrow()
+    with pytest.raises(st.InvalidDataError, match="line 2: column a: "):
+        st.scan_json(path, sample_rows=1).to_arrow()
+    times = st.scan_json(write('{"t": "2020-01-02T03:04:05"}', "json"), types={"t": "timestamp"})
+    assert rows(times) == [{"t": dt.datetime(2020, 1, 2, 3, 4, 5)}]
+
+
+# Arrow IPC.
+
+
+@pytest.fixture
+def table() -> pa.Table:
+    words = pa.array(["a", None, "b", "a"] * 500).dictionary_encode()
+    inner = pa.StructArray.from_arrays([pa.array(range(2_000)), pa.array([[n] for n in range(2_000)])], ["x", "l"])
+    return pa.table({"id": pa.array(range(2_000), pa.int32()), "word": words, "s": inner})
+
+
+@pytest.mark.parametrize("kind", ["file", "stream", "feather", "uncompressed"])
+def test_arrow_ipc_is_read_as_by_pyarrow(kind: str, table: pa.Table, tmp_path: Path) -> None:
+    path = tmp_path / {"file": "a.arrow", "stream": "a.arrows"}.get(kind, "a.feather")
+    if kind in ("file", "stream"):
+        new = pa.ipc.new_file if kind == "file" else pa.ipc.new_stream
+        with new(str(path), table.schema) as writer:
+            writer.write_table(table, max_chunksize=700)
+    else:
+        compression = "uncompressed" if kind == "uncompressed" else None
+        feather.write_feather(table, path, compression=compression, chunksize=700)
+    assert st.scan_ipc(path).to_arrow().equals(table)
+    assert st.scan(path).to_arrow().equals(table)
+    some = st.scan_ipc(path, columns=["s.x", "word"], filter="id >= 10 AND word = 'a'", limit=3).to_arrow()
+    assert some.column_names == ["s", "word"] and some["s"].to_pylist() == [{"x": 11}, {"x": 12}, {"x": 15}]
+    assert st.scan_ipc(path).count() == 2_000
+    st.write_parquet(st.scan(path), tmp_path / "x.parquet")
+    assert pq.read_table(tmp_path / "x.parquet")["id"].to_pylist() == list(range(2_000))
+
+
+def test_damaged_ipc_files_are_errors(table: pa.Table, tmp_path: Path) -> None:
+    path = tmp_path / "a.arrow"
+    with pa.ipc.new_file(str(path), table.schema) as writer:
+        writer.write_table(table)
+    whole = path.read_bytes()
+    for cut in (0, 5, 9, 100, len(whole) // 2, len(whole) - 1):
+        path.write_bytes(whole[:cut])
+        with pytest.raises(st.StylobateError):
+            st.scan_ipc(path).to_arrow()
+    path.write_text("no columns at all, whatever its name says")
+    with pytest.raises(st.CorruptFileError):
+        st.scan_ipc(path)
+
+
+# `scan`, and what is written of scans.
+
+
+def test_scan_goes_by_the_ending(write: Write) -> None:
+    path = write("a,b\n01,2\n")
+    scan = st.scan(path, columns=["a"], filter="b = 2", limit=1)
+    assert isinstance(scan, st.Scan) and rows(scan) == [{"a": "01"}]
+    assert repr(scan).startswith("Scan(") and "limit=1" in repr(scan)
+    assert rows(st.scan([path, path])) == rows(st.scan(path)) * 2
+    with pytest.raises(TypeError, match="dictionary"):
+        st.scan(path, dictionary=True)
+    with pytest.raises(TypeError, match="several formats"):
+        st.scan([path, "x.parquet"])
+    with pytest.raises(st.NotFoundError):
+        st.scan("nothing.csv")
+
+
+def test_what_is_scanned_can_be_written(write: Write, tmp_path: Path) -> None:
+    path = write("id,zip,x\n1,01234,0.5\n2,,\n")
+    assert st.write_parquet(st.scan_csv(path), tmp_path / "x.parquet").rows == 2
+    assert st.write_orc(st.scan(path), tmp_path / "x.orc").rows == 2
+    expected = [{"id": 1, "zip": "01234", "x": 0.5}, {"id": 2, "zip": None, "x": None}]
+    assert pq.read_table(tmp_path / "x.parquet").to_pylist() == expected
+    assert rows(st.scan(tmp_path / "x.orc", dictionary=False)) == expected
+
+
+# Graphs.
+
+
+def test_a_store_takes_texts_that_look_like_numbers_as_texts(write: Write, tmp_path: Path) -> None:
+    people = write("id,zip,note\n1,01234,\n2,99999,x\n")
+    knows = write("src;dst;since\n1;2;2020-01-02T03:04:05.678Z\n", "csv")
+    store = st.GraphStore.create(tmp_path / "store", durability="none")
+    edges = {("P", "KNOWS", "P"): {"data": knows, "delimiter": ";"}}
+    assert store.load(vertices={"P": {"data": people, "key": "id"}}, edges=edges).vertices == 2
+    found = store.snapshot().vertices("P").to_pylist()
+    assert [(row["zip"], row["note"]) for row in found] == [("01234", None), ("99999", "x")]
+    assert store.snapshot().schema["edges"][("P", "KNOWS", "P")] == {"since": "timestamp"}
+    # A type that is there says what its columns are.
+    store.load(vertices={"P": write("id,zip,note\n3,7,8\n")})
+    assert store.snapshot().vertices("P").to_pylist()[2]["zip"] == "7"
+
+
+def test_a_store_looks_at_all_values(write: Write, tmp_path: Path) -> None:
+    path = write("id,v\n" + "".join(f"{n},{n}\n" for n in range(200_000)) + "200000,abc\n")
+    store = st.GraphStore.create(tmp_path / "store", durability="none")
+    assert store.load(vertices={"P": {"data": str(path), "key": "id"}}).vertices == 200_001
+    assert store.snapshot().schema["vertices"]["P"]["properties"]["v"] == "string"
+
+
+@pytest.mark.parametrize("ending", ["csv", "jsonl", "arrow"])
+def test_a_graph_is_written_of_files(ending: str, tmp_path: Path) -> None:
+    people = pa.table({"id": [7, 9], "zip": ["01234", None]})
+    knows = pa.table({"src": [9, 9], "dst": [7, 9]})
+    for name, data in (("people", people), ("knows", knows)):
+        path = tmp_path / f"{name}.{ending}"
+        if ending == "csv":
+            path.write_text(pl.DataFrame(data).write_csv())
+        elif ending == "jsonl":
+            path.write_text("".join(json.dumps(row) + "\n" for row in data.to_pylist()))
+        else:
+            feather.write_feather(data, path)
+    written = st.write_graph(
+        tmp_path / "graph",
+        name="g",
+        vertices={"person": {"data": tmp_path / f"people.{ending}", "key": "id"}},
+        edges={("person", "knows", "person"): tmp_path / f"knows.{ending}"},
+    )
+    graph = st.open_graph(written.path)
+    assert graph.vertices("person").to_arrow()["zip"].to_pylist() == ["01234", None]
+    assert graph.edges("person", "knows", "person").neighbors([1])["neighbor"].to_pylist() == [0, 1]
