@@ -191,7 +191,7 @@ class LocalSequentialScan:
     def __new__(
         cls,
         format: str,
-        paths: list[str | os.PathLike[str]] | str | os.PathLike[str],
+        paths: Sequence[str | bytes] | str | os.PathLike[str],
         given: dict[str, Any],
         *,
         columns: Sequence[str] | None = None,

@@ -473,7 +473,7 @@ INT96: dict[str, Any] = {"use_deprecated_int96_timestamps": True, "compression":
 @pytest.mark.parametrize("dictionary", [True, False])
 def test_years_of_int96_decide_its_unit(tmp_path: Path, dictionary: bool) -> None:
     near, far, farther = tmp_path / "near.parquet", tmp_path / "far.parquet", tmp_path / "farther.parquet"
-    times = pa.array([1, 0, None], pa.timestamp("ns"))
+    times = pa.array([1_000, 0, None], pa.timestamp("ns"))
     pq.write_table(pa.table({"t": times}), near, use_dictionary=dictionary, **INT96)
     epoch = struct.pack("<qi", 0, 2_440_588)
     far.write_bytes(near.read_bytes().replace(epoch, struct.pack("<qi", 0, 5_373_484)))
@@ -481,11 +481,11 @@ def test_years_of_int96_decide_its_unit(tmp_path: Path, dictionary: bool) -> Non
 
     table = st.scan(near).to_arrow()
     assert table.schema.field("t").type == pa.timestamp("ns")
-    assert table["t"].cast(pa.int64()).to_pylist() == [1, 0, None]
+    assert table["t"].cast(pa.int64()).to_pylist() == [1_000, 0, None]
     for cache in (st.Cache(memory="64MiB"), st.Cache(memory="0B")):
         table = st.scan(far, cache=cache).to_arrow()
         assert table.schema.field("t").type == pa.timestamp("us")
-        assert table["t"].to_pylist() == [datetime(1970, 1, 1), datetime(9999, 12, 31), None]
+        assert table["t"].to_pylist() == [datetime(1970, 1, 1, 0, 0, 0, 1), datetime(9999, 12, 31), None]
         assert st.scan(far, filter="t > DATE '2100-01-01'", cache=cache).count() == 1
         assert st.scan(far, filter="t < DATE '2100-01-01'", cache=cache).count() == 1
     coerced = pq.read_table(far, coerce_int96_timestamp_unit="us")
