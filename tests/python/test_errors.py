@@ -169,10 +169,27 @@ def test_a_password_that_is_not_encoded_is_in_no_error(scheme: str, password: st
 
 
 @pytest.mark.parametrize("second", ["x", 2], ids=["another type", "the same type"])
-def test_columns_of_one_name_are_an_error_that_says_so(second: object, tmp_path: Path) -> None:
+@pytest.mark.parametrize("memory", ["64MiB", "0B"])
+def test_columns_of_one_name_are_told_by_their_place(second: object, memory: str, tmp_path: Path) -> None:
     table = pa.Table.from_arrays([pa.array([1]), pa.array([second]), pa.array([3])], names=["x", "x", "y"])
     pq.write_table(table, tmp_path / "a.parquet")
+    st.write_parquet(table, tmp_path / "own.parquet")
     pa.orc.write_table(table, tmp_path / "a.orc")
-    for name in ("a.parquet", "a.orc"):
-        with pytest.raises(st.SchemaError, match=rf"{name}: column x: there are two of this name"):
-            st.scan(tmp_path / name).to_arrow()
+    cache = st.Cache(memory=memory)
+    for name in ("a.parquet", "own.parquet", "a.orc"):
+        assert st.scan(tmp_path / name, cache=cache).to_arrow().equals(table)
+        assert st.scan(tmp_path / name, columns=["y"], filter="y = 3", cache=cache).to_arrow()["y"].to_pylist() == [3]
+        for asked in ({"columns": ["x"]}, {"filter": "x = 1"}, {"casts": {"x": "int8"}}):
+            with pytest.raises(st.SchemaError, match="column x: several columns have this name: ask for all"):
+                st.scan(tmp_path / name, cache=cache, **asked).to_arrow()
+
+    # The same in several files, and others.
+    two = [tmp_path / "a.parquet", tmp_path / "own.parquet"]
+    assert st.scan(two, cache=cache).to_arrow().equals(pa.concat_tables([table, table]))
+    for place, columns in enumerate((["y", "x", "x"], ["x", "y"], ["x", "x", "x", "y"])):
+        other = pa.Table.from_arrays([pa.array([1])] * len(columns), names=columns)
+        pq.write_table(other, tmp_path / f"{place}.parquet")
+        scan_of_both = [tmp_path / "a.parquet", tmp_path / f"{place}.parquet"]
+        with pytest.raises(st.SchemaError, match="column x: several columns have this name, in other places"):
+            st.scan(scan_of_both, cache=cache).to_arrow()
+        assert st.scan(scan_of_both, columns=["y"], cache=cache).to_arrow()["y"].to_pylist() == [3, 1]

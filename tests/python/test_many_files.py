@@ -302,3 +302,27 @@ def test_texts_of_an_extension_type_come_out_as_dictionaries_or_as_that_type(tmp
     coded = st.scan(tmp_path / "j.parquet", dictionary=True)
     assert coded.schema.field("j").type.value_type == pa.string()
     assert coded.to_pandas().shape == (1000, 1)
+
+
+@pytest.mark.parametrize("zone", [None, "UTC"])
+@pytest.mark.parametrize("kind", ["us", "ms", "s", "date"])
+def test_timestamps_reach_as_far_as_the_farthest_file(tmp_path: Path, zone: str | None, kind: str) -> None:
+    """Nanoseconds end in 2262: what lies beyond is in the unit of its file."""
+    if kind == "date" and zone is not None:
+        return
+    far = dt.datetime(9999, 1, 1)
+    type = pa.date32() if kind == "date" else pa.timestamp(kind, zone)
+    near_times = pa.array([dt.datetime(2024, 1, 1), None], pa.timestamp("ns", zone))
+    far_times = pa.array([far.date() if kind == "date" else far, None], type)
+    pq.write_table(pa.table({"id": [1, 2], "t": near_times}), tmp_path / "0.parquet")
+    pq.write_table(pa.table({"id": [3, 4], "t": far_times}), tmp_path / "1.parquet")
+    for cache in (st.Cache(memory="64MiB"), st.Cache(memory="0B")):
+        table = st.scan(tmp_path, cache=cache).to_arrow()
+        assert table.schema.field("t").type == pa.timestamp("us" if kind == "date" else kind, zone)
+        assert [time and time.year for time in table["t"].to_pylist()] == [2024, None, 9999, None]
+        found = st.scan(tmp_path, filter="t > DATE '2100-01-01'", columns=["id"], cache=cache).to_arrow()
+        assert found["id"].to_pylist() == [3]
+    # Where all are near, nanoseconds stay.
+    near_type = pa.timestamp("us", zone)
+    pq.write_table(pa.table({"id": [3], "t": near_times.cast(near_type)[:1]}), tmp_path / "1.parquet")
+    assert st.scan(tmp_path).to_arrow().schema.field("t").type == pa.timestamp("ns", zone)

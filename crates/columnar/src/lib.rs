@@ -52,6 +52,7 @@ mod table_statistics;
 mod text_file;
 mod texts;
 mod thread_stream;
+mod timestamp_reach;
 mod utf8;
 mod weight;
 mod whole_column;

@@ -14,6 +14,7 @@ use chrono::{NaiveDate, NaiveDateTime, Timelike, Utc};
 
 use crate::{
     Error, Result,
+    dataset_mark::DATASET_KEY,
     exact_cast::EXACT,
     format::FileMetadata,
     locate::Located,
@@ -24,6 +25,7 @@ use crate::{
         value_type, widened,
     },
     table_options::TableOptions,
+    timestamp_reach::farther,
 };
 
 /// Which columns come out as dictionaries.
@@ -74,6 +76,8 @@ pub(crate) struct Table {
     row_number: Option<usize>,
     /// Why columns, by their place, are none that all files have together.
     conflicts: BTreeMap<usize, Error>,
+    /// Names that several columns have, which cannot be asked for by name.
+    repeated: BTreeSet<String>,
 }
 
 /// A column that comes out.
@@ -130,6 +134,7 @@ impl Table {
         let partitions = partition_names(files);
         let mut columns: Vec<MergedColumn> = Vec::new();
         let mut by_name: HashMap<&str, usize> = HashMap::new();
+        let mut repeated: BTreeMap<(&str, usize), usize> = BTreeMap::new();
         let mut conflicts = BTreeMap::new();
         let path = |at: usize| files.get(at).map(|(located, _)| located.path.to_string()).unwrap_or_default();
         let differ = |conflict: TypeConflict, column: &str| {
@@ -150,7 +155,13 @@ impl Table {
             let of_file = of_file.filter(|(_, (field, _))| !partitions.contains(&field.name().as_str()));
             for (own, (field, written)) in of_file {
                 let is_chosen = file.has_chosen_unit(own);
-                let root = *by_name.entry(field.name()).or_insert(columns.len());
+                let mut root = *by_name.entry(field.name()).or_insert(columns.len());
+                // Of several columns of one name, each is one by its place.
+                let mut times = 1;
+                while columns.get(root).is_some_and(|known| known.file == at) {
+                    root = *repeated.entry((field.name(), times)).or_insert(columns.len());
+                    times += 1;
+                }
                 if let Some(error) = file.unreadable(own) {
                     conflicts.entry(root).or_insert(error);
                 }
@@ -158,24 +169,34 @@ impl Table {
                     columns.push(MergedColumn::of(field, at, is_chosen).written_as(written));
                     continue;
                 };
-                let conflict = match known.file == at {
-                    true => {
-                        let reason = "there are two of this name".to_owned();
-                        Some(Error::Schema { object: path(at), column: field.name().clone(), reason })
-                    }
-                    false => known.add(field, at, is_chosen).err().map(|failed| differ(failed, field.name())),
-                };
+                let conflict = known.add(field, at, is_chosen).err();
                 known.add_written(written);
                 if let Some(conflict) = conflict {
-                    conflicts.entry(root).or_insert(conflict);
+                    conflicts.entry(root).or_insert_with(|| differ(conflict, field.name()));
                 }
             }
         }
+        let repeated: BTreeSet<&str> = repeated.keys().map(|(name, _)| *name).collect();
+        for name in &repeated {
+            let roots: Vec<usize> = places_of(columns.iter().map(|column| column.field.name()), name);
+            let has_same =
+                |schema: &Schema| places_of(schema.fields().iter().map(|field| field.name()), name) == roots;
+            let Some(at) = files.iter().position(|(_, file)| !has_same(file.schema())) else { continue };
+            let reason = "several columns have this name, in other places than in other files".to_owned();
+            let conflict = Error::Schema { object: path(at), column: (*name).to_owned(), reason };
+            conflicts.extend(roots.into_iter().map(|root| (root, conflict.clone())));
+        }
+        let repeated = repeated.into_iter().map(str::to_owned).collect();
+
         let written = columns.iter().enumerate();
         let written = written.filter_map(|(at, column)| Some((at, column.written(files.len())?))).collect();
+        let metadata_of_files: Vec<&FileMetadata> = files.iter().map(|(_, file)| *file).collect();
         let mut fields: Vec<Field> = Vec::with_capacity(columns.len());
         for (root, column) in columns.into_iter().enumerate() {
-            let (field, undecided) = column.finished(files.len());
+            let (mut field, undecided) = column.finished(files.len());
+            if let Some(data_type) = farther(&field, root, &metadata_of_files) {
+                field.set_data_type(data_type);
+            }
             if let Some(conflict) = undecided {
                 conflicts.entry(root).or_insert_with(|| differ(conflict, field.name()));
             }
@@ -203,9 +224,10 @@ impl Table {
             fields.push(Field::new(name, partition_type(data_type), true));
         }
         let mut metadata = metadata.unwrap_or_default();
-        OF_ONE_SCHEMA.iter().for_each(|key| drop(metadata.remove(*key)));
+        metadata.retain(|key, _| key != DATASET_KEY && !OF_ONE_SCHEMA.contains(&key.as_str()));
         let schema = Schema::new_with_metadata(fields, metadata);
-        let mut table = Self { conflicts, written, ..Self::given(schema, &TableOptions::default()) };
+        let mut table =
+            Self { conflicts, written, repeated, ..Self::given(schema, &TableOptions::default()) };
         table.apply(options)?;
         Ok(table)
     }
@@ -223,6 +245,9 @@ impl Table {
                 fields.push(Arc::new(Field::new(column, data_type.clone(), true)));
                 continue;
             };
+            if self.repeated.contains(column) {
+                return self.check_named(root);
+            }
             let Some(field) = fields.get_mut(root) else { continue };
             let is_of_path = matches!(field.data_type(), DataType::Dictionary(..));
             if value_type(field.data_type()) == &values && value_type(data_type) == data_type {
@@ -256,7 +281,29 @@ impl Table {
         }
         let casts = options.cast_columns().filter_map(|(column, _)| by_name.get(column).copied()).collect();
         let row_number = options.row_number.as_ref().and_then(|column| by_name.get(column).copied());
-        Self { schema, by_name, written: BTreeMap::new(), casts, row_number, conflicts: BTreeMap::new() }
+        Self {
+            schema,
+            by_name,
+            written: BTreeMap::new(),
+            casts,
+            row_number,
+            conflicts: BTreeMap::new(),
+            repeated: BTreeSet::new(),
+        }
+    }
+
+    /// Fails if the files have no common type for a top-level column, or several columns of its name.
+    pub(crate) fn check_named(&self, root: usize) -> Result<()> {
+        let field = self.schema.field(root);
+        if self.repeated.contains(field.name()) {
+            return Err(Error::Schema {
+                object: "the table".to_owned(),
+                column: field.name().clone(),
+                reason: "several columns have this name: ask for all columns, and tell them by their place"
+                    .to_owned(),
+            });
+        }
+        self.check(root)
     }
 
     /// Fails if the files have no common type for a top-level column.
@@ -314,6 +361,7 @@ impl Table {
             Some(columns) => {
                 for column in columns {
                     let (root, path) = self.resolve(column).ok_or_else(|| self.no_such_column(column))?;
+                    self.check_named(root)?;
                     let place = *places.entry(root).or_insert(wanted.len());
                     match wanted.get_mut(place) {
                         Some((_, paths)) => paths.push(path),
@@ -517,6 +565,11 @@ fn all_files(
         .filter_map(|(_, file)| Some(holds(file, position(file.schema(), field.name(), root)?)))
         .peekable();
     with_it.peek().is_some() && with_it.all(|holds| holds)
+}
+
+/// Where a name is.
+fn places_of<'n>(names: impl Iterator<Item = &'n String>, name: &str) -> Vec<usize> {
+    names.enumerate().filter(|(_, own)| *own == name).map(|(at, _)| at).collect()
 }
 
 /// The names of the columns that paths give, in the order in which they appear.

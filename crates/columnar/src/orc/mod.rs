@@ -104,7 +104,7 @@ impl OrcFile {
 
     fn new(name: &str, tail: Tail, size: u64, end: &Bytes) -> Self {
         let footers = tail.stripes.iter().map(|_| OnceLock::new()).collect();
-        let file = Self { name: name.into(), schema: tail.root.schema(), tail, footers };
+        let file = Self { name: name.into(), schema: tail.root.schema(tail.metadata.clone()), tail, footers };
         let end_start = size - end.len() as u64;
         for (unit, stripe) in file.tail.stripes.iter().enumerate() {
             // What lies in the bytes that were read anyway need not be read again; what is wrong with it will

@@ -4,11 +4,11 @@
 //! "ORC" | stripe … | statistics of stripes | footer | postscript | length of the postscript, 1 byte
 //! ```
 
-use std::ops::Range;
+use std::{collections::HashMap, ops::Range};
 
 use arrow::datatypes::TimeUnit;
 use bytes::Bytes;
-use orc_rust::proto::{ColumnStatistics, Footer, PostScript, StripeInformation};
+use orc_rust::proto::{ColumnStatistics, Footer, PostScript, StripeInformation, UserMetadataItem};
 use prost::Message;
 use stylobate_storage::OpenObject;
 
@@ -71,6 +71,8 @@ pub(super) struct Tail {
     pub(super) stride: u64,
     /// What the writer took for the offsets of time zones before 1900.
     pub(super) early: EarlyOffsets,
+    /// What the file says of itself in words.
+    pub(super) metadata: HashMap<String, String>,
 }
 
 /// Where a stripe lies.
@@ -152,7 +154,11 @@ impl Tail {
         let statistics = StripeStatistics::new(metadata, postscript, footer);
         let stride = u64::from(footer.row_index_stride.unwrap_or_default());
         let (columns, early) = (footer.types.len(), EarlyOffsets::of(footer));
-        Ok(Self { codec, root, columns, stripes, statistics, stride, early })
+        let pair = |item: &UserMetadataItem| {
+            Some((item.name.clone()?, String::from_utf8(item.value.clone()?).ok()?))
+        };
+        let metadata = footer.metadata.iter().filter_map(pair).collect();
+        Ok(Self { codec, root, columns, stripes, statistics, stride, early, metadata })
     }
 }
 

@@ -1,6 +1,6 @@
 //! The tree of a file's types, and the Arrow types that they are read as.
 
-use std::sync::Arc;
+use std::{collections::HashMap, sync::Arc};
 
 use arrow::datatypes::{
     DataType, Field, FieldRef, Fields, Schema, SchemaRef, TimeUnit, UnionFields, UnionMode,
@@ -36,6 +36,8 @@ pub(super) struct Type {
     pub(super) kind: Kind,
     /// Characters that a text has at most, where the file says so.
     length: Option<u32>,
+    /// What the file says of the column beside its type.
+    attributes: Arc<HashMap<String, String>>,
     /// How days are counted.
     pub(super) calendar: Calendar,
     pub(super) children: Vec<Type>,
@@ -79,7 +81,8 @@ impl Type {
         calendar: Calendar,
     ) -> Result<Self, Fault> {
         let seen = vec![false; types.len()];
-        let mut parser = Parser { types, seen, unit: &unit, short_decimals, calendar };
+        let without_attributes = Arc::default();
+        let mut parser = Parser { types, seen, unit: &unit, short_decimals, calendar, without_attributes };
         let root = parser.parse(0, String::new(), &Arc::from(""), 0)?;
         match root.kind {
             Kind::Struct => Ok(root),
@@ -92,20 +95,22 @@ impl Type {
         matches!(self.kind, Kind::String | Kind::Char)
     }
 
-    /// The columns of the root as an Arrow schema.
-    pub(super) fn schema(&self) -> SchemaRef {
-        Arc::new(Schema::new(self.children.iter().map(Self::field).collect::<Fields>()))
+    /// The columns of the root as an Arrow schema with this metadata.
+    pub(super) fn schema(&self, metadata: HashMap<String, String>) -> SchemaRef {
+        let fields: Fields = self.children.iter().map(Self::field).collect();
+        Arc::new(Schema::new_with_metadata(fields, metadata))
     }
 
     /// The column as an Arrow field. Whatever it holds, it may be null.
     pub(super) fn field(&self) -> FieldRef {
-        let field = Field::new(&self.name, self.data_type(), true);
+        let mut metadata = self.attributes.as_ref().clone();
         let declared = match (self.kind, self.length) {
-            (Kind::Char, Some(length)) => format!("char({length})"),
-            (Kind::String, Some(length)) => format!("varchar({length})"),
-            _ => return Arc::new(field),
+            (Kind::Char, Some(length)) => Some(format!("char({length})")),
+            (Kind::String, Some(length)) => Some(format!("varchar({length})")),
+            _ => None,
         };
-        Arc::new(field.with_metadata([(FIELD_TYPE.to_owned(), declared)].into()))
+        metadata.extend(declared.map(|declared| (FIELD_TYPE.to_owned(), declared)));
+        Arc::new(Field::new(&self.name, self.data_type(), true).with_metadata(metadata))
     }
 
     pub(super) fn data_type(&self) -> DataType {
@@ -171,9 +176,17 @@ impl Type {
 
     /// The column without those in it.
     pub(super) fn clone_without_children(&self) -> Self {
-        let Self { id, name, path, kind, length, calendar, children: _ } = self;
-        let (name, path) = (name.clone(), path.clone());
-        Self { id: *id, name, path, kind: *kind, length: *length, calendar: *calendar, children: Vec::new() }
+        let Self { id, name, path, kind, length, attributes, calendar, children: _ } = self;
+        Self {
+            id: *id,
+            name: name.clone(),
+            path: path.clone(),
+            kind: *kind,
+            length: *length,
+            attributes: attributes.clone(),
+            calendar: *calendar,
+            children: Vec::new(),
+        }
     }
 
     /// The column of this name at the top or within structs, if there is only one.
@@ -203,6 +216,7 @@ struct Parser<'a, F> {
     unit: &'a F,
     short_decimals: bool,
     calendar: Calendar,
+    without_attributes: Arc<HashMap<String, String>>,
 }
 
 impl<F: Fn(u32) -> TimeUnit> Parser<'_, F> {
@@ -240,7 +254,13 @@ impl<F: Fn(u32) -> TimeUnit> Parser<'_, F> {
             .collect::<Result<_, _>>()?;
         // Some writers say 0 of a string of any length.
         let length = ty.maximum_length.filter(|length| *length > 0);
-        Ok(Type { id, name, path, kind, length, calendar: self.calendar, children })
+        let attributes =
+            ty.attributes.iter().filter_map(|pair| Some((pair.key.clone()?, pair.value.clone()?)));
+        let attributes = match ty.attributes.is_empty() {
+            true => self.without_attributes.clone(),
+            false => Arc::new(attributes.filter(|(key, _)| key != FIELD_TYPE).collect()),
+        };
+        Ok(Type { id, name, path, kind, length, attributes, calendar: self.calendar, children })
     }
 
     fn kind(&self, id: u32, ty: &proto::Type) -> Result<Kind, Fault> {

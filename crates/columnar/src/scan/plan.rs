@@ -175,7 +175,7 @@ async fn plan(request: ScanRequest, cache: Cache) -> Result<Scan> {
     let schema = Arc::new(Schema::new_with_metadata(fields, metadata.clone()));
     for column in request.filter.iter().flat_map(Predicate::columns) {
         if let Some((root, _)) = table.resolve(column.name()) {
-            table.check(root)?;
+            table.check_named(root)?;
         }
     }
     let filter = request.filter.as_ref().map(|filter| filter.bind(table.schema())).transpose()?;

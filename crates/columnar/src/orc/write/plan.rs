@@ -26,6 +26,8 @@ use crate::{
 
 /// Digits of a decimal.
 const MOST_DIGITS: u8 = 38;
+/// What the keys begin with that say which extension type a field has.
+const EXTENSION: &str = "ARROW:extension:";
 
 /// A column and those in it.
 #[derive(Clone, Debug)]
@@ -209,7 +211,7 @@ impl Planner<'_> {
             },
             precision: if let Kind::Decimal(precision, _) = kind { Some(precision.into()) } else { None },
             scale: if let Kind::Decimal(_, scale) = kind { Some(scale) } else { None },
-            attributes: attributes(field),
+            attributes: attributes(field, cast.is_some()),
         };
         if let Some(place) = self.types.get_mut(id as usize) {
             *place = ty;
@@ -218,15 +220,32 @@ impl Planner<'_> {
     }
 }
 
-/// The field's metadata, but for what the type says itself.
-fn attributes(field: &Field) -> Vec<proto::StringPair> {
-    let mut own: Vec<_> = field.metadata().iter().filter(|(key, _)| *key != FIELD_TYPE).collect();
+/// The field's metadata, but for what the type says itself, and but for an extension type that has another storage in
+/// the file.
+fn attributes(field: &Field, is_cast: bool) -> Vec<proto::StringPair> {
+    let is_other = is_cast || comes_back_as_another(field.data_type());
+    let is_kept = |key: &str| key != FIELD_TYPE && !(is_other && key.starts_with(EXTENSION));
+    let mut own: Vec<_> = field.metadata().iter().filter(|(key, _)| is_kept(key)).collect();
     own.sort();
     let pair = |(key, value): (&String, &String)| proto::StringPair {
         key: Some(key.clone()),
         value: Some(value.clone()),
     };
     own.into_iter().map(pair).collect()
+}
+
+/// Whether what is read again has another type, though no array is cast.
+fn comes_back_as_another(data_type: &DataType) -> bool {
+    match data_type {
+        DataType::FixedSizeBinary(_)
+        | DataType::LargeList(_)
+        | DataType::FixedSizeList(..)
+        | DataType::Dictionary(..)
+        | DataType::RunEndEncoded(..) => true,
+        DataType::List(item) => comes_back_as_another(item.data_type()),
+        DataType::Struct(fields) => fields.iter().any(|field| comes_back_as_another(field.data_type())),
+        _ => false,
+    }
 }
 
 /// What a type becomes, and the type that its arrays are cast to first.

@@ -20,7 +20,9 @@ use super::{
     top_column::TopColumn,
 };
 use crate::{
-    Error, Result, promised,
+    Error, Result,
+    dataset_mark::DATASET_KEY,
+    promised,
     side_by_side::{Failed, side_by_side},
     weight::{weight, weight_of, weight_of_rows},
 };
@@ -227,10 +229,15 @@ impl OrcWriter {
         self.begin_file().await?;
         let body = self.sink.position();
         let stripes = self.footer.stripes();
-        let Self { mut sink, name, options, rows, footer, compressors, .. } = self;
+        let Self { mut sink, name, options, rows, footer, compressors, schema, .. } = self;
+        let (kind, chunk) = (options.compression.kind(), options.chunk());
+        let mut metadata = options.metadata;
+        for (key, value) in schema.metadata().iter().filter(|(key, _)| *key != DATASET_KEY) {
+            metadata.entry(key.clone()).or_insert_with(|| value.clone().into_bytes());
+        }
         let footer = compressors.with(|compressor| {
-            let compression = (options.compression.kind(), options.chunk(), compressor);
-            footer.bytes(body, rows, options.row_index_stride, &options.metadata, compression)
+            let compression = (kind, chunk, compressor);
+            footer.bytes(body, rows, options.row_index_stride, &metadata, compression)
         });
         let footer = footer.map_err(|reason| Error::Unwritable { object: name, column: None, reason })?;
         sink.write(&footer).await?;
