@@ -9,7 +9,11 @@ use std::{
     sync::Arc,
 };
 
-use arrow::datatypes::{DataType, Field, FieldRef, Schema};
+use arrow::{
+    datatypes::{DataType, Field, FieldRef, Schema},
+    ipc::convert::try_schema_from_ipc_buffer,
+};
+use base64::{Engine, prelude::BASE64_STANDARD};
 use parquet::{
     arrow::{
         ARROW_SCHEMA_META_KEY,
@@ -50,7 +54,9 @@ impl ArrowColumns {
                 (columns, false)
             }
         };
-        if !has_schema {
+        if has_schema {
+            columns.fields = with_zones(&columns.fields, metadata);
+        } else {
             let fields = columns.fields.iter().map(|field| Arc::new(with_all_parts(field)));
             columns.fields = fields.collect();
         }
@@ -105,6 +111,59 @@ impl ArrowColumns {
         }
         Ok(columns)
     }
+}
+
+/// The fields with the time zones that the Arrow schema gives them in another unit: seconds, which the format does not
+/// have, or nanoseconds in files that were to have none. The parquet crate leaves both out.
+fn with_zones(fields: &[FieldRef], metadata: &ParquetMetaData) -> Vec<FieldRef> {
+    if !fields.iter().any(|field| is_in_utc(field.data_type())) {
+        return fields.to_vec();
+    }
+    let Some(written) = arrow_schema(metadata).filter(|written| written.fields().len() == fields.len())
+    else {
+        return fields.to_vec();
+    };
+    fields.iter().zip(written.fields()).map(|(field, written)| with_zone(field, written)).collect()
+}
+
+fn is_in_utc(data_type: &DataType) -> bool {
+    match data_type {
+        DataType::Timestamp(_, zone) => zone.as_deref() == Some("UTC"),
+        DataType::Struct(fields) => fields.iter().any(|field| is_in_utc(field.data_type())),
+        DataType::List(field)
+        | DataType::LargeList(field)
+        | DataType::FixedSizeList(field, _)
+        | DataType::Map(field, _) => is_in_utc(field.data_type()),
+        _ => false,
+    }
+}
+
+/// The Arrow schema that the file was written with.
+fn arrow_schema(metadata: &ParquetMetaData) -> Option<Schema> {
+    let pairs = metadata.file_metadata().key_value_metadata()?;
+    let text = pairs.iter().find(|pair| pair.key == ARROW_SCHEMA_META_KEY)?.value.as_ref()?;
+    let bytes = BASE64_STANDARD.decode(text).ok()?;
+    guarded(|| try_schema_from_ipc_buffer(&bytes)).ok()?.ok()
+}
+
+fn with_zone(field: &FieldRef, written: &FieldRef) -> FieldRef {
+    let both = |field: &FieldRef, written: &FieldRef| with_zone(field, written);
+    let data_type = match (field.data_type(), written.data_type()) {
+        (DataType::Timestamp(unit, Some(_)), DataType::Timestamp(_, Some(zone))) => {
+            DataType::Timestamp(*unit, Some(zone.clone()))
+        }
+        (DataType::Struct(own), DataType::Struct(fields)) if own.len() == fields.len() => {
+            DataType::Struct(own.iter().zip(fields).map(|(own, written)| both(own, written)).collect())
+        }
+        (DataType::List(own), DataType::List(item)) => DataType::List(both(own, item)),
+        (DataType::LargeList(own), DataType::LargeList(item)) => DataType::LargeList(both(own, item)),
+        (DataType::FixedSizeList(own, size), DataType::FixedSizeList(item, _)) => {
+            DataType::FixedSizeList(both(own, item), *size)
+        }
+        (DataType::Map(own, sorted), DataType::Map(entries, _)) => DataType::Map(both(own, entries), *sorted),
+        _ => return field.clone(),
+    };
+    Arc::new(field.as_ref().clone().with_data_type(data_type))
 }
 
 /// The field of one column, as if there were no other.

@@ -19,6 +19,8 @@ pub(super) struct EncodedChunk {
     pub(super) offset_index: Option<OffsetIndexMetaData>,
     pub(super) bloom_filter: Option<Sbbf>,
     pub(super) rows: u64,
+    /// Values of its dictionary; 0 if it has none.
+    pub(super) dictionary_values: u64,
 }
 
 impl EncodedChunk {

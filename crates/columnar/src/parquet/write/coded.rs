@@ -225,8 +225,8 @@ impl Coded {
     /// Adds the page of the dictionary.
     fn push_dictionary(&mut self) -> Result<(), String> {
         match self.codebook.page() {
-            Some(DictionaryPage { blobs, uncompressed, .. }) => {
-                self.pages.repeat_dictionary(blobs.clone(), *uncompressed);
+            Some(DictionaryPage { blobs, values, uncompressed }) => {
+                self.pages.repeat_dictionary(*values, blobs.clone(), *uncompressed);
             }
             None => {
                 let (values, plain) = (self.codebook.len(), self.codebook.plain());

@@ -87,11 +87,21 @@ impl ColumnKind {
         Ok(Self { field: field.clone(), encoded, physical, encoder, plan, properties })
     }
 
-    /// The field as the file's Arrow schema has it.
-    pub(super) fn stored(&self) -> Field {
+    /// The field as the file's Arrow schema has it. `values` are those of the dictionaries of all row groups: readers
+    /// that make one dictionary of several fail where its keys are too narrow.
+    pub(super) fn stored(&self, values: u64) -> Field {
         let delta =
             self.encoder != EncoderKind::Coded && (self.plan.version_2 || self.plan.encoding.is_some());
-        Field::clone(&self.field).with_data_type(stored_type(self.field.data_type(), delta))
+        let stored = stored_type(self.field.data_type(), delta);
+        let stored = match (self.field.data_type(), stored) {
+            (DataType::Dictionary(keys, _), DataType::Dictionary(_, of))
+                if self.encoder == EncoderKind::Coded && values <= most_values(keys) =>
+            {
+                DataType::Dictionary(keys.clone(), of)
+            }
+            (_, stored) => stored,
+        };
+        Field::clone(&self.field).with_data_type(stored)
     }
 
     /// The field as it is encoded.
@@ -168,9 +178,20 @@ fn encoded_type(data_type: &DataType) -> DataType {
     replaced(data_type, &|_, values| encoded_type(values), true)
 }
 
-/// The type that the file's Arrow schema gives a column. Readers restore dictionaries of strings and bytes only, and
-/// with keys of less than 32 bits they fail where row groups have other dictionaries. From deltas some restore none,
-/// so there is none where values may be `delta`-encoded.
+/// How many values keys of a type tell apart, where readers take such keys.
+fn most_values(keys: &DataType) -> u64 {
+    match keys {
+        DataType::Int8 => i8::MAX as u64,
+        DataType::UInt8 => u8::MAX.into(),
+        DataType::Int16 => i16::MAX as u64,
+        DataType::UInt16 => u16::MAX.into(),
+        DataType::Int32 => i32::MAX as u64,
+        _ => 0,
+    }
+}
+
+/// The type that the file's Arrow schema gives a column. Readers restore dictionaries of strings and bytes only, nested
+/// ones with keys of 32 bits. From deltas some restore none, so there is none where values may be `delta`-encoded.
 fn stored_type(data_type: &DataType, delta: bool) -> DataType {
     let dictionary = |_: &DataType, values: &DataType| match values {
         DataType::Utf8 | DataType::LargeUtf8 | DataType::Binary | DataType::LargeBinary if !delta => {
@@ -185,11 +206,11 @@ fn stored_type(data_type: &DataType, delta: bool) -> DataType {
 fn replaced(
     data_type: &DataType,
     dictionary: &impl Fn(&DataType, &DataType) -> DataType,
-    rename: bool,
+    is_encoded: bool,
 ) -> DataType {
     let of = |field: &FieldRef, name: &str| {
-        let replaced = replaced(field.data_type(), dictionary, rename);
-        let name = if rename && !name.is_empty() { name } else { field.name() };
+        let replaced = replaced(field.data_type(), dictionary, is_encoded);
+        let name = if is_encoded && !name.is_empty() { name } else { field.name() };
         Arc::new(Field::clone(field).with_data_type(replaced).with_name(name))
     };
     match data_type {
@@ -205,7 +226,7 @@ fn replaced(
                 }
                 _ => Fields::empty(),
             };
-            let name = if rename { "key_value" } else { entries.name() };
+            let name = if is_encoded { "key_value" } else { entries.name() };
             let entries = Field::clone(entries).with_data_type(DataType::Struct(fields)).with_name(name);
             DataType::Map(Arc::new(entries), *sorted)
         }
@@ -214,7 +235,8 @@ fn replaced(
             DataType::Timestamp(TimeUnit::Millisecond, zone.clone())
         }
         DataType::Time32(TimeUnit::Second) => DataType::Time32(TimeUnit::Millisecond),
-        DataType::Date64 => DataType::Date32,
+        // Days are stored either way.
+        DataType::Date64 if is_encoded => DataType::Date32,
         other => other.clone(),
     }
 }

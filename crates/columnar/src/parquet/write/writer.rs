@@ -43,6 +43,8 @@ pub struct ParquetWriter {
     schema: SchemaRef,
     options: ParquetOptions,
     kinds: Vec<ColumnKind>,
+    /// By column, how many values the dictionaries of all row groups have.
+    dictionary_values: Vec<u64>,
     /// Of the row group that is being filled; none before its first row.
     columns: Vec<Column>,
     /// What the next row group's columns may go on with; none once they have begun.
@@ -85,6 +87,7 @@ impl ParquetWriter {
             name,
             schema,
             options,
+            dictionary_values: vec![0; kinds.len()],
             kinds,
             columns: Vec::new(),
             codebooks: Vec::new(),
@@ -235,7 +238,8 @@ impl ParquetWriter {
         if self.sink.position() == 0 {
             self.sink.write(MAGIC).await?;
         }
-        let stored: Vec<Field> = self.kinds.iter().map(ColumnKind::stored).collect();
+        let stored = self.kinds.iter().zip(&self.dictionary_values);
+        let stored: Vec<Field> = stored.map(|(kind, values)| kind.stored(*values)).collect();
         let mut of_schema = self.schema.metadata().clone();
         // The rows may come from a data set; this file is of one only if its options say so.
         of_schema.remove(DATASET_KEY);
@@ -330,6 +334,9 @@ impl ParquetWriter {
         let (chunks, codebooks): (Vec<_>, Vec<_>) = finished.into_iter().unzip();
         if codebooks.iter().flatten().map(kept_bytes).sum::<usize>() <= self.memory() / KEPT {
             self.codebooks = codebooks;
+        }
+        for (all, chunks) in self.dictionary_values.iter_mut().zip(&chunks) {
+            *all += chunks.iter().map(|chunk| chunk.dictionary_values).sum::<u64>();
         }
         if self.sink.position() == 0 {
             self.sink.write(MAGIC).await?;
