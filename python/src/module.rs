@@ -18,7 +18,7 @@ mod _stylobate {
         inspect::inspect,
         node::PyNode,
         objects::{PyObjectFile, PyObjectStoreReader},
-        scan::PyLocalScan,
+        scan::{PyLocalScan, table_command},
         sequential::{PyLocalSequentialScan, sequential_format},
         store::{
             PyLocalEdgeView, PyLocalGraphStore, PyLocalSnapshot, PyLocalStoreScan, PyLocalStoreWriter,

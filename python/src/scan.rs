@@ -12,6 +12,7 @@ use pyo3::{
     types::{PyBool, PyBytes, PyCapsule, PyDict, PyList, PyString, PyTuple},
 };
 use pyo3_arrow::error::PyArrowResult;
+use serde_json::{Map, Value};
 use stylobate_columnar::{Decryption, Dictionaries, Scan, ScanRequest, Source, Strings};
 use stylobate_storage::{Consistency, ConsistencyRules, Origin, ReadOptions, ReadThrough};
 
@@ -319,6 +320,37 @@ fn with_table_options(mut request: ScanRequest, table: &Bound<'_, PyDict>) -> Py
         };
     }
     Ok(request)
+}
+
+/// The options of a table as part of a node's command.
+#[pyfunction]
+pub(crate) fn table_command(table: &Bound<'_, PyDict>) -> PyResult<String> {
+    let written =
+        |value: serde_json::Result<Value>| value.map_err(|error| PyValueError::new_err(error.to_string()));
+    let types = |option: &str, value: &Bound<'_, PyAny>| {
+        let types = arrow_types::column_types(option, value.cast()?)?;
+        let types = types
+            .into_iter()
+            .map(|(column, data_type)| Ok((column, written(serde_json::to_value(data_type))?)));
+        types.collect::<PyResult<Map<String, Value>>>().map(Value::Object)
+    };
+    let mut command = Map::new();
+    for (name, value) in table {
+        let name: String = name.extract()?;
+        let (name, value) = match name.as_str() {
+            "schema" => ("schema", written(serde_json::to_value(&*arrow_types::schema(&name, &value)?))?),
+            "casts" => ("casts", types(&name, &value)?),
+            "partition_types" => ("partitioning", types("partitioning", &value)?),
+            "hive" if value.extract()? => continue,
+            "hive" => ("partitioning", Value::from("none")),
+            "glob" => ("glob", Value::from(value.extract::<bool>()?)),
+            "filename" => ("filename", Value::from(value.extract::<String>()?)),
+            "file_row_number" => ("file_row_number", Value::from(value.extract::<String>()?)),
+            _ => return Err(PyTypeError::new_err(format!("{name}: no such option"))),
+        };
+        command.insert(name.to_owned(), value);
+    }
+    Ok(Value::Object(command).to_string())
 }
 
 fn strings(given: Option<&str>) -> PyResult<Strings> {

@@ -3,7 +3,7 @@
 
 use std::time::{Duration, Instant};
 
-use arrow::datatypes::{DataType, SchemaRef};
+use arrow::datatypes::SchemaRef;
 use futures::StreamExt;
 use parking_lot::Mutex;
 use pyo3::{
@@ -13,10 +13,11 @@ use pyo3::{
 use pyo3_arrow::error::PyArrowResult;
 use stylobate_columnar::{
     CsvHeader, CsvOptions, JsonOptions, Sample, SequentialFormat, SequentialRequest, SequentialScan, Source,
-    TimestampInference, parse_type,
+    TimestampInference,
 };
 
 use crate::{
+    arrow_types::column_types,
     batches::{PyBatchIterator, PyBatches},
     cache::{PyCache, byte_size, given_or_default},
     errors::{Class, Failure},
@@ -223,7 +224,7 @@ fn csv_options(mut options: CsvOptions, given: &Bound<'_, PyDict>) -> PyResult<C
             }),
             "null_values" => options.with_null_values(value.extract::<Vec<String>>()?),
             "types" => {
-                for (column, data_type) in types(&value)? {
+                for (column, data_type) in column_types("types", value.cast()?)? {
                     options = options.with_type(column, data_type);
                 }
                 options
@@ -243,7 +244,7 @@ fn json_options(given: &Bound<'_, PyDict>) -> PyResult<JsonOptions> {
         let name: String = name.extract()?;
         options = match name.as_str() {
             "types" => {
-                for (column, data_type) in types(&value)? {
+                for (column, data_type) in column_types("types", value.cast()?)? {
                     options = options.with_type(column, data_type);
                 }
                 options
@@ -284,19 +285,4 @@ fn sample(name: &str, value: &Bound<'_, PyAny>) -> PyResult<Sample> {
         }
         Err(_) => Ok(Sample::Rows(positive(name, value)? as u64)),
     }
-}
-
-/// Columns and their types, each the name of a type or a type of pyarrow, whose text is its name.
-fn types(value: &Bound<'_, PyAny>) -> PyResult<Vec<(String, DataType)>> {
-    let py = value.py();
-    let mut types = Vec::new();
-    for (column, data_type) in value.cast::<PyDict>()?.iter() {
-        let column: String = column.extract()?;
-        let name: String = data_type.str()?.extract()?;
-        let data_type = parse_type(&name).map_err(|error| {
-            Class::Config.error(py, format!("types: column {column}: {}", Failure::from(error)))
-        })?;
-        types.push((column, data_type));
-    }
-    Ok(types)
 }

@@ -11,7 +11,7 @@ from functools import partial
 from typing import TYPE_CHECKING, Any
 
 from stylobate import _optional as optional
-from stylobate._stylobate import Column, Expr
+from stylobate._stylobate import Column, Expr, table_command
 from stylobate.errors import (
     ColumnNotFoundError,
     ConfigError,
@@ -47,6 +47,7 @@ class FlightScan:
         strings: str | None,
         limit: int | None,
         batch_rows: int | None,
+        table: dict[str, Any],
         token: str | None,
     ) -> None:
         self._flight = optional.pyarrow_flight("a scan by a node")
@@ -66,6 +67,7 @@ class FlightScan:
             "strings": strings,
             "limit": limit,
             "batch_rows": batch_rows,
+            **json.loads(table_command(table)),
         }
         with self._client() as client:
             self.schema = self._plan(client, self._command).schema

@@ -23,6 +23,10 @@ Data: TypeAlias = "bytes | bytearray | memoryview | BinaryIO"
 Dictionary: TypeAlias = "Literal['auto', 'stored'] | bool | Sequence[str] | None"
 
 
+NAMED = 30
+"""How many names an error lists."""
+
+
 class Source(rows.Source, Protocol):
     """Where a scan's rows come from: this process, or a node."""
 
@@ -151,7 +155,8 @@ class Scan(rows.Rows):
             elif fields:
                 narrowed.extend(fields)
             else:
-                raise ColumnNotFoundError(f"no column {name}: there are {', '.join(present)}")
+                more = f" and {len(present) - NAMED} more" if len(present) > NAMED else ""
+                raise ColumnNotFoundError(f"no column {name}: there are {', '.join(present[:NAMED])}{more}")
         return narrowed
 
 
@@ -304,14 +309,13 @@ def scan(
             "threads": threads,
             "storage_options": storage_options,
             "cache": cache,
-            **table,
         }
         for name, value in local.items():
             if value is not None:
                 raise TypeError(f"{name}: the node decides that")
         from stylobate.flight import FlightScan
 
-        source = FlightScan(node, given, names, filter, dictionary, strings, limit, batch_rows, token)
+        source = FlightScan(node, given, names, filter, dictionary, strings, limit, batch_rows, table, token)
     return Scan(source, scan, arguments, shown)
 
 

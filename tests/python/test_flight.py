@@ -113,3 +113,69 @@ def test_a_node_with_keys_wants_a_token(files: dict[str, Path], tmp_path: Path) 
         assert scan.count() == 30_000
         with pytest.raises(st.StorageError):
             st.scan("lake/orders.orc", node=node.flight_endpoint)
+
+
+@pytest.fixture(scope="module")
+def lake(tmp_path_factory: pytest.TempPathFactory) -> Iterator[tuple[st.Node, Path]]:
+    """A node over files of several days and types."""
+    folder = tmp_path_factory.mktemp("lake")
+    for day, type in (("2024-05-01", pa.int32()), ("2024-05-02", pa.float64())):
+        for part in range(2):
+            path = folder / "sales" / f"day={day}" / f"{part}.parquet"
+            path.parent.mkdir(parents=True, exist_ok=True)
+            table = pa.table({"id": [part, part + 10], "price": pa.array([1, None], type), "city": ["Oslo", None]})
+            st.write_parquet(table, path)
+    with st.Node({"lake": folder}, memory="128MiB") as node:
+        yield node, folder
+
+
+@pytest.mark.parametrize(
+    "options",
+    [
+        {},
+        {"strings": "view"},
+        {"casts": {"id": "int8", "price": "decimal(10, 2)"}},
+        {"casts": {"price": pa.decimal128(9, 1), "city": pa.large_string()}},
+        {"schema": {"city": "string", "id": "int64", "more": pa.list_(pa.timestamp("ms", "UTC"))}},
+        {"schema": pa.schema([pa.field("price", pa.float32(), metadata={"unit": "NOK"})])},
+        {"partitioning": None},
+        {"partitioning": {"day": "string"}},
+        {"partitioning": {"day": pa.timestamp("us")}},
+        {"file_row_number": True},
+        {"file_row_number": "row", "columns": ["row", "id"]},
+        {"glob": False},
+        {"filter": "day = DATE '2024-05-02' AND id > 5", "casts": {"id": "int16"}},
+        {"limit": 5, "columns": ["id"]},
+    ],
+)
+def test_the_options_of_a_table_mean_the_same_to_a_node(
+    lake: tuple[st.Node, Path], options: dict[str, Any]
+) -> None:
+    node, folder = lake
+    by_node = st.scan("lake/sales", node=node.flight_endpoint, **options)
+    here = st.scan(folder / "sales", **options)
+    assert by_node.to_arrow().equals(here.to_arrow())
+    assert by_node.schema.equals(here.schema, check_metadata=True)
+    assert by_node.count() == here.count()
+    assert pickle.loads(pickle.dumps(by_node)).to_arrow().equals(here.to_arrow())
+
+
+def test_a_node_names_files_as_its_clients_do(lake: tuple[st.Node, Path]) -> None:
+    node, _ = lake
+    scan = st.scan("lake/sales", node=node.flight_endpoint, filename="file", columns=["file", "id"])
+    files = [f"lake/sales/day=2024-05-0{day}/{part}.parquet" for day in (1, 2) for part in (0, 1)]
+    assert scan.to_arrow()["file"].to_pylist() == [file for file in files for _ in range(2)]
+    assert scan.filter(f"file = '{files[2]}'").count() == 2
+
+
+def test_options_that_a_node_refuses_are_errors(lake: tuple[st.Node, Path]) -> None:
+    node, _ = lake
+    at: dict[str, Any] = {"node": node.flight_endpoint}
+    with pytest.raises(st.ColumnNotFoundError, match="no column nothing"):
+        st.scan("lake/sales", casts={"nothing": "int8"}, **at)
+    with pytest.raises(st.ConfigError, match="column city: .*has a column of this name: give another one"):
+        st.scan("lake/sales", filename="city", **at)
+    with pytest.raises(ValueError, match="casts: no type 'number'|casts: no type \"number\""):
+        st.scan("lake/sales", casts={"id": "number"}, **at)
+    with pytest.raises(TypeError, match="threads: the node decides that"):
+        st.scan("lake/sales", threads=2, **at)

@@ -65,7 +65,7 @@ fn all_tables_are_made_and_the_manifest_says_what_is_in_them() {
     let type_of = |column: &str| schema.field_with_name(column).unwrap().data_type().to_string();
     assert_eq!(type_of("l_quantity"), "Decimal128(15, 2)");
     assert_eq!(type_of("l_shipdate"), "Date32");
-    assert_eq!(type_of("l_shipmode"), "Dictionary(Int32, Utf8)");
+    assert_eq!(type_of("l_shipmode"), "Dictionary(UInt8, Utf8)");
     let verified = succeeds(folder.path(), &["generate", "verify", "out"]);
     assert_eq!(verified.lines().filter(|line| line.starts_with("ok     ")).count(), 8, "{verified}");
 }

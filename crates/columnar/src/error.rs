@@ -1,8 +1,11 @@
 //! What can go wrong between a file and its columns.
 
-use std::sync::Arc;
+use std::{borrow::Cow, sync::Arc};
 
 use arrow::error::ArrowError;
+
+/// How many names an error lists.
+const NAMED: usize = 30;
 
 /// The result of an operation of this crate.
 pub type Result<T, E = Error> = std::result::Result<T, E>;
@@ -118,7 +121,7 @@ pub enum Error {
     },
 
     /// No file has such a column. Correct its name.
-    #[error("no column {column}: there are {available}")]
+    #[error("no column {column}: there are {}", first_of(available))]
     NoSuchColumn {
         /// The column asked for.
         column: String,
@@ -183,5 +186,15 @@ fn place(row_group: Option<usize>, column: Option<&str>, offset: Option<u64>) ->
     match place.strip_suffix(", ") {
         Some(place) => format!("{place}: "),
         None => String::new(),
+    }
+}
+/// The first of many names, and how many more there are: a file may have thousands.
+fn first_of(names: &str) -> Cow<'_, str> {
+    match names.match_indices(", ").nth(NAMED - 1) {
+        None => names.into(),
+        Some((end, _)) => {
+            let (first, rest) = names.split_at(end);
+            format!("{first} and {} more", rest.matches(", ").count()).into()
+        }
     }
 }

@@ -53,6 +53,7 @@ mod text_file;
 mod texts;
 mod thread_stream;
 mod timestamp_reach;
+mod type_name;
 mod utf8;
 mod weight;
 mod whole_column;
@@ -87,8 +88,9 @@ pub use row_filter::RowFilter;
 pub use scan::{Scan, ScanPart, ScanRequest, ScanStream};
 pub use sequential::{
     CsvHeader, CsvOptions, JsonOptions, Sample, SequentialFormat, SequentialRequest, SequentialScan,
-    TimestampInference, parse_type,
+    TimestampInference,
 };
 pub use table::{Dictionaries, Strings};
 pub use text_file::TextKind;
 pub use thread_stream::stream_from_thread;
+pub use type_name::parse_type;

@@ -17,6 +17,8 @@ pub(crate) struct TableOptions {
     pub(crate) partition_types: BTreeMap<String, DataType>,
     /// The column with the path of each row's file.
     pub(crate) filename: Option<String>,
+    /// What these paths begin with, in place of the store's URL.
+    pub(crate) filename_root: Option<String>,
     /// The column with the number of each row within its file.
     pub(crate) row_number: Option<String>,
 }
@@ -48,7 +50,11 @@ impl TableOptions {
             }
         }
         if let Some(column) = &self.filename {
-            located.partitions.push((column.clone(), Some(name.to_owned())));
+            let path = match &self.filename_root {
+                Some(root) => format!("{root}/{}", located.path),
+                None => name.to_owned(),
+            };
+            located.partitions.push((column.clone(), Some(path)));
         }
         Ok(())
     }

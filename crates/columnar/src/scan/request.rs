@@ -149,6 +149,13 @@ impl ScanRequest {
         self
     }
 
+    /// What the paths in the column of [`Self::with_filename`] begin with, in place of the URL of the store. Default: that
+    /// URL.
+    pub fn with_filename_root(mut self, root: impl Into<String>) -> Self {
+        self.table.filename_root = Some(root.into());
+        self
+    }
+
     /// A column of this name with the number of each row within its file, from 0. Default: none.
     pub fn with_file_row_number(mut self, column: impl Into<String>) -> Self {
         self.table.row_number = Some(column.into());

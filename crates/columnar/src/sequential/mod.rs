@@ -18,7 +18,6 @@ mod reading;
 mod sample;
 mod scan;
 mod selection;
-mod type_name;
 
 pub use self::{
     csv_options::{CsvHeader, CsvOptions},
@@ -27,5 +26,4 @@ pub use self::{
     json::JsonOptions,
     sample::Sample,
     scan::{SequentialRequest, SequentialScan},
-    type_name::parse_type,
 };

@@ -6,7 +6,13 @@
 //! ```
 //!
 //! `path` is a bucket and a file, folder or pattern in it; what else is left out has the default of a
-//! [`ScanRequest`]. `dictionary` is `"auto"`, true, false or a list of columns.
+//! [`ScanRequest`]. `dictionary` is `"auto"`, `"stored"`, true, false or a list of columns; `strings` is `"view"`.
+//!
+//! What the table is beyond what its files say: `"casts": {"price": "decimal(10, 2)"}`, `"schema": [{"name": "id", "type":
+//! "int64"}, …]`, `"partitioning": "hive"`, `"none"` or `{"day": "date"}`, `"filename": "file"` and `"file_row_number":
+//! "row"` (the names of columns to add), `"glob": false`.
+
+use std::{collections::BTreeMap, sync::Arc};
 
 use arrow_flight::{FlightDescriptor, flight_descriptor::DescriptorType};
 use serde::{Deserialize, Serialize};
@@ -17,6 +23,7 @@ use tonic::Status;
 use super::{
     error::{Naming, from_scan, invalid},
     place::Place,
+    table_options::{Partitioning, SchemaOption, TypeOption, plain_types},
 };
 use crate::Bucket;
 
@@ -44,6 +51,18 @@ pub(super) struct Command {
     pub(super) limit: Option<u64>,
     #[serde(default, skip_serializing_if = "Option::is_none")]
     batch_rows: Option<u64>,
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    schema: Option<SchemaOption>,
+    #[serde(default, skip_serializing_if = "BTreeMap::is_empty")]
+    casts: BTreeMap<String, TypeOption>,
+    #[serde(default, skip_serializing_if = "Partitioning::is_default")]
+    partitioning: Partitioning,
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    filename: Option<String>,
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    file_row_number: Option<String>,
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    glob: Option<bool>,
 }
 
 /// How strings come out that are no dictionaries.
@@ -175,7 +194,25 @@ impl Command {
         if let Some(rows) = self.batch_rows {
             request = request.with_batch_rows(usize::try_from(rows).unwrap_or(usize::MAX));
         }
-        Ok(request)
+        Ok(self.with_table_options(request, bucket))
+    }
+
+    fn with_table_options(&self, mut request: ScanRequest, bucket: &Bucket) -> ScanRequest {
+        if let Some(schema) = &self.schema {
+            request = request.with_table_schema(Arc::new(schema.to_arrow()));
+        }
+        request = match &self.partitioning {
+            Partitioning::Hive => request,
+            Partitioning::Absent => request.with_hive_partitions(false),
+            Partitioning::Types(types) => request.with_partition_types(plain_types(types)),
+        };
+        if let Some(column) = &self.filename {
+            request = request.with_filename(column).with_filename_root(&bucket.name);
+        }
+        if let Some(column) = &self.file_row_number {
+            request = request.with_file_row_number(column);
+        }
+        request.with_casts(plain_types(&self.casts)).with_glob(self.glob.unwrap_or(true))
     }
 }
 

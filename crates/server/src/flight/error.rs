@@ -70,6 +70,7 @@ pub(super) fn from_scan(error: &Error, names: &Naming) -> Status {
         Error::NoSuchColumn { .. }
         | Error::Predicate { .. }
         | Error::Pattern { .. }
+        | Error::Option { .. }
         | Error::Format { .. } => Code::InvalidArgument,
         Error::Corrupt { .. } => Code::DataLoss,
         Error::Encrypted { .. } | Error::Schema { .. } | Error::Unsupported { .. } => {

@@ -19,6 +19,7 @@ mod error;
 mod list;
 mod place;
 mod service;
+mod table_options;
 mod ticket;
 
 pub(crate) use self::service::service;

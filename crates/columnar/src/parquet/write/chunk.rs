@@ -9,6 +9,9 @@ use parquet::{
     },
 };
 
+/// Values that keys of 16 bits tell apart.
+pub(super) const MAX_NARROW: usize = u16::MAX as usize;
+
 /// The pages of a column chunk, and what the footer says of them.
 pub(super) struct EncodedChunk {
     /// Headers and bodies of the pages, in the order of the file.
@@ -19,8 +22,8 @@ pub(super) struct EncodedChunk {
     pub(super) offset_index: Option<OffsetIndexMetaData>,
     pub(super) bloom_filter: Option<Sbbf>,
     pub(super) rows: u64,
-    /// Values of its dictionary; 0 if it has none.
-    pub(super) dictionary_values: u64,
+    /// Hashes of the values of its dictionary, where a column's keys are narrow and these are not too many for them.
+    pub(super) hashes: Option<Vec<u64>>,
 }
 
 impl EncodedChunk {

@@ -3,6 +3,8 @@
 //! What a row costs is one lookup in the map of its codebook, its bits, and a bit for the statistics of its page.
 //! Where values arrive, each is looked up in the dictionary, and the code that it has there is mapped to itself.
 
+use std::hash::{DefaultHasher, Hasher};
+
 use arrow::{
     array::{Array, ArrayRef, AsArray, downcast_dictionary_array},
     buffer::NullBuffer,
@@ -12,7 +14,7 @@ use parquet::{basic::Encoding, bloom_filter::Sbbf, schema::types::ColumnDescPtr}
 
 use super::{
     bounds::ChunkBounds,
-    chunk::EncodedChunk,
+    chunk::{EncodedChunk, MAX_NARROW},
     codebook::{Codebook, DictionaryPage},
     hybrid,
     options::ColumnPlan,
@@ -225,8 +227,8 @@ impl Coded {
     /// Adds the page of the dictionary.
     fn push_dictionary(&mut self) -> Result<(), String> {
         match self.codebook.page() {
-            Some(DictionaryPage { blobs, values, uncompressed }) => {
-                self.pages.repeat_dictionary(*values, blobs.clone(), *uncompressed);
+            Some(DictionaryPage { blobs, uncompressed, .. }) => {
+                self.pages.repeat_dictionary(blobs.clone(), *uncompressed);
             }
             None => {
                 let (values, plain) = (self.codebook.len(), self.codebook.plain());
@@ -248,6 +250,17 @@ impl Coded {
         Ok((distinct, Some(filter)))
     }
 
+    /// See [`EncodedChunk::hashes`].
+    fn hashes(&self) -> Option<Vec<u64>> {
+        let fits = self.plan.has_narrow_keys && self.codebook.len() <= MAX_NARROW;
+        let hash = |code| {
+            let mut hasher = DefaultHasher::new();
+            hasher.write(self.codebook.value(code));
+            hasher.finish()
+        };
+        fits.then(|| (0..self.codebook.len() as u32).map(hash).collect())
+    }
+
     /// The chunk, and its codebook if that may serve the next one.
     pub(super) fn finish(mut self) -> Result<(EncodedChunk, Option<Codebook>), String> {
         if self.rows.count() > 0 || self.pages.rows() == 0 {
@@ -259,9 +272,11 @@ impl Coded {
         let is_kept =
             is_often && self.codebook.may_serve() && !self.is_full() && self.plan.dictionary_bytes > 0;
         self.push_dictionary()?;
+        let hashes = self.hashes();
         let (statistics, column_index) =
             self.bounds.finish(&self.codebook, distinct, nulls as u64, self.plan.statistics);
-        let chunk = self.pages.finish(Summary { statistics, column_index, bloom_filter })?;
+        let mut chunk = self.pages.finish(Summary { statistics, column_index, bloom_filter })?;
+        chunk.hashes = hashes;
         self.codebook.rest();
         Ok((chunk, is_kept.then_some(self.codebook)))
     }

@@ -9,7 +9,7 @@ use arrow::{
 use parquet::{arrow::ArrowSchemaConverter, file::properties::WriterPropertiesPtr};
 
 use super::{
-    chunk::EncodedChunk,
+    chunk::{EncodedChunk, MAX_NARROW},
     codebook::Codebook,
     coded::Coded,
     column_options::{DictionaryEncoding, Encoding, bytes},
@@ -64,6 +64,8 @@ impl ColumnKind {
         check_type(field.data_type())?;
         let mut plan = options.plan(field.name())?;
         plan.is_ordered = field.dict_is_ordered().unwrap_or(false);
+        plan.has_narrow_keys =
+            matches!(field.data_type(), DataType::Dictionary(keys, _) if most_values(keys) > 0);
         let (encoded, encoder) = match (field.data_type(), plan.dictionary) {
             (DataType::Dictionary(keys, values), DictionaryEncoding::On | DictionaryEncoding::Auto)
                 if may_be_coded(values) =>
@@ -87,15 +89,15 @@ impl ColumnKind {
         Ok(Self { field: field.clone(), encoded, physical, encoder, plan, properties })
     }
 
-    /// The field as the file's Arrow schema has it. `values` are those of the dictionaries of all row groups: readers
-    /// that make one dictionary of several fail where its keys are too narrow.
-    pub(super) fn stored(&self, values: u64) -> Field {
+    /// The field as the file's Arrow schema has it. `values` is how many the dictionaries of all row groups have, where
+    /// that is known: readers that make one dictionary of several fail where its keys are too narrow.
+    pub(super) fn stored(&self, values: Option<usize>) -> Field {
         let delta =
             self.encoder != EncoderKind::Coded && (self.plan.version_2 || self.plan.encoding.is_some());
         let stored = stored_type(self.field.data_type(), delta);
         let stored = match (self.field.data_type(), stored) {
             (DataType::Dictionary(keys, _), DataType::Dictionary(_, of))
-                if self.encoder == EncoderKind::Coded && values <= most_values(keys) =>
+                if values.is_some_and(|values| values <= most_values(keys)) =>
             {
                 DataType::Dictionary(keys.clone(), of)
             }
@@ -178,14 +180,13 @@ fn encoded_type(data_type: &DataType) -> DataType {
     replaced(data_type, &|_, values| encoded_type(values), true)
 }
 
-/// How many values keys of a type tell apart, where readers take such keys.
-fn most_values(keys: &DataType) -> u64 {
+/// How many values keys of 8 or 16 bits tell apart; 0 for wider keys.
+fn most_values(keys: &DataType) -> usize {
     match keys {
-        DataType::Int8 => i8::MAX as u64,
+        DataType::Int8 => i8::MAX as usize,
         DataType::UInt8 => u8::MAX.into(),
-        DataType::Int16 => i16::MAX as u64,
-        DataType::UInt16 => u16::MAX.into(),
-        DataType::Int32 => i32::MAX as u64,
+        DataType::Int16 => i16::MAX as usize,
+        DataType::UInt16 => MAX_NARROW,
         _ => 0,
     }
 }

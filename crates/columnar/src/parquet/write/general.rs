@@ -94,8 +94,7 @@ fn finish(writer: ArrowColumnWriter, blobs: &Blobs) -> Result<EncodedChunk> {
         offset_index: close.offset_index,
         bloom_filter: close.bloom_filter,
         rows: close.rows_written,
-        // No column of dictionaries is encoded here.
-        dictionary_values: 0,
+        hashes: None,
     })
 }
 

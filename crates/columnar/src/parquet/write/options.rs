@@ -229,6 +229,7 @@ impl ParquetOptions {
                 false => bytes(self.row_group_size).min(bytes(self.memory) / 2) / 4,
             },
             is_ordered: false,
+            has_narrow_keys: false,
             version_2: self.version_2,
         })
     }
@@ -268,5 +269,7 @@ pub(super) struct ColumnPlan {
     pub(super) dictionary_bytes: usize,
     /// Whether the values of its dictionaries have an order.
     pub(super) is_ordered: bool,
+    /// Whether it arrives with keys of 8 or 16 bits.
+    pub(super) has_narrow_keys: bool,
     pub(super) version_2: bool,
 }

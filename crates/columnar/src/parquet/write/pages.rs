@@ -31,7 +31,6 @@ pub(super) struct Pages {
     /// Headers and bodies of data pages.
     blobs: Vec<Bytes>,
     dictionary: Option<[Bytes; 2]>,
-    dictionary_values: usize,
     offsets: OffsetIndexBuilder,
     rows: usize,
     nulls: usize,
@@ -69,7 +68,6 @@ impl Pages {
             plan,
             blobs: Vec::new(),
             dictionary: None,
-            dictionary_values: 0,
             offsets: OffsetIndexBuilder::new(),
             rows: 0,
             nulls: 0,
@@ -158,14 +156,12 @@ impl Pages {
     /// Compresses the values of a dictionary, and has their page in front of the others.
     pub(super) fn push_dictionary(&mut self, values: usize, plain: Vec<u8>) -> Result<[Bytes; 2], String> {
         self.body = plain;
-        self.dictionary_values = values;
         let page = self.compress(&Kind::Dictionary { values })?;
         Ok(self.dictionary.insert(page).clone())
     }
 
     /// The same with a page that is there already.
-    pub(super) fn repeat_dictionary(&mut self, values: usize, page: [Bytes; 2], uncompressed: usize) {
-        self.dictionary_values = values;
+    pub(super) fn repeat_dictionary(&mut self, page: [Bytes; 2], uncompressed: usize) {
         self.uncompressed += uncompressed + page.first().map_or(0, Bytes::len);
         self.dictionary = Some(page);
     }
@@ -252,7 +248,7 @@ impl Pages {
             offset_index: Some(offset_index),
             bloom_filter: summary.bloom_filter,
             rows: self.rows as u64,
-            dictionary_values: self.dictionary_values as u64,
+            hashes: None,
         })
     }
 }

@@ -1,6 +1,10 @@
 //! A Parquet file that is being written.
 
-use std::{collections::BTreeMap, fmt, sync::Arc};
+use std::{
+    collections::{BTreeMap, HashSet},
+    fmt,
+    sync::Arc,
+};
 
 use arrow::{
     array::{ArrayRef, RecordBatch},
@@ -14,6 +18,7 @@ use parquet::{
 use stylobate_storage::{Sealed, Sink};
 
 use super::{
+    chunk::MAX_NARROW,
     codebook::Codebook,
     column::{Column, ColumnKind},
     footer::Footer,
@@ -43,8 +48,9 @@ pub struct ParquetWriter {
     schema: SchemaRef,
     options: ParquetOptions,
     kinds: Vec<ColumnKind>,
-    /// By column, how many values the dictionaries of all row groups have.
-    dictionary_values: Vec<u64>,
+    /// By column, the values of the dictionaries of all row groups, as hashes; `None` where keys are not narrow or the
+    /// values too many for them.
+    narrow_values: Vec<Option<HashSet<u64>>>,
     /// Of the row group that is being filled; none before its first row.
     columns: Vec<Column>,
     /// What the next row group's columns may go on with; none once they have begun.
@@ -87,7 +93,7 @@ impl ParquetWriter {
             name,
             schema,
             options,
-            dictionary_values: vec![0; kinds.len()],
+            narrow_values: vec![Some(HashSet::new()); kinds.len()],
             kinds,
             columns: Vec::new(),
             codebooks: Vec::new(),
@@ -238,8 +244,9 @@ impl ParquetWriter {
         if self.sink.position() == 0 {
             self.sink.write(MAGIC).await?;
         }
-        let stored = self.kinds.iter().zip(&self.dictionary_values);
-        let stored: Vec<Field> = stored.map(|(kind, values)| kind.stored(*values)).collect();
+        let stored = self.kinds.iter().zip(&self.narrow_values);
+        let stored = stored.map(|(kind, values)| kind.stored(values.as_ref().map(HashSet::len)));
+        let stored: Vec<Field> = stored.collect();
         let mut of_schema = self.schema.metadata().clone();
         // The rows may come from a data set; this file is of one only if its options say so.
         of_schema.remove(DATASET_KEY);
@@ -331,12 +338,16 @@ impl ParquetWriter {
         };
         let finished = in_parallel(self.options.threads, columns, Column::memory, finish).await;
         let finished = finished.map_err(|(column, reason)| self.unwritable(column.as_deref(), reason))?;
-        let (chunks, codebooks): (Vec<_>, Vec<_>) = finished.into_iter().unzip();
+        let (mut chunks, codebooks): (Vec<_>, Vec<_>) = finished.into_iter().unzip();
         if codebooks.iter().flatten().map(kept_bytes).sum::<usize>() <= self.memory() / KEPT {
             self.codebooks = codebooks;
         }
-        for (all, chunks) in self.dictionary_values.iter_mut().zip(&chunks) {
-            *all += chunks.iter().map(|chunk| chunk.dictionary_values).sum::<u64>();
+        for (known, chunks) in self.narrow_values.iter_mut().zip(&mut chunks) {
+            let hashes = chunks.first_mut().and_then(|chunk| chunk.hashes.take());
+            match (known.as_mut(), hashes) {
+                (Some(known), Some(hashes)) if known.len() <= MAX_NARROW => known.extend(hashes),
+                _ => *known = None,
+            }
         }
         if self.sink.position() == 0 {
             self.sink.write(MAGIC).await?;
