@@ -167,8 +167,11 @@ def test_types_may_be_given(write: Write) -> None:
     assert [field.type for field in schema] == [pa.int16(), pa.string(), pa.decimal128(10, 2), pa.timestamp("ms")]
     with pytest.raises(st.ColumnNotFoundError, match="id, zip, price, t"):
         st.scan_csv(path, types={"nmae": "string"})
-    with pytest.raises(st.ConfigError, match="types: column id: number"):
+    with pytest.raises(st.ConfigError, match="types: no type .number.: give one such as"):
         st.scan_csv(path, types={"id": "number"})
+    for type in (pa.list_(pa.int64()), pa.duration("s"), "null"):
+        with pytest.raises(st.ConfigError, match="column id: a field of a CSV file is no .*: read it as a string"):
+            st.scan_csv(path, types={"id": type})
 
 
 def test_what_is_asked_for_comes_out(write: Write) -> None:

@@ -64,6 +64,10 @@ impl CsvFiles {
         if let Some((unknown, _)) = opened.options.types.iter().find(|(name, _)| !names.contains(name)) {
             return Err(all.no_such(unknown));
         }
+        if let Some((column, data_type)) = opened.options.types.iter().find(|(_, of)| !is_of_text(of)) {
+            let reason = format!("a field of a CSV file is no {data_type}: read it as a string");
+            return Err(Error::Option { column: Some(column.clone()), reason });
+        }
         let needed = all.needed(columns, filter)?;
         let needed =
             names.into_iter().filter(|name| needed.as_ref().is_none_or(|needed| needed.contains(name)));
@@ -330,4 +334,12 @@ fn misfit(object: &OpenObject, line: u64, column: &Column, text: &str) -> Error 
     };
     let reason = format!("{shown:?} is no {}, {what_to_do}", column.data_type);
     Error::Text { object: object.name(), line, column: Some(column.name.clone()), reason }
+}
+/// Whether a text can be read as such a value.
+fn is_of_text(data_type: &DataType) -> bool {
+    let without = matches!(
+        data_type,
+        DataType::Null | DataType::Duration(_) | DataType::Interval(_) | DataType::RunEndEncoded(..)
+    );
+    !without && !data_type.is_nested()
 }
