@@ -32,10 +32,14 @@ use crate::{
 /// are.
 const PLAN_IS_GOOD_FOR: Duration = Duration::from_secs(10);
 
+/// Rows of a batch where all are collected: they are in memory then anyway, and each batch costs a wake-up.
+const COLLECTED_ROWS: usize = 65_536;
+
 /// The work behind `stylobate.Scan` where the files are read by this process.
 #[pyclass(frozen, module = "stylobate", name = "LocalScan")]
 pub(crate) struct PyLocalScan {
     request: ScanRequest,
+    has_batch_rows: bool,
     cache: Py<PyCache>,
     /// The process whose memory holds the files, if any were given as their bytes.
     memory: Option<Process>,
@@ -131,10 +135,11 @@ impl PyLocalScan {
         if let Some(threads) = threads {
             request = request.with_threads(positive("threads", threads)?);
         }
+        let has_batch_rows = batch_rows.is_some();
         let plan = Self::plan(py, &process, request.clone(), &cache)?;
         let schema = plan.schema().clone();
         let planned = Mutex::new(Some((Instant::now(), Owned::new(process, plan))));
-        Ok(Self { request, cache, memory, schema, planned })
+        Ok(Self { request, has_batch_rows, cache, memory, schema, planned })
     }
 
     /// The schema of what comes out.
@@ -161,7 +166,10 @@ impl PyLocalScan {
     /// All batches, in memory.
     fn collect(&self, py: Python<'_>) -> PyResult<PyBatches> {
         let process = Process::current(py)?;
-        let scan = self.planned(py, &process)?;
+        let mut scan = self.planned(py, &process)?;
+        if !self.has_batch_rows {
+            scan = scan.with_batch_rows(COLLECTED_ROWS);
+        }
         let schema = scan.schema().clone();
         let collected = py.detach(|| PyBatches::collect(schema, Running::begin(process, of_scan(scan))));
         collected.map_err(|broken| broken.raised(py))

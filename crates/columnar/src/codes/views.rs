@@ -89,19 +89,28 @@ fn views<K: ArrowDictionaryKeyType, O: ArrowNativeType>(
     })
 }
 
-/// What `view_at` gives for each key; an empty view for nulls, whose keys may be any.
+/// What `view_at` gives for each key; an empty view for nulls, whose keys may be any. `None` if it gives none for a key.
 fn gathered<K>(
     keys: &[K],
     nulls: Option<&NullBuffer>,
     view_at: impl Fn(&K) -> Option<u128>,
 ) -> Option<Vec<u128>> {
-    match nulls {
-        None => keys.iter().map(view_at).collect(),
+    // To collect options would not know how many there will be.
+    let mut is_whole = true;
+    let mut view_or_empty = |key: &K| {
+        view_at(key).unwrap_or_else(|| {
+            is_whole = false;
+            0
+        })
+    };
+    let views: Vec<u128> = match nulls {
+        None => keys.iter().map(view_or_empty).collect(),
         Some(nulls) => {
             let valid = keys.iter().zip(nulls);
-            valid.map(|(key, is_valid)| if is_valid { view_at(key) } else { Some(0) }).collect()
+            valid.map(|(key, is_valid)| if is_valid { view_or_empty(key) } else { 0 }).collect()
         }
-    }
+    };
+    is_whole.then_some(views)
 }
 
 #[cfg(test)]

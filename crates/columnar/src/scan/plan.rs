@@ -103,6 +103,15 @@ impl Scan {
         self.inner.units.iter().map(|unit| unit.rows).sum()
     }
 
+    /// The scan with other batches than were asked for, of up to this many rows, from 1 to 65,536. A scan that has a clone
+    /// stays as it is.
+    pub fn with_batch_rows(mut self, batch_rows: usize) -> Self {
+        if let Some(planned) = Arc::get_mut(&mut self.inner) {
+            planned.batch_rows = batch_rows.clamp(1, MAX_BATCH_ROWS);
+        }
+        self
+    }
+
     /// The number of row groups and stripes that are looked at.
     pub fn units(&self) -> usize {
         self.inner.units.len()
