@@ -160,7 +160,7 @@ pub(crate) struct Promise<'a> {
 impl Promise<'_> {
     /// Hands the chunk to the cache and to all who wait.
     pub(crate) fn keep(self, chunk: Chunk) {
-        self.cache.make_room(&self.key, &chunk);
+        let _arrival = self.cache.make_room(&self.key, &chunk);
         // It fails only where the entry was removed meanwhile: then nobody wants it.
         let _ = self.guard.insert(chunk);
     }
@@ -281,7 +281,7 @@ impl ChunkCache {
                 self.misses.fetch_add(1, Ordering::Relaxed);
                 let file = Arc::new(make.await?);
                 self.count_parsed();
-                self.files.make_room(&object, &file);
+                let _arrival = self.files.make_room(&object, &file);
                 let _ = guard.insert(file.clone());
                 Ok(file)
             }

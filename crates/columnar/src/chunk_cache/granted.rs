@@ -30,10 +30,24 @@ pub(super) struct GrantedCache<K, V, L> {
     grant: Mutex<Reservation>,
     floor: u64,
     limit: u64,
-    shards: u64,
+    /// Bytes of entries that are about to be added.
+    arriving: AtomicU64,
     /// Entries that were found, or would have been had the cache been larger.
     hits: HitMeter,
     absent: AbsentKeys,
+}
+
+/// An entry that is about to be added.
+#[must_use = "others may take its room once it is dropped"]
+pub(super) struct Arrival<'a> {
+    arriving: &'a AtomicU64,
+    weight: u64,
+}
+
+impl Drop for Arrival<'_> {
+    fn drop(&mut self) {
+        self.arriving.fetch_sub(self.weight, Ordering::Relaxed);
+    }
 }
 
 /// The promise of a value that a task makes, while others wait for it.
@@ -60,13 +74,13 @@ where
         usual_item: u64,
         lifecycle: impl FnOnce(AbsentKeys) -> L,
     ) -> Arc<Self> {
-        // A shard must have room for entries of tens of megabytes.
-        let shards = (limit / (512 << 20)).next_power_of_two().clamp(1, 8);
         let items = (limit / usual_item).clamp(64, 1 << 20) as usize;
         let absent = AbsentKeys::default();
         let (hasher, lifecycle) = (DefaultHashBuilder::default(), lifecycle(absent.clone()));
         let options = OptionsBuilder::new()
-            .shards(shards as usize)
+            // Shards share the capacity evenly, and evict where one of them is full: with few large entries, long
+            // before all of them are.
+            .shards(1)
             .estimated_items_capacity(items)
             .weight_capacity(limit)
             .build();
@@ -80,8 +94,15 @@ where
         let grant = budget.try_reserve(holder, floor).unwrap_or_else(none);
         cache.set_capacity(grant.bytes());
         let floor = grant.bytes();
-        let granted =
-            Self { cache, grant: Mutex::new(grant), floor, limit, shards, hits: HitMeter::default(), absent };
+        let granted = Self {
+            cache,
+            grant: Mutex::new(grant),
+            floor,
+            limit,
+            arriving: AtomicU64::new(0),
+            hits: HitMeter::default(),
+            absent,
+        };
         let granted = Arc::new(granted);
         let weak = Arc::downgrade(&granted);
         budget.register(holder, weak);
@@ -116,24 +137,29 @@ where
         found
     }
 
-    /// Asks for memory for an entry that is about to be added. What is refused is taken from entries of this cache.
-    pub(super) fn make_room(&self, key: &K, value: &V) {
+    /// Asks for memory for an entry that is added before what is returned is dropped. What is refused is taken from
+    /// entries of this cache.
+    pub(super) fn make_room(&self, key: &K, value: &V) -> Arrival<'_> {
         let weight = Weigh.weight(key, value);
-        let needed = (self.cache.weight() + weight).max(weight.saturating_mul(self.shards)).min(self.limit);
+        let arriving = self.arriving.fetch_add(weight, Ordering::Relaxed) + weight;
+        let arrival = Arrival { arriving: &self.arriving, weight };
+
+        let needed = (self.cache.weight() + arriving).min(self.limit);
         let mut grant = self.grant.lock();
         let missing = needed.saturating_sub(grant.bytes());
         if missing == 0 {
-            return;
+            return arrival;
         }
         let step = (self.limit / STEP_DIVISOR).min(self.limit - grant.bytes());
         if grant.try_grow(missing.max(step)) || grant.try_grow(missing) {
             self.cache.set_capacity(grant.bytes());
         }
+        arrival
     }
 
     /// Adds an entry.
     pub(super) fn insert(&self, key: K, value: V) {
-        self.make_room(&key, &value);
+        let _arrival = self.make_room(&key, &value);
         self.cache.insert(key, value);
     }
 
@@ -215,7 +241,35 @@ impl AbsentKeys {
 
 #[cfg(test)]
 mod tests {
+    use quick_cache::sync::DefaultLifecycle;
+
     use super::*;
+
+    impl Weighter<u64, u64> for Weigh {
+        fn weight(&self, _: &u64, bytes: &u64) -> u64 {
+            *bytes
+        }
+    }
+
+    #[test]
+    fn nothing_leaves_while_the_budget_has_room_however_large_entries_are() {
+        let limit = 8 << 30;
+        let budget = Budget::new(ByteSize::bytes(limit));
+        let cache =
+            GrantedCache::new(&budget, Holder::Chunks, limit, 1 << 20, |_| DefaultLifecycle::default());
+        std::thread::scope(|scope| {
+            for thread in 0..4_u64 {
+                let cache = &cache;
+                scope.spawn(move || {
+                    for key in (thread..400).step_by(4) {
+                        cache.insert(key, (key * 7919 % 37 + 1) << 20);
+                    }
+                });
+            }
+        });
+        assert_eq!((0..400).filter(|key| cache.contains(key)).count(), 400);
+        assert!(cache.weight() <= budget.used() && budget.used() <= limit);
+    }
 
     #[test]
     fn absent_keys_are_remembered() {
