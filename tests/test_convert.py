@@ -13,11 +13,10 @@ from servers import environment, stylobate
 
 
 def restored(found: pa.Table, table: pa.Table) -> pa.Table:
-    """What pyarrow reads, with what it changes in any file: `date64`, and the names of entries of maps."""
+    """What pyarrow reads, with what it changes in any file: the names of entries of maps."""
     arrays = []
     for field, column in zip(table.schema, found.columns, strict=True):
-        is_changed = "date64" in str(field.type) or "map<" in str(field.type)
-        arrays.append(column.cast(field.type) if is_changed else column)
+        arrays.append(column.cast(field.type) if "map<" in str(field.type) else column)
     fields = [
         field.with_type(array.type) for field, array in zip(found.schema, arrays, strict=True)
     ]

@@ -309,8 +309,8 @@ def test_nanoseconds_beside_far_years_are_an_error_that_names_the_file(tmp_path:
         with pytest.raises(st.SchemaError, match=told):
             st.scan(tmp_path, **options).to_arrow()
     assert st.scan(tmp_path / "b.orc").to_arrow()["t"].cast(pa.int64()).to_pylist() == [1001]
-    # Of other formats, nanoseconds are what somebody chose.
+    # The same where the nanoseconds are those of another format.
     st.write_parquet(pa.table({"t": pa.array([1002], pa.timestamp("ns"))}), tmp_path / "b.parquet")
     (tmp_path / "b.orc").unlink()
-    with pytest.raises(st.SchemaError, match=r"a\.orc: column t: "):
+    with pytest.raises(st.SchemaError, match=r"b\.parquet: column t: 1002 Nanoseconds since 1970 are no whole"):
         st.scan(tmp_path).to_arrow()

@@ -22,7 +22,7 @@ use arrow::{
 mod avx2;
 mod views;
 
-pub(crate) use self::views::string_views;
+pub(crate) use self::views::{ViewTables, string_views};
 
 /// What is wrong with codes; the caller knows where they are from.
 pub(crate) type Reason = &'static str;

@@ -17,7 +17,7 @@ use stylobate_storage::OpenObject;
 
 use crate::{
     Error, Result,
-    codes::{self, CodeWidth, Codes, string_views},
+    codes::{self, CodeWidth, Codes, ViewTables, string_views},
     exact_cast::{EXACT, common_cast},
     expand::{expand, expanded_rows},
     promised::is_coded_as,
@@ -28,17 +28,25 @@ use crate::{
 /// 2 GiB, and the rows of a row group of a few kilobytes may expand to more.
 pub(super) const MAX_EXPANDED: usize = 256 << 20;
 
-/// A batch of the rows of `columns` of a file that `keep` has, all if there is none. With `codes`, columns of the schema's
-/// values may be dictionaries.
+/// What batches of a row group have in common.
+pub(super) struct BatchShape<'a> {
+    pub(super) schema: &'a SchemaRef,
+    pub(super) outputs: &'a [Output],
+    /// Whether columns of the schema's values may be dictionaries.
+    pub(super) codes: bool,
+    /// The views of dictionaries that other batches share.
+    pub(super) views: Option<&'a ViewTables>,
+}
+
+/// A batch of the rows of `columns` of a file that `keep` has, all if there is none.
 pub(super) fn batch(
     object: &OpenObject,
-    schema: &SchemaRef,
-    outputs: &[Output],
-    codes: bool,
+    shape: &BatchShape<'_>,
     columns: &[ArrayRef],
     rows: usize,
     keep: Option<&BooleanBuffer>,
 ) -> Result<RecordBatch> {
+    let &BatchShape { schema, outputs, codes, views } = shape;
     let kept = keep.map_or(rows, BooleanBuffer::count_set_bits);
     let mask = keep.filter(|_| kept < rows).map(|keep| keep.clone().into());
     let arrays = columns.iter().zip(outputs).map(|(column, output)| {
@@ -50,7 +58,7 @@ pub(super) fn batch(
         if codes && is_coded_as(column.data_type(), output.field.data_type()) {
             return Ok(column);
         }
-        as_type(column, output.field.data_type()).map_err(|error| match error {
+        as_type(column, output.field.data_type(), views).map_err(|error| match error {
             Error::Arrow { source, .. } => no_common(object, &output.field, &source),
             other => other,
         })
@@ -134,11 +142,11 @@ pub(super) fn repeated(value: &ArrayRef, rows: usize, target: &DataType) -> Resu
             .map_err(|reason| Error::Ended { reason: reason.to_owned() });
     }
     let zeros = UInt32Array::from(vec![0_u32; rows]);
-    as_type(take(value, &zeros, None).map_err(Error::arrow("a value of a path"))?, target)
+    as_type(take(value, &zeros, None).map_err(Error::arrow("a value of a path"))?, target, None)
 }
 
 /// The rows in another type: with wider codes, with fewer values than codes can tell apart, or without a dictionary.
-fn as_type(array: ArrayRef, target: &DataType) -> Result<ArrayRef> {
+fn as_type(array: ArrayRef, target: &DataType, views: Option<&ViewTables>) -> Result<ArrayRef> {
     if array.data_type() == target {
         return Ok(array);
     }
@@ -168,7 +176,7 @@ fn as_type(array: ArrayRef, target: &DataType) -> Result<ArrayRef> {
         return expand(&array);
     }
     if matches!(target, DataType::Utf8View | DataType::BinaryView)
-        && let Some(views) = string_views(&array, target)
+        && let Some(views) = string_views(&array, target, views)
     {
         return Ok(views);
     }
@@ -243,7 +251,7 @@ mod tests {
         let nulls = NullBuffer::from(vec![true, true, true, false, true]);
         let wide = codes.into_array(Some(nulls), values).unwrap();
         let key = DataType::Dictionary(Box::new(DataType::UInt16), Box::new(DataType::Utf8));
-        let narrow = as_type(wide.clone(), &key).unwrap();
+        let narrow = as_type(wide.clone(), &key, None).unwrap();
         assert_eq!(narrow.as_dictionary::<UInt16Type>().values().len(), 3);
         assert_eq!(&cast(&narrow, &DataType::Utf8).unwrap(), &cast(&wide, &DataType::Utf8).unwrap());
     }
@@ -257,7 +265,7 @@ mod tests {
         let key = DataType::Dictionary(Box::new(DataType::UInt16), Box::new(DataType::Utf8));
         for rows in [20_000, 4_000] {
             let wide = wide.slice(0, rows);
-            let narrow = as_type(wide.clone(), &key).unwrap();
+            let narrow = as_type(wide.clone(), &key, None).unwrap();
             assert!(narrow.as_dictionary::<UInt16Type>().values().len() <= rows);
             assert_eq!(&cast(&narrow, &DataType::Utf8).unwrap(), &cast(&wide, &DataType::Utf8).unwrap());
         }

@@ -14,6 +14,7 @@ use crate::{
     cache::WorkingBytes,
     chunk::{Chunk, Wanted},
     chunk_cache::{ChunkKey, Found, Promise},
+    codes::ViewTables,
     expand::longest_value,
     format::{FileMetadata, UnitBytes},
     parquet::Scratch,
@@ -25,12 +26,13 @@ use crate::{
 pub(super) struct Loaded {
     chunks: Vec<(Wanted, Chunk)>,
     longest: OnceLock<usize>,
+    views: ViewTables,
     _working: Option<WorkingBytes>,
 }
 
 impl Loaded {
     fn new(chunks: Vec<(Wanted, Chunk)>, working: Option<WorkingBytes>) -> Self {
-        Self { chunks, longest: OnceLock::new(), _working: working }
+        Self { chunks, longest: OnceLock::new(), views: ViewTables::default(), _working: working }
     }
 
     /// The length in bytes of the longest string of all dictionaries.
@@ -40,6 +42,11 @@ impl Loaded {
             Chunk::Dense(_) | Chunk::Whole(_) => 0,
         };
         *self.longest.get_or_init(|| self.chunks.iter().map(of_chunk).max().unwrap_or(0))
+    }
+
+    /// The views of the dictionaries' values, for those batches that are to have views.
+    pub(super) fn views(&self) -> &ViewTables {
+        &self.views
     }
 
     /// The chunk of a column that was asked for.

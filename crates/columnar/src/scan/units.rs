@@ -12,7 +12,7 @@ use stylobate_storage::{OpenObject, Trace};
 use tokio::sync::mpsc;
 
 use super::{
-    batches,
+    batches::{self, BatchShape},
     load::{Load, Loaded, are_cached, load},
     narrow::{Narrowed, STREAMED_ROWS, narrow},
     plan::{Planned, PlannedFile, PlannedUnit},
@@ -244,6 +244,8 @@ fn build(
     let Some(file) = planned.files.get(unit.file) else { return Ok((Vec::new(), rows.end)) };
 
     let first_row = file.first_row(unit.unit);
+    let (schema, outputs) = (&planned.schema, &planned.outputs);
+    let shape = BatchShape { schema, outputs, codes: planned.codes, views: Some(loaded.views()) };
     let mut built = Vec::new();
     let mut bytes = 0;
     let mut start = rows.start;
@@ -282,15 +284,7 @@ fn build(
                 start += count;
                 continue;
             }
-            let batch = batches::batch(
-                &file.object,
-                &planned.schema,
-                &planned.outputs,
-                planned.codes,
-                &columns,
-                count,
-                keep.as_ref(),
-            )?;
+            let batch = batches::batch(&file.object, &shape, &columns, count, keep.as_ref())?;
             bytes += new_bytes(&batch, &columns);
             built.push(batch);
         }
@@ -399,22 +393,15 @@ fn streamed(
     let arrays =
         planned.outputs.iter().zip(&file.outputs).map(|(output, column)| find(column, &output.field));
     let mut arrays: Vec<ArrayRef> = arrays.collect::<Result<_>>()?;
+    let (schema, outputs) = (&planned.schema, &planned.outputs);
+    let shape = BatchShape { schema, outputs, codes: planned.codes, views: None };
     let (mut made, mut left, mut keep) = (Vec::new(), count, keep);
     while left > 0 {
         let rows = if planned.codes { left } else { batches::fitting_rows(&planned.outputs, &arrays, left) };
         let of_rows: Vec<ArrayRef> = arrays.iter().map(|array| array.slice(0, rows)).collect();
         let kept = keep.as_ref().map(|keep| keep.slice(0, rows));
-        let (schema, outputs) = (&planned.schema, &planned.outputs);
         if kept.as_ref().is_none_or(|kept| kept.count_set_bits() > 0) {
-            made.push(batches::batch(
-                &file.object,
-                schema,
-                outputs,
-                planned.codes,
-                &of_rows,
-                rows,
-                kept.as_ref(),
-            )?);
+            made.push(batches::batch(&file.object, &shape, &of_rows, rows, kept.as_ref())?);
         }
         left -= rows;
         arrays.iter_mut().for_each(|array| *array = array.slice(rows, left));

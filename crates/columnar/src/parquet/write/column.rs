@@ -236,8 +236,8 @@ fn replaced(
             DataType::Timestamp(TimeUnit::Millisecond, zone.clone())
         }
         DataType::Time32(TimeUnit::Second) => DataType::Time32(TimeUnit::Millisecond),
-        // Days are stored either way.
-        DataType::Date64 if is_encoded => DataType::Date32,
+        // Polars takes the file's days for milliseconds where the Arrow schema says so.
+        DataType::Date64 => DataType::Date32,
         other => other.clone(),
     }
 }
