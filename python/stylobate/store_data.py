@@ -105,8 +105,8 @@ def edge_types(schema: Schema, edge: tuple[str, str, str], spec: Any) -> dict[st
 
 
 def parted(spec: Any, types: Mapping[str, str]) -> tuple[Any, dict[str, Any]]:
-    """Data of a load, and what is said of it. A path is that of Parquet, ORC, CSV, JSON or Arrow IPC files; columns of
-    CSV files have these types, if they are there.
+    """The data and the options of a load. A path names Parquet, ORC, CSV, JSON or Arrow IPC files; `types` are those of
+    columns of CSV files, where a file has them.
     """
     options: dict[str, Any] = {}
     if isinstance(spec, Mapping) and "data" in spec:

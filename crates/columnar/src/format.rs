@@ -117,7 +117,7 @@ impl FileMetadata {
         }
     }
 
-    /// Whether a column has nanoseconds where its years allow it, since its format has both: they are nobody's choice.
+    /// Whether the reader chose the unit of a column's timestamps: nanoseconds if its years allow them, else a coarser unit.
     pub(crate) fn has_chosen_unit(&self, root: usize) -> bool {
         match &self.file {
             File::Parquet(file) => file.has_chosen_unit(root),

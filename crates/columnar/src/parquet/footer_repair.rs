@@ -183,7 +183,7 @@ fn repair_chunk(chunk: &mut Struct<'_>, physical: i64) {
         repair_statistics(statistics, physical);
     }
 
-    // Half of what is said of the encodings of pages is worse than nothing.
+    // Incomplete page encoding statistics would be misleading: they are dropped.
     let is_whole = |stats: &Value<'_>| match stats {
         Value::Struct(stats) => {
             stats.number(1).is_some_and(|page| (0..=MAX_PAGE_TYPE).contains(&page))

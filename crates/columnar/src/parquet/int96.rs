@@ -53,7 +53,7 @@ impl ParquetFile {
         Ok(file)
     }
 
-    /// Top-level columns with INT96 of which the file's Arrow schema does not say the unit.
+    /// Top-level INT96 columns whose unit the file's Arrow schema does not state.
     fn open_units(&self) -> Vec<usize> {
         if has_arrow_schema(&self.metadata) {
             return Vec::new();

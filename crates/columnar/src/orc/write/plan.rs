@@ -115,10 +115,12 @@ pub(super) fn plan(
 ) -> Result<(Vec<Plan>, Vec<proto::Type>), Unplanned> {
     let mut planner = Planner { types: vec![proto::Type::default()], options };
     let mut plans = Vec::with_capacity(fields.len());
+
     check_names(fields.iter().map(|field| field.name().as_str()), "")?;
     for field in fields {
         plans.push(planner.plan(field, field.name(), 1, None)?);
     }
+
     let root = proto::Type {
         kind: Some(Proto::Struct.into()),
         subtypes: plans.iter().map(|plan| plan.id).collect(),
@@ -169,6 +171,7 @@ impl Planner<'_> {
             let column = path.split('.').next().unwrap_or_default().to_owned();
             return Err((column, format!("more than {MAX_DEPTH} types within each other")));
         }
+
         let id = self.types.len() as u32;
         self.types.push(proto::Type::default());
         let (kind, cast) = kind(field.data_type()).map_err(wrong)?;
@@ -176,6 +179,7 @@ impl Planner<'_> {
             (Kind::Text(_), Some(text)) => Kind::Text(Length::parse(text).map_err(wrong)?),
             (kind, _) => kind,
         };
+
         let stored = cast.as_ref().unwrap_or(field.data_type());
         let fields: Vec<(FieldRef, &str)> = match stored {
             DataType::List(item) | DataType::LargeList(item) | DataType::FixedSizeList(item, _) => {
@@ -191,12 +195,14 @@ impl Planner<'_> {
         if kind == Kind::Struct {
             check_names(fields.iter().map(|(field, _)| field.name().as_str()), path)?;
         }
+
         let own = self.options.of(path, above);
         let mut children = Vec::with_capacity(fields.len());
         for (field, name) in &fields {
             let name = if name.is_empty() { field.name() } else { *name };
             children.push(self.plan(field, &format!("{path}.{name}"), depth + 1, Some(&own))?);
         }
+
         let zoned = matches!(stored, DataType::Timestamp(_, Some(_)));
         let ty = proto::Type {
             kind: Some(kind.proto(zoned).into()),
@@ -213,6 +219,7 @@ impl Planner<'_> {
             scale: if let Kind::Decimal(_, scale) = kind { Some(scale) } else { None },
             attributes: attributes(field, cast.is_some()),
         };
+
         if let Some(place) = self.types.get_mut(id as usize) {
             *place = ty;
         }
@@ -227,6 +234,7 @@ fn attributes(field: &Field, is_cast: bool) -> Vec<proto::StringPair> {
     let is_kept = |key: &str| key != FIELD_TYPE && !(is_other && key.starts_with(EXTENSION));
     let mut own: Vec<_> = field.metadata().iter().filter(|(key, _)| is_kept(key)).collect();
     own.sort();
+
     let pair = |(key, value): (&String, &String)| proto::StringPair {
         key: Some(key.clone()),
         value: Some(value.clone()),
