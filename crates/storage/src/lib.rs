@@ -28,66 +28,45 @@
 //! This crate knows no Arrow and no file format, and opens no socket to listen on.
 
 mod budget;
-mod coalesce;
 mod error;
-mod fetch;
-mod flight;
 mod folder;
-mod freshness;
-mod hedge;
 mod latency;
 mod list_page;
 mod listing;
+mod min_interval;
 mod object;
 mod object_headers;
-mod object_store_impl;
-mod object_url;
-mod open_object;
 mod origin;
-mod origin_cost;
-mod origin_metrics;
-mod origin_request;
-mod page_assembler;
 mod page_cache;
-mod paged;
-mod paths_in_use;
-mod pin;
 mod policy;
-mod read_ahead;
-mod read_through;
-mod reader;
+mod read;
 mod redacted;
-mod request;
-mod request_options;
-mod seldom;
 mod simulate;
 mod sink;
 mod size;
-mod staging;
 mod stats;
 mod steady_instant;
-mod trace;
 mod upload;
 mod versions;
 
 pub use budget::{Budget, BudgetStats, HitMeter, Holder, HolderStats, Reclaim, Reservation};
 pub use error::{Error, Result};
 pub use folder::{CopyChange, Folder, KeptHeaders, UploadMode, key_of_path, path_of_key};
-pub use freshness::{Consistency, ConsistencyRules, ParseConsistencyError, TableFormat, parse_duration};
 pub use latency::{LatencyCounts, LatencyHistogram};
 pub use list_page::{ListPage, ListRequest, ListedKey};
 pub use object::{ByteRange, ObjectHash, ObjectVersion};
 pub use object_headers::ObjectHeaders;
-pub use object_url::split_object_url;
-pub use open_object::{LocalFile, OpenObject};
+pub use origin::metrics::{OriginFailure, OriginMetrics, RequestKind};
+pub use origin::object_url::split_object_url;
+pub use origin::request::OriginRequest;
+pub use origin::request_options::RequestOptions;
+pub use origin::trace::{OriginSpan, OriginTracer, Trace, traced};
 pub use origin::{Origin, S3Endpoint};
-pub use origin_metrics::{OriginFailure, OriginMetrics, RequestKind};
-pub use origin_request::OriginRequest;
 pub use page_cache::{CacheOptions, CacheStats, PageCache};
 pub use policy::{EvictionPolicy, UnknownPolicyError};
-pub use read_through::{FolderReads, ReadOptions, ReadThrough};
+pub use read::open_object::{LocalFile, OpenObject};
+pub use read::read_through::{FolderReads, ReadOptions, ReadThrough};
 pub use redacted::{redacted, without_credentials};
-pub use request_options::RequestOptions;
 pub use simulate::{
     Access, HitRatio,
     mixes::{Mix, footprint, hit_ratio_table},
@@ -98,9 +77,11 @@ pub use sink::{
     UnknownDurabilityError, UnknownSinkError, wait_for_unfinished_writes,
 };
 pub use size::{ByteSize, ParseByteSizeError};
-pub use staging::{UnfinishedUpload, UploadedPart};
 pub use stats::ReadStats;
 pub use steady_instant::SteadyInstant;
-pub use trace::{OriginSpan, OriginTracer, Trace, traced};
+pub use upload::staging::{UnfinishedUpload, UploadedPart};
 pub use upload::{Completion, JoinCheck, is_reserved_key};
 pub use versions::ListedObject;
+pub use versions::freshness::{
+    Consistency, ConsistencyRules, ParseConsistencyError, TableFormat, parse_duration,
+};

@@ -5,6 +5,8 @@
 //! crate cannot hand on with parts that come in any order), and where uploads may hold so little memory that a part of
 //! a usual size is more than that: a staged part can be sent piece by piece, one of the origin's own cannot.
 
+pub(super) mod staging;
+
 use std::{
     collections::{BTreeMap, HashMap},
     fmt,
@@ -20,7 +22,7 @@ use object_store::{
 use crate::{
     Error, KeptHeaders, ReadThrough, Result, UploadMode,
     folder::BESIDE,
-    staging::{Marker, STAGING, Staged, UnfinishedUpload, UploadedPart},
+    upload::staging::{Marker, STAGING, Staged, UnfinishedUpload, UploadedPart},
 };
 
 /// Parts of the joined object; all but the last are of one size, as every provider accepts.

@@ -1,5 +1,8 @@
 //! Which version each path has now: what the origin said of it last, and whether that is still fresh enough.
 
+pub(super) mod freshness;
+pub(super) mod paths_in_use;
+
 use std::{
     collections::HashMap,
     hash::{BuildHasher, RandomState},
@@ -21,8 +24,8 @@ use parking_lot::{Mutex, RwLock};
 use crate::{
     Consistency, ObjectHeaders, Origin, Result,
     object::ObjectHash,
-    paths_in_use::{PathInUse, PathsInUse},
-    trace::traced,
+    origin::trace::traced,
+    versions::paths_in_use::{PathInUse, PathsInUse},
 };
 
 /// Most paths remembered per bucket, about 40 MB of them.

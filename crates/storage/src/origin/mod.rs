@@ -1,9 +1,15 @@
 //! Where objects come from: a folder, a bucket of any provider, a web server, or a store made by the caller.
 
 mod cloud;
+pub(super) mod cost;
+pub(super) mod metrics;
+pub(super) mod object_url;
 mod object_versions;
 mod observed;
+pub(super) mod request;
+pub(super) mod request_options;
 mod s3;
+pub(super) mod trace;
 
 use std::{fmt, path::PathBuf, sync::Arc};
 

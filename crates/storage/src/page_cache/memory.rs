@@ -220,7 +220,7 @@ impl Entry {
 #[cfg(test)]
 mod tests {
     use super::*;
-    use crate::{ByteSize, object::ObjectHash, paths_in_use::PathInUse};
+    use crate::{ByteSize, object::ObjectHash, versions::paths_in_use::PathInUse};
 
     const PAGE: usize = 1 << 20;
 

@@ -7,7 +7,7 @@ use std::{fmt, ops::Range, sync::Arc};
 
 use bytes::Bytes;
 
-use crate::{Reservation, object::ObjectHash, paths_in_use::PathInUse};
+use crate::{Reservation, object::ObjectHash, versions::paths_in_use::PathInUse};
 
 /// A page: the hash of its version, and its number, counted from the object's first byte.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Hash)]

@@ -6,9 +6,11 @@ use bytes::Bytes;
 
 use crate::{
     Error, PageCache, Reservation,
-    flight::{Flight, Flights},
     page_cache::{PageKey, Piece},
-    paged::Paged,
+    read::{
+        flight::{Flight, Flights},
+        paged::Paged,
+    },
     stats::Counters,
 };
 

@@ -10,12 +10,11 @@ use tokio::time::Instant;
 
 use crate::{
     Error, Origin, OriginFailure, RequestOptions, Result,
-    hedge::Hedge,
     object_headers::SeenHeaders,
-    origin_cost::OriginCost,
-    paths_in_use::PathInUse,
+    origin::cost::OriginCost,
+    read::hedge::Hedge,
     stats::Counters,
-    versions::{Known, Versions},
+    versions::{Known, Versions, paths_in_use::PathInUse},
 };
 
 /// Sends requests to one origin.

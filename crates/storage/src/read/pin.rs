@@ -6,8 +6,8 @@ use bytes::Bytes;
 
 use crate::{
     Result,
-    flight::Flight,
     page_cache::{AheadBytes, Piece},
+    read::flight::Flight,
 };
 
 /// Consecutive bytes of one page of an object, in memory or on their way. They stay in the cache as long as this lives.

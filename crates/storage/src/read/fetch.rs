@@ -11,20 +11,22 @@ use futures::{StreamExt, stream::BoxStream};
 use object_store::{GetOptions, GetResult, GetResultPayload, path::Path};
 use parking_lot::Mutex;
 
+use super::coalesce;
 use crate::{
-    ByteSize, Error, PageCache, Reservation, Result, coalesce,
-    flight::{Flight, Flights, Landing, Table},
+    ByteSize, Error, PageCache, Reservation, Result,
     object::ObjectHash,
     object_headers::SeenHeaders,
-    page_assembler::{Expected, PageAssembler},
+    origin::trace::traced,
     page_cache::{Backlog, Piece},
-    paged::Paged,
-    paths_in_use::PathInUse,
-    pin::Pin,
-    request::{Patience, Requests},
+    read::{
+        flight::{Flight, Flights, Landing, Table},
+        page_assembler::{Expected, PageAssembler},
+        paged::Paged,
+        pin::Pin,
+        request::{Patience, Requests},
+    },
     stats::Counters,
-    trace::traced,
-    versions::Known,
+    versions::{Known, paths_in_use::PathInUse},
 };
 
 /// Reserved for an object whose size is not known yet, until it is: many small ones are opened at a time in little

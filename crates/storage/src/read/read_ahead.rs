@@ -22,7 +22,7 @@ use tokio::time::Instant;
 use crate::{
     object::{ByteRange, ObjectHash},
     page_cache::{AheadQuota, AheadReader},
-    pin::Pin,
+    read::pin::Pin,
 };
 
 const MAX_OBJECTS: usize = 1024;
@@ -310,8 +310,8 @@ mod tests {
     use crate::{
         budget::{Budget, Holder},
         page_cache::Piece,
-        paths_in_use::PathInUse,
         size::ByteSize,
+        versions::paths_in_use::PathInUse,
     };
 
     const OBJECT: ObjectHash = ObjectHash(1);

@@ -7,11 +7,13 @@ use futures::{StreamExt, TryStreamExt, stream::BoxStream};
 
 use crate::{
     ByteRange, ByteSize, Error, Result,
-    fetch::{Fetcher, Need},
     page_cache::{AheadReader, LongRead},
-    paged::Paged,
-    pin::Pin,
-    request::whole,
+    read::{
+        fetch::{Fetcher, Need},
+        paged::Paged,
+        pin::Pin,
+        request::whole,
+    },
 };
 
 /// Reads a range. What it will reach next is pinned: it stays in the cache until it was read, or the reader is gone.

@@ -7,7 +7,7 @@ use std::{fmt, sync::Arc};
 
 use http::{Method, StatusCode, Uri};
 
-use crate::origin_metrics::{OriginFailure, RequestKind};
+use crate::origin::metrics::{OriginFailure, RequestKind};
 
 tokio::task_local! {
     static TRACE: Trace;

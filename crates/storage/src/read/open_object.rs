@@ -13,9 +13,12 @@ use futures::{StreamExt, TryStreamExt};
 use object_store::{GetResultPayload, ObjectMeta, path::Path};
 use parking_lot::Mutex;
 
+use super::coalesce;
 use crate::{
-    ByteRange, Error, ObjectHash, ReadThrough, Result, coalesce, paged::Paged, pin::Pin,
-    read_through::FolderReads, reader::Reader, stats::Counters, versions::Known,
+    ByteRange, Error, ObjectHash, ReadThrough, Result,
+    read::{paged::Paged, pin::Pin, read_through::FolderReads, reader::Reader},
+    stats::Counters,
+    versions::Known,
 };
 
 /// Ranges of one object that are read at the same time.

@@ -5,8 +5,8 @@ use std::{sync::Arc, time::Instant};
 
 use http::{Method, StatusCode, Uri};
 
-use crate::{
-    origin_metrics::{OriginFailure, OriginMetrics, RequestKind},
+use crate::origin::{
+    metrics::{OriginFailure, OriginMetrics, RequestKind},
     trace::{OriginSpan, Trace},
 };
 

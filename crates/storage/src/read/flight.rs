@@ -210,7 +210,7 @@ fn slices(chunks: &[Bytes], start: usize, end: usize) -> Vec<Bytes> {
 #[cfg(test)]
 mod tests {
     use super::*;
-    use crate::{Budget, ByteSize, Holder, object::ObjectHash, paths_in_use::PathInUse};
+    use crate::{Budget, ByteSize, Holder, object::ObjectHash, versions::paths_in_use::PathInUse};
 
     const KEY: PageKey = PageKey { object: ObjectHash(1), page: 0 };
 
