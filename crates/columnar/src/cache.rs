@@ -1,6 +1,11 @@
 //! The cache of a process: pages of bytes, decoded chunks and metadata in one memory budget, and the stores that scans
 //! read through.
 
+pub(super) mod chunk_cache;
+pub(super) mod column_stats;
+pub(super) mod columns_use;
+pub(super) mod workers;
+
 use std::{
     collections::HashMap,
     sync::Arc,
@@ -14,7 +19,10 @@ use stylobate_storage::{
     Holder, Origin, PageCache, ReadOptions, ReadStats, ReadThrough, Reservation,
 };
 
-use crate::{Result, chunk_cache::ChunkCache, column_stats::ColumnStats, workers::Workers};
+use crate::{
+    Result,
+    cache::{chunk_cache::ChunkCache, column_stats::ColumnStats, workers::Workers},
+};
 
 /// What scans share: pages of bytes, decoded chunks, metadata, and the stores that were opened. Cheap to clone.
 #[derive(Clone, Debug)]

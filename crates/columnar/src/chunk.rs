@@ -5,7 +5,7 @@ use std::sync::Arc;
 
 use arrow::array::{Array, ArrayRef};
 
-use crate::schema::Projected;
+use crate::file::schema::Projected;
 
 /// Rows of one segment of a dense chunk; the last may be shorter.
 pub(crate) const SEGMENT_ROWS: usize = 65_536;
@@ -18,7 +18,7 @@ pub(crate) enum Representation {
     /// As a dictionary, even where the file gave up on its own.
     Dictionary,
     /// All rows of all row groups or stripes in one array, of the name and type of which
-    /// [`ChunkCache::column_id`](crate::chunk_cache::ChunkCache::column_id) gave this number.
+    /// [`ChunkCache::column_id`](crate::cache::chunk_cache::ChunkCache::column_id) gave this number.
     Whole(u32),
 }
 

@@ -3,6 +3,8 @@
 //! A scan passes over many files and hands out batches. Here a column of a file is one array with the type that the
 //! caller wants, kept in the cache as it is, so that a hit is a look into a table and neither slices nor casts.
 
+pub(super) mod whole_column;
+
 use std::sync::Arc;
 
 use arrow::{
@@ -16,15 +18,17 @@ use stylobate_storage::{ObjectHash, OpenObject, ReadThrough};
 
 use crate::{
     Cache, Error, Result,
+    cache::{
+        chunk_cache::{ChunkKey, Found, Promise},
+        columns_use::{ColumnsUse, Count},
+    },
     chunk::{Chunk, Representation},
-    chunk_cache::{ChunkKey, Found, Promise},
-    columns_use::{ColumnsUse, Count},
+    csv::text_file::{self, TextKind},
+    file::schema::Projected,
+    file_columns::whole_column::whole_column,
     format::FileMetadata,
     parquet::Scratch,
     recent::Recent,
-    schema::Projected,
-    text_file::{self, TextKind},
-    whole_column::whole_column,
 };
 
 /// After so many hits the cache is told of them.

@@ -1,5 +1,7 @@
 //! Files of both formats, told apart by their last bytes.
 
+pub(super) mod index;
+
 use arrow::{
     array::{Array, ArrayRef},
     datatypes::{Fields, SchemaRef},
@@ -10,12 +12,10 @@ use tokio::runtime::Handle;
 use crate::{
     Error, Result,
     chunk::{Chunk, Representation, Rows, SEGMENT_ROWS},
-    decryption::Decryption,
+    file::{schema::Projected, statistics::Statistics},
     orc::{self, OrcBytes, OrcFile},
-    parquet::{ParquetBytes, ParquetFile, RowGroupStatistics, Scratch},
+    parquet::{ParquetBytes, ParquetFile, RowGroupStatistics, Scratch, decryption::Decryption},
     recent::RecentChunks,
-    schema::Projected,
-    statistics::Statistics,
 };
 
 /// Bytes at the end of a file that are read first; most footers fit.

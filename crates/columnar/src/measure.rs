@@ -6,10 +6,10 @@ use arrow::array::{ArrayRef, Int64Array};
 use stylobate_storage::{Budget, ByteSize, ObjectHash};
 
 use crate::{
+    cache::chunk_cache::{ChunkCache, Found},
     chunk::{Chunk, Representation},
-    chunk_cache::{ChunkCache, Found},
+    file::schema::Projected,
     recent::RecentChunks,
-    schema::Projected,
 };
 
 /// Nanoseconds that it takes to find four columns of a row group in a chunk cache of `groups` row groups, by median of

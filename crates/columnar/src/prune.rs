@@ -18,8 +18,8 @@ use self::{
     bounds::Bounds,
 };
 use crate::{
+    file::statistics::Statistics,
     predicate::{Bound, BoundColumn, Check, Class, Column, ColumnPair, CompareOp, Literal, Node, Test},
-    statistics::Statistics,
 };
 
 /// What is known of the rows of a part without looking at them.

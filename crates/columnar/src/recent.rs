@@ -150,7 +150,7 @@ mod tests {
     use arrow::array::Int64Array;
 
     use super::*;
-    use crate::schema::Projected;
+    use crate::file::schema::Projected;
 
     fn chunks() -> [Chunk; 3] {
         let array = || Arc::new(Int64Array::from(vec![1])) as ArrayRef;

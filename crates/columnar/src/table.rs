@@ -1,5 +1,12 @@
 //! The table that files make together: its columns, which of them come out, and where each is in each file.
 
+pub(super) mod locate;
+pub(super) mod merged_column;
+pub(super) mod options;
+pub(super) mod statistics;
+pub(super) mod timestamp_reach;
+pub(super) mod type_name;
+
 use std::{
     collections::{BTreeMap, BTreeSet, HashMap},
     sync::Arc,
@@ -14,18 +21,22 @@ use chrono::{NaiveDate, NaiveDateTime, Timelike, Utc};
 
 use crate::{
     Error, Result,
-    dataset_mark::DATASET_KEY,
-    exact_cast::EXACT,
-    format::FileMetadata,
-    locate::Located,
-    merged_column::{MergedColumn, TypeConflict},
-    predicate::{Bound, Column, Root},
-    schema::{
-        Projected, finer, has_dictionaries, is_text, leaf_count, leaves_below, position, same_leaves,
-        value_type, widened,
+    file::{
+        dataset_mark::DATASET_KEY,
+        schema::{
+            Projected, finer, has_dictionaries, is_text, leaf_count, leaves_below, position, same_leaves,
+            value_type, widened,
+        },
     },
-    table_options::TableOptions,
-    timestamp_reach::farther,
+    format::FileMetadata,
+    kernels::exact_cast::EXACT,
+    predicate::{Bound, Column, Root},
+    table::{
+        locate::Located,
+        merged_column::{MergedColumn, TypeConflict},
+        options::TableOptions,
+        timestamp_reach::farther,
+    },
 };
 
 /// Which columns come out as dictionaries.

@@ -5,6 +5,7 @@
 mod encoder;
 mod reader;
 mod record;
+pub(super) mod text_file;
 
 pub(crate) use self::record::{Dialect, FieldKind, RecordError, Records};
 pub use self::{encoder::CsvEncoder, reader::CsvReader};

@@ -10,7 +10,7 @@ use arrow::{
 };
 
 use super::{Dialect, FieldKind, RecordError, Records};
-use crate::exact_cast::EXACT;
+use crate::kernels::exact_cast::EXACT;
 
 /// Reads records in batches. Errors are what is wrong, for callers who know the file.
 #[derive(Debug)]

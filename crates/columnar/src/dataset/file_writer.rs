@@ -5,7 +5,7 @@ use stylobate_storage::{ByteSize, Sealed, Sink};
 
 use crate::{
     OrcOptions, OrcWriter, ParquetOptions, ParquetWriter, Result, Written,
-    dataset_mark::{DATASET_KEY, DATASET_VALUE},
+    file::dataset_mark::{DATASET_KEY, DATASET_VALUE},
 };
 
 /// The format of the files of a data set, and how they are written.

@@ -5,7 +5,7 @@
 use futures::{StreamExt, TryStreamExt};
 use stylobate_storage::{FileSet, FoundFile};
 
-use crate::{Result, dataset_mark::TailOrigin, orc, parquet};
+use crate::{Result, file::dataset_mark::TailOrigin, orc, parquet};
 
 /// Footers that are read at a time.
 const READS: usize = 16;

@@ -213,9 +213,15 @@ async fn a_file_of_a_single_write_is_no_part_of_a_data_set() {
     let batch = keyed(&["a"]);
     let sinks = Sinks::new(SinkOptions::default());
     let name = folder.path().join("k=a/part-00000.parquet");
-    let schema = Arc::new(batch.schema().as_ref().clone().with_metadata(
-        [(crate::dataset_mark::DATASET_KEY.to_owned(), crate::dataset_mark::DATASET_VALUE.to_owned())].into(),
-    ));
+    let schema = Arc::new(
+        batch.schema().as_ref().clone().with_metadata(
+            [(
+                crate::file::dataset_mark::DATASET_KEY.to_owned(),
+                crate::file::dataset_mark::DATASET_VALUE.to_owned(),
+            )]
+            .into(),
+        ),
+    );
     let sink = sinks.file(&name, stylobate_storage::Overwrite::Refuse).await.unwrap();
     // Rows that come from a data set bring its mark with them.
     let mut single = crate::ParquetWriter::new(sink, "x", schema, ParquetOptions::default()).unwrap();

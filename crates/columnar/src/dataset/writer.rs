@@ -18,7 +18,7 @@ use super::{
     ownership::{folder_of, own_files, part_name, unique_part},
     partition::Partitions,
 };
-use crate::{Error, Result, Written, promised, weight::weight};
+use crate::{Error, Result, Written, file::promised, kernels::weight::weight};
 
 /// Files that are open at a time; each has memory of its own beside what it encodes.
 const MAX_OPEN: usize = 64;

@@ -21,8 +21,8 @@ pub use self::{
 use crate::{
     Cache, Error, Result,
     format::TAIL,
-    locate::{Located, Source, locate_named},
     orc::is_orc,
+    table::locate::{Located, Source, locate_named},
 };
 
 /// Files whose footers are read at the same time.

@@ -23,7 +23,7 @@ use super::{
     },
     leaves::{Leaf, nodes, statistics_bounds},
 };
-use crate::{Error, Result, guarded::guarded, parquet::ParquetFile};
+use crate::{Error, Result, parallel::guarded::guarded, parquet::ParquetFile};
 
 /// Reads and describes the footer, of which `tail` is the end of the file.
 pub(super) async fn inspect(object: &OpenObject, tail: Bytes) -> Result<Inspection> {

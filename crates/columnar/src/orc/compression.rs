@@ -1,5 +1,7 @@
 //! Undoes the compression of one chunk, into no more bytes than the file allows a chunk to have.
 
+pub(super) mod lzo;
+
 use std::{
     cell::RefCell,
     panic::{AssertUnwindSafe, catch_unwind},
@@ -9,8 +11,8 @@ use flate2::{Decompress, FlushDecompress, Status};
 use orc_rust::proto::{CompressionKind, PostScript};
 use zstd::zstd_safe::{find_frame_compressed_size, get_frame_content_size};
 
-use super::{fault::Fault, lzo};
-use crate::snappy;
+use super::fault::Fault;
+use crate::kernels::snappy;
 
 /// A chunk where the file does not say how long its chunks may be.
 const DEFAULT_BLOCK: u64 = 256 << 10;
@@ -21,7 +23,7 @@ const DEFLATE_RATIO: usize = 1032;
 
 /// How the streams and the tail of a file are compressed.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub(super) struct Codec {
+pub(crate) struct Codec {
     kind: Kind,
     /// The most bytes of a chunk once it is decompressed.
     block: usize,

@@ -8,17 +8,13 @@
 
 #![cfg_attr(not(test), deny(clippy::indexing_slicing))]
 
-mod bloom;
 mod bytes;
 mod calendar;
 mod compression;
 mod decode;
 mod fault;
-mod lzo;
+mod index;
 mod messages;
-mod positions;
-mod row_groups;
-mod row_index;
 mod selected;
 mod statistics;
 mod stream;
@@ -42,7 +38,7 @@ pub use self::write::{
     OrcColumnOptions, OrcCompression, OrcOptions, OrcWriter, OrcWritten, UnknownOrcCompressionError,
 };
 pub(crate) use self::{
-    bytes::OrcBytes, messages::Messages, row_index::ColumnIndex, selected::SelectedGroups,
+    bytes::OrcBytes, index::row_index::ColumnIndex, messages::Messages, selected::SelectedGroups,
     statistics::OrcStatistics, tail::is_orc, write::origin,
 };
 use self::{
@@ -53,7 +49,7 @@ use self::{
     tail::{FIRST_READ, Parsed, Tail},
     tree::Type,
 };
-use crate::{Error, Result, chunk::is_worth_a_dictionary, schema::Projected};
+use crate::{Error, Result, chunk::is_worth_a_dictionary, file::schema::Projected};
 
 /// An ORC file: its tail, parsed once per version, and the footers of the stripes that were read.
 #[derive(Debug)]

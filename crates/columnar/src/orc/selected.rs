@@ -11,20 +11,22 @@ use ::bytes::Bytes;
 use stylobate_storage::OpenObject;
 
 use super::{
-    OrcFile, bytes,
-    bytes::Streams,
+    OrcFile,
+    bytes::{self, Streams},
     decode::{Dictionaries, OrcBatches},
     fault::Fault,
-    grown, positions,
-    positions::Shape,
-    row_groups::RowGroups,
-    row_index::ColumnIndex,
+    grown,
+    index::{
+        positions::{self, Shape},
+        row_groups::RowGroups,
+        row_index::ColumnIndex,
+    },
     statistics::OrcStatistics,
     stream::{Position, Stream},
     stripe::{StreamKind, StripeFooter},
     tree::Type,
 };
-use crate::{Result, chunk::Rows, schema::Projected};
+use crate::{Result, chunk::Rows, file::schema::Projected};
 
 /// Row groups of a stripe that are to be read; and their bytes, once they were.
 pub(crate) struct SelectedGroups {

@@ -13,13 +13,13 @@ use arrow::{
 use orc_rust::proto::ColumnStatistics;
 
 use super::{
-    row_groups::RowGroups,
+    index::row_groups::RowGroups,
     tail::Tail,
     tree::{Kind, Type},
 };
 use crate::{
+    file::statistics::Statistics,
     predicate::{Column, Literal},
-    statistics::Statistics,
 };
 
 /// Milliseconds by which an instant may lie outside of its bounds: fractions are cut off towards zero, and

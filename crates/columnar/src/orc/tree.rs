@@ -8,7 +8,7 @@ use arrow::datatypes::{
 use orc_rust::proto;
 
 use super::{calendar::Calendar, fault::Fault};
-use crate::schema::Projected;
+use crate::file::schema::Projected;
 
 /// Deeper trees are taken for nonsense.
 pub(super) const MAX_DEPTH: usize = 100;

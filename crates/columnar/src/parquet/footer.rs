@@ -1,5 +1,11 @@
 //! What a footer says, checked before it is believed, and what follows from it.
 
+pub(super) mod arrow_schema;
+pub(super) mod logical_types;
+pub(super) mod repair;
+pub(super) mod statistics;
+pub(super) mod thrift_tree;
+
 use std::{ops::Range, sync::Arc};
 
 use arrow::datatypes::{DataType, Field};
@@ -10,7 +16,7 @@ use parquet::{
     file::metadata::{ColumnChunkMetaData, ParquetMetaData},
 };
 
-use crate::{Error, Result, schema::is_text};
+use crate::{Error, Result, file::schema::is_text};
 
 /// Whether the bytes of a column chunk are encrypted.
 pub(super) fn is_encrypted(chunk: &ColumnChunkMetaData) -> bool {

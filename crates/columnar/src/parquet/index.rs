@@ -2,6 +2,10 @@
 //!
 //! What cannot be read here is taken as absent: an index makes a scan cheaper, and never decides whether it succeeds.
 
+pub(super) mod checks;
+pub(super) mod page_statistics;
+pub(super) mod selected;
+
 use std::{ops::Range, sync::Arc};
 
 use ::bytes::Bytes;
@@ -17,8 +21,13 @@ use parquet::{
 };
 use stylobate_storage::OpenObject;
 
-use super::{ParquetFile, footer::is_encrypted, index_checks, plain::required_column, statistics::leaf_of};
-use crate::{Result, guarded::guarded, predicate::Column, schema::Projected};
+use self::checks as index_checks;
+use super::{
+    ParquetFile,
+    footer::{is_encrypted, statistics::leaf_of},
+    pages::plain::required_column,
+};
+use crate::{Result, file::schema::Projected, parallel::guarded::guarded, predicate::Column};
 
 /// Bytes of an index that are read at most.
 const MOST_BYTES: u64 = 16 << 20;

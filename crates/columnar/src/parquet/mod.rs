@@ -1,32 +1,11 @@
 //! Parquet files: what the footer says, which bytes hold a column, and how they become chunks.
 
-mod arrow_schema;
-mod bytes;
-mod dense;
-mod dense_bytes;
-mod dictionary;
-mod distinct;
-mod encrypted;
+mod decode;
+pub(super) mod decryption;
 mod footer;
-mod footer_repair;
 mod index;
-mod index_checks;
-mod int96;
 mod intervals;
-mod levels;
-mod logical_types;
-mod lz4;
-mod page_header;
-mod page_reader;
-mod page_statistics;
 mod pages;
-mod plain;
-mod selected;
-mod statistics;
-mod stream;
-mod thrift_tree;
-mod value_table;
-mod window;
 mod write;
 
 use std::{collections::BTreeMap, ops::Range, sync::Arc};
@@ -52,17 +31,19 @@ pub use self::write::{
     ColumnOptions, Compression, DictionaryEncoding, Encoding, ParquetOptions, ParquetWriter, SortedBy,
     StatisticsLevel, UnknownCompressionError, UnknownOptionError, Written,
 };
-use self::{arrow_schema::ArrowColumns, page_header::UNKNOWN_ENCODING};
+use self::{footer::arrow_schema::ArrowColumns, pages::header::UNKNOWN_ENCODING};
 pub(crate) use self::{
-    bytes::ParquetBytes, index::LeafIndex, page_statistics::PageStatistics, pages::Scratch,
-    selected::SelectedPages, statistics::RowGroupStatistics, write::origin,
+    footer::statistics::RowGroupStatistics,
+    index::{LeafIndex, page_statistics::PageStatistics, selected::SelectedPages},
+    pages::{Scratch, chunk_bytes::ParquetBytes},
+    write::origin,
 };
 use crate::{
     Error, Result,
     chunk::{Chunk, Representation, is_worth_a_dictionary},
-    decryption::Decryption,
-    guarded::guarded,
-    schema::Projected,
+    file::schema::Projected,
+    parallel::guarded::guarded,
+    parquet::decryption::Decryption,
 };
 
 /// A Parquet file, as its footer describes it.
@@ -154,7 +135,7 @@ impl ParquetFile {
         // Statistics that make no sense are none.
         let options = || ParquetMetaDataOptions::new().with_encoding_stats_as_mask(has_masks);
         let each = [options(), options().with_column_stats_policy(ParquetStatisticsPolicy::SkipAll)];
-        let decode = |options| guarded(|| footer_repair::decode_repaired(&footer, options)).ok().flatten();
+        let decode = |options| guarded(|| footer::repair::decode_repaired(&footer, options)).ok().flatten();
         Ok(each.iter().find_map(decode))
     }
 
@@ -401,7 +382,8 @@ impl ParquetFile {
             let chunk = self.column_chunk(unit, leaf)?;
             let all = footer::is_all_dictionary(chunk);
             let insist = representation == Representation::Dictionary && all != Some(true);
-            let flat = dictionary::Flat { file: self, unit, column, leaf, descriptor: &descriptor, chunk };
+            let flat =
+                decode::dictionary::Flat { file: self, unit, column, leaf, descriptor: &descriptor, chunk };
             if (insist || all != Some(false))
                 && let Some(array) = flat.decode(bytes, insist, scratch)?
             {
@@ -413,7 +395,7 @@ impl ParquetFile {
                 return Ok(Chunk::Dense(segments.into()));
             }
         }
-        dense::decode(self, unit, column, bytes, representation)
+        decode::dense::decode(self, unit, column, bytes, representation)
     }
 
     /// A decoded column with intervals in place of their bytes.

@@ -3,9 +3,19 @@
 //! What a page decompresses to stays near the processor: the next takes its place. So each is used up before the next
 //! is asked for.
 
+pub(super) mod chunk_bytes;
+pub(super) mod distinct;
+pub(super) mod header;
+pub(super) mod levels;
+pub(super) mod lz4;
+pub(super) mod plain;
+pub(super) mod reader;
+pub(super) mod value_table;
+pub(super) mod window;
+
 use std::{ops::Range, sync::Arc};
 
-use bytes::Bytes;
+use ::bytes::Bytes;
 use parquet::{
     basic::{Compression, Encoding},
     compression::{Codec, CodecOptionsBuilder, create_codec},
@@ -13,11 +23,9 @@ use parquet::{
 };
 use stylobate_storage::LocalFile;
 
-use super::{
-    distinct, footer, lz4,
-    page_header::{PageHeader, PageKind},
-};
-use crate::snappy;
+use self::header::{PageHeader, PageKind};
+use super::footer;
+use crate::kernels::snappy;
 
 /// Bytes of a file that are read at a time: few enough to stay near the processor.
 const WINDOW: usize = 256 << 10;
@@ -44,7 +52,7 @@ pub(crate) struct Scratch {
 }
 
 /// The pages of a chunk, in order.
-pub(super) struct Pages<'a> {
+pub(crate) struct Pages<'a> {
     input: Input<'a>,
     /// What is behind the pages that were given out, within the file.
     left: Range<u64>,

@@ -17,7 +17,7 @@ use super::{
     tokens::refuse,
     words::{self, keep_any, keep_null, keep_valid},
 };
-use crate::{Result, same::is_same};
+use crate::{Result, kernels::same::is_same};
 
 /// What a row of a dictionary costs, whatever is asked of it.
 const GATHER_COST: u32 = 1;

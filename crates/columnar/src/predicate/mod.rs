@@ -17,15 +17,14 @@ mod civil;
 mod classes;
 mod columns;
 mod compute;
-mod display;
 mod evaluate;
 mod gather;
 mod input;
 mod leaf;
 mod like;
-mod literals;
 mod operand;
-mod parse;
+pub(super) mod row_filter;
+mod sql;
 #[cfg(test)]
 pub(crate) mod tests;
 mod tokens;
@@ -198,7 +197,7 @@ impl Operand {
     ///
     /// [`Error::Predicate`](crate::Error::Predicate), quoting what cannot be understood.
     pub fn parse(sql: &str) -> Result<Self> {
-        parse::parse_operand(sql)
+        sql::parse::parse_operand(sql)
     }
 }
 
@@ -213,7 +212,7 @@ impl Predicate {
     ///
     /// [`Error::Predicate`](crate::Error::Predicate), quoting what cannot be understood.
     pub fn parse(sql: &str) -> Result<Self> {
-        parse::parse(sql)
+        sql::parse::parse(sql)
     }
 
     /// The distinct columns that it names, in order of appearance.

@@ -9,7 +9,7 @@ use super::{
     civil::{NANOS_PER_DAY, parse_date, parse_time, parse_timestamp},
     classes::whole_range,
     like::{Like, Pattern},
-    literals::uuid,
+    sql::literals::uuid,
     tokens::{quoted, refuse},
 };
 use crate::{Error, Result};

@@ -15,8 +15,8 @@ use proptest::prelude::*;
 use super::{Verdict, prune};
 use crate::{
     Column, CompareOp, Literal, Predicate,
+    file::statistics::Statistics,
     predicate::tests::{Sample, dense_columns, holds, predicate, sample, slice},
-    statistics::Statistics,
 };
 
 /// Parts of a sample; what is told of them is exact, or wider where it is told to be.

@@ -17,10 +17,12 @@ use stylobate_storage::OpenObject;
 
 use crate::{
     Error, Result,
-    codes::{self, CodeWidth, Codes, ViewTables, string_views},
-    exact_cast::{EXACT, common_cast},
-    expand::{expand, expanded_rows},
-    promised::is_coded_as,
+    file::promised::is_coded_as,
+    kernels::{
+        codes::{self, CodeWidth, Codes, ViewTables, string_views},
+        exact_cast::{EXACT, common_cast},
+        expand::{expand, expanded_rows},
+    },
     table::Output,
 };
 

@@ -11,15 +11,16 @@ use super::{
 };
 use crate::{
     Result,
-    cache::WorkingBytes,
+    cache::{
+        WorkingBytes,
+        chunk_cache::{ChunkKey, Found, Promise},
+        workers::Workers,
+    },
     chunk::{Chunk, Wanted},
-    chunk_cache::{ChunkKey, Found, Promise},
-    codes::ViewTables,
-    expand::longest_value,
+    file::schema::Projected,
     format::{FileMetadata, UnitBytes},
+    kernels::{codes::ViewTables, expand::longest_value},
     parquet::Scratch,
-    schema::Projected,
-    workers::Workers,
 };
 
 /// Chunks of one row group, and the memory that those hold which were decoded for it.

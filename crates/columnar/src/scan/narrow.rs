@@ -6,15 +6,15 @@ use std::ops::Range;
 use super::plan::{Planned, PlannedFile, PlannedUnit};
 use crate::{
     Result,
-    cache::WorkingBytes,
-    chunk_cache::IndexKey,
-    format::File,
-    index::{Index, Selected},
+    cache::{WorkingBytes, chunk_cache::IndexKey, workers::Workers},
+    file::schema::Projected,
+    format::{
+        File,
+        index::{Index, Selected},
+    },
     predicate::Bound,
     prune::{Verdict, columns_compared, prune},
-    schema::Projected,
-    table_statistics::of_file,
-    workers::Workers,
+    table::statistics::of_file,
 };
 
 /// Below so many bytes of columns all of them are read: what is decoded whole is found again.

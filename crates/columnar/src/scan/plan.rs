@@ -15,11 +15,13 @@ use super::{
 use crate::{
     Cache, Error, Predicate, Result,
     format::FileMetadata,
-    locate::{Located, locate},
     predicate::Bound,
     prune::{Verdict, prune},
-    table::{FileColumn, Filtered, Output, OutputTypes, Table},
-    table_statistics::of_file,
+    table::{
+        FileColumn, Filtered, Output, OutputTypes, Table,
+        locate::{Located, locate},
+        statistics::of_file,
+    },
 };
 
 /// Footers that are read at the same time.

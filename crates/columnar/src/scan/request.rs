@@ -5,9 +5,11 @@ use arrow::datatypes::{DataType, SchemaRef};
 use super::part::ScanPart;
 use crate::{
     Decryption, Predicate,
-    locate::{PathOptions, Source},
-    table::{Dictionaries, Strings},
-    table_options::TableOptions,
+    table::{
+        Dictionaries, Strings,
+        locate::{PathOptions, Source},
+        options::TableOptions,
+    },
 };
 
 const DEFAULT_BATCH_ROWS: usize = 8192;

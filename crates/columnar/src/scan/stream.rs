@@ -21,7 +21,7 @@ use super::{
     turn::Turns,
     units,
 };
-use crate::{Error, Result, workers::Workers};
+use crate::{Error, Result, cache::workers::Workers};
 
 /// Groups of batches that wait for the reader, for each row group under way.
 const READY: usize = 1;

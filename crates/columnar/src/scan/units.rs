@@ -20,14 +20,13 @@ use super::{
 };
 use crate::{
     Error, Result,
-    cache::WorkingBytes,
+    cache::{WorkingBytes, workers::Workers},
     chunk::{Representation, SEGMENT_ROWS, Wanted},
-    exact_cast::common_cast,
-    index::Selected,
+    file::schema::{Projected, value_type},
+    format::index::Selected,
+    kernels::exact_cast::common_cast,
     predicate::{Bound, Evaluator},
-    schema::{Projected, value_type},
     table::{FileColumn, Filtered, Output},
-    workers::Workers,
 };
 
 /// Where batches go; they wait for whoever reads.

@@ -1,5 +1,8 @@
 //! CSV files: their columns and types, found by looking at a sample of the records, and their rows.
 
+pub(super) mod options;
+pub(super) mod rows;
+
 use std::{io::Read, ops::ControlFlow, sync::Arc};
 
 use arrow::{
@@ -10,10 +13,10 @@ use arrow::{
 use stylobate_storage::OpenObject;
 use tokio::runtime::Handle;
 
+use self::rows::CsvRows;
 use super::{
     CsvOptions,
     bytes::{ObjectReader, decompressed, read_error},
-    csv_rows::CsvRows,
     infer::{TypeInference, fits},
     reading::{Emit, Reading},
     selection::ColumnNames,

@@ -23,7 +23,7 @@ use super::{
     format::{ARROW_FILE, ARROW_STREAM},
     reading::{Emit, Reading},
 };
-use crate::{Error, Result, schema::position};
+use crate::{Error, Result, file::schema::position};
 
 const BUFFER: usize = 256 << 10;
 /// Bytes of the schema of a stream at most. Text, read as a length, is more.

@@ -1,5 +1,8 @@
 //! JSON files: their columns and types, found by looking at a sample of the records, and their rows.
 
+pub(super) mod infer;
+pub(super) mod records;
+
 use std::{io::Read, ops::ControlFlow, sync::Arc};
 
 use arrow::{
@@ -11,11 +14,13 @@ use arrow::{
 use stylobate_storage::{ByteSize, OpenObject};
 use tokio::runtime::Handle;
 
+use self::{
+    infer::{JsonFields, JsonType},
+    records::JsonRecords,
+};
 use super::{
     Sample,
     bytes::{ObjectReader, decompressed, read_error},
-    json_records::JsonRecords,
-    json_type::{JsonFields, JsonType},
     reading::{Emit, Reading},
     selection::ColumnNames,
 };

@@ -5,14 +5,10 @@
 
 mod bytes;
 mod csv;
-mod csv_options;
-mod csv_rows;
 mod format;
 mod infer;
 mod ipc;
 mod json;
-mod json_records;
-mod json_type;
 mod opened;
 mod reading;
 mod sample;
@@ -20,7 +16,7 @@ mod scan;
 mod selection;
 
 pub use self::{
-    csv_options::{CsvHeader, CsvOptions},
+    csv::options::{CsvHeader, CsvOptions},
     format::SequentialFormat,
     infer::TimestampInference,
     json::JsonOptions,

@@ -7,7 +7,7 @@ use futures::{StreamExt, stream::BoxStream};
 use tokio::{runtime::Handle, sync::mpsc};
 
 use super::{SequentialFormat, opened::OpenedFiles, reading::Reading, selection::Selection};
-use crate::{Cache, Error, Predicate, Result, Source, guarded};
+use crate::{Cache, Error, Predicate, Result, Source, parallel::guarded};
 
 /// Rows of a batch at most.
 const BATCH_ROWS: usize = 8192;

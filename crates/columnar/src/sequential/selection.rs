@@ -13,7 +13,7 @@ use arrow::{
 
 use crate::{
     Error, Predicate, Result, RowFilter,
-    schema::{Projected, leaves_below},
+    file::schema::{Projected, leaves_below},
 };
 
 /// Names of columns, of which some are looked for.

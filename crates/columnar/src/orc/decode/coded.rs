@@ -14,8 +14,10 @@ use super::{
     strings::{Dictionaries, values},
 };
 use crate::{
-    codes::{Code, CodeWidth, Codes},
-    expand::expand,
+    kernels::{
+        codes::{Code, CodeWidth, Codes},
+        expand::expand,
+    },
     orc::{bytes::Streams, fault::Fault, stripe::StreamKind, tree::Type},
 };
 

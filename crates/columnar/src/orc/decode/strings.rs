@@ -14,8 +14,8 @@ use super::{
     reached::Reached,
 };
 use crate::{
+    kernels::utf8::Text,
     orc::{fault::Fault, stream::Stream},
-    utf8::Text,
 };
 
 /// Bytes that room is made for before there are any.

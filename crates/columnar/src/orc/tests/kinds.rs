@@ -17,7 +17,7 @@ use super::{
     all_fields, decode, open, read_all,
     sample::{Sample, bits, decimal, digits, ints, leaf, lengths, parent},
 };
-use crate::{Error, schema::Projected};
+use crate::{Error, file::schema::Projected};
 
 /// A struct of an int and a struct of a string and a list of ints, and a map of strings to ints; with nulls
 /// at each level.

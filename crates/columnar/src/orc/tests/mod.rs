@@ -34,7 +34,7 @@ use super::{
     fault::Fault,
     tail::{FIRST_READ, Parsed, Tail},
 };
-use crate::{Result, schema::Projected};
+use crate::{Result, file::schema::Projected};
 
 /// What [`OrcFile::open`] does, of bytes in memory.
 pub(in crate::orc) fn open(file: &Bytes) -> Result<OrcFile> {

@@ -22,12 +22,12 @@ use super::{
     sample::{Sample, leaf, parent},
 };
 use crate::{
+    file::statistics::Statistics,
     orc::{
         ColumnIndex, OrcCompression,
         write::{bloom::Bloom, tests::write},
     },
     predicate::{Column, Literal},
-    statistics::Statistics,
 };
 
 /// Each value of a column as a literal; `None` where it is null, or nobody looks for it.

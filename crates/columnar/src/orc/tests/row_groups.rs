@@ -21,12 +21,12 @@ use stylobate_storage::{ByteSize, OpenObject};
 use super::{OrcFile, all_fields, object_of, read_all};
 use crate::{
     Error, Result,
-    expand::expand,
+    file::schema::Projected,
+    kernels::expand::expand,
     orc::{
         ColumnIndex, OrcColumnOptions, OrcCompression, OrcOptions,
         write::tests::{CODECS, array, data_type, write},
     },
-    schema::Projected,
 };
 
 /// A file behind a store, and all that is in it.

@@ -13,7 +13,10 @@ use super::{
     sample::{Sample, decimal, leaf, parent},
     simple_batch, write,
 };
-use crate::{predicate::Column, schema::Projected, statistics::Statistics};
+use crate::{
+    file::{schema::Projected, statistics::Statistics},
+    predicate::Column,
+};
 
 /// Three stripes of 10 rows of a column, of which the file says this.
 fn file_of(types: Vec<orc_rust::proto::Type>, column: usize, said: [ColumnStatistics; 3]) -> Sample {

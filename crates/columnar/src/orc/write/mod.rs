@@ -15,15 +15,12 @@
 
 pub(super) mod bloom;
 mod bound;
-mod bytes;
 mod column;
 mod compression;
+mod encode;
 mod footer;
-mod ints;
 mod options;
 mod origin;
-mod packing;
-mod patches;
 mod plan;
 pub(super) mod statistics;
 mod stream;

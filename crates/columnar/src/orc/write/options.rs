@@ -5,7 +5,7 @@ use std::collections::BTreeMap;
 use stylobate_storage::ByteSize;
 
 use super::compression::OrcCompression;
-use crate::{Error, Result, bloom_rate};
+use crate::{Error, Result, file::bloom_rate};
 
 /// Bytes of a stripe, encoded.
 const STRIPE_SIZE: ByteSize = ByteSize::mib(64);

@@ -6,7 +6,7 @@ use prost::Message;
 
 use super::footer::SOFTWARE;
 use crate::{
-    dataset_mark::{DATASET_KEY, TailOrigin},
+    file::dataset_mark::{DATASET_KEY, TailOrigin},
     orc::{
         compression::Codec,
         stream::{Stream, most_of_message},

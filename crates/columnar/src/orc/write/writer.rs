@@ -21,10 +21,9 @@ use super::{
 };
 use crate::{
     Error, Result,
-    dataset_mark::DATASET_KEY,
-    promised,
-    side_by_side::{Failed, side_by_side},
-    weight::{weight, weight_of, weight_of_rows},
+    file::{dataset_mark::DATASET_KEY, promised},
+    kernels::weight::{weight, weight_of, weight_of_rows},
+    parallel::side_by_side::{Failed, side_by_side},
 };
 
 /// Bytes of rows that are encoded at a time, dictionaries left out: enough that threads need not meet often.

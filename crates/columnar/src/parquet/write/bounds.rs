@@ -1,5 +1,8 @@
 //! The least and the greatest value of pages and of a chunk, found among the codes that occur in them.
 
+pub(super) mod page_index;
+pub(super) mod strings;
+
 use parquet::{
     basic::Type as PhysicalType,
     data_type::FixedLenByteArray,
@@ -9,13 +12,17 @@ use parquet::{
     },
 };
 
-use super::{
-    codebook::Codebook,
-    column_options::StatisticsLevel,
-    order::{MOST_BYTES, Order},
+use self::{
     page_index::PageIndex,
-    string_bounds::{StringBounds, byte_array_statistics},
-    used::Used,
+    strings::{StringBounds, byte_array_statistics},
+};
+use super::{
+    codebook::{
+        Codebook,
+        order::{MOST_BYTES, Order},
+        used::Used,
+    },
+    column_options::StatisticsLevel,
 };
 
 /// Pages without a new value, after which the extremes of all are found out: they took as long to look at as that takes.

@@ -5,6 +5,10 @@
 //! gets all of it at once: then codes are what they were, and categories that do not occur are kept. A row group that begins with the dictionary of the one before may go on with its codebook: then no
 //! value is looked at again, and the page of the dictionary is there already.
 
+pub(super) mod order;
+pub(super) mod plain;
+pub(super) mod used;
+
 use std::cmp::Ordering;
 
 use arrow::{
@@ -15,8 +19,11 @@ use arrow::{
 use bytes::Bytes;
 use parquet::{basic::Type as PhysicalType, schema::types::ColumnDescPtr};
 
-use super::{order::Order, plain, used::Used};
-use crate::{parquet::distinct::Distinct, same::is_same, texts::downcast_texts, weight::weight_of};
+use self::{order::Order, used::Used};
+use crate::{
+    kernels::{same::is_same, texts::downcast_texts, weight::weight_of},
+    parquet::pages::distinct::Distinct,
+};
 
 /// Stands in a map for a value that did not occur yet.
 const UNKNOWN: u32 = u32::MAX;

@@ -11,18 +11,19 @@ use parquet::{arrow::ArrowSchemaConverter, file::properties::WriterPropertiesPtr
 use super::{
     chunk::{EncodedChunk, MAX_NARROW},
     codebook::Codebook,
-    coded::Coded,
     column_options::{DictionaryEncoding, Encoding, bytes},
+    encode::{
+        coded::Coded,
+        fallback::Tried,
+        intervals::{as_bytes, as_bytes_type},
+        strings::Strings,
+    },
     general::General,
-    intervals::{as_bytes, as_bytes_type},
     options::{ColumnPlan, DICTIONARY_SIZE, ParquetOptions},
-    strings::Strings,
-    tried::Tried,
 };
 use crate::{
-    same::is_same,
-    schema::{is_text, value_type},
-    written_cast::written_cast,
+    file::schema::{is_text, value_type},
+    kernels::{same::is_same, written_cast::written_cast},
 };
 
 /// How a column is encoded in every row group.

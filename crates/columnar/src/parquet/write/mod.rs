@@ -14,30 +14,19 @@
 mod bounds;
 mod chunk;
 mod codebook;
-mod coded;
 mod column;
 mod column_options;
 mod compression;
+mod encode;
 mod footer;
 mod general;
-mod hybrid;
-mod intervals;
 mod logical_types;
 mod options;
-mod order;
 mod origin;
-mod page;
-mod page_index;
 mod pages;
 mod parallel;
-mod plain;
-mod rows;
-mod string_bounds;
-mod strings;
 #[cfg(test)]
 mod tests;
-mod tried;
-mod used;
 mod writer;
 
 pub(crate) use self::origin::origin;

@@ -13,7 +13,7 @@ use parquet::{
 use stylobate_storage::ByteSize;
 
 use super::column_options::{ColumnOptions, DictionaryEncoding, Encoding, StatisticsLevel, bytes};
-use crate::{Error, Result, bloom_rate};
+use crate::{Error, Result, file::bloom_rate};
 
 /// Rows of a row group.
 const ROW_GROUP_ROWS: usize = 1 << 20;

@@ -3,7 +3,7 @@
 use parquet::file::metadata::ParquetMetaDataReader;
 
 use super::footer::WRITER;
-use crate::dataset_mark::{DATASET_KEY, TailOrigin};
+use crate::file::dataset_mark::{DATASET_KEY, TailOrigin};
 
 /// Length of the footer and magic number.
 const END: usize = 8;

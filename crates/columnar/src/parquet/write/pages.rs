@@ -2,6 +2,10 @@
 //!
 //! What pages are made in is kept from one to the next, so that a page takes no memory but its own.
 
+pub(super) mod header;
+pub(super) mod hybrid;
+pub(super) mod rows;
+
 use arrow::buffer::BooleanBuffer;
 use bytes::Bytes;
 use parquet::{
@@ -16,13 +20,11 @@ use parquet::{
     schema::types::ColumnDescPtr,
 };
 
-use super::{
-    chunk::EncodedChunk,
-    hybrid,
-    options::ColumnPlan,
-    page::{self, Kind},
+use self::{
+    header::{self as page, Kind},
     rows::Rows,
 };
+use super::{chunk::EncodedChunk, options::ColumnPlan};
 
 pub(super) struct Pages {
     descriptor: ColumnDescPtr,

@@ -2,7 +2,7 @@
 
 use std::panic::{AssertUnwindSafe, catch_unwind};
 
-use crate::side_by_side::{self, side_by_side};
+use crate::parallel::side_by_side::{self, side_by_side};
 
 /// Why work failed: the column, if it is known, and the reason.
 pub(super) type Failed = (Option<String>, String);

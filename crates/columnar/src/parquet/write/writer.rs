@@ -28,9 +28,8 @@ use super::{
 };
 use crate::{
     Error, Result,
-    dataset_mark::DATASET_KEY,
-    promised,
-    weight::{weight, weight_of, weight_of_rows},
+    file::{dataset_mark::DATASET_KEY, promised},
+    kernels::weight::{weight, weight_of, weight_of_rows},
 };
 
 const MAGIC: &[u8; 4] = b"PAR1";

@@ -10,8 +10,8 @@ use orc_rust::proto::{column_encoding::Kind as Encoding, stream::Kind as StreamK
 
 use super::{End, Notes, Wrong, direct::Direct, distinct::Distinct};
 use crate::{
-    orc::write::{compression::Compressor, ints::Ints, options::ColumnPlan, stream::Stream},
-    same::is_same,
+    kernels::same::is_same,
+    orc::write::{compression::Compressor, encode::ints::Ints, options::ColumnPlan, stream::Stream},
 };
 
 /// Rows that become values before these are compressed.

@@ -6,9 +6,11 @@ use orc_rust::proto::{column_encoding::Kind as Encoding, stream::Kind as StreamK
 use super::{Encode, End, Notes, Wrong, present, primitive};
 use crate::orc::write::{
     compression::Compressor,
-    ints::Ints,
+    encode::{
+        ints::Ints,
+        packing::{push_varints, push_wide_varint, zigzag},
+    },
     options::ColumnPlan,
-    packing::{push_varints, push_wide_varint, zigzag},
     statistics::{Detail, bounds_of, decimal, widen},
     stream::Stream,
 };

@@ -7,8 +7,8 @@ use orc_rust::proto::{column_encoding::Kind as Encoding, stream::Kind as StreamK
 
 use super::{End, Notes, Wrong};
 use crate::{
-    first_bytes::first_bytes,
-    orc::write::{compression::Compressor, ints::Ints, options::ColumnPlan, stream::Stream},
+    kernels::first_bytes::first_bytes,
+    orc::write::{compression::Compressor, encode::ints::Ints, options::ColumnPlan, stream::Stream},
 };
 
 pub(super) struct Direct {

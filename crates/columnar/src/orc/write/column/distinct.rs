@@ -4,7 +4,7 @@ use std::hash::{BuildHasher, Hasher};
 
 use hashbrown::{DefaultHashBuilder, HashTable, hash_table::Entry};
 
-use crate::first_bytes::first_bytes;
+use crate::kernels::first_bytes::first_bytes;
 
 #[cfg(test)]
 thread_local! {

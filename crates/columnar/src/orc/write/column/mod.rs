@@ -32,13 +32,13 @@ use self::{
 };
 use super::{
     bloom::Bloom,
-    bytes::Presence,
     compression::Compressor,
+    encode::bytes::Presence,
     plan::{Kind, Plan},
     statistics::{Detail, Statistics},
     stream::{self, Written},
 };
-use crate::written_cast::written_cast;
+use crate::kernels::written_cast::written_cast;
 
 /// The encoding of bloom filters whose timestamps are in UTC.
 const BLOOM_ENCODING: u32 = 1;

@@ -9,9 +9,11 @@ use orc_rust::proto::{column_encoding::Kind as Encoding, stream::Kind as StreamK
 
 use super::{Encode, End, Notes, Wrong, present, primitive};
 use crate::orc::write::{
-    bytes::{Bits, ByteRuns},
     compression::Compressor,
-    ints::Ints,
+    encode::{
+        bytes::{Bits, ByteRuns},
+        ints::Ints,
+    },
     options::ColumnPlan,
     statistics::{Detail, Statistics},
     stream::Stream,

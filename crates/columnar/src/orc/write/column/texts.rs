@@ -14,8 +14,8 @@ use arrow::{
 
 use super::{Encode, End, Notes, Wrong, codes::Codes, direct::Direct};
 use crate::{
+    kernels::texts::downcast_texts,
     orc::write::{compression::Compressor, options::ColumnPlan, plan::Length},
-    texts::downcast_texts,
 };
 
 /// Rows of a dictionary that become values at a time.

@@ -13,7 +13,7 @@ use orc_rust::proto::{column_encoding::Kind as Encoding, stream::Kind as StreamK
 use super::{Encode, End, Notes, Wrong, present, primitive};
 use crate::orc::write::{
     compression::Compressor,
-    ints::Ints,
+    encode::ints::Ints,
     options::ColumnPlan,
     statistics::{Detail, bounds_of, milliseconds, widen},
 };

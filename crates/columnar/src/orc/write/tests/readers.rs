@@ -11,7 +11,7 @@ use rand::{Rng, SeedableRng, rngs::StdRng};
 
 use super::*;
 use crate::{
-    expand::expand,
+    kernels::expand::expand,
     orc::tests::{decode_coded, open},
 };
 

@@ -6,7 +6,7 @@ use proptest::{collection::vec, prelude::*};
 use crate::orc::{
     decode::DecodedInts,
     stream::Stream,
-    write::ints::{Packing, encode},
+    write::encode::ints::{Packing, encode},
 };
 
 const SHORT_REPEAT: u8 = 0;

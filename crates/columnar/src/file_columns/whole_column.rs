@@ -1,0 +1,82 @@
+//! A column of a file in one piece, and of the type that a reader wants.
+
+use arrow::{
+    array::{Array, ArrayRef},
+    compute::concat,
+    datatypes::DataType,
+    error::ArrowError,
+};
+
+use crate::{
+    Error, Inexact, Result,
+    chunk::{Chunk, Representation},
+    file::schema::Projected,
+    format::{FileMetadata, UnitBytes},
+    kernels::exact_cast::exact_cast,
+    parquet::Scratch,
+};
+
+/// A column of all row groups or stripes as one array.
+pub(crate) fn whole_column(
+    metadata: &FileMetadata,
+    column: &Projected,
+    bytes: &[UnitBytes],
+    data_type: &DataType,
+    scratch: &mut Scratch,
+) -> Result<ArrayRef> {
+    let mut pieces: Vec<ArrayRef> = Vec::new();
+    for (unit, bytes) in bytes.iter().enumerate() {
+        match metadata.decode(unit, column, bytes, Representation::Native, scratch)? {
+            Chunk::Dictionary(array) | Chunk::Whole(array) => pieces.push(as_type(&array, data_type)?),
+            Chunk::Dense(segments) => {
+                for segment in segments.iter() {
+                    pieces.push(as_type(segment, data_type)?);
+                }
+            }
+        }
+    }
+    match pieces.as_slice() {
+        [] => Ok(arrow::array::new_empty_array(data_type)),
+        [one] => Ok(one.clone()),
+        several => {
+            let several: Vec<&dyn Array> = several.iter().map(AsRef::as_ref).collect();
+            concat(&several).map_err(Error::arrow("row groups of one column"))
+        }
+    }
+}
+
+/// The values in another type, if they are values of that.
+fn as_type(array: &ArrayRef, data_type: &DataType) -> Result<ArrayRef> {
+    let from = array.data_type();
+    let refused = |reason: String| Error::arrow("a cast")(ArrowError::CastError(reason));
+    if !may_become(from, data_type) {
+        return Err(refused(format!("{from} is not {data_type}")));
+    }
+    exact_cast(array, data_type).map_err(|inexact| match inexact {
+        Inexact::Row(_) => refused(format!("a value of type {from} is not exactly one of {data_type}")),
+        Inexact::Type(reason) => refused(reason),
+    })
+}
+
+/// Whether values of a type are values of another, whatever they are stored as. A text is no number.
+fn may_become(from: &DataType, to: &DataType) -> bool {
+    use DataType::{
+        Binary, BinaryView, Date32, Date64, Dictionary, FixedSizeList, Float16, Float32, Float64,
+        LargeBinary, LargeList, LargeUtf8, List, Null, Timestamp, Utf8, Utf8View,
+    };
+    let is_text = |of: &DataType| matches!(of, Utf8 | LargeUtf8 | Utf8View);
+    let is_bytes = |of: &DataType| matches!(of, Binary | LargeBinary | BinaryView);
+    match (from, to) {
+        (Null, _) => true,
+        (Dictionary(_, values), to) => may_become(values, to),
+        (List(from) | LargeList(from) | FixedSizeList(from, _), List(to) | LargeList(to)) => {
+            may_become(from.data_type(), to.data_type())
+        }
+        (from, to) if from.is_integer() => to.is_integer() || to.is_floating(),
+        (Float16, Float32 | Float64) | (Float32, Float64) => true,
+        (Date32 | Date64, Date32 | Date64) | (Timestamp(..), Timestamp(..)) => true,
+        (from, to) if is_text(to) => is_text(from) || is_bytes(from),
+        (from, to) if is_bytes(to) => is_text(from) || is_bytes(from),
+        (from, to) => from.equals_datatype(to),
+    }
+}

@@ -1,0 +1,14 @@
+//! Kernels over arrays and buffers: codes of dictionaries, casts, bytes of strings, decompression.
+
+pub(super) mod byte_segment;
+pub(super) mod codes;
+pub(super) mod exact_cast;
+pub(super) mod expand;
+pub(super) mod first_bytes;
+pub(super) mod prefetch;
+pub(super) mod same;
+pub(super) mod snappy;
+pub(super) mod texts;
+pub(super) mod utf8;
+pub(super) mod weight;
+pub(super) mod written_cast;

@@ -1,0 +1,96 @@
+//! Values in the type that a file has for them: one that does not fit is an error, never null.
+
+use arrow::{
+    array::{Array, ArrayData, ArrayRef, PrimitiveArray, make_array},
+    compute::cast_with_options,
+    datatypes::{DataType, Date64Type, FieldRef},
+    error::ArrowError,
+};
+
+use crate::kernels::exact_cast::EXACT;
+
+/// Milliseconds of a day.
+const DAY: i64 = 86_400_000;
+
+/// The same values in another type. Milliseconds become the days that they lie in, before 1970 too.
+pub(crate) fn written_cast(array: &ArrayRef, to: &DataType) -> Result<ArrayRef, String> {
+    let cast = match has_milliseconds(array.data_type()) {
+        true => {
+            of_whole_days(array.to_data()).and_then(|days| cast_with_options(&make_array(days), to, &EXACT))
+        }
+        false => cast_with_options(array, to, &EXACT),
+    };
+    cast.map_err(|error| error.to_string())
+}
+
+/// Whether a type is one of days in milliseconds, or has them in it.
+fn has_milliseconds(data_type: &DataType) -> bool {
+    let of_field = |field: &FieldRef| has_milliseconds(field.data_type());
+    match data_type {
+        DataType::Date64 => true,
+        DataType::Dictionary(_, values) => has_milliseconds(values),
+        DataType::RunEndEncoded(_, field)
+        | DataType::List(field)
+        | DataType::LargeList(field)
+        | DataType::ListView(field)
+        | DataType::LargeListView(field)
+        | DataType::FixedSizeList(field, _)
+        | DataType::Map(field, _) => of_field(field),
+        DataType::Struct(fields) => fields.iter().any(of_field),
+        _ => false,
+    }
+}
+
+/// The same with the first millisecond of each day: what is behind it would be cut towards 1970.
+fn of_whole_days(data: ArrayData) -> Result<ArrayData, ArrowError> {
+    if *data.data_type() == DataType::Date64 {
+        let days = PrimitiveArray::<Date64Type>::from(data).try_unary::<_, Date64Type, _>(|milliseconds| {
+            let days = milliseconds.div_euclid(DAY);
+            i32::try_from(days).map(|_| days * DAY).map_err(|_| {
+                ArrowError::CastError(format!(
+                    "{milliseconds} milliseconds since 1970 are more days than fit"
+                ))
+            })
+        });
+        return days.map(|days| days.into_data());
+    }
+    if !has_milliseconds(data.data_type()) {
+        return Ok(data);
+    }
+    let children = data.child_data().iter().cloned().map(of_whole_days);
+    let children = children.collect::<Result<Vec<_>, _>>()?;
+    data.into_builder().child_data(children).build()
+}
+
+#[cfg(test)]
+mod tests {
+    use std::sync::Arc;
+
+    use arrow::array::{
+        AsArray, Date32Array, Date64Array, DictionaryArray, Int8Array, ListArray, StructArray,
+    };
+    use arrow::{buffer::OffsetBuffer, datatypes::Field};
+
+    use super::*;
+
+    #[test]
+    fn milliseconds_are_of_the_day_that_they_lie_in() {
+        let milliseconds = Date64Array::from(vec![Some(-1), None, Some(-DAY), Some(DAY - 1), Some(DAY)]);
+        let days: ArrayRef = Arc::new(Date32Array::from(vec![Some(-1), None, Some(-1), Some(0), Some(1)]));
+        let array: ArrayRef = Arc::new(milliseconds);
+        assert_eq!(&written_cast(&array, &DataType::Date32).unwrap(), &days);
+        let coded = DictionaryArray::new(Int8Array::from_iter_values(0..5), array.clone());
+        let coded: ArrayRef = Arc::new(coded);
+        assert_eq!(&written_cast(&coded, &DataType::Date32).unwrap(), &days);
+        let nested = |values: &ArrayRef| {
+            let field = Arc::new(Field::new("a", values.data_type().clone(), true));
+            let rows = StructArray::new(vec![field].into(), vec![values.clone()], None);
+            let field = Arc::new(Field::new("element", rows.data_type().clone(), true));
+            ListArray::new(field, OffsetBuffer::from_lengths([2, 0, 3]), Arc::new(rows), None).slice(1, 2)
+        };
+        let (given, expected): (ArrayRef, _) = (Arc::new(nested(&array)), nested(&days));
+        assert_eq!(written_cast(&given, expected.data_type()).unwrap().as_list::<i32>(), &expected);
+        let far: ArrayRef = Arc::new(Date64Array::from(vec![i64::MAX]));
+        assert!(written_cast(&far, &DataType::Date32).unwrap_err().contains("more days"));
+    }
+}

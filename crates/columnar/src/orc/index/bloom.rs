@@ -1,0 +1,145 @@
+//! Whether a bloom filter of a row group rules a value out: values are hashed as all writers of ORC do it.
+
+use orc_rust::proto::BloomFilter;
+
+use crate::{
+    orc::{
+        tree::Kind,
+        write::{
+            bloom::{bits, mixed, murmur3},
+            statistics::decimal,
+        },
+    },
+    predicate::Literal,
+};
+
+/// Nanoseconds of a millisecond.
+const PER_MILLISECOND: i128 = 1_000_000;
+/// Digits that the power of ten of a decimal of 128 bits may have.
+const MOST_ZEROS: u32 = 38;
+
+/// The hashes of a value as it may be in the filters of a column: it is not there if none of them is. `None` where
+/// writers do not agree.
+pub(crate) fn hashes(literal: &Literal, kind: Kind) -> Option<Vec<u64>> {
+    let whole = |value: i128, least: i64, most: i64| {
+        let value = i64::try_from(value).ok().filter(|value| (least..=most).contains(value))?;
+        Some(vec![mixed(value)])
+    };
+    match (kind, literal) {
+        // The library in C++ hashes bytes after it wrote other ones over them.
+        (Kind::Byte, _) => None,
+        (Kind::Short, Literal::Integer(value)) => whole(*value, i16::MIN.into(), i16::MAX.into()),
+        (Kind::Int, Literal::Integer(value)) => whole(*value, i32::MIN.into(), i32::MAX.into()),
+        (Kind::Long, Literal::Integer(value)) => whole(*value, i64::MIN, i64::MAX),
+        (Kind::Date, Literal::Date(days)) => Some(vec![mixed(i64::from(*days))]),
+        // Zeros differ in their sign, and what is not a number in more than that.
+        (Kind::Float | Kind::Double, Literal::Float(value)) if *value == 0.0 || value.is_nan() => None,
+        (Kind::Double, Literal::Float(value)) => Some(vec![mixed(value.to_bits() as i64)]),
+        (Kind::Float, Literal::Float(value)) if f64::from(*value as f32) == *value => {
+            Some(vec![mixed(value.to_bits() as i64)])
+        }
+        (Kind::String, Literal::String(text)) => Some(vec![murmur3(text.as_bytes())]),
+        (Kind::Binary, Literal::Binary(bytes)) => Some(vec![murmur3(bytes)]),
+        // Those that are stored as whole numbers are hashed as such by some.
+        (Kind::Decimal(_, of), Literal::Decimal { unscaled, scale }) => {
+            let (of, scale) = (u32::try_from(of).ok()?, u32::from(*scale));
+            let unscaled = rescaled(*unscaled, scale, of)?;
+            let short = decimal(unscaled, of);
+            // Without the zeros that end its fraction, as it is to be, or with them.
+            let (digits, fraction) = short.split_once('.').unwrap_or((&short, ""));
+            let long = format!("{digits}.{fraction:0<width$}", width = of as usize);
+            Some(vec![murmur3(short.as_bytes()), murmur3(long.as_bytes())])
+        }
+        (Kind::Timestamp(_) | Kind::Instant(_), Literal::Timestamp(nanoseconds)) => {
+            let milliseconds = i64::try_from(nanoseconds.div_euclid(PER_MILLISECOND)).ok()?;
+            // Before 1970, and in the second after, fractions are cut off this way or the other, and seconds counted
+            // from either side.
+            let others: &[i64] = if milliseconds < 1000 { &[0, 1, -1000, -999, 1000, 1001] } else { &[0] };
+            others.iter().map(|more| Some(mixed(milliseconds.checked_add(*more)?))).collect()
+        }
+        _ => None,
+    }
+}
+
+/// Whether any of the hashes may be in the filter; `None` where it is none.
+pub(crate) fn may_contain(filter: &BloomFilter, hashes: &[u64]) -> Option<bool> {
+    let (set, functions) = (filter.utf8bitset.as_ref()?, filter.num_hash_functions?);
+    let size = u32::try_from(set.len()).ok()?.checked_mul(u8::BITS)?;
+    let functions =
+        i32::try_from(functions).ok().filter(|functions| (1..=MOST_FUNCTIONS).contains(functions))?;
+    if size == 0 || !size.is_multiple_of(u64::BITS) || i32::try_from(size).is_err() {
+        return None;
+    }
+    // Words are little-endian: the bytes are in the order of their bits.
+    let is_set = |bit: u32| set.get(bit as usize / 8).is_some_and(|byte| byte & 1 << (bit % 8) != 0);
+    Some(hashes.iter().any(|hash| bits(*hash, functions, size).all(is_set)))
+}
+
+/// More bits than these are looked for by no filter.
+const MOST_FUNCTIONS: i32 = 256;
+
+/// The same number with other digits behind the point; `None` where digits would be lost.
+fn rescaled(unscaled: i128, from: u32, to: u32) -> Option<i128> {
+    let power = |digits: u32| 10_i128.checked_pow(digits.min(MOST_ZEROS + 1));
+    match to.checked_sub(from) {
+        Some(more) => unscaled.checked_mul(power(more)?),
+        None => {
+            let power = power(from - to)?;
+            (unscaled % power == 0).then(|| unscaled / power)
+        }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use arrow::datatypes::TimeUnit;
+
+    use super::*;
+
+    #[test]
+    fn decimals_are_looked_for_with_and_without_zeros_at_their_end() {
+        let of = |unscaled, scale, of| hashes(&Literal::Decimal { unscaled, scale }, Kind::Decimal(20, of));
+        let texts = |short: &str, long: &str| Some(vec![murmur3(short.as_bytes()), murmur3(long.as_bytes())]);
+        assert_eq!(of(150, 2, 2), texts("1.5", "1.50"));
+        assert_eq!(of(-5, 0, 2), texts("-5", "-5.00"));
+        assert_eq!(of(1500, 3, 1), texts("1.5", "1.5"));
+        assert_eq!(of(1501, 3, 1), None);
+        assert_eq!(of(i128::MAX, 0, 30), None);
+    }
+
+    #[test]
+    fn values_that_writers_hash_in_several_ways_are_not_looked_for() {
+        for (literal, kind) in [
+            (Literal::Float(-0.0), Kind::Double),
+            (Literal::Float(f64::NAN), Kind::Float),
+            (Literal::Float(0.1), Kind::Float),
+            (Literal::Integer(3), Kind::Byte),
+            (Literal::Integer(40_000), Kind::Short),
+            (Literal::Integer(i128::MAX), Kind::Long),
+            (Literal::String("x".to_owned()), Kind::Char),
+            (Literal::Float(1.0), Kind::Long),
+            (Literal::Decimal { unscaled: 150, scale: 2 }, Kind::ShortDecimal(5, 2)),
+        ] {
+            assert_eq!(hashes(&literal, kind), None, "{literal:?}");
+        }
+        let kind = Kind::Timestamp(TimeUnit::Nanosecond);
+        assert_eq!(hashes(&Literal::Timestamp(1_000_999_999), kind).unwrap(), [mixed(1000)]);
+        assert!(hashes(&Literal::Timestamp(-1), kind).unwrap().contains(&mixed(-1)));
+    }
+
+    #[test]
+    fn what_is_no_filter_rules_nothing_out() {
+        let filter = |functions, bytes: &[u8]| BloomFilter {
+            num_hash_functions: Some(functions),
+            utf8bitset: Some(bytes.to_vec()),
+            ..BloomFilter::default()
+        };
+        assert_eq!(may_contain(&filter(3, &[0; 8]), &[1]), Some(false));
+        assert_eq!(may_contain(&filter(3, &[255; 16]), &[1]), Some(true));
+        assert_eq!(may_contain(&filter(3, &[0; 8]), &[]), Some(false));
+        for wrong in [filter(0, &[0; 8]), filter(u32::MAX, &[0; 8]), filter(3, &[]), filter(3, &[0; 7])] {
+            assert_eq!(may_contain(&wrong, &[1]), None);
+        }
+        assert_eq!(may_contain(&BloomFilter::default(), &[1]), None);
+    }
+}

@@ -1,0 +1,78 @@
+//! What a stripe says of its row groups: statistics and bloom filters of the columns whose index was read.
+
+use std::sync::Arc;
+
+use arrow::array::BooleanArray;
+use orc_rust::proto::ColumnStatistics;
+
+use super::{bloom, row_index::ColumnIndex};
+use crate::{
+    orc::{
+        stripe::{StripeFooter, Zone},
+        stripe_statistics::Trust,
+        tree::{Kind, Type},
+    },
+    predicate::Literal,
+};
+
+/// The row groups of a stripe.
+pub(crate) struct RowGroups {
+    /// How many rows each has.
+    pub(crate) rows: Vec<u64>,
+    /// What is said of some columns, by their numbers.
+    pub(crate) columns: Vec<(usize, Arc<ColumnIndex>)>,
+    pub(crate) footer: Arc<StripeFooter>,
+}
+
+impl RowGroups {
+    /// What is said of a column in a row group.
+    pub(crate) fn statistics(&self, group: usize, column: &Type) -> Option<ColumnStatistics> {
+        self.index(column)?.statistics(group)
+    }
+
+    /// Whether each row group may have any of the literals in a column.
+    pub(crate) fn may_contain(
+        &self,
+        column: &Type,
+        literals: &[Literal],
+        trust: Trust,
+    ) -> Option<BooleanArray> {
+        let is_trusted = match column.kind {
+            Kind::Decimal(..) | Kind::ShortDecimal(..) => trust.decimals,
+            Kind::Instant(_) => trust.timestamps && self.filters_in_utc(column),
+            // What a clock showed elsewhere was turned into UTC by some and left as it was by others.
+            Kind::Timestamp(_) => {
+                let is_utc = matches!(self.footer.zone, Zone::Utc);
+                trust.timestamps && is_utc && self.filters_in_utc(column)
+            }
+            _ => true,
+        };
+        if !is_trusted || !trust.bloom_filters {
+            return None;
+        }
+        let index = self.index(column).filter(|index| index.has_filters())?;
+        let is_kept = |literal: &Literal| match literal {
+            Literal::Date(day) => column.calendar.keeps_day(i64::from(*day)),
+            Literal::Timestamp(nanoseconds) => {
+                let milliseconds = i64::try_from(nanoseconds.div_euclid(1_000_000));
+                milliseconds.is_ok_and(|milliseconds| column.calendar.keeps_millisecond(milliseconds))
+            }
+            _ => true,
+        };
+        let hashes =
+            literals.iter().map(|literal| bloom::hashes(literal, column.kind).filter(|_| is_kept(literal)));
+        let hashes = hashes.collect::<Option<Vec<_>>>()?.concat();
+        let groups = 0..self.rows.len();
+        Some(groups.map(|group| bloom::may_contain(&index.filter(group)?, &hashes)).collect())
+    }
+
+    fn index(&self, column: &Type) -> Option<&ColumnIndex> {
+        let found = self.columns.iter().find(|(id, _)| *id == column.id as usize);
+        found.map(|(_, index)| index.as_ref())
+    }
+
+    fn filters_in_utc(&self, column: &Type) -> bool {
+        let encoding = self.footer.encodings.get(column.id as usize);
+        encoding.is_some_and(|encoding| encoding.is_some_and(|encoding| encoding.filters_in_utc))
+    }
+}

@@ -1,0 +1,219 @@
+//! The row index and bloom filters of a column in a stripe: what is said of each row group, and where it begins.
+//!
+//! What cannot be read here is taken as absent: an index makes a scan cheaper, and never decides whether it succeeds.
+
+use std::ops::Range;
+
+use ::bytes::Bytes;
+use orc_rust::proto::{BloomFilter, ColumnStatistics, RowIndexEntry};
+use prost::Message;
+use stylobate_storage::OpenObject;
+
+use crate::{
+    Error, Result,
+    file::schema::Projected,
+    orc::{
+        OrcFile, bytes,
+        compression::Codec,
+        stream::{Stream, most_of_message},
+        stripe::{StreamKind, StripeFooter},
+        stripe_statistics::entries,
+        tree::{Kind, Type},
+    },
+    predicate::Column,
+};
+
+/// Bytes of an index that are read at most.
+const MOST_BYTES: u64 = 16 << 20;
+
+/// What a stripe says of the row groups of one column, in the form that it is in the file: it is parsed as it is asked
+/// for.
+#[derive(Debug, Default)]
+pub(crate) struct ColumnIndex {
+    /// One for each row group, or none.
+    groups: Vec<Bytes>,
+    /// The same.
+    filters: Vec<Bytes>,
+    bytes: usize,
+}
+
+impl ColumnIndex {
+    /// Of the streams as they are in the file.
+    pub(crate) fn parse(
+        row_index: Option<Bytes>,
+        filters: Option<Bytes>,
+        codec: Option<Codec>,
+        groups: u64,
+    ) -> Self {
+        let mut bytes = 0;
+        let mut each = |stream: Option<Bytes>| -> Option<Vec<Bytes>> {
+            let stream = stream?;
+            let most = most_of_message(stream.len());
+            let message = Stream::new(stream, codec).read_all(most).ok()?;
+            // A piece of its own: what was read together is much more.
+            let message = Bytes::copy_from_slice(&message);
+            let each = entries(&message).collect::<Option<Vec<_>>>()?;
+            if each.len() as u64 != groups {
+                return None;
+            }
+            bytes += message.len() + each.len() * size_of::<Bytes>();
+            Some(each)
+        };
+        let groups = each(row_index).unwrap_or_default();
+        let filters = each(filters).unwrap_or_default();
+        Self { groups, filters, bytes }
+    }
+
+    /// Bytes in memory, about.
+    pub(crate) fn weight(&self) -> u64 {
+        (self.bytes + size_of::<Self>()) as u64
+    }
+
+    /// Whether it says anything.
+    pub(crate) fn is_empty(&self) -> bool {
+        self.groups.is_empty() && self.filters.is_empty()
+    }
+
+    /// What is said of the values of a row group.
+    pub(crate) fn statistics(&self, group: usize) -> Option<ColumnStatistics> {
+        RowIndexEntry::decode(self.groups.get(group)?.clone()).ok()?.statistics
+    }
+
+    /// Whether there are bloom filters.
+    pub(crate) fn has_filters(&self) -> bool {
+        !self.filters.is_empty()
+    }
+
+    /// The bloom filter of a row group.
+    pub(crate) fn filter(&self, group: usize) -> Option<BloomFilter> {
+        BloomFilter::decode(self.filters.get(group)?.clone()).ok()
+    }
+
+    /// Where each row group begins in the column's streams; `None` if that is not known of all of them.
+    pub(crate) fn positions(&self) -> Option<Vec<Vec<u64>>> {
+        let positions =
+            self.groups.iter().map(|group| Some(RowIndexEntry::decode(group.clone()).ok()?.positions));
+        positions.collect::<Option<Vec<_>>>().filter(|positions| !positions.is_empty())
+    }
+}
+
+impl OrcFile {
+    /// How many row groups a stripe has; 0 where there is no row index.
+    pub(crate) fn groups(&self, unit: usize) -> u64 {
+        let rows = self.unit_rows(unit);
+        if self.tail.stride == 0 { 0 } else { rows.div_ceil(self.tail.stride) }
+    }
+
+    /// The columns whose index may be of use to a filter over these, each with whether its bloom filter may be: that is,
+    /// whether the column is compared for equality.
+    pub(crate) fn indexed_columns<'a>(
+        &self,
+        unit: usize,
+        columns: impl Iterator<Item = (&'a Column, bool)>,
+    ) -> Vec<(usize, bool)> {
+        let groups = self.groups(unit);
+        let trust = self.tail.statistics.trust;
+        let indexed = |(column, equality): (&Column, bool)| {
+            let column = self.tail.root.find(column.name())?;
+            let is_leaf = !matches!(
+                column.kind,
+                Kind::List | Kind::Map | Kind::Struct | Kind::Union | Kind::Unknown(_)
+            );
+            let filter = equality && trust.bloom_filters;
+            // Of a row group that is all of the stripe, the stripe's statistics say the same.
+            (is_leaf && (groups > 1 || groups == 1 && filter)).then_some((column.id as usize, filter))
+        };
+        if trust.bounds { columns.filter_map(indexed).collect() } else { Vec::new() }
+    }
+
+    /// What there is of the index of these columns, each with its bloom filters if that is asked for.
+    pub(crate) async fn read_indexes(
+        &self,
+        object: &OpenObject,
+        unit: usize,
+        columns: &[(usize, bool)],
+    ) -> Result<Vec<ColumnIndex>> {
+        let nothing = || columns.iter().map(|_| ColumnIndex::default()).collect();
+        let footer = match self.footer(object, unit).await {
+            Ok(footer) => footer,
+            // What is wrong with it will show when the stripe is read.
+            Err(Error::Corrupt { .. } | Error::Unsupported { .. } | Error::Encrypted { .. }) => {
+                return Ok(nothing());
+            }
+            Err(error) => return Err(error),
+        };
+        let streams: Vec<_> = columns.iter().map(|column| index_streams(&footer, *column)).collect();
+        let mut ranges: Vec<Range<u64>> =
+            streams.iter().flat_map(|(index, filters)| [index, filters]).flatten().cloned().collect();
+        if ranges.is_empty() {
+            return Ok(nothing());
+        }
+        ranges.sort_unstable_by_key(|range| range.start);
+        let ranges = bytes::merged(ranges);
+        let read = object.read(&ranges).await?;
+        let bytes = |range: Option<Range<u64>>| bytes::cut(&ranges, &read, &range?);
+        let parse = |(index, filters)| {
+            ColumnIndex::parse(bytes(index), bytes(filters), self.tail.codec, self.groups(unit))
+        };
+        Ok(streams.into_iter().map(parse).collect())
+    }
+
+    /// The columns whose row index tells where row groups of these begin: all of them, and those in them.
+    pub(crate) fn columns_of(&self, fields: &[Projected]) -> Vec<usize> {
+        let mut ids = vec![0];
+        let mut add = |column: &Type| ids.push(column.id as usize);
+        self.wanted_columns(fields).unwrap_or_default().iter().for_each(|column| column.visit(&mut add));
+        ids.sort_unstable();
+        ids.dedup();
+        ids
+    }
+}
+
+/// Where the index of a column lies, and its bloom filters if they are asked for.
+fn index_streams(
+    footer: &StripeFooter,
+    (column, filter): (usize, bool),
+) -> (Option<Range<u64>>, Option<Range<u64>>) {
+    let find = |kind| {
+        let range = footer.index(u32::try_from(column).ok()?, kind)?;
+        (range.start < range.end && range.end - range.start <= MOST_BYTES).then(|| range.clone())
+    };
+    (find(StreamKind::RowIndex), if filter { find(StreamKind::BloomFilter) } else { None })
+}
+
+#[cfg(test)]
+mod tests {
+    use orc_rust::proto::{RowIndex, RowIndexEntry};
+
+    use super::*;
+
+    fn index(positions: &[&[u64]]) -> Bytes {
+        let entry = |positions: &&[u64]| RowIndexEntry {
+            positions: positions.to_vec(),
+            statistics: Some(ColumnStatistics { number_of_values: Some(7), ..Default::default() }),
+        };
+        RowIndex { entry: positions.iter().map(entry).collect() }.encode_to_vec().into()
+    }
+
+    #[test]
+    fn an_index_of_another_number_of_row_groups_is_none() {
+        let bytes = index(&[&[0, 0], &[8, 2]]);
+        let parse = |groups| ColumnIndex::parse(Some(bytes.clone()), None, None, groups);
+        let parsed = parse(2);
+        assert_eq!(parsed.positions(), Some(vec![vec![0, 0], vec![8, 2]]));
+        assert_eq!(parsed.statistics(1).unwrap().number_of_values, Some(7));
+        assert!(parsed.statistics(2).is_none() && parsed.filter(0).is_none() && !parsed.is_empty());
+        for groups in [0, 1, 3, u64::MAX] {
+            assert!(parse(groups).is_empty(), "{groups}");
+            assert_eq!(parse(groups).positions(), None);
+        }
+    }
+
+    #[test]
+    fn an_index_that_is_cut_off_says_nothing_or_what_it_said() {
+        let bytes = index(&[&[0, 0], &[8, 2]]);
+        for len in 0..bytes.len() {
+            assert!(ColumnIndex::parse(Some(bytes.slice(..len)), None, None, 2).is_empty(), "{len} bytes");
+        }
+    }
+}

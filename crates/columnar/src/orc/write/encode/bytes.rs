@@ -1,0 +1,218 @@
+//! Bytes and bits in run-length encoding, and which rows of a column have a value.
+//!
+//! They are kept as they are until the stripe ends: a byte or a bit a row. So a stream that says nothing is never
+//! begun, and the place of each row group in the others is known when they are encoded.
+
+use arrow::{
+    array::BooleanBufferBuilder,
+    buffer::{BooleanBuffer, NullBuffer},
+};
+
+use crate::orc::write::{
+    compression::Compressor,
+    stream::{Stream, Written},
+};
+
+/// Bytes of a run that repeats one of them.
+const RUN: std::ops::RangeInclusive<usize> = 3..=130;
+/// Bytes that follow one by one.
+const MOST_LITERALS: usize = 128;
+
+/// Where a row group begins in a stream of bytes: the run's place, and how many of its bytes lie before.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+struct Mark {
+    position: u64,
+    consumed: u64,
+}
+
+/// Appends the bytes in runs, and says where in them the given places are, which ascend.
+fn encode(bytes: &[u8], places: &[usize], out: &mut Vec<u8>) -> Vec<Mark> {
+    let mut marks = Vec::with_capacity(places.len());
+    let mut places = places.iter().copied().peekable();
+    let mut mark = |start: usize, end: usize, position: usize| {
+        while let Some(place) = places.next_if(|place| *place < end) {
+            marks.push(Mark { position: position as u64, consumed: (place - start) as u64 });
+        }
+    };
+    let mut start = 0;
+    let mut rest = bytes;
+    while let Some(&first) = rest.first() {
+        let repeated = rest.iter().take(*RUN.end()).take_while(|byte| **byte == first).count();
+        let position = out.len();
+        let len = if RUN.contains(&repeated) {
+            out.extend([(repeated - RUN.start()) as u8, first]);
+            repeated
+        } else {
+            let most = rest.get(..MOST_LITERALS).unwrap_or(rest);
+            let run = most.windows(3).position(|three| matches!(three, [a, b, c] if a == b && b == c));
+            let literals = most.get(..run.unwrap_or(most.len())).unwrap_or(most);
+            out.push((literals.len() as u8).wrapping_neg());
+            out.extend_from_slice(literals);
+            literals.len()
+        };
+        mark(start, start + len, position);
+        start += len;
+        rest = rest.get(len..).unwrap_or_default();
+    }
+    mark(start, usize::MAX, out.len());
+    marks
+}
+
+/// A stream of bytes and the places of row groups in it, once it is encoded.
+pub(crate) struct EncodedBytes {
+    pub(crate) written: Written,
+    marks: Vec<Mark>,
+    /// For bits: how many bits of the byte lie before.
+    bits: Option<Vec<u64>>,
+}
+
+impl EncodedBytes {
+    /// Appends what the row index says of each row group.
+    pub(crate) fn places(&self, entries: &mut [Vec<u64>]) {
+        for (at, (entry, mark)) in entries.iter_mut().zip(&self.marks).enumerate() {
+            self.written.place(mark.position, entry);
+            entry.push(mark.consumed);
+            entry.extend(self.bits.as_ref().and_then(|bits| bits.get(at)));
+        }
+    }
+}
+
+/// A byte for each value.
+pub(crate) struct ByteRuns {
+    pub(crate) values: Vec<u8>,
+    groups: Vec<usize>,
+}
+
+impl ByteRuns {
+    pub(crate) fn new() -> Self {
+        Self { values: Vec::new(), groups: Vec::new() }
+    }
+
+    pub(crate) fn begin_group(&mut self) {
+        self.groups.push(self.values.len());
+    }
+
+    pub(crate) fn memory(&self) -> usize {
+        self.values.capacity()
+    }
+
+    pub(crate) fn finish(self, chunk: usize, compressor: &mut Compressor) -> Result<EncodedBytes, String> {
+        let mut stream = Stream::new(chunk);
+        let marks = encode(&self.values, &self.groups, &mut stream.raw);
+        Ok(EncodedBytes { written: stream.finish(compressor)?, marks, bits: None })
+    }
+}
+
+/// A bit for each value.
+pub(crate) struct Bits {
+    bits: BooleanBufferBuilder,
+    groups: Vec<usize>,
+}
+
+impl Bits {
+    pub(crate) fn new() -> Self {
+        Self { bits: BooleanBufferBuilder::new(0), groups: Vec::new() }
+    }
+
+    pub(crate) fn begin_group(&mut self) {
+        self.groups.push(self.bits.len());
+    }
+
+    pub(crate) fn append(&mut self, values: &BooleanBuffer) {
+        self.bits.append_buffer(values);
+    }
+
+    pub(crate) fn memory(&self) -> usize {
+        self.bits.capacity() / 8
+    }
+
+    pub(crate) fn finish(
+        mut self,
+        chunk: usize,
+        compressor: &mut Compressor,
+    ) -> Result<EncodedBytes, String> {
+        // The file's first bit is a byte's highest, the memory's its lowest.
+        let bits = self.bits.finish();
+        let bytes: Vec<u8> =
+            bits.values().iter().take(bits.len().div_ceil(8)).map(|byte| byte.reverse_bits()).collect();
+        let places: Vec<usize> = self.groups.iter().map(|group| group / 8).collect();
+        let mut stream = Stream::new(chunk);
+        let marks = encode(&bytes, &places, &mut stream.raw);
+        let before = self.groups.iter().map(|group| (group % 8) as u64).collect();
+        Ok(EncodedBytes { written: stream.finish(compressor)?, marks, bits: Some(before) })
+    }
+}
+
+/// Which rows of a column have a value.
+pub(crate) struct Presence {
+    /// Begun with the first row that has none.
+    bits: Option<BooleanBufferBuilder>,
+    rows: usize,
+    groups: Vec<usize>,
+}
+
+impl Presence {
+    pub(crate) fn new() -> Self {
+        Self { bits: None, rows: 0, groups: Vec::new() }
+    }
+
+    pub(crate) fn begin_group(&mut self) {
+        self.groups.push(self.rows);
+    }
+
+    pub(crate) fn append(&mut self, nulls: Option<&NullBuffer>, rows: usize) {
+        if let Some(nulls) = nulls.filter(|nulls| nulls.null_count() > 0) {
+            let before = self.rows;
+            let bits = self.bits.get_or_insert_with(|| {
+                let mut bits = BooleanBufferBuilder::new(before + rows);
+                bits.append_n(before, true);
+                bits
+            });
+            bits.append_buffer(nulls.inner());
+        } else if let Some(bits) = &mut self.bits {
+            bits.append_n(rows, true);
+        }
+        self.rows += rows;
+    }
+
+    pub(crate) fn memory(&self) -> usize {
+        self.bits.as_ref().map_or(0, |bits| bits.capacity() / 8)
+    }
+
+    /// Nothing where every row has a value.
+    pub(crate) fn finish(
+        self,
+        chunk: usize,
+        compressor: &mut Compressor,
+    ) -> Result<Option<EncodedBytes>, String> {
+        let Some(bits) = self.bits else { return Ok(None) };
+        Bits { bits, groups: self.groups }.finish(chunk, compressor).map(Some)
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn the_examples_of_the_specification_are_made() {
+        let made = |bytes: &[u8]| {
+            let mut out = Vec::new();
+            encode(bytes, &[], &mut out);
+            out
+        };
+        assert_eq!(made(&[0; 100]), [0x61, 0]);
+        assert_eq!(made(&[0x44, 0x45]), [0xfe, 0x44, 0x45]);
+        assert_eq!(made(&[0x80]), [0xff, 0x80]);
+        assert!(made(&[]).is_empty());
+    }
+
+    #[test]
+    fn places_are_those_of_the_runs_that_they_lie_in() {
+        let bytes = [[1, 2, 3, 4].as_slice(), &[9; 200], &[5, 6]].concat();
+        let mut out = Vec::new();
+        let marks = encode(&bytes, &[0, 3, 4, 133, 134, 205, 206], &mut out);
+        let marks: Vec<(u64, u64)> = marks.iter().map(|mark| (mark.position, mark.consumed)).collect();
+        assert_eq!(marks, [(0, 0), (0, 3), (5, 0), (5, 129), (7, 0), (9, 1), (12, 0)]);
+    }
+}

@@ -1,0 +1,386 @@
+//! Whole numbers in the second version of run-length encoding.
+//!
+//! Numbers are taken in blocks of 512. A block is one run, or it is split where a value repeats often enough that a
+//! run of its own pays; what lies between becomes whichever of three kinds of runs is shortest.
+//!
+//! ```text
+//! short repeat   one value, 3 to 10 times                         1 byte and the value
+//! direct         each value in as many bits as the largest needs  2 bytes and the values
+//! patched base   most values in few bits above the least, and the high bits of the others behind them
+//! delta          first value, first difference, and the other differences where they all have its sign
+//! ```
+
+use std::ops::{Range, RangeInclusive};
+
+use super::{
+    packing::{bits, bytes_of, pack, push_varint, varint_bytes, zigzag},
+    patches::Patches,
+};
+use crate::orc::{
+    widths::{closest_width, encoded_width},
+    write::{
+        compression::Compressor,
+        options::ColumnPlan,
+        stream::{Stream, Written},
+    },
+};
+
+/// Numbers of a run at most, and of a block.
+const BLOCK: usize = 512;
+/// Values that a short repeat stands for.
+const SHORT_REPEAT: RangeInclusive<usize> = 3..=10;
+/// Bits of the header of the run that goes on behind a repeat.
+const REPEAT_ALONE_BITS: usize = 16;
+/// Bits of the shortest repeat, and those.
+const FEWEST_REPEAT_BITS: usize = 16 + REPEAT_ALONE_BITS;
+/// The largest difference has so many bits more than the mean, at least, where few are large.
+const UNEVEN_BITS: u32 = 4;
+const DIRECT: u8 = 1;
+const PATCHED_BASE: u8 = 2;
+const DELTA: u8 = 3;
+
+/// What numbers of a stream are, and how they are packed.
+#[derive(Clone, Copy, Debug)]
+pub(crate) struct Packing {
+    pub(crate) signed: bool,
+    /// Whether widths are those that lie evenly in bytes: what is compressed further needs fewer bytes so.
+    pub(crate) aligned: bool,
+}
+
+/// Where a row group begins in a stream of numbers: the run's place, and how many of its numbers lie before.
+#[derive(Clone, Copy, Debug)]
+struct Mark {
+    position: u64,
+    consumed: u64,
+}
+
+/// A stream of whole numbers; unsigned ones are at most `i64::MAX`.
+pub(crate) struct Ints {
+    stream: Stream,
+    packing: Packing,
+    /// Of the block that is not full yet.
+    block: Vec<i64>,
+    marks: Vec<Mark>,
+    scratch: Vec<u64>,
+}
+
+/// The bytes of such a stream, and where row groups begin in it.
+pub(crate) struct EncodedInts {
+    pub(crate) written: Written,
+    marks: Vec<Mark>,
+}
+
+impl EncodedInts {
+    /// Appends what the row index says of each row group.
+    pub(crate) fn places(&self, entries: &mut [Vec<u64>]) {
+        for (entry, mark) in entries.iter_mut().zip(&self.marks) {
+            self.written.place(mark.position, entry);
+            entry.push(mark.consumed);
+        }
+    }
+}
+
+impl Ints {
+    /// A stream as the options of a column want it.
+    pub(crate) fn of(signed: bool, options: &ColumnPlan) -> Self {
+        Self::new(Packing { signed, aligned: options.aligned }, options.chunk)
+    }
+
+    fn new(packing: Packing, chunk: usize) -> Self {
+        Self {
+            stream: Stream::new(chunk),
+            packing,
+            block: Vec::with_capacity(BLOCK),
+            marks: Vec::new(),
+            scratch: Vec::with_capacity(BLOCK),
+        }
+    }
+
+    pub(crate) fn begin_group(&mut self) {
+        self.marks.push(Mark { position: self.stream.position(), consumed: self.block.len() as u64 });
+    }
+
+    /// Appends what `number` makes of each value.
+    #[inline]
+    pub(crate) fn push<T: Copy>(&mut self, values: &[T], number: impl Fn(T) -> i64) {
+        let mut rest = values;
+        while !rest.is_empty() {
+            let (now, later) = rest.split_at((BLOCK - self.block.len()).min(rest.len()));
+            self.block.extend(now.iter().map(|value| number(*value)));
+            rest = later;
+            if self.block.len() == BLOCK {
+                self.end_block();
+            }
+        }
+    }
+
+    /// Appends one number many times.
+    pub(crate) fn repeat(&mut self, number: i64, mut times: usize) {
+        while times > 0 {
+            let now = (BLOCK - self.block.len()).min(times);
+            self.block.resize(self.block.len() + now, number);
+            times -= now;
+            if self.block.len() == BLOCK {
+                self.end_block();
+            }
+        }
+    }
+
+    fn end_block(&mut self) {
+        encode(&self.block, self.packing, &mut self.scratch, &mut self.stream.raw);
+        self.block.clear();
+    }
+
+    pub(crate) fn squeeze(&mut self, compressor: &mut Compressor) -> Result<(), String> {
+        self.stream.squeeze(compressor)
+    }
+
+    pub(crate) fn memory(&self) -> usize {
+        self.stream.memory() + 2 * BLOCK * size_of::<i64>()
+    }
+
+    pub(crate) fn encoded(&self) -> usize {
+        self.stream.encoded() + self.block.len()
+    }
+
+    pub(crate) fn finish(mut self, compressor: &mut Compressor) -> Result<EncodedInts, String> {
+        self.end_block();
+        Ok(EncodedInts { written: self.stream.finish(compressor)?, marks: self.marks })
+    }
+}
+
+/// What decides how numbers are best written.
+struct Shape {
+    min: i64,
+    max: i64,
+    /// Bits that the largest of them has when it is packed.
+    any: u32,
+    /// Whether no difference is negative, and whether none is positive; it is so only of numbers whose differences do not
+    /// overflow.
+    rises: bool,
+    falls: bool,
+    /// Bits that the amount of any difference after the first has; of no use where numbers neither rise nor fall.
+    differences: u32,
+    /// Whether all differences are the same.
+    steady: bool,
+}
+
+impl Shape {
+    fn of(numbers: &[i64], packing: Packing) -> Self {
+        let first = numbers.first().copied().unwrap_or_default();
+        let later = numbers.get(1..).unwrap_or_default();
+        let step = later.first().map_or(0, |second| second.wrapping_sub(first));
+        let (min, max) = bounds(numbers);
+        // Numbers in no order show it soon.
+        let pairs = numbers.iter().zip(later);
+        let rises = pairs.clone().all(|(before, number)| number.wrapping_sub(*before) >= 0);
+        let falls = pairs.clone().all(|(before, number)| before.wrapping_sub(*number) >= 0);
+        let steady = pairs.clone().all(|(before, number)| number.wrapping_sub(*before) == step);
+        let differences = match rises || falls {
+            true => pairs.skip(1).fold(0, |any, (before, number)| any | number.abs_diff(*before)),
+            false => 0,
+        };
+        let any = bits(packing.packed(min)).max(bits(packing.packed(max)));
+        Self { min, max, any, rises, falls, differences: bits(differences), steady }
+    }
+
+    /// Whether no difference of two of them overflows.
+    fn is_narrow(&self) -> bool {
+        self.max.checked_sub(self.min).is_some()
+    }
+}
+
+/// The least and the greatest number, looked for among all others of them at the same time.
+fn bounds(numbers: &[i64]) -> (i64, i64) {
+    let Some(&first) = numbers.first() else { return (0, 0) };
+    let (pairs, rest) = numbers.as_chunks::<2>();
+    let one = rest.first().copied().unwrap_or(first);
+    let (mut min, mut max) = ((one, one), (one, one));
+    for [left, right] in pairs {
+        min = (min.0.min(*left), min.1.min(*right));
+        max = (max.0.max(*left), max.1.max(*right));
+    }
+    (min.0.min(min.1), max.0.max(max.1))
+}
+
+/// Appends the runs of up to 512 numbers.
+pub(crate) fn encode(numbers: &[i64], packing: Packing, scratch: &mut Vec<u64>, out: &mut Vec<u8>) {
+    let Some(&first) = numbers.first() else { return };
+    if numbers.len() >= *SHORT_REPEAT.start() && numbers.iter().all(|number| *number == first) {
+        return repeat(first, numbers.len(), packing, out);
+    }
+    let shape = Shape::of(numbers, packing);
+    if shape.steady {
+        return segment(numbers, &shape, packing, scratch, out);
+    }
+    let each = match (shape.rises || shape.falls) && shape.is_narrow() {
+        true => packing.width(shape.differences),
+        false => packing.width(shape.any),
+    };
+    let mut rest = numbers;
+    while let Some(run) = repeat_that_pays(rest, each as usize, packing) {
+        let (before, behind) = rest.split_at(run.start);
+        whole_segment(before, packing, scratch, out);
+        if let Some(value) = behind.first() {
+            repeat(*value, run.len(), packing, out);
+        }
+        rest = behind.get(run.len()..).unwrap_or_default();
+    }
+    match rest.len() == numbers.len() {
+        true => segment(numbers, &shape, packing, scratch, out),
+        false => whole_segment(rest, packing, scratch, out),
+    }
+}
+
+/// The first repeat that as a run of its own is shorter than its numbers are with `each` bits, and what it costs to end
+/// the run before it.
+fn repeat_that_pays(numbers: &[i64], each: usize, packing: Packing) -> Option<Range<usize>> {
+    // No shorter one can, and of so many numbers one behind the other each repeat of that length has the last.
+    let least = (FEWEST_REPEAT_BITS / each.max(1) + 1).max(*SHORT_REPEAT.start());
+    let mut probe = least - 1;
+    while let Some(value) = numbers.get(probe) {
+        let is_same = |number: &&i64| *number == value;
+        let start = probe - numbers.iter().take(probe).rev().take_while(is_same).count();
+        let end = probe + numbers.iter().skip(probe).take_while(is_same).count();
+        let times = end - start;
+        if times >= least && repeat_bits(*value, times, packing) + REPEAT_ALONE_BITS < times * each {
+            return Some(start..end);
+        }
+        probe = end + least - 1;
+    }
+    None
+}
+
+impl Packing {
+    /// The width in which numbers of so many bits are packed.
+    fn width(self, bits: u32) -> u32 {
+        match self.aligned {
+            true if bits <= 8 => bits.max(1).next_power_of_two(),
+            true => bits.next_multiple_of(8),
+            false => closest_width(bits),
+        }
+    }
+
+    /// How a number is packed.
+    fn packed(self, number: i64) -> u64 {
+        if self.signed { zigzag(number) } else { number as u64 }
+    }
+}
+
+/// Bits of a run that repeats a value.
+fn repeat_bits(value: i64, times: usize, packing: Packing) -> usize {
+    let packed = packing.packed(value);
+    match SHORT_REPEAT.contains(&times) {
+        true => 8 + 8 * bits(packed).max(1).div_ceil(8) as usize,
+        false => 8 * (3 + varint_bytes(packed)),
+    }
+}
+
+fn repeat(value: i64, times: usize, packing: Packing, out: &mut Vec<u8>) {
+    let packed = packing.packed(value);
+    if SHORT_REPEAT.contains(&times) {
+        let bytes = bits(packed).max(1).div_ceil(8) as usize;
+        out.push((bytes as u8 - 1) << 3 | (times - SHORT_REPEAT.start()) as u8);
+        out.extend_from_slice(packed.to_be_bytes().get(8 - bytes..).unwrap_or_default());
+    } else {
+        header(DELTA, 0, times, out);
+        push_varint(packed, out);
+        out.push(0);
+    }
+}
+
+/// The two bytes that most runs begin with; `width` as it is encoded.
+fn header(kind: u8, width: u8, len: usize, out: &mut Vec<u8>) {
+    let len = len.saturating_sub(1);
+    out.extend([kind << 6 | width << 1 | (len >> 8) as u8, len as u8]);
+}
+
+fn whole_segment(numbers: &[i64], packing: Packing, scratch: &mut Vec<u64>, out: &mut Vec<u8>) {
+    if !numbers.is_empty() {
+        segment(numbers, &Shape::of(numbers, packing), packing, scratch, out);
+    }
+}
+
+/// Appends numbers as one run, or as two where differences are to begin with one that is not 0.
+fn segment(numbers: &[i64], shape: &Shape, packing: Packing, scratch: &mut Vec<u64>, out: &mut Vec<u8>) {
+    let (Some(&first), Some(&second)) = (numbers.first(), numbers.get(1)) else {
+        return direct(numbers, shape, packing, scratch, out);
+    };
+    let direct_bytes = 2 + bytes_of(numbers.len(), packing.width(shape.any));
+    if !shape.is_narrow() {
+        return direct(numbers, shape, packing, scratch, out);
+    }
+    if shape.rises || shape.falls {
+        let delta_bytes = |first: i64, second: i64| {
+            let more = match shape.steady {
+                true => 0,
+                false => bytes_of(numbers.len() - 2, packing.width(shape.differences.max(2))),
+            };
+            2 + varint_bytes(packing.packed(first)) + varint_bytes(zigzag(second.wrapping_sub(first))) + more
+        };
+        // Where few differences need many bits, patches may need fewer bytes than all differences do.
+        let mean = shape.max.abs_diff(shape.min) / numbers.len() as u64;
+        let patched_bytes = match shape.differences >= bits(mean) + UNEVEN_BITS {
+            true => Patches::of(numbers, shape.min, shape.max).map_or(usize::MAX, |patches| patches.bytes),
+            false => usize::MAX,
+        };
+        let others = direct_bytes.min(patched_bytes);
+        if first != second {
+            if delta_bytes(first, second) < others {
+                return delta(numbers, shape, packing, scratch, out);
+            }
+        } else if numbers.len() > 4 {
+            // Which sign differences have shows in the first, so the values before it are a run of their own.
+            let equal = numbers.iter().take_while(|number| **number == first).count();
+            let (before, behind) = numbers.split_at(equal - 1);
+            let next = numbers.get(equal).copied().unwrap_or(first);
+            let cost = 2 + bytes_of(before.len(), packing.width(bits(packing.packed(first))));
+            if delta_bytes(first, next) + cost < others {
+                whole_segment_of_one(before, packing, scratch, out);
+                return delta(behind, &Shape::of(behind, packing), packing, scratch, out);
+            }
+        }
+    }
+    if let Some(patches) = Patches::of(numbers, shape.min, shape.max).filter(|it| it.bytes < direct_bytes) {
+        header(PATCHED_BASE, encoded_width(patches.width), numbers.len(), out);
+        return patches.append(numbers, scratch, out);
+    }
+    direct(numbers, shape, packing, scratch, out);
+}
+
+/// Appends numbers that are all the same.
+fn whole_segment_of_one(numbers: &[i64], packing: Packing, scratch: &mut Vec<u64>, out: &mut Vec<u8>) {
+    match numbers {
+        [value, _, _, ..] => repeat(*value, numbers.len(), packing, out),
+        few => direct(few, &Shape::of(few, packing), packing, scratch, out),
+    }
+}
+
+fn direct(numbers: &[i64], shape: &Shape, packing: Packing, scratch: &mut Vec<u64>, out: &mut Vec<u8>) {
+    let width = packing.width(shape.any);
+    header(DIRECT, encoded_width(width), numbers.len(), out);
+    scratch.clear();
+    match packing.signed {
+        true => scratch.extend(numbers.iter().map(|number| zigzag(*number))),
+        false => scratch.extend(numbers.iter().map(|number| *number as u64)),
+    }
+    pack(scratch, width, out);
+}
+
+/// Appends numbers that rise or fall, by an amount that is not 0 at first.
+fn delta(numbers: &[i64], shape: &Shape, packing: Packing, scratch: &mut Vec<u64>, out: &mut Vec<u8>) {
+    let (Some(&first), Some(&second)) = (numbers.first(), numbers.get(1)) else {
+        return direct(numbers, shape, packing, scratch, out);
+    };
+    // A width of one bit has the code that says that all differences are the same.
+    let width = packing.width(shape.differences.max(2));
+    header(DELTA, if shape.steady { 0 } else { encoded_width(width) }, numbers.len(), out);
+    push_varint(packing.packed(first), out);
+    push_varint(zigzag(second.wrapping_sub(first)), out);
+    if !shape.steady {
+        let differences = numbers.iter().skip(1).zip(numbers.iter().skip(2));
+        scratch.clear();
+        scratch.extend(differences.map(|(before, number)| number.abs_diff(*before)));
+        pack(scratch, width, out);
+    }
+}

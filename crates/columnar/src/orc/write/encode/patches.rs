@@ -1,0 +1,122 @@
+//! Runs of patched base: most numbers in few bits above the least of them, and the high bits of those few that need
+//! more as patches behind them.
+
+use super::packing::{bits, bytes_of, pack};
+use crate::orc::widths::{closest_width, encoded_width};
+
+/// A twentieth of the longest run, as reference writers have them; with the entries that only make ways longer they
+/// are fewer than the 31 that can be counted.
+const MOST_PATCHES: usize = 26;
+/// Readers take no base of more bits.
+const MOST_BASE: u64 = 1 << 56;
+/// A patch and the way to it are packed into 64 bits.
+const MOST_PATCH_BITS: u32 = 56;
+/// The longest way from one patch to the next.
+const MOST_GAP: usize = 255;
+const MOST_GAP_BITS: u32 = 8;
+/// Numbers that are looked at together.
+const PIECE: usize = 64;
+/// Runs of fewer numbers are not worth it.
+const FEWEST: usize = 8;
+
+/// How a run is split into numbers and patches.
+pub(crate) struct Patches {
+    base: i64,
+    /// Bits of each number.
+    pub(crate) width: u32,
+    patch_width: u32,
+    /// About how many bytes the run has.
+    pub(crate) bytes: usize,
+}
+
+impl Patches {
+    /// The best way to split numbers between `min` and `max`, whose difference does not overflow; `None` where there
+    /// is none.
+    pub(crate) fn of(numbers: &[i64], min: i64, max: i64) -> Option<Self> {
+        if numbers.len() < FEWEST || min.unsigned_abs() >= MOST_BASE {
+            return None;
+        }
+        let widest = bits(max.abs_diff(min));
+        // Mostly there are too many large ones, which shows soon.
+        let half = 1_u64.wrapping_shl(widest.saturating_sub(1));
+        let mut large = 0;
+        for piece in numbers.chunks(PIECE) {
+            large += piece.iter().filter(|number| number.abs_diff(min) >= half).count();
+            if large > MOST_PATCHES {
+                return None;
+            }
+        }
+        // How many numbers have so many bits above the base.
+        let mut counts = [0_u16; u64::BITS as usize + 1];
+        for number in numbers {
+            let needed = bits(number.abs_diff(min)) as usize;
+            if let Some(count) = counts.get_mut(needed) {
+                *count += 1;
+            }
+        }
+        let mut best: Option<Self> = None;
+        let mut patched = 0;
+        for (width, count) in counts.iter().enumerate().take(widest as usize + 1).rev() {
+            let width = width as u32;
+            if patched > MOST_PATCHES {
+                break;
+            }
+            if patched > 0 && width > 0 && closest_width(width) == width {
+                let patch_width = closest_width(widest - width);
+                if patch_width <= MOST_PATCH_BITS {
+                    let entry = closest_width(patch_width + MOST_GAP_BITS);
+                    let bytes = 4
+                        + base_bytes(min)
+                        + bytes_of(numbers.len(), width)
+                        + bytes_of(patched + patched / 8, entry);
+                    if best.as_ref().is_none_or(|best| bytes < best.bytes) {
+                        best = Some(Self { base: min, width, patch_width, bytes });
+                    }
+                }
+            }
+            patched += usize::from(*count);
+        }
+        best
+    }
+
+    /// Appends what follows the first two bytes of the run.
+    pub(crate) fn append(&self, numbers: &[i64], scratch: &mut Vec<u64>, out: &mut Vec<u8>) {
+        let Self { base, width, patch_width, .. } = *self;
+        let mask = u64::MAX >> (u64::BITS - width);
+        // Each with its way from the one before.
+        let mut patches: Vec<(usize, u64)> = Vec::with_capacity(MOST_PATCHES + 2);
+        let mut last = 0;
+        scratch.clear();
+        for (at, number) in numbers.iter().enumerate() {
+            let above = number.abs_diff(base);
+            if above > mask {
+                let mut gap = at - last;
+                while gap > MOST_GAP {
+                    patches.push((MOST_GAP, 0));
+                    gap -= MOST_GAP;
+                }
+                patches.push((gap, above >> width));
+                last = at;
+            }
+            scratch.push(above & mask);
+        }
+        let longest = patches.iter().map(|(gap, _)| *gap).max().unwrap_or_default();
+        let gap_width = bits(longest as u64).max(1);
+
+        let base_bytes = base_bytes(base);
+        out.push((base_bytes as u8 - 1) << 5 | encoded_width(patch_width));
+        out.push((gap_width as u8 - 1) << 5 | patches.len() as u8);
+        let sign = if base < 0 { 1 << (base_bytes * 8 - 1) } else { 0 };
+        let signed = base.unsigned_abs() | sign;
+        out.extend_from_slice(signed.to_be_bytes().get(8 - base_bytes..).unwrap_or_default());
+        pack(scratch, width, out);
+        scratch.clear();
+        scratch.extend(patches.iter().map(|(gap, patch)| (*gap as u64) << patch_width | patch));
+        pack(scratch, closest_width(gap_width + patch_width), out);
+    }
+}
+
+/// Bytes of a base and its sign.
+fn base_bytes(base: i64) -> usize {
+    (bits(base.unsigned_abs()) + 1).div_ceil(8) as usize
+}

@@ -1,0 +1,114 @@
+//! Chunks that are no dictionary, decoded by the parquet crate.
+
+use std::sync::Arc;
+
+use arrow::{
+    array::{Array, ArrayRef},
+    datatypes::DataType,
+    error::ArrowError,
+};
+use parquet::{
+    arrow::{
+        ProjectionMask, array_reader::RowGroups, arrow_reader::ParquetRecordBatchReader,
+        parquet_to_arrow_field_levels,
+    },
+    column::page::PageIterator,
+    errors::ParquetError,
+    file::metadata::{ParquetMetaData, RowGroupMetaData},
+};
+
+use crate::{
+    Result,
+    chunk::{Chunk, Representation, SEGMENT_ROWS},
+    file::schema::Projected,
+    parquet::{ParquetBytes, ParquetFile, pages::chunk_bytes::OneChunk},
+};
+
+/// All rows of a column, in segments.
+pub(crate) fn decode(
+    file: &ParquetFile,
+    unit: usize,
+    column: &Projected,
+    bytes: &ParquetBytes,
+    representation: Representation,
+) -> Result<Chunk> {
+    let wrong = |error: &dyn ToString| file.corrupt(unit, column, error.to_string());
+    let rows = file.unit_rows(unit) as usize;
+    // Memory is taken for as many rows as are asked for at a time.
+    let segment = SEGMENT_ROWS.min(rows.max(1));
+    let reader =
+        reader(file, unit, std::slice::from_ref(column), bytes, segment).map_err(|error| wrong(&error))?;
+    let mut segments: Vec<ArrayRef> = Vec::new();
+    for batch in reader {
+        let batch = batch.map_err(|error| wrong(&error))?;
+        let decoded = batch.columns().first().ok_or_else(|| wrong(&"a batch without a column"))?;
+        segments.push(match file.has_intervals() {
+            true => file.restored(column, decoded).map_err(|error| wrong(&error))?,
+            false => decoded.clone(),
+        });
+    }
+    if segments.iter().map(|segment| segment.len()).sum::<usize>() != rows {
+        return Err(wrong(&"its pages have fewer rows than the row group"));
+    }
+    if representation == Representation::Dictionary {
+        return as_dictionary(&segments).map_err(|error| wrong(&error));
+    }
+    Ok(Chunk::Dense(segments.into()))
+}
+
+/// The slow way to a dictionary, for encodings that only a general reader knows.
+fn as_dictionary(segments: &[ArrayRef]) -> Result<Chunk, ArrowError> {
+    let Some(first) = segments.first() else { return Ok(Chunk::Dense(Arc::new([]))) };
+    let whole = arrow::compute::concat(&segments.iter().map(AsRef::as_ref).collect::<Vec<&dyn Array>>())?;
+    let dictionary = DataType::Dictionary(Box::new(DataType::UInt32), Box::new(first.data_type().clone()));
+    match arrow::compute::cast(&whole, &dictionary) {
+        Ok(array) => Ok(Chunk::Dictionary(array)),
+        // Types without a dictionary stay what they are.
+        Err(_) => Ok(Chunk::Dense(segments.to_vec().into())),
+    }
+}
+
+/// Batches of some columns, in the order of the file's columns.
+pub(crate) fn reader(
+    file: &ParquetFile,
+    unit: usize,
+    columns: &[Projected],
+    bytes: &ParquetBytes,
+    batch_rows: usize,
+) -> Result<ParquetRecordBatchReader, ParquetError> {
+    if file.has_encrypted(unit, columns) {
+        return file.decrypting_reader(unit, columns, file.chunks_of(unit, columns, bytes)?, batch_rows);
+    }
+    let leaves: Vec<usize> = columns.iter().flat_map(|column| file.wanted(column)).collect();
+    let descriptor = &file.decoded;
+    let mask = ProjectionMask::leaves(descriptor, leaves);
+    let levels = parquet_to_arrow_field_levels(descriptor, mask, file.types())?;
+    ParquetRecordBatchReader::try_new_with_row_groups(&levels, &Group { file, unit, bytes }, batch_rows, None)
+}
+
+struct Group<'a> {
+    file: &'a ParquetFile,
+    unit: usize,
+    bytes: &'a ParquetBytes,
+}
+
+impl RowGroups for Group<'_> {
+    fn num_rows(&self) -> usize {
+        self.file.unit_rows(self.unit) as usize
+    }
+
+    fn column_chunks(&self, leaf: usize) -> parquet::errors::Result<Box<dyn PageIterator>> {
+        let chunk = self.file.column_chunk(self.unit, leaf);
+        let chunk = chunk.map_err(|error| ParquetError::General(error.to_string()))?;
+        let pages = self.bytes.pages(leaf, chunk)?;
+        Ok(Box::new(OneChunk(Some(pages))))
+    }
+
+    fn row_groups(&self) -> Box<dyn Iterator<Item = &RowGroupMetaData> + '_> {
+        Box::new(self.file.metadata().row_groups().get(self.unit).into_iter())
+    }
+
+    fn metadata(&self) -> &ParquetMetaData {
+        self.file.metadata()
+    }
+}

@@ -1,0 +1,195 @@
+//! Decodes strings and bytes that are no dictionary, or gave up on theirs.
+
+use arrow::{array::ArrayRef, buffer::BooleanBuffer, datatypes::DataType};
+use parquet::basic::{Encoding, Type as PhysicalType};
+
+use super::dictionary::Flat;
+use crate::{
+    Result,
+    chunk::SEGMENT_ROWS,
+    kernels::{
+        byte_segment::{ByteSegment, ends_early, split_plain},
+        codes::{self, Codes},
+    },
+    parquet::{
+        ParquetBytes,
+        footer::is_dictionary_encoding,
+        pages::{Page, Scratch},
+    },
+};
+
+/// Where the values of a page come from, in order.
+enum Values<'a> {
+    /// Each behind its length.
+    Plain(&'a [u8]),
+    /// In the dictionary, where a code says.
+    Codes { codes: std::slice::Iter<'a, u32>, dictionary: &'a Dictionary },
+}
+
+/// The values of the chunk's dictionary.
+#[derive(Default)]
+struct Dictionary {
+    bytes: Vec<u8>,
+    /// Where each begins, and how long it is.
+    spans: Vec<(u32, u32)>,
+}
+
+impl Flat<'_> {
+    /// The chunk's values in segments, or `None` where its type or an encoding wants a general reader.
+    pub(crate) fn decode_bytes(
+        &self,
+        bytes: &ParquetBytes,
+        scratch: &mut Scratch,
+    ) -> Result<Option<Vec<ArrayRef>>> {
+        let field = self.file.schema().fields().get(self.column.root);
+        let data_type = field.map_or(&DataType::Null, |field| field.data_type());
+        if self.descriptor.physical_type() != PhysicalType::BYTE_ARRAY
+            || !matches!(data_type, DataType::Utf8 | DataType::Binary)
+        {
+            return Ok(None);
+        }
+        self.segments(bytes, data_type, scratch)
+            .map_err(|reason| self.file.corrupt(self.unit, self.column, reason))
+    }
+
+    fn segments(
+        &self,
+        bytes: &ParquetBytes,
+        data_type: &DataType,
+        scratch: &mut Scratch,
+    ) -> Result<Option<Vec<ArrayRef>>, String> {
+        let mut pages = bytes.flat_pages(self.leaf, self.chunk, scratch)?;
+        let dictionary = match pages.dictionary(|_| Ok(()))? {
+            Some(page) => Dictionary::new(page.values, page.count)?,
+            None => Dictionary::default(),
+        };
+        let mut segments = Vec::new();
+        let mut segment = ByteSegment::default();
+        let mut codes: Codes<u32> = Codes::with_capacity(0);
+        let mut rows = 0;
+        while let Some(page) = pages.next()? {
+            let Page::Data(page) = page else { return Err("a dictionary behind the first page".to_owned()) };
+            rows += page.rows;
+            if rows > self.rows() {
+                return Err("its pages have more rows than the row group".to_owned());
+            }
+            let valid = Self::valid(&page)?;
+            let count = valid.as_ref().map_or(page.rows, BooleanBuffer::count_set_bits);
+            let mut values = match page.encoding {
+                Encoding::PLAIN => Values::Plain(page.values),
+                encoding if is_dictionary_encoding(encoding) => {
+                    codes.clear();
+                    match page.values.split_first() {
+                        Some((width, packed)) => {
+                            codes::append_hybrid(packed, *width, count, dictionary.spans.len(), &mut codes)?;
+                        }
+                        // A page of nulls only may leave out even the width.
+                        None if count == 0 => {}
+                        None => return Err("a page of codes is empty".to_owned()),
+                    }
+                    Values::Codes { codes: codes.iter(), dictionary: &dictionary }
+                }
+                _ => return Ok(None),
+            };
+            let average = values.average_bytes(count);
+            let mut done = 0;
+            while done < page.rows {
+                if segment.rows() == 0 {
+                    let left = self.rows().saturating_sub(segments.len() * SEGMENT_ROWS).min(SEGMENT_ROWS);
+                    // A little more than it takes by average, so that most segments need not grow.
+                    segment = ByteSegment::with_capacity(left, (average * left as f64 * 1.02) as usize);
+                }
+                let taken = (SEGMENT_ROWS - segment.rows()).min(page.rows - done);
+                let valid = valid.as_ref().map(|valid| valid.slice(done, taken));
+                values.append_to(&mut segment, valid.as_ref(), taken)?;
+                done += taken;
+                if segment.rows() == SEGMENT_ROWS {
+                    segments.push(std::mem::take(&mut segment).into_array(data_type)?);
+                }
+            }
+        }
+        if rows != self.rows() {
+            return Err(format!("its pages have {rows} rows of the row group's {}", self.rows()));
+        }
+        if segment.rows() > 0 {
+            segments.push(segment.into_array(data_type)?);
+        }
+        Ok(Some(segments))
+    }
+}
+
+impl Dictionary {
+    fn new(plain: &[u8], count: usize) -> Result<Self, String> {
+        let mut rest = plain;
+        let span = |_| {
+            let (length, behind) = rest.split_first_chunk::<4>()?;
+            let length = u32::from_le_bytes(*length);
+            let start = u32::try_from(plain.len() - behind.len()).ok()?;
+            rest = behind.get(length as usize..)?;
+            Some((start, length))
+        };
+        let spans: Option<Vec<_>> = (0..count).map(span).collect();
+        Ok(Self { bytes: plain.to_vec(), spans: spans.ok_or("its dictionary ends early")? })
+    }
+}
+
+impl Values<'_> {
+    /// About how many bytes a value has, of the `count` values of a page.
+    fn average_bytes(&self, count: usize) -> f64 {
+        let (bytes, of) = match self {
+            Self::Plain(rest) => (rest.len(), count),
+            Self::Codes { dictionary, .. } => (dictionary.bytes.len(), dictionary.spans.len()),
+        };
+        (bytes as f64 / of.max(1) as f64 - 4.0).max(0.0)
+    }
+
+    /// Appends the next rows, of which those that `valid` says have a value.
+    fn append_to(
+        &mut self,
+        segment: &mut ByteSegment,
+        valid: Option<&BooleanBuffer>,
+        rows: usize,
+    ) -> Result<(), String> {
+        segment.mark(valid, rows);
+        match valid {
+            None => self.append_values(segment, rows, || true),
+            Some(valid) => {
+                let mut valid = valid.iter();
+                self.append_values(segment, rows, || valid.next() == Some(true))
+            }
+        }
+    }
+
+    #[inline(always)]
+    fn append_values(
+        &mut self,
+        segment: &mut ByteSegment,
+        rows: usize,
+        mut is_valid: impl FnMut() -> bool,
+    ) -> Result<(), String> {
+        match self {
+            Self::Plain(plain) => {
+                let mut rest = *plain;
+                let next = || match is_valid() {
+                    true => split_plain(&mut rest).map(Some).ok_or_else(ends_early),
+                    false => Ok(Some(ByteSegment::NULL)),
+                };
+                segment.append(rows, next)?;
+                *plain = rest;
+                Ok(())
+            }
+            Self::Codes { codes, dictionary } => {
+                let lost = || "a code beyond the dictionary".to_owned();
+                let value = |code: &u32| {
+                    let span = dictionary.spans.get(*code as usize)?;
+                    Some((dictionary.bytes.get(span.0 as usize..)?, span.1 as usize))
+                };
+                segment.append(rows, || match is_valid() {
+                    true => codes.next().and_then(value).map(Some).ok_or_else(lost),
+                    false => Ok(Some(ByteSegment::NULL)),
+                })?;
+                Ok(())
+            }
+        }
+    }
+}

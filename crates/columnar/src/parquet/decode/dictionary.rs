@@ -1,0 +1,222 @@
+//! Decodes a column chunk straight into its dictionary: the codes of all its pages in one buffer, the values once.
+
+use arrow::{
+    array::{ArrayRef, BooleanBufferBuilder},
+    buffer::{BooleanBuffer, NullBuffer},
+};
+use parquet::{basic::Encoding, file::metadata::ColumnChunkMetaData, schema::types::ColumnDescPtr};
+
+use crate::{
+    Result,
+    file::schema::Projected,
+    kernels::codes::{self, Code, CodeWidth, Codes},
+    parquet::{
+        ParquetBytes, ParquetFile,
+        footer::is_dictionary_encoding,
+        pages::{
+            DataPage, Page, Pages, Scratch,
+            distinct::Distinct,
+            levels,
+            plain::{self, Strings},
+        },
+    },
+};
+
+/// Rows that memory is taken for before any were read: a footer may claim any number.
+const MOST_ROWS_AHEAD: usize = 1 << 24;
+
+/// A chunk of a column that is neither nested nor repeated.
+pub(crate) struct Flat<'a> {
+    pub(crate) file: &'a ParquetFile,
+    pub(crate) unit: usize,
+    pub(crate) column: &'a Projected,
+    pub(crate) leaf: usize,
+    pub(crate) descriptor: &'a ColumnDescPtr,
+    pub(crate) chunk: &'a ColumnChunkMetaData,
+}
+
+/// The codes of a chunk, with the values that they stand for.
+struct Coded<T> {
+    codes: Codes<T>,
+    nulls: Option<NullBuffer>,
+    values: ArrayRef,
+}
+
+/// What a chunk's codes stand for.
+enum Dictionary<'d> {
+    /// As many values, as the file has them.
+    Fixed { values: ArrayRef, count: usize },
+    /// To these, values are added that are new.
+    Growing(&'d mut Distinct),
+}
+
+impl Dictionary<'_> {
+    fn len(&self) -> usize {
+        match self {
+            Self::Fixed { count, .. } => *count,
+            Self::Growing(distinct) => distinct.len(),
+        }
+    }
+}
+
+impl Flat<'_> {
+    /// The chunk as a dictionary array, or `None` where a page is encoded otherwise. With `insist`, values of such
+    /// pages are looked up in the dictionary and added to it where they are new; then `None` means an encoding that
+    /// only a general reader knows.
+    pub(crate) fn decode(
+        &self,
+        bytes: &ParquetBytes,
+        insist: bool,
+        scratch: &mut Scratch,
+    ) -> Result<Option<ArrayRef>> {
+        self.array(bytes, insist, scratch).map_err(|reason| self.file.corrupt(self.unit, self.column, reason))
+    }
+
+    fn array(
+        &self,
+        bytes: &ParquetBytes,
+        insist: bool,
+        scratch: &mut Scratch,
+    ) -> Result<Option<ArrayRef>, String> {
+        if insist {
+            return self.grown(bytes, scratch);
+        }
+        let mut pages = bytes.flat_pages(self.leaf, self.chunk, scratch)?;
+        let mut strings = Strings::of(self.file, self.column, self.descriptor);
+        let page = pages.dictionary(|some| strings.as_mut().map_or(Ok(()), |strings| strings.take(some)))?;
+        let page = page.unwrap_or_default();
+        let count = page.count;
+        let values = match strings {
+            Some(mut strings) => {
+                strings.take(&page)?;
+                strings.finish()?
+            }
+            None => self.values(page.values, count)?,
+        };
+        let dictionary = Dictionary::Fixed { values, count };
+        match CodeWidth::of(count) {
+            CodeWidth::U8 => Self::coded(self.codes::<u8>(pages, dictionary)?),
+            CodeWidth::U16 => Self::coded(self.codes::<u16>(pages, dictionary)?),
+            CodeWidth::U32 => Self::coded(self.codes::<u32>(pages, dictionary)?),
+        }
+    }
+
+    /// With a dictionary to which values are added.
+    fn grown(&self, bytes: &ParquetBytes, scratch: &mut Scratch) -> Result<Option<ArrayRef>, String> {
+        let room = std::mem::take(&mut scratch.distinct);
+        let mut pages = bytes.flat_pages(self.leaf, self.chunk, scratch)?;
+        let page = pages.dictionary(|_| Ok(()))?.unwrap_or_default();
+        let (count, most) = (page.count, page.count.saturating_add(self.rows()));
+        let mut distinct = Distinct::within(room, self.descriptor, page.values, count, most)?;
+        let coded = self.codes::<u32>(pages, Dictionary::Growing(&mut distinct));
+        scratch.distinct = distinct.into_room();
+        coded?.map(Self::narrowest).transpose()
+    }
+
+    /// Rows of the row group.
+    pub(crate) fn rows(&self) -> usize {
+        self.file.unit_rows(self.unit) as usize
+    }
+
+    fn coded<T: Code>(coded: Option<Coded<T>>) -> Result<Option<ArrayRef>, String> {
+        let Some(Coded { codes, nulls, values }) = coded else { return Ok(None) };
+        Ok(Some(codes.into_array(nulls, values)?))
+    }
+
+    /// Codes of a dictionary that grew while it was read are as narrow as it allows in the end.
+    fn narrowest(Coded { codes, nulls, values }: Coded<u32>) -> Result<ArrayRef, String> {
+        Ok(match CodeWidth::of(values.len()) {
+            CodeWidth::U8 => codes.narrowed::<u8>().into_array(nulls, values)?,
+            CodeWidth::U16 => codes.narrowed::<u16>().into_array(nulls, values)?,
+            CodeWidth::U32 => codes.into_array(nulls, values)?,
+        })
+    }
+
+    fn codes<T: Code>(
+        &self,
+        mut pages: Pages<'_>,
+        mut dictionary: Dictionary<'_>,
+    ) -> Result<Option<Coded<T>>, String> {
+        let rows = self.rows();
+        let mut codes: Codes<T> = Codes::with_capacity(rows.min(MOST_ROWS_AHEAD));
+        let mut validity: Option<BooleanBufferBuilder> = None;
+        let mut present: Codes<T> = Codes::with_capacity(0);
+        while let Some(page) = pages.next()? {
+            let page = match page {
+                Page::Data(page) => page,
+                Page::Dictionary(_) => return Err("a dictionary behind the first page".to_owned()),
+            };
+            if page.rows > rows - codes.len() {
+                return Err("its pages have more rows than the row group".to_owned());
+            }
+            let valid = self.page_validity(&page, codes.len(), &mut validity)?;
+            let count = valid.as_ref().map_or(page.rows, BooleanBuffer::count_set_bits);
+            let into = if valid.is_some() { &mut present } else { &mut codes };
+            match &mut dictionary {
+                dictionary if is_dictionary_encoding(page.encoding) => match page.values.split_first() {
+                    Some((width, packed)) => {
+                        codes::append_hybrid(packed, *width, count, dictionary.len(), into)?;
+                    }
+                    // A page of nulls only may leave out even the width.
+                    None if count == 0 => {}
+                    None => return Err("a page of codes is empty".to_owned()),
+                },
+                Dictionary::Growing(distinct) if page.encoding == Encoding::PLAIN => {
+                    distinct.append(page.values, count, |codes| into.extend(codes))?;
+                }
+                _ => return Ok(None),
+            }
+            if let Some(valid) = valid {
+                codes.spread(&present, &valid);
+                present.clear();
+            }
+        }
+        if codes.len() != rows {
+            return Err(format!("its pages have {} rows of the row group's {rows}", codes.len()));
+        }
+        let nulls = validity.map(|mut validity| NullBuffer::new(validity.finish()));
+        let values = match dictionary {
+            Dictionary::Fixed { values, .. } => values,
+            Dictionary::Growing(distinct) => {
+                let count = distinct.len();
+                self.values(distinct.as_plain(), count)?
+            }
+        };
+        Ok(Some(Coded { codes, nulls: nulls.filter(|nulls| nulls.null_count() > 0), values }))
+    }
+
+    fn values(&self, plain: &[u8], count: usize) -> Result<ArrayRef, String> {
+        plain::values(self.file, self.column, self.descriptor, plain, count)
+    }
+
+    /// Which rows of the page have values; `None` for all of them.
+    pub(crate) fn valid(page: &DataPage<'_>) -> Result<Option<BooleanBuffer>, String> {
+        let Some(levels) = page.levels else { return Ok(None) };
+        let mut bits = BooleanBufferBuilder::new(page.rows.min(MOST_ROWS_AHEAD));
+        let set = levels::append(levels, page.rows, &mut bits)?;
+        Ok((set < page.rows).then(|| bits.finish()))
+    }
+
+    /// The same; the chunk's validity begins with the first page that has a null.
+    fn page_validity(
+        &self,
+        page: &DataPage<'_>,
+        before: usize,
+        validity: &mut Option<BooleanBufferBuilder>,
+    ) -> Result<Option<BooleanBuffer>, String> {
+        let valid = Self::valid(page)?;
+        match (&valid, &mut *validity) {
+            (Some(valid), _) => {
+                let validity = validity.get_or_insert_with(|| {
+                    let mut validity = BooleanBufferBuilder::new(self.rows().min(MOST_ROWS_AHEAD));
+                    validity.append_n(before, true);
+                    validity
+                });
+                validity.append_buffer(valid);
+            }
+            (None, Some(validity)) => validity.append_n(page.rows, true),
+            (None, None) => {}
+        }
+        Ok(valid)
+    }
+}

@@ -1,0 +1,209 @@
+//! Reads a row group page by page, where there is no memory for whole column chunks: each column holds a window of
+//! its bytes, one page and one batch.
+
+use std::collections::HashMap;
+
+use arrow::datatypes::DataType;
+use parquet::{
+    arrow::{
+        ProjectionMask,
+        array_reader::RowGroups,
+        arrow_reader::{ParquetRecordBatchReader, RowSelection},
+        parquet_to_arrow_field_levels,
+    },
+    column::page::PageIterator,
+    errors::{ParquetError, Result as ParquetResult},
+    file::metadata::{ParquetMetaData, RowGroupMetaData},
+};
+use stylobate_storage::OpenObject;
+use tokio::runtime::Handle;
+
+use crate::{
+    Result,
+    chunk::Rows,
+    file::schema::Projected,
+    parallel::guarded::guarded,
+    parquet::{
+        ParquetFile, classified, footer,
+        intervals::restored,
+        pages::{
+            chunk_bytes::OneChunk,
+            reader::GeneralPages,
+            window::{Window, WindowSource},
+        },
+    },
+};
+
+impl ParquetFile {
+    /// See [`crate::format::FileMetadata::stream`].
+    pub(crate) fn stream(
+        &self,
+        object: &OpenObject,
+        unit: usize,
+        columns: &[Projected],
+        batch_rows: usize,
+        runtime: &Handle,
+    ) -> Result<impl Iterator<Item = Result<Rows>> + use<>> {
+        let group = Group { file: self, unit, object, runtime };
+        let open = |columns: &[Projected]| {
+            if !self.has_encrypted(unit, columns) {
+                return self.reader(columns, batch_rows, None, &group);
+            }
+            let from = WindowSource::Object { object: object.clone(), runtime: runtime.clone() };
+            self.decrypting_reader(unit, columns, self.windows(unit, columns, &from)?, batch_rows)
+        };
+        self.batches_of(unit, columns, &open)
+    }
+
+    /// The rows of some columns of a row group, all or those that are selected, few at a time. A reader knows a
+    /// top-level column once only: where several parts of one are wanted, as many readers go side by side.
+    pub(crate) fn batches(
+        &self,
+        unit: usize,
+        columns: &[Projected],
+        batch_rows: usize,
+        selection: Option<&RowSelection>,
+        group: &dyn RowGroups,
+    ) -> Result<impl Iterator<Item = Result<Rows>> + use<>> {
+        let open = |columns: &[Projected]| self.reader(columns, batch_rows, selection.cloned(), group);
+        self.batches_of(unit, columns, &open)
+    }
+
+    /// The same, where `open` makes the readers.
+    fn batches_of(
+        &self,
+        unit: usize,
+        columns: &[Projected],
+        open: &OpenReader<'_>,
+    ) -> Result<impl Iterator<Item = Result<Rows>> + use<>> {
+        let mut layers: Vec<Vec<usize>> = Vec::new();
+        let mut seen: HashMap<usize, usize> = HashMap::new();
+        for (at, column) in columns.iter().enumerate() {
+            let times = seen.entry(column.root).or_default();
+            match layers.get_mut(*times) {
+                Some(layer) => layer.push(at),
+                None => layers.push(vec![at]),
+            }
+            *times += 1;
+        }
+        let layer = |places: Vec<usize>| {
+            let columns: Vec<Projected> = places.iter().filter_map(|at| columns.get(*at).cloned()).collect();
+            Ok((places, Box::new(self.layer(unit, &columns, open)?)))
+        };
+        let mut readers: Vec<_> = layers.into_iter().map(layer).collect::<Result<_>>()?;
+        let count = columns.len();
+        Ok(std::iter::from_fn(move || {
+            let mut side_by_side = vec![None; count];
+            let mut rows = None;
+            for (places, reader) in &mut readers {
+                let (arrays, read) = match reader.next()? {
+                    Ok(read) => read,
+                    Err(error) => return Some(Err(error)),
+                };
+                rows = Some(read);
+                for (place, array) in places.iter().zip(arrays) {
+                    if let Some(column) = side_by_side.get_mut(*place) {
+                        *column = Some(array);
+                    }
+                }
+            }
+            Some(Ok((side_by_side.into_iter().flatten().collect(), rows?)))
+        }))
+    }
+
+    /// Batches of some columns, whose bytes `group` has.
+    fn reader(
+        &self,
+        columns: &[Projected],
+        batch_rows: usize,
+        selection: Option<RowSelection>,
+        group: &dyn RowGroups,
+    ) -> ParquetResult<ParquetRecordBatchReader> {
+        let descriptor = &self.decoded;
+        let mask = ProjectionMask::leaves(descriptor, self.leaves_of(columns));
+        let levels = parquet_to_arrow_field_levels(descriptor, mask, self.types())?;
+        ParquetRecordBatchReader::try_new_with_row_groups(&levels, group, batch_rows, selection)
+    }
+
+    /// The rows of columns of which each is another top-level column.
+    fn layer(
+        &self,
+        unit: usize,
+        columns: &[Projected],
+        open: &OpenReader<'_>,
+    ) -> Result<impl Iterator<Item = Result<Rows>> + use<>> {
+        // An error of an encrypted column is not one of those beside it.
+        let first = columns.iter().find(|column| self.has_encrypted(unit, std::slice::from_ref(column)));
+        let first = first.or(columns.first()).cloned().unwrap_or_else(|| Projected::whole(0));
+        let opened = guarded(|| open(columns)).map_err(|reason| self.corrupt(unit, &first, reason))?;
+        let reader = opened.map_err(|error| self.corrupt(unit, &first, error))?;
+        // Whole errors are made beforehand, so that the batches outlive the file's metadata.
+        let wrong = self.corrupt(unit, &first, "");
+        let wrong = move |reason: String| match wrong.clone() {
+            crate::Error::Decryption { object, .. } => {
+                crate::Error::Decryption { object, column: None, reason }
+            }
+            crate::Error::Corrupt { object, row_group, .. } => {
+                classified(crate::Error::Corrupt { object, row_group, column: None, offset: None, reason })
+            }
+            other => other,
+        };
+        let fields = columns.iter().filter_map(|column| {
+            let field = self.schema.fields().get(column.root)?;
+            Some(column.field(field).data_type().clone())
+        });
+        let types: Vec<DataType> = if self.has_intervals() { fields.collect() } else { Vec::new() };
+        let mut reader = Some(reader);
+        Ok(std::iter::from_fn(move || {
+            let batch = guarded(|| reader.as_mut()?.next());
+            let batch = match batch {
+                Ok(batch) => batch?.map_err(|error| wrong(error.to_string())),
+                Err(reason) => Err(wrong(reason)),
+            };
+            let batch = batch.and_then(|batch| {
+                let mut decoded = batch.columns().to_vec();
+                for (column, to) in decoded.iter_mut().zip(&types) {
+                    *column = restored(column, to).map_err(&wrong)?;
+                }
+                Ok((decoded, batch.num_rows()))
+            });
+            if batch.is_err() {
+                reader = None;
+            }
+            Some(batch)
+        }))
+    }
+}
+
+/// Makes a reader of some columns.
+type OpenReader<'a> = dyn Fn(&[Projected]) -> ParquetResult<ParquetRecordBatchReader> + 'a;
+
+struct Group<'a> {
+    file: &'a ParquetFile,
+    unit: usize,
+    object: &'a OpenObject,
+    runtime: &'a Handle,
+}
+
+impl RowGroups for Group<'_> {
+    fn num_rows(&self) -> usize {
+        self.file.unit_rows(self.unit) as usize
+    }
+
+    fn column_chunks(&self, leaf: usize) -> ParquetResult<Box<dyn PageIterator>> {
+        let chunk = self.file.column_chunk(self.unit, leaf);
+        let chunk = chunk.map_err(|error| ParquetError::General(error.to_string()))?;
+        let from = WindowSource::Object { object: self.object.clone(), runtime: self.runtime.clone() };
+        let window = Window::new(from, footer::range(chunk));
+        let pages = GeneralPages::sequential(window, chunk)?;
+        Ok(Box::new(OneChunk(Some(Box::new(pages)))))
+    }
+
+    fn row_groups(&self) -> Box<dyn Iterator<Item = &RowGroupMetaData> + '_> {
+        Box::new(self.file.metadata.row_groups().get(self.unit).into_iter())
+    }
+
+    fn metadata(&self) -> &ParquetMetaData {
+        &self.file.metadata
+    }
+}

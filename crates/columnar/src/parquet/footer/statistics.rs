@@ -1,0 +1,159 @@
+//! What a footer says of the values in its row groups.
+
+use arrow::{
+    array::{Array, ArrayRef, AsArray, BooleanArray, UInt64Array},
+    compute::nullif,
+    datatypes::{DataType, Field, FieldRef, Float16Type, Float32Type, Float64Type},
+};
+use parquet::{
+    arrow::arrow_reader::statistics::StatisticsConverter,
+    basic::Type as PhysicalType,
+    file::metadata::{ColumnChunkMetaData, RowGroupMetaData},
+};
+
+use crate::{
+    file::{schema::leaf_count, statistics::Statistics},
+    parquet::ParquetFile,
+    predicate::Column,
+};
+
+/// Statistics of some row groups.
+pub(crate) struct RowGroupStatistics<'a> {
+    file: &'a ParquetFile,
+    groups: Vec<&'a RowGroupMetaData>,
+}
+
+impl<'a> RowGroupStatistics<'a> {
+    pub(crate) fn new(file: &'a ParquetFile, units: &[usize]) -> Self {
+        let groups = units.iter().filter_map(|unit| file.metadata.row_groups().get(*unit)).collect();
+        Self { file, groups }
+    }
+
+    fn converter(&self, column: &Column) -> Option<StatisticsConverter<'a>> {
+        let (leaf, field) = leaf_of(self.file, column)?;
+        let schema = self.file.metadata.file_metadata().schema_descr();
+        let converter = StatisticsConverter::from_column_index(leaf, field, schema).ok()?;
+        Some(converter.with_missing_null_counts_as_zero(false))
+    }
+
+    fn chunks(&self, column: &Column) -> Option<Vec<&'a ColumnChunkMetaData>> {
+        let (leaf, _) = leaf_of(self.file, column)?;
+        self.groups.iter().map(|group| group.columns().get(leaf)).collect()
+    }
+
+    /// The bounds that can be relied on; the others are not known.
+    fn reliable(&self, column: &Column, bounds: ArrayRef) -> Option<ArrayRef> {
+        // Old writers compared bytes as if they were signed, whatever the type.
+        let old = |chunk: &&ColumnChunkMetaData| {
+            chunk.statistics().is_some_and(|statistics| statistics.is_min_max_deprecated())
+        };
+        let signed = bounds.data_type().is_signed_integer() || bounds.data_type().is_floating();
+        let wrong =
+            self.chunks(column)?.iter().map(|chunk| Some(old(chunk) && !signed)).collect::<BooleanArray>();
+        nullif(&numbers(&bounds)?, &wrong).ok()
+    }
+}
+
+/// Whether the number of nulls agrees with what else is said of the chunk.
+fn has_sensible_nulls(chunk: &ColumnChunkMetaData) -> bool {
+    let Some(statistics) = chunk.statistics() else { return true };
+    let Some(nulls) = statistics.null_count_opt() else { return true };
+    let all = chunk.num_values().max(0) as u64;
+    let has_bounds = statistics.min_bytes_opt().is_some() || statistics.max_bytes_opt().is_some();
+    match nulls {
+        0 => true,
+        _ if chunk.column_descr().max_def_level() == 0 => false,
+        nulls => nulls < all || nulls == all && !has_bounds,
+    }
+}
+
+/// The leaf that the column is, reached through structs only.
+pub(crate) fn leaf_of<'a>(file: &'a ParquetFile, column: &Column) -> Option<(usize, &'a Field)> {
+    let mut fields = file.schema.fields();
+    let mut name = column.name();
+    let mut leaf = None;
+    loop {
+        let (at, rest) = best_match(fields, name)?;
+        let before = fields.iter().take(at).map(|field| leaf_count(field.data_type()));
+        let first = match leaf {
+            // What comes before a top-level column is known.
+            None => file.leaves.get(at)?.start,
+            Some(first) => first + before.sum::<usize>(),
+        };
+        leaf = Some(first);
+        let field: &'a FieldRef = fields.get(at)?;
+        match (field.data_type(), rest) {
+            (DataType::Struct(inner), Some(rest)) => {
+                fields = inner;
+                name = rest;
+            }
+            (data_type, None) if !data_type.is_nested() => return Some((first, field.as_ref())),
+            _ => return None,
+        }
+    }
+}
+
+/// `None` for INT96, whose bounds writers compared as if they were bytes.
+pub(crate) fn is_ordered(file: &ParquetFile, column: &Column) -> Option<()> {
+    let (leaf, _) = leaf_of(file, column)?;
+    let leaf = file.metadata.file_metadata().schema_descr().columns().get(leaf)?;
+    (leaf.physical_type() != PhysicalType::INT96).then_some(())
+}
+
+/// The bounds that are numbers; the others are not known.
+pub(crate) fn numbers(bounds: &ArrayRef) -> Option<ArrayRef> {
+    let mask: BooleanArray = (0..bounds.len()).map(|row| Some(is_nan(bounds, row))).collect();
+    nullif(bounds, &mask).ok()
+}
+
+/// The field that the name, or the part of it before a dot, is; and what lies behind the dot.
+fn best_match<'n>(fields: &arrow::datatypes::Fields, name: &'n str) -> Option<(usize, Option<&'n str>)> {
+    if let Some((at, _)) = fields.find(name) {
+        return Some((at, None));
+    }
+    name.match_indices('.').find_map(|(dot, _)| {
+        let (at, _) = fields.find(name.get(..dot)?)?;
+        Some((at, Some(name.get(dot + 1..)?)))
+    })
+}
+
+fn is_nan(bounds: &ArrayRef, row: usize) -> bool {
+    if bounds.is_null(row) {
+        return false;
+    }
+    match bounds.data_type() {
+        DataType::Float16 => bounds.as_primitive::<Float16Type>().value(row).is_nan(),
+        DataType::Float32 => bounds.as_primitive::<Float32Type>().value(row).is_nan(),
+        DataType::Float64 => bounds.as_primitive::<Float64Type>().value(row).is_nan(),
+        _ => false,
+    }
+}
+
+impl Statistics for RowGroupStatistics<'_> {
+    fn parts(&self) -> usize {
+        self.groups.len()
+    }
+
+    fn min(&self, column: &Column) -> Option<ArrayRef> {
+        is_ordered(self.file, column)?;
+        let bounds = self.converter(column)?.row_group_mins(self.groups.iter().copied()).ok()?;
+        self.reliable(column, bounds)
+    }
+
+    fn max(&self, column: &Column) -> Option<ArrayRef> {
+        is_ordered(self.file, column)?;
+        let bounds = self.converter(column)?.row_group_maxes(self.groups.iter().copied()).ok()?;
+        self.reliable(column, bounds)
+    }
+
+    fn null_counts(&self, column: &Column) -> Option<UInt64Array> {
+        let counts = self.converter(column)?.row_group_null_counts(self.groups.iter().copied()).ok()?;
+        let wrong: BooleanArray =
+            self.chunks(column)?.iter().map(|chunk| Some(!has_sensible_nulls(chunk))).collect();
+        nullif(&counts, &wrong).ok()?.as_primitive_opt().cloned()
+    }
+
+    fn row_counts(&self) -> Option<UInt64Array> {
+        Some(self.groups.iter().map(|group| group.num_rows().max(0) as u64).collect::<Vec<_>>().into())
+    }
+}

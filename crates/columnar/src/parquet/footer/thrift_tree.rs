@@ -1,0 +1,297 @@
+//! Structs of Thrift's compact protocol as trees, whatever their fields mean: read, changed and written again.
+//!
+//! Source: the compact protocol of Apache Thrift.
+
+use std::mem::take;
+
+/// Structs and lists may nest so deep at most.
+const MAX_DEPTH: usize = 32;
+
+/// A value, borrowed from the bytes that it was read from.
+#[derive(Clone, Debug, PartialEq)]
+pub(crate) enum Value<'a> {
+    Bool(bool),
+    Byte(u8),
+    /// A number of 16, 32 or 64 bits, as the code of its type says.
+    Int(u8, i64),
+    Double([u8; 8]),
+    Binary(&'a [u8]),
+    /// The code of the type of all elements, and these.
+    List(u8, Vec<Self>),
+    Struct(Struct<'a>),
+}
+
+/// Fields by number, in the order in which they were read.
+#[derive(Clone, Debug, Default, PartialEq)]
+pub(crate) struct Struct<'a>(Vec<(i64, Value<'a>)>);
+
+/// Codes of types.
+pub(crate) const I32: u8 = 5;
+pub(crate) const I64: u8 = 6;
+pub(crate) const STRUCT: u8 = 12;
+const TRUE: u8 = 1;
+const FALSE: u8 = 2;
+
+impl<'a> Struct<'a> {
+    /// Reads the struct that the bytes begin with; `None` if they are none.
+    pub(crate) fn read(bytes: &'a [u8]) -> Option<Self> {
+        Reader { rest: bytes }.read_struct(0)
+    }
+
+    /// The struct in the compact protocol.
+    pub(crate) fn to_bytes(&self) -> Vec<u8> {
+        let mut bytes = Vec::new();
+        self.write(&mut bytes);
+        bytes
+    }
+
+    pub(crate) fn get(&self, field: i64) -> Option<&Value<'a>> {
+        self.0.iter().find(|(known, _)| *known == field).map(|(_, value)| value)
+    }
+
+    pub(crate) fn get_mut(&mut self, field: i64) -> Option<&mut Value<'a>> {
+        self.0.iter_mut().find(|(known, _)| *known == field).map(|(_, value)| value)
+    }
+
+    pub(crate) fn number(&self, field: i64) -> Option<i64> {
+        match self.get(field)? {
+            Value::Int(_, number) => Some(*number),
+            _ => None,
+        }
+    }
+
+    pub(crate) fn binary(&self, field: i64) -> Option<&'a [u8]> {
+        match self.get(field)? {
+            Value::Binary(bytes) => Some(bytes),
+            _ => None,
+        }
+    }
+
+    pub(crate) fn list_mut(&mut self, field: i64) -> Option<&mut Vec<Value<'a>>> {
+        match self.get_mut(field)? {
+            Value::List(_, values) => Some(values),
+            _ => None,
+        }
+    }
+
+    pub(crate) fn struct_mut(&mut self, field: i64) -> Option<&mut Self> {
+        match self.get_mut(field)? {
+            Value::Struct(inner) => Some(inner),
+            _ => None,
+        }
+    }
+
+    pub(crate) fn set(&mut self, field: i64, value: Value<'a>) {
+        match self.get_mut(field) {
+            Some(known) => *known = value,
+            None => self.0.push((field, value)),
+        }
+    }
+
+    pub(crate) fn remove(&mut self, field: i64) -> Option<Value<'a>> {
+        let at = self.0.iter().position(|(known, _)| *known == field)?;
+        Some(self.0.remove(at).1)
+    }
+
+    fn write(&self, into: &mut Vec<u8>) {
+        let mut fields: Vec<&(i64, Value<'a>)> = self.0.iter().collect();
+        fields.sort_by_key(|(field, _)| *field);
+        let mut last = 0;
+        for (field, value) in fields {
+            match u8::try_from(field.wrapping_sub(last)) {
+                Ok(step @ 1..=15) => into.push(step << 4 | value.code()),
+                _ => {
+                    into.push(value.code());
+                    write_varint(zigzag(*field), into);
+                }
+            }
+            last = *field;
+            // A field that is a truth has no bytes of its own.
+            if !matches!(value, Value::Bool(_)) {
+                value.write(into);
+            }
+        }
+        into.push(0);
+    }
+}
+
+impl Value<'_> {
+    fn code(&self) -> u8 {
+        match self {
+            Self::Bool(true) => TRUE,
+            Self::Bool(false) => FALSE,
+            Self::Byte(_) => 3,
+            Self::Int(code, _) => *code,
+            Self::Double(_) => 7,
+            Self::Binary(_) => 8,
+            Self::List(..) => 9,
+            Self::Struct(_) => STRUCT,
+        }
+    }
+
+    fn write(&self, into: &mut Vec<u8>) {
+        match self {
+            Self::Bool(value) => into.push(if *value { TRUE } else { FALSE }),
+            Self::Byte(byte) => into.push(*byte),
+            Self::Int(_, number) => write_varint(zigzag(*number), into),
+            Self::Double(bytes) => into.extend(bytes),
+            Self::Binary(bytes) => {
+                write_varint(bytes.len() as u64, into);
+                into.extend_from_slice(bytes);
+            }
+            Self::List(element, values) => {
+                match u8::try_from(values.len()) {
+                    Ok(count @ ..15) => into.push(count << 4 | element),
+                    _ => {
+                        into.push(0xf0 | element);
+                        write_varint(values.len() as u64, into);
+                    }
+                }
+                values.iter().for_each(|value| value.write(into));
+            }
+            Self::Struct(inner) => inner.write(into),
+        }
+    }
+}
+
+struct Reader<'a> {
+    rest: &'a [u8],
+}
+
+impl<'a> Reader<'a> {
+    fn read_struct(&mut self, depth: usize) -> Option<Struct<'a>> {
+        if depth > MAX_DEPTH {
+            return None;
+        }
+        let mut fields = Vec::new();
+        let mut last = 0_i64;
+        loop {
+            let head = self.byte()?;
+            if head == 0 {
+                return Some(Struct(fields));
+            }
+            let field = match head >> 4 {
+                0 => self.number()?,
+                step => last.checked_add(i64::from(step))?,
+            };
+            last = field;
+            let value = match head & 0x0f {
+                TRUE => Value::Bool(true),
+                FALSE => Value::Bool(false),
+                code => self.value(code, depth)?,
+            };
+            fields.push((field, value));
+        }
+    }
+
+    fn value(&mut self, code: u8, depth: usize) -> Option<Value<'a>> {
+        Some(match code {
+            TRUE | FALSE => Value::Bool(self.byte()? == TRUE),
+            3 => Value::Byte(self.byte()?),
+            4..=6 => Value::Int(code, self.number()?),
+            7 => Value::Double(*self.bytes(8)?.first_chunk()?),
+            8 => {
+                let length = usize::try_from(self.varint()?).ok()?;
+                Value::Binary(self.bytes(length)?)
+            }
+            9 | 10 => {
+                let head = self.byte()?;
+                let count = match head >> 4 {
+                    15 => usize::try_from(self.varint()?).ok()?,
+                    count => usize::from(count),
+                };
+                // Each has one byte at least.
+                if count > self.rest.len() || depth > MAX_DEPTH {
+                    return None;
+                }
+                let element = head & 0x0f;
+                let values: Option<Vec<_>> = (0..count).map(|_| self.value(element, depth + 1)).collect();
+                Value::List(element, values?)
+            }
+            STRUCT => Value::Struct(self.read_struct(depth + 1)?),
+            _ => return None,
+        })
+    }
+
+    fn byte(&mut self) -> Option<u8> {
+        self.bytes(1)?.first().copied()
+    }
+
+    fn bytes(&mut self, length: usize) -> Option<&'a [u8]> {
+        let (bytes, rest) = take(&mut self.rest).split_at_checked(length)?;
+        self.rest = rest;
+        Some(bytes)
+    }
+
+    fn number(&mut self) -> Option<i64> {
+        let number = self.varint()?;
+        Some((number >> 1) as i64 ^ -((number & 1) as i64))
+    }
+
+    fn varint(&mut self) -> Option<u64> {
+        let mut number = 0_u64;
+        for shift in (0..70).step_by(7) {
+            let byte = self.byte()?;
+            number |= u64::from(byte & 0x7f).checked_shl(shift).unwrap_or(0);
+            if byte & 0x80 == 0 {
+                return Some(number);
+            }
+        }
+        None
+    }
+}
+
+fn zigzag(number: i64) -> u64 {
+    ((number << 1) ^ (number >> 63)) as u64
+}
+
+fn write_varint(mut number: u64, into: &mut Vec<u8>) {
+    while number > 0x7f {
+        into.push(number as u8 & 0x7f | 0x80);
+        number >>= 7;
+    }
+    into.push(number as u8);
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn example() -> Struct<'static> {
+        let mut inner = Struct::default();
+        inner.set(1, Value::Bool(true));
+        inner.set(3, Value::Bool(false));
+        inner.set(40, Value::Double([1, 2, 3, 4, 5, 6, 7, 8]));
+        let mut outer = Struct::default();
+        outer.set(1, Value::Int(I32, -7));
+        outer.set(2, Value::List(STRUCT, vec![Value::Struct(inner); 20]));
+        outer.set(3, Value::Int(I64, i64::MIN));
+        outer.set(5, Value::Binary(b"text"));
+        outer.set(9, Value::List(I32, vec![Value::Int(I32, 1), Value::Int(I32, -1)]));
+        outer
+    }
+
+    #[test]
+    fn what_is_read_is_written_again() {
+        let bytes = example().to_bytes();
+        assert_eq!(Struct::read(&bytes), Some(example()));
+        assert_eq!(Struct::read(&bytes).unwrap().to_bytes(), bytes);
+    }
+
+    #[test]
+    fn no_bytes_make_it_panic() {
+        let bytes = example().to_bytes();
+        for end in 0..bytes.len() {
+            assert_eq!(Struct::read(&bytes[..end]), None, "{end}");
+        }
+        assert_eq!(Struct::read(&[0x1c; 1_000]), None, "nested without end");
+        let mut state = 1_u64;
+        for _ in 0..100_000 {
+            let mut bytes = bytes.clone();
+            state = state.wrapping_mul(6_364_136_223_846_793_005).wrapping_add(1_442_695_040_888_963_407);
+            let at = (state >> 33) as usize % bytes.len();
+            bytes[at] = (state >> 56) as u8;
+            let _ = Struct::read(&bytes);
+        }
+    }
+}

@@ -1,0 +1,178 @@
+//! The bytes of column chunks in memory, as the parquet crate's page reader wants them.
+
+use std::{ops::Range, sync::Arc};
+
+use bytes::{Buf, Bytes, buf::Reader};
+use parquet::{
+    column::page::{Page, PageIterator, PageMetadata, PageReader},
+    errors::{ParquetError, Result},
+    file::{
+        metadata::ColumnChunkMetaData,
+        reader::{ChunkReader, Length},
+    },
+};
+use stylobate_storage::{LocalFile, OpenObject};
+
+use super::{
+    Pages, Scratch, Source,
+    reader::{ChunkSource, GeneralPages},
+    window::{Window, WindowSource},
+};
+use crate::parquet::footer;
+
+/// The bytes of some columns of one row group. Cheap to clone.
+#[derive(Clone, Debug)]
+pub(crate) enum ParquetBytes {
+    /// In memory, in the order of leaves.
+    Held(Arc<[ChunkBytes]>),
+    /// In a file that is read as it is decoded.
+    File { file: Arc<LocalFile>, object: OpenObject },
+}
+
+#[derive(Clone, Debug)]
+pub(crate) struct ChunkBytes {
+    leaf: usize,
+    /// Where they begin in the file.
+    start: u64,
+    bytes: Bytes,
+}
+
+impl ParquetBytes {
+    pub(crate) fn new(leaves: Vec<usize>, ranges: Vec<Range<u64>>, read: Vec<Bytes>) -> Self {
+        let chunks = leaves.into_iter().zip(ranges).zip(read);
+        Self::Held(
+            chunks.map(|((leaf, range), bytes)| ChunkBytes { leaf, start: range.start, bytes }).collect(),
+        )
+    }
+
+    /// Whether all that was read is of the version that was opened.
+    pub(crate) async fn check(&self) -> crate::Result<()> {
+        match self {
+            Self::Held(_) => Ok(()),
+            Self::File { file, object } => Ok(object.check_local(file).await?),
+        }
+    }
+
+    /// The pages of a leaf without nesting.
+    pub(crate) fn flat_pages<'a>(
+        &self,
+        leaf: usize,
+        chunk: &ColumnChunkMetaData,
+        scratch: &'a mut Scratch,
+    ) -> std::result::Result<Pages<'a>, String> {
+        let source = match self {
+            Self::File { file, .. } => Source::File(file.clone()),
+            Self::Held(chunks) => {
+                let at = chunks.binary_search_by_key(&leaf, |chunk| chunk.leaf);
+                let held = at.ok().and_then(|at| chunks.get(at));
+                Source::Held(held.ok_or_else(|| format!("column {leaf} was not read"))?.bytes.clone())
+            }
+        };
+        Pages::new(source, chunk, scratch)
+    }
+
+    /// The bytes of a leaf that was read.
+    pub(crate) fn held(&self, leaf: usize) -> Result<ChunkBytes> {
+        let chunks = match self {
+            Self::Held(chunks) => &chunks[..],
+            Self::File { .. } => &[],
+        };
+        let at = chunks.binary_search_by_key(&leaf, |chunk| chunk.leaf);
+        let bytes = at.ok().and_then(|at| chunks.get(at)).cloned();
+        bytes.ok_or_else(|| ParquetError::General(format!("column {leaf} was not read")))
+    }
+
+    /// The pages of any leaf, for a general reader.
+    pub(crate) fn pages(&self, leaf: usize, chunk: &ColumnChunkMetaData) -> Result<Box<dyn PageReader>> {
+        let chunks = match self {
+            Self::Held(chunks) => chunks,
+            Self::File { file, .. } => {
+                let window = Window::new(WindowSource::File(file.clone()), footer::range(chunk));
+                return Ok(Box::new(GeneralPages::sequential(window, chunk)?));
+            }
+        };
+        let at = chunks.binary_search_by_key(&leaf, |chunk| chunk.leaf);
+        let bytes = at.ok().and_then(|at| chunks.get(at));
+        let bytes = bytes.ok_or_else(|| ParquetError::General(format!("column {leaf} was not read")))?;
+        Ok(Box::new(GeneralPages::sequential(bytes.clone(), chunk)?))
+    }
+}
+
+impl ChunkBytes {
+    fn from(&self, start: u64) -> Result<Bytes> {
+        let at = start.checked_sub(self.start).map(|at| at as usize).filter(|at| *at <= self.bytes.len());
+        let at = at.ok_or_else(|| ParquetError::EOF("a page outside its column chunk".to_owned()))?;
+        Ok(self.bytes.slice(at..))
+    }
+}
+
+impl ChunkSource for ChunkBytes {
+    fn bytes_from(&self, start: u64, _: usize) -> Result<Bytes> {
+        self.from(start)
+    }
+}
+
+impl Length for ChunkBytes {
+    fn len(&self) -> u64 {
+        self.start + self.bytes.len() as u64
+    }
+}
+
+impl ChunkReader for ChunkBytes {
+    type T = Reader<Bytes>;
+
+    fn get_read(&self, start: u64) -> Result<Self::T> {
+        Ok(self.from(start)?.reader())
+    }
+
+    fn get_bytes(&self, start: u64, length: usize) -> Result<Bytes> {
+        let mut bytes = self.from(start)?;
+        if length > bytes.len() {
+            return Err(ParquetError::EOF("a page that ends outside its column chunk".to_owned()));
+        }
+        Ok(bytes.split_to(length))
+    }
+}
+
+/// One column's pages as an iterator over row groups, of which there is one.
+pub(crate) struct OneChunk(pub(crate) Option<Box<dyn PageReader>>);
+
+impl Iterator for OneChunk {
+    type Item = Result<Box<dyn PageReader>>;
+
+    fn next(&mut self) -> Option<Self::Item> {
+        self.0.take().map(Ok)
+    }
+}
+
+impl PageIterator for OneChunk {}
+
+/// Pages that are in memory already.
+pub(crate) struct ReadyPages(pub(crate) std::vec::IntoIter<Page>);
+
+impl Iterator for ReadyPages {
+    type Item = Result<Page>;
+
+    fn next(&mut self) -> Option<Self::Item> {
+        self.0.next().map(Ok)
+    }
+}
+
+impl PageReader for ReadyPages {
+    fn get_next_page(&mut self) -> Result<Option<Page>> {
+        Ok(self.0.next())
+    }
+
+    fn peek_next_page(&mut self) -> Result<Option<PageMetadata>> {
+        Ok(self.0.as_slice().first().map(|page| PageMetadata {
+            num_rows: None,
+            num_levels: Some(page.num_values() as usize),
+            is_dict: matches!(page, Page::DictionaryPage { .. }),
+        }))
+    }
+
+    fn skip_next_page(&mut self) -> Result<()> {
+        self.0.next();
+        Ok(())
+    }
+}

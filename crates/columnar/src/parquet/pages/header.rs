@@ -1,0 +1,385 @@
+//! The header of a page, in Thrift's compact protocol, as far as reading a column chunk needs it.
+//!
+//! Follows `parquet.thrift` of the Parquet format, and the compact protocol of Apache Thrift. What is not known is
+//! skipped; bytes that are no header are an error.
+
+use parquet::basic::Encoding;
+
+/// Fields may nest so deep at most.
+const MOST_NESTING: usize = 16;
+
+/// Why values of a page cannot be read which a later version of the format may allow.
+pub(crate) const UNKNOWN_ENCODING: &str = "values in an unknown encoding";
+
+/// What a page says of itself.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(crate) struct PageHeader {
+    pub(crate) kind: PageKind,
+    /// Bytes of the page once decompressed, levels of version 2 included.
+    pub(crate) uncompressed: usize,
+    /// Bytes behind the header.
+    pub(crate) compressed: usize,
+    /// Of the bytes behind the header.
+    pub(crate) crc: Option<u32>,
+}
+
+/// What a page is.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(crate) enum PageKind {
+    Dictionary {
+        values: usize,
+        encoding: Encoding,
+    },
+    Data {
+        rows: usize,
+        encoding: Encoding,
+        /// Of definition levels.
+        levels: Encoding,
+        /// Of repetition levels.
+        repetition: Encoding,
+    },
+    DataV2 {
+        rows: usize,
+        /// Rows of a column whose values are repeated, if that is known.
+        records: Option<usize>,
+        encoding: Encoding,
+        definition: usize,
+        repetition: usize,
+        compressed: bool,
+    },
+    /// Of no interest to a reader.
+    Other,
+}
+
+/// Why bytes are no header.
+pub(crate) type Reason = &'static str;
+
+/// A value of a field, as far as headers have them.
+#[derive(Clone, Copy)]
+enum Kind {
+    True,
+    False,
+    Byte,
+    Int,
+    Double,
+    Binary,
+    List,
+    Map,
+    Struct,
+}
+
+struct Reader<'a> {
+    rest: &'a [u8],
+}
+
+/// Fields of a struct of the header, by number.
+#[derive(Default)]
+struct Fields {
+    numbers: [Option<i64>; 16],
+}
+
+impl PageHeader {
+    /// The header that `bytes` begin with, and how long it is; `None` if they end within it.
+    pub(crate) fn read(bytes: &[u8]) -> Result<Option<(Self, usize)>, Reason> {
+        let mut reader = Reader { rest: bytes };
+        let mut inner = None;
+        let Some(fields) = reader.header(&mut inner)? else { return Ok(None) };
+        let kind = match (fields.get(1), inner) {
+            (Some(2), Some((7, inner))) => {
+                PageKind::Dictionary { values: inner.count(1)?, encoding: inner.encoding(2)? }
+            }
+            (Some(0), Some((5, inner))) => PageKind::Data {
+                rows: inner.count(1)?,
+                encoding: inner.encoding(2)?,
+                levels: inner.encoding(3)?,
+                // Of no interest where nothing is repeated.
+                repetition: inner.encoding(4).unwrap_or(Encoding::RLE),
+            },
+            (Some(3), Some((8, inner))) => PageKind::DataV2 {
+                rows: inner.count(1)?,
+                records: inner.count(3).ok(),
+                encoding: inner.encoding(4)?,
+                definition: inner.count(5)?,
+                repetition: inner.count(6)?,
+                compressed: inner.get(7) != Some(0),
+            },
+            (Some(0 | 2 | 3), _) => return Err("a page without its own header"),
+            (Some(_), _) => PageKind::Other,
+            (None, _) => return Err("a page without a type"),
+        };
+        let crc = fields.get(4).map(|crc| crc as u32);
+        let (uncompressed, compressed) = (fields.count(2)?, fields.count(3)?);
+        Ok(Some((Self { kind, uncompressed, compressed, crc }, bytes.len() - reader.rest.len())))
+    }
+}
+
+/// The lengths of the header that a bloom filter begins with, and of the bits after it; `None` if the bytes end within it.
+pub(crate) fn bloom_filter_lengths(bytes: &[u8]) -> Result<Option<(usize, usize)>, Reason> {
+    let mut reader = Reader { rest: bytes };
+    let Some(fields) = reader.numbers()? else { return Ok(None) };
+    Ok(Some((bytes.len() - reader.rest.len(), fields.count(1)?)))
+}
+
+impl Fields {
+    fn get(&self, field: usize) -> Option<i64> {
+        self.numbers.get(field).copied().flatten()
+    }
+
+    fn count(&self, field: usize) -> Result<usize, Reason> {
+        let count = self.get(field).ok_or("a page's header lacks a number")?;
+        // Thrift's i32.
+        i32::try_from(count).ok().and_then(|count| usize::try_from(count).ok()).ok_or("a negative number")
+    }
+
+    fn encoding(&self, field: usize) -> Result<Encoding, Reason> {
+        Ok(match self.get(field).ok_or("a page without an encoding")? {
+            0 => Encoding::PLAIN,
+            2 => Encoding::PLAIN_DICTIONARY,
+            3 => Encoding::RLE,
+            5 => Encoding::DELTA_BINARY_PACKED,
+            6 => Encoding::DELTA_LENGTH_BYTE_ARRAY,
+            7 => Encoding::DELTA_BYTE_ARRAY,
+            8 => Encoding::RLE_DICTIONARY,
+            9 => Encoding::BYTE_STREAM_SPLIT,
+            #[expect(deprecated, reason = "old files have it")]
+            4 => Encoding::BIT_PACKED,
+            _ => return Err(UNKNOWN_ENCODING),
+        })
+    }
+}
+
+impl Reader<'_> {
+    /// The numbers of the header, and of the one struct in it that says what the page is.
+    fn header(&mut self, inner: &mut Option<(usize, Fields)>) -> Result<Option<Fields>, Reason> {
+        let mut fields = Fields::default();
+        let mut field = 0;
+        loop {
+            let Some(next) = self.field(&mut field)? else { return Ok(None) };
+            match next {
+                None => return Ok(Some(fields)),
+                Some(Kind::Struct) if matches!(field, 5 | 7 | 8) => {
+                    let Some(numbers) = self.numbers()? else { return Ok(None) };
+                    *inner = Some((field, numbers));
+                }
+                Some(kind) => {
+                    if self.keep(kind, field, &mut fields)?.is_none() {
+                        return Ok(None);
+                    }
+                }
+            }
+        }
+    }
+
+    /// The numbers of a struct; what else it has is skipped.
+    fn numbers(&mut self) -> Result<Option<Fields>, Reason> {
+        let mut fields = Fields::default();
+        let mut field = 0;
+        loop {
+            match self.field(&mut field)? {
+                None => return Ok(None),
+                Some(None) => return Ok(Some(fields)),
+                Some(Some(kind)) => {
+                    if self.keep(kind, field, &mut fields)?.is_none() {
+                        return Ok(None);
+                    }
+                }
+            }
+        }
+    }
+
+    /// Keeps a number, and skips any other value; `None` where the bytes end.
+    fn keep(&mut self, kind: Kind, field: usize, fields: &mut Fields) -> Result<Option<()>, Reason> {
+        let number = match kind {
+            Kind::True => 1,
+            Kind::False => 0,
+            Kind::Int => match self.varint()? {
+                Some(number) => unzigzag(number),
+                None => return Ok(None),
+            },
+            other => return self.skip(other, 0),
+        };
+        if let Some(kept) = fields.numbers.get_mut(field) {
+            *kept = Some(number);
+        }
+        Ok(Some(()))
+    }
+
+    /// The next field: its kind, with its number in `field`; within it `None` at the end of the struct.
+    fn field(&mut self, field: &mut usize) -> Result<Option<Option<Kind>>, Reason> {
+        let Some(head) = self.byte() else { return Ok(None) };
+        if head == 0 {
+            return Ok(Some(None));
+        }
+        match head >> 4 {
+            0 => {
+                let Some(number) = self.varint()? else { return Ok(None) };
+                *field = usize::try_from(unzigzag(number)).map_err(|_| "a field of a negative number")?;
+            }
+            step => *field = field.saturating_add(usize::from(step)),
+        }
+        Ok(Some(Some(kind(head & 0x0f)?)))
+    }
+
+    fn skip(&mut self, value: Kind, depth: usize) -> Result<Option<()>, Reason> {
+        if depth > MOST_NESTING {
+            return Err("a header that nests too deep");
+        }
+        match value {
+            Kind::True | Kind::False => {}
+            Kind::Byte => return Ok(self.take(1)),
+            Kind::Int => return Ok(self.varint()?.map(|_| ())),
+            Kind::Double => return Ok(self.take(8)),
+            Kind::Binary => {
+                let Some(length) = self.varint()? else { return Ok(None) };
+                return Ok(self.take(usize::try_from(length).map_err(|_| "a text that is too long")?));
+            }
+            Kind::List => {
+                let Some(head) = self.byte() else { return Ok(None) };
+                let count = match head >> 4 {
+                    15 => match self.varint()? {
+                        Some(count) => count,
+                        None => return Ok(None),
+                    },
+                    count => u64::from(count),
+                };
+                let element = kind(head & 0x0f)?;
+                return self.skip_many(&[element], count, depth);
+            }
+            Kind::Map => {
+                let Some(count) = self.varint()? else { return Ok(None) };
+                if count > 0 {
+                    let Some(kinds) = self.byte() else { return Ok(None) };
+                    return self.skip_many(&[kind(kinds >> 4)?, kind(kinds & 0x0f)?], count, depth);
+                }
+            }
+            Kind::Struct => {
+                let mut field = 0;
+                loop {
+                    match self.field(&mut field)? {
+                        None => return Ok(None),
+                        Some(None) => break,
+                        Some(Some(kind)) => {
+                            if self.skip(kind, depth + 1)?.is_none() {
+                                return Ok(None);
+                            }
+                        }
+                    }
+                }
+            }
+        }
+        Ok(Some(()))
+    }
+
+    fn skip_many(&mut self, kinds: &[Kind], count: u64, depth: usize) -> Result<Option<()>, Reason> {
+        for _ in 0..count {
+            for kind in kinds {
+                // A truth in a list has a byte of its own.
+                let kind = if matches!(kind, Kind::True | Kind::False) { Kind::Byte } else { *kind };
+                if self.skip(kind, depth + 1)?.is_none() {
+                    return Ok(None);
+                }
+            }
+        }
+        Ok(Some(()))
+    }
+
+    fn byte(&mut self) -> Option<u8> {
+        let (byte, rest) = self.rest.split_first()?;
+        self.rest = rest;
+        Some(*byte)
+    }
+
+    fn take(&mut self, length: usize) -> Option<()> {
+        self.rest = self.rest.get(length..)?;
+        Some(())
+    }
+
+    fn varint(&mut self) -> Result<Option<u64>, Reason> {
+        let mut value = 0_u64;
+        for shift in (0..70).step_by(7) {
+            let Some(byte) = self.byte() else { return Ok(None) };
+            value |= u64::from(byte & 0x7f).checked_shl(shift).unwrap_or(0);
+            if byte & 0x80 == 0 {
+                return Ok(Some(value));
+            }
+        }
+        Err("a number that is too long")
+    }
+}
+
+fn unzigzag(number: u64) -> i64 {
+    (number >> 1) as i64 ^ -((number & 1) as i64)
+}
+
+fn kind(code: u8) -> Result<Kind, Reason> {
+    Ok(match code {
+        1 => Kind::True,
+        2 => Kind::False,
+        3 => Kind::Byte,
+        4..=6 => Kind::Int,
+        7 => Kind::Double,
+        8 => Kind::Binary,
+        9 | 10 => Kind::List,
+        11 => Kind::Map,
+        12 => Kind::Struct,
+        _ => return Err("a header of an unknown kind"),
+    })
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    /// `type` 0, 100 bytes, 60 bytes, a `data_page_header` with 7 values in RLE_DICTIONARY with levels in RLE and
+    /// statistics that are skipped.
+    const DATA: [u8; 23] = [
+        0x15, 0, 0x15, 200, 1, 0x15, 120, 0x2c, 0x15, 14, 0x15, 16, 0x15, 6, 0x15, 6, 0x1c, 0x18, 2, 9, 9, 0,
+        0,
+    ];
+
+    #[test]
+    fn a_data_page_says_what_it_is() {
+        let mut bytes = DATA.to_vec();
+        bytes.extend([0, 1, 2, 3]);
+        let (header, length) = PageHeader::read(&bytes).unwrap().unwrap();
+        assert_eq!(length, DATA.len() + 1);
+        let (encoding, rle) = (Encoding::RLE_DICTIONARY, Encoding::RLE);
+        let kind = PageKind::Data { rows: 7, encoding, levels: rle, repetition: rle };
+        assert_eq!(header, PageHeader { kind, uncompressed: 100, compressed: 60, crc: None });
+    }
+
+    #[test]
+    fn a_header_that_goes_on_is_not_an_error_and_any_other_end_is_none() {
+        for end in 0..=DATA.len() {
+            assert_eq!(PageHeader::read(&DATA[..end]), Ok(None), "{end}");
+        }
+        assert!(PageHeader::read(&[0]).is_err(), "nothing is said");
+        assert!(PageHeader::read(&[0x15, 0, 0]).is_err(), "no header of its own");
+        assert!(PageHeader::read(&[0x1d, 0]).is_err(), "no such kind");
+        assert!(PageHeader::read(&[0xff; 30]).is_err());
+    }
+
+    #[test]
+    fn a_bloom_filter_says_how_long_it_is() {
+        // 64 bytes, in blocks, of XXHASH, uncompressed.
+        let header = [0x15, 128, 1, 0x1c, 0x1c, 0, 0, 0x1c, 0x1c, 0, 0, 0x1c, 0x1c, 0, 0, 0];
+        let bytes = [&header[..], &[0xff; 64]].concat();
+        assert_eq!(bloom_filter_lengths(&bytes), Ok(Some((header.len(), 64))));
+        assert_eq!(bloom_filter_lengths(&header[..9]), Ok(None));
+        assert!(bloom_filter_lengths(&[0]).is_err());
+    }
+
+    #[test]
+    fn no_bytes_make_it_panic() {
+        let mut state = 1_u64;
+        for _ in 0..200_000 {
+            let mut bytes = DATA;
+            for _ in 0..3 {
+                state = state.wrapping_mul(6_364_136_223_846_793_005).wrapping_add(1_442_695_040_888_963_407);
+                let at = (state >> 33) as usize % bytes.len();
+                bytes[at] = (state >> 56) as u8;
+            }
+            let _ = PageHeader::read(&bytes);
+        }
+    }
+}

@@ -1,0 +1,77 @@
+//! Definition levels of a column that is not nested: one bit per row, set where there is a value.
+
+use arrow::array::BooleanBufferBuilder;
+
+use crate::kernels::codes::read_varint;
+
+/// Appends the `count` levels that `data` holds in Parquet's hybrid of runs and packed bits, and returns how many of
+/// them are set. A packed run of single bits is a bitmap already.
+pub(crate) fn append(
+    mut data: &[u8],
+    count: usize,
+    out: &mut BooleanBufferBuilder,
+) -> Result<usize, &'static str> {
+    let (mut left, mut set) = (count, 0);
+    while left > 0 {
+        let header = read_varint(&mut data).ok_or("a run of levels has no header")?;
+        let length = (header >> 1) as usize;
+        if length == 0 {
+            return Err("a run of no levels");
+        }
+        if header & 1 == 0 {
+            let (value, rest) = data.split_first().ok_or("a run of levels has no value")?;
+            data = rest;
+            let taken = length.min(left);
+            let is_set = match value {
+                0 => false,
+                1 => true,
+                _ => return Err("a level above 1"),
+            };
+            out.append_n(taken, is_set);
+            set += if is_set { taken } else { 0 };
+            left -= taken;
+        } else {
+            let taken = length.saturating_mul(8).min(left);
+            let packed = data.get(..taken.div_ceil(8)).ok_or("packed levels end early")?;
+            out.append_packed_range(0..taken, packed);
+            set += ones(packed, taken);
+            data = data.get(length.min(data.len())..).unwrap_or_default();
+            left -= taken;
+        }
+    }
+    Ok(set)
+}
+
+fn ones(packed: &[u8], bits: usize) -> usize {
+    let (whole, rest) = packed.split_at(bits / 8);
+    let partial = rest.first().map_or(0, |byte| (byte & ((1_u16 << (bits % 8)) - 1) as u8).count_ones());
+    whole.iter().map(|byte| byte.count_ones() as usize).sum::<usize>() + partial as usize
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn runs_and_packed_bits_become_one_bitmap() {
+        // A run of five set, then eight packed bits of which three rows are wanted.
+        let mut bits = BooleanBufferBuilder::new(0);
+        assert_eq!(append(&[5 << 1, 1, 1 << 1 | 1, 0b1111_0101], 8, &mut bits), Ok(7));
+        assert_eq!(
+            bits.finish().iter().collect::<Vec<_>>(),
+            [true, true, true, true, true, true, false, true]
+        );
+    }
+
+    #[test]
+    fn levels_that_end_early_or_are_too_high_are_errors() {
+        let append = |data: &[u8], count| append(data, count, &mut BooleanBufferBuilder::new(0));
+        assert!(append(&[], 1).is_err());
+        assert!(append(&[2], 1).is_err());
+        assert!(append(&[2, 2], 1).is_err());
+        assert!(append(&[1], 1).is_err());
+        assert!(append(&[5, 0], 16).is_err());
+        assert!(append(&[0xff, 0xff, 0xff, 0xff, 0xff, 0xff], 1).is_err());
+        assert_eq!(append(&[], 0), Ok(0));
+    }
+}

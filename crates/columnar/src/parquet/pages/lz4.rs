@@ -1,0 +1,69 @@
+//! LZ4 as Hadoop's codec writes it: blocks that say how long they are, each of one or more compressed pieces.
+//!
+//! Source: `BlockCompressorStream` of Apache Hadoop. The Parquet format calls this codec LZ4 and does not say how its pages
+//! are framed; others wrote frames or bare blocks under the same name.
+
+use std::mem::take;
+
+/// Decompresses a page into `into`, and returns its length. `None` if the page is framed differently or does not fill
+/// `into` exactly.
+pub(crate) fn decompress_blocks(page: &[u8], into: &mut [u8]) -> Option<usize> {
+    let (mut rest, mut made) = (page, 0_usize);
+    while !rest.is_empty() {
+        let mut left = length(&mut rest)?;
+        while left > 0 {
+            let piece = length(&mut rest)?;
+            let (piece, after) = rest.split_at_checked(piece)?;
+            let room = into.get_mut(made..made.checked_add(left)?)?;
+            let here = lz4_flex::block::decompress_into(piece, room).ok().filter(|here| *here > 0)?;
+            (rest, made) = (after, made + here);
+            left = left.checked_sub(here)?;
+        }
+    }
+    (made == into.len()).then_some(made)
+}
+
+/// The number that the bytes begin with, which are left with what follows it.
+fn length(rest: &mut &[u8]) -> Option<usize> {
+    let (number, after) = take(rest).split_first_chunk::<4>()?;
+    *rest = after;
+    usize::try_from(u32::from_be_bytes(*number)).ok()
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn piece(bytes: &[u8]) -> Vec<u8> {
+        let compressed = lz4_flex::block::compress(bytes);
+        [&(compressed.len() as u32).to_be_bytes()[..], &compressed].concat()
+    }
+
+    fn block(pieces: &[&[u8]]) -> Vec<u8> {
+        let length = pieces.iter().map(|piece| piece.len()).sum::<usize>() as u32;
+        let pieces: Vec<u8> = pieces.iter().flat_map(|bytes| piece(bytes)).collect();
+        [&length.to_be_bytes()[..], &pieces].concat()
+    }
+
+    #[test]
+    fn a_page_has_any_number_of_blocks_and_pieces() {
+        let (a, b, c) = ([1_u8; 1000], [2_u8; 70], b"some other bytes".to_vec());
+        let page = [block(&[&a]), block(&[&b, &c]), block(&[])].concat();
+        let mut made = vec![0; 1000 + 70 + c.len()];
+        assert_eq!(decompress_blocks(&page, &mut made), Some(made.len()));
+        assert_eq!(made, [&a[..], &b, &c].concat());
+    }
+
+    #[test]
+    fn other_bytes_are_none_and_do_not_panic() {
+        let page = block(&[&[1; 1000]]);
+        assert_eq!(decompress_blocks(&page, &mut [0; 999]), None, "longer than the page");
+        assert_eq!(decompress_blocks(&page, &mut [0; 1001]), None, "shorter than the page");
+        for end in 1..page.len() {
+            assert_eq!(decompress_blocks(&page[..end], &mut [0; 1000]), None, "{end}");
+        }
+        let frame = [0x04, 0x22, 0x4d, 0x18, 0x64, 0x40, 0xa7, 0xff, 0xff, 0xff, 0xff];
+        assert_eq!(decompress_blocks(&frame, &mut [0; 1000]), None);
+        assert_eq!(decompress_blocks(&[0xff; 64], &mut [0; 64]), None);
+    }
+}

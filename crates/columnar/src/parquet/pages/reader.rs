@@ -1,0 +1,448 @@
+//! Pages of a column chunk for the parquet crate's general reader.
+//!
+//! Codecs, levels and counts are treated as [`Pages`](super::Pages) treats those of flat columns, so that a column
+//! comes out the same whichever of both reads it: LZ4 in any number of Hadoop's blocks, pages without rows, pages of
+//! version 2 whose number of nulls is unknown.
+
+use std::{collections::VecDeque, ops::Range};
+
+use bytes::Bytes;
+use parquet::{
+    basic::{Compression, Encoding},
+    column::page::{Page, PageMetadata, PageReader},
+    compression::{Codec, CodecOptionsBuilder, create_codec},
+    errors::{ParquetError, Result},
+    file::{metadata::ColumnChunkMetaData, page_index::offset_index::PageLocation},
+};
+
+use super::{
+    header::{PageHeader, PageKind},
+    lz4,
+};
+use crate::parquet::footer;
+
+/// Bytes that most headers fit in.
+const FEW: usize = 1 << 10;
+/// No page has a longer header, statistics with long strings included.
+const MAX_HEADER: usize = 16 << 20;
+
+/// The bytes of a column chunk, by their place in the file.
+pub(crate) trait ChunkSource: Send {
+    /// The bytes from `start` on: at least `length` of them, if the chunk or the part of it that was read has as many.
+    fn bytes_from(&self, start: u64, length: usize) -> Result<Bytes>;
+}
+
+/// Reads the pages of one column chunk.
+pub(crate) struct GeneralPages<S> {
+    source: S,
+    remaining: Remaining,
+    codec: Option<Box<dyn Codec>>,
+    is_lz4: bool,
+    has_definition_levels: bool,
+    has_repetition_levels: bool,
+}
+
+/// The pages that are still to be read.
+enum Remaining {
+    /// All up to the end of the chunk.
+    Sequential {
+        bytes: Range<u64>,
+        /// Levels of the pages to come: what lies after the last is padding.
+        levels: u64,
+        /// The header of the next page, whose body begins the bytes.
+        header: Option<PageHeader>,
+    },
+    /// Those that an offset index names.
+    Located(VecDeque<LocatedPage>),
+}
+
+struct LocatedPage {
+    bytes: Range<u64>,
+    /// `None` for the dictionary.
+    rows: Option<usize>,
+}
+
+impl<S: ChunkSource> GeneralPages<S> {
+    /// All pages of the chunk.
+    pub(crate) fn sequential(source: S, chunk: &ColumnChunkMetaData) -> Result<Self> {
+        let levels = chunk.num_values().max(0) as u64;
+        let remaining = Remaining::Sequential { bytes: footer::range(chunk), levels, header: None };
+        Self::new(source, chunk, remaining)
+    }
+
+    /// The dictionary, if there is one, and the data pages at these locations of a row group with `total` rows.
+    pub(crate) fn located(
+        source: S,
+        chunk: &ColumnChunkMetaData,
+        locations: &[PageLocation],
+        total: usize,
+    ) -> Result<Self> {
+        let start = footer::range(chunk).start;
+        let first = locations.first().map_or(start, |page| page.offset.max(0) as u64);
+        // What lies before the first data page is the dictionary.
+        let dictionary = (start < first).then_some(LocatedPage { bytes: start..first, rows: None });
+        let nexts = locations.iter().skip(1).map(|page| page.first_row_index.max(0) as usize).chain([total]);
+        let data = locations.iter().zip(nexts).map(|(page, next)| {
+            let start = page.offset.max(0) as u64;
+            LocatedPage {
+                bytes: start..start.saturating_add(page.compressed_page_size.max(0) as u64),
+                rows: Some(next.saturating_sub(page.first_row_index.max(0) as usize)),
+            }
+        });
+        let pages = dictionary.into_iter().chain(data).collect();
+        Self::new(source, chunk, Remaining::Located(pages))
+    }
+
+    fn new(source: S, chunk: &ColumnChunkMetaData, remaining: Remaining) -> Result<Self> {
+        let codec = create_codec(chunk.compression(), &CodecOptionsBuilder::default().build())?;
+        let descriptor = chunk.column_descr();
+        Ok(Self {
+            source,
+            remaining,
+            codec,
+            is_lz4: chunk.compression() == Compression::LZ4,
+            has_definition_levels: descriptor.max_def_level() > 0,
+            has_repetition_levels: descriptor.max_rep_level() > 0,
+        })
+    }
+
+    /// The header of the next page that is read one after another, if there is one.
+    fn next_header(&mut self) -> Result<Option<PageHeader>> {
+        let Remaining::Sequential { bytes, levels, header } = &mut self.remaining else { return Ok(None) };
+
+        while header.is_none() && !bytes.is_empty() && *levels > 0 {
+            let (next, length) = read_header(&self.source, bytes)?;
+            bytes.start = bytes.start.saturating_add(length as u64);
+            if bytes.start.saturating_add(next.compressed as u64) > bytes.end {
+                return Err(outside());
+            }
+
+            match next.kind {
+                PageKind::Other | PageKind::Data { rows: 0, .. } | PageKind::DataV2 { rows: 0, .. } => {
+                    bytes.start += next.compressed as u64;
+                }
+                _ => *header = Some(next),
+            }
+        }
+        Ok(*header)
+    }
+
+    /// Goes to the page after the next one.
+    fn advance(&mut self, page: &PageHeader) {
+        if let Remaining::Sequential { bytes, levels, header } = &mut self.remaining {
+            *header = None;
+            bytes.start = bytes.start.saturating_add(page.compressed as u64).min(bytes.end);
+            if let PageKind::Data { rows, .. } | PageKind::DataV2 { rows, .. } = page.kind {
+                *levels = levels.saturating_sub(rows as u64);
+            }
+        }
+    }
+
+    /// The next page as it is in the file: its header, and the bytes after it.
+    fn next_body(&mut self) -> Result<Option<(PageHeader, Bytes)>> {
+        if let Remaining::Located(pages) = &mut self.remaining {
+            let Some(page) = pages.pop_front() else { return Ok(None) };
+            let (header, length) = read_header(&self.source, &page.bytes)?;
+            let start = page.bytes.start.saturating_add(length as u64);
+            if start.saturating_add(header.compressed as u64) > page.bytes.end {
+                return Err(outside());
+            }
+            return Ok(Some((header, body(&self.source, start, header.compressed)?)));
+        }
+
+        let Some(header) = self.next_header()? else { return Ok(None) };
+        let Remaining::Sequential { bytes, .. } = &self.remaining else { return Ok(None) };
+        let body = body(&self.source, bytes.start, header.compressed)?;
+        self.advance(&header);
+        Ok(Some((header, body)))
+    }
+
+    fn decode(&mut self, header: &PageHeader, body: Bytes) -> Result<Page> {
+        if let Some(crc) = header.crc
+            && crc32fast::hash(&body) != crc
+        {
+            return Err(wrong("a page whose checksum is wrong"));
+        }
+
+        match header.kind {
+            PageKind::Dictionary { values, encoding } => Ok(Page::DictionaryPage {
+                buf: self.decompressed(body, header.uncompressed)?,
+                num_values: values as u32,
+                encoding,
+                is_sorted: false,
+            }),
+            PageKind::Data { rows, encoding, levels, repetition } => {
+                let buf = self.decompressed(body, header.uncompressed)?;
+                Ok(data_page(buf, rows, encoding, levels, repetition))
+            }
+            PageKind::DataV2 { rows, encoding, .. } => {
+                let buf = self.as_version_1(header, body)?;
+                Ok(data_page(buf, rows, encoding, Encoding::RLE, Encoding::RLE))
+            }
+            PageKind::Other => Err(wrong("a page of no known kind")),
+        }
+    }
+
+    fn decompressed(&mut self, body: Bytes, length: usize) -> Result<Bytes> {
+        if self.codec.is_none() {
+            return Ok(body);
+        }
+        let mut page = Vec::with_capacity(length);
+        self.decompress(&body, length, &mut page)?;
+        Ok(page.into())
+    }
+
+    /// The page as version 1 has it, decompressed: there, the number of nulls does not matter, which some writers do not
+    /// know.
+    fn as_version_1(&mut self, header: &PageHeader, body: Bytes) -> Result<Bytes> {
+        let PageKind::DataV2 { definition, repetition, compressed, .. } = header.kind else {
+            return Err(wrong("a page of another version"));
+        };
+        let levels = definition.saturating_add(repetition);
+        let (head, values) =
+            body.split_at_checked(levels).ok_or_else(|| wrong("a page ends within its levels"))?;
+        let (repetition, definition) =
+            head.split_at_checked(repetition).ok_or_else(|| wrong("a page ends within its levels"))?;
+        let length = header.uncompressed.checked_sub(levels);
+        let length = length.ok_or_else(|| wrong("a page shorter than its levels"))?;
+        // Some writers say of an empty page that it is compressed.
+        let compressed = compressed && self.codec.is_some() && !values.is_empty();
+        if !compressed && !self.has_definition_levels && !self.has_repetition_levels {
+            return Ok(body.slice(levels..));
+        }
+
+        let mut page = Vec::with_capacity(header.uncompressed.saturating_add(8));
+        if self.has_repetition_levels {
+            page.extend_from_slice(&(repetition.len() as u32).to_le_bytes());
+            page.extend_from_slice(repetition);
+        }
+        if self.has_definition_levels {
+            page.extend_from_slice(&(definition.len() as u32).to_le_bytes());
+            page.extend_from_slice(definition);
+        }
+        if compressed {
+            self.decompress(values, length, &mut page)?;
+        } else {
+            page.extend_from_slice(values);
+        }
+        Ok(page.into())
+    }
+
+    /// Appends what the bytes decompress to.
+    fn decompress(&mut self, from: &[u8], length: usize, into: &mut Vec<u8>) -> Result<()> {
+        let Some(codec) = &mut self.codec else { return Err(wrong("a page without a codec")) };
+        let before = into.len();
+        if self.is_lz4 {
+            into.resize(before.saturating_add(length), 0);
+            let room = into.get_mut(before..).unwrap_or_default();
+            if lz4::decompress_blocks(from, room).is_some() {
+                return Ok(());
+            }
+            into.truncate(before);
+        }
+
+        // A page of nulls only has nothing to decompress to.
+        if length > 0 {
+            codec.decompress(from, into, Some(length))?;
+        }
+        match into.len() - before == length {
+            true => Ok(()),
+            false => Err(wrong("a page that is longer or shorter than it says")),
+        }
+    }
+}
+
+impl<S: ChunkSource> Iterator for GeneralPages<S> {
+    type Item = Result<Page>;
+
+    fn next(&mut self) -> Option<Self::Item> {
+        self.get_next_page().transpose()
+    }
+}
+
+impl<S: ChunkSource> PageReader for GeneralPages<S> {
+    fn get_next_page(&mut self) -> Result<Option<Page>> {
+        match self.next_body()? {
+            Some((header, body)) => self.decode(&header, body).map(Some),
+            None => Ok(None),
+        }
+    }
+
+    fn peek_next_page(&mut self) -> Result<Option<PageMetadata>> {
+        if let Remaining::Located(pages) = &self.remaining {
+            return Ok(pages.front().map(|page| PageMetadata {
+                num_rows: page.rows,
+                num_levels: None,
+                is_dict: page.rows.is_none(),
+            }));
+        }
+
+        let levels = self.has_repetition_levels;
+        Ok(self.next_header()?.map(|header| match header.kind {
+            PageKind::DataV2 { rows, records, .. } => PageMetadata {
+                num_rows: if levels { records } else { Some(rows) },
+                num_levels: Some(rows),
+                is_dict: false,
+            },
+            PageKind::Data { rows, .. } => {
+                PageMetadata { num_rows: None, num_levels: Some(rows), is_dict: false }
+            }
+            PageKind::Dictionary { .. } | PageKind::Other => {
+                PageMetadata { num_rows: None, num_levels: None, is_dict: true }
+            }
+        }))
+    }
+
+    fn skip_next_page(&mut self) -> Result<()> {
+        if let Remaining::Located(pages) = &mut self.remaining {
+            pages.pop_front();
+        } else if let Some(header) = self.next_header()? {
+            self.advance(&header);
+        }
+        Ok(())
+    }
+
+    fn at_record_boundary(&mut self) -> Result<bool> {
+        match &self.remaining {
+            // No page that an index names begins within a row.
+            Remaining::Located(_) => Ok(true),
+            // Nor does one of version 2.
+            Remaining::Sequential { .. } => {
+                Ok(self.peek_next_page()?.is_none_or(|page| page.num_rows.is_some()))
+            }
+        }
+    }
+}
+
+fn data_page(
+    buf: Bytes,
+    levels: usize,
+    encoding: Encoding,
+    definition: Encoding,
+    repetition: Encoding,
+) -> Page {
+    Page::DataPage {
+        buf,
+        num_values: levels as u32,
+        encoding,
+        def_level_encoding: definition,
+        rep_level_encoding: repetition,
+        statistics: None,
+    }
+}
+
+/// The header that begins the bytes, and its length.
+fn read_header(source: &impl ChunkSource, bytes: &Range<u64>) -> Result<(PageHeader, usize)> {
+    let available = usize::try_from(bytes.end.saturating_sub(bytes.start)).unwrap_or(usize::MAX);
+    let mut wanted = available.min(FEW);
+    loop {
+        let read = source.bytes_from(bytes.start, wanted)?;
+        let read = read.get(..read.len().min(available)).unwrap_or_default();
+        if let Some((header, length)) = PageHeader::read(read).map_err(wrong)? {
+            return Ok((header, length));
+        }
+        if read.len() >= available.min(MAX_HEADER) || read.len() < wanted {
+            return Err(wrong("a page's header ends early"));
+        }
+        wanted = read.len().max(wanted).saturating_mul(8).min(available);
+    }
+}
+
+fn body(source: &impl ChunkSource, start: u64, length: usize) -> Result<Bytes> {
+    if length == 0 {
+        return Ok(Bytes::new());
+    }
+    let mut bytes = source.bytes_from(start, length)?;
+    if bytes.len() < length {
+        return Err(outside());
+    }
+    Ok(bytes.split_to(length))
+}
+
+fn outside() -> ParquetError {
+    ParquetError::EOF("a page that ends outside its column chunk".to_owned())
+}
+
+fn wrong(reason: &'static str) -> ParquetError {
+    ParquetError::General(reason.to_owned())
+}
+
+#[cfg(test)]
+mod tests {
+    use std::sync::Arc;
+
+    use parquet::{
+        basic::{Repetition, Type as PhysicalType},
+        schema::types::{ColumnDescriptor, ColumnPath, Type},
+    };
+
+    use super::*;
+
+    struct Whole(Bytes);
+
+    impl ChunkSource for Whole {
+        fn bytes_from(&self, start: u64, _: usize) -> Result<Bytes> {
+            Ok(self.0.slice((start as usize).min(self.0.len())..))
+        }
+    }
+
+    /// A page of version 2 with one byte of levels.
+    fn page(rows: u8, nulls: u8, values: &[u8], uncompressed: u8) -> Vec<u8> {
+        let compressed = values.len() as u8 + 2;
+        let mut bytes = vec![0x15, 6, 0x15, (uncompressed + 2) << 1, 0x15, compressed << 1, 0x5c];
+        bytes.extend([0x15, rows << 1, 0x15, nulls, 0x15, rows << 1, 0x15, 0, 0x15, 4, 0x15, 0, 0, 0]);
+        bytes.extend([rows << 1, 1]);
+        bytes.extend(values);
+        bytes
+    }
+
+    fn chunk(codec: Compression, levels: i64, length: usize) -> ColumnChunkMetaData {
+        let leaf = Type::primitive_type_builder("v", PhysicalType::INT32);
+        let leaf = leaf.with_repetition(Repetition::OPTIONAL).build().unwrap();
+        let descriptor = ColumnDescriptor::new(Arc::new(leaf), 1, 0, ColumnPath::from("v"));
+        ColumnChunkMetaData::builder(Arc::new(descriptor))
+            .set_compression(codec)
+            .set_num_values(levels)
+            .set_data_page_offset(0)
+            .set_total_compressed_size(length as i64)
+            .build()
+            .unwrap()
+    }
+
+    #[test]
+    fn pages_without_rows_are_left_out_and_unknown_numbers_of_nulls_do_not_matter() {
+        // The number of nulls is -1.
+        let bytes = [page(0, 1, &[], 0), page(1, 1, &[7, 0, 0, 0], 4), page(0, 1, &[], 0)].concat();
+        let chunk = chunk(Compression::UNCOMPRESSED, 1, bytes.len());
+        let mut pages = GeneralPages::sequential(Whole(bytes.into()), &chunk).unwrap();
+        assert_eq!(pages.peek_next_page().unwrap().unwrap().num_rows, Some(1));
+        let Some(Page::DataPage { buf, num_values, .. }) = pages.get_next_page().unwrap() else { panic!() };
+        assert_eq!((&buf[..], num_values), (&[2, 0, 0, 0, 2, 1, 7, 0, 0, 0][..], 1));
+        assert!(pages.get_next_page().unwrap().is_none());
+        assert!(pages.at_record_boundary().unwrap());
+    }
+
+    #[test]
+    fn values_after_the_levels_are_of_several_blocks() {
+        let block = |value: u8| {
+            let packed = lz4_flex::block::compress(&[value; 4]);
+            [&4_u32.to_be_bytes()[..], &(packed.len() as u32).to_be_bytes(), &packed].concat()
+        };
+        let bytes = page(2, 0, &[block(1), block(2)].concat(), 8);
+        let chunk = chunk(Compression::LZ4, 2, bytes.len());
+        let mut pages = GeneralPages::sequential(Whole(bytes.into()), &chunk).unwrap();
+        let Some(Page::DataPage { buf, .. }) = pages.get_next_page().unwrap() else { panic!() };
+        assert_eq!(&buf[6..], &[1, 1, 1, 1, 2, 2, 2, 2]);
+    }
+
+    #[test]
+    fn pages_that_end_early_are_errors() {
+        let bytes = page(1, 0, &[7, 0, 0, 0], 4);
+        for end in 1..bytes.len() {
+            let chunk = chunk(Compression::UNCOMPRESSED, 1, end);
+            let bytes = Bytes::copy_from_slice(&bytes[..end]);
+            let mut pages = GeneralPages::sequential(Whole(bytes), &chunk).unwrap();
+            assert!(pages.get_next_page().is_err(), "{end}");
+        }
+    }
+}

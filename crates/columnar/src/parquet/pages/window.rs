@@ -1,0 +1,115 @@
+//! A column chunk that is read as its pages are asked for: only a window of its bytes is in memory.
+
+use std::{
+    io::{self, Read},
+    ops::Range,
+    sync::Arc,
+};
+
+use bytes::Bytes;
+use parking_lot::Mutex;
+use parquet::{
+    errors::{ParquetError, Result as ParquetResult},
+    file::reader::{ChunkReader, Length},
+};
+use stylobate_storage::{LocalFile, OpenObject};
+use tokio::runtime::Handle;
+
+use super::reader::ChunkSource;
+
+/// Bytes that are read ahead of a column's pages: few enough to stay near the processor.
+const WINDOW: u64 = 256 << 10;
+/// No page has a longer header, statistics with long strings included.
+const HEADER: u64 = 64 << 10;
+
+/// Where a window's bytes come from.
+#[derive(Clone)]
+pub(crate) enum WindowSource {
+    /// A file that is open.
+    File(Arc<LocalFile>),
+    /// An object, read by the runtime while the calling thread waits.
+    Object { object: OpenObject, runtime: Handle },
+}
+
+/// A column chunk of which a part is in memory.
+pub(crate) struct Window {
+    source: WindowSource,
+    range: Range<u64>,
+    held: Mutex<(u64, Bytes)>,
+}
+
+impl WindowSource {
+    fn read(&self, range: Range<u64>) -> ParquetResult<Bytes> {
+        match self {
+            Self::File(file) => Ok(file.read(range)?),
+            Self::Object { object, runtime } => {
+                let read = runtime.block_on(object.read(std::slice::from_ref(&range)));
+                Ok(read.map_err(|error| ParquetError::External(Box::new(error)))?.pop().unwrap_or_default())
+            }
+        }
+    }
+}
+
+impl Window {
+    /// The column chunk at `range`, of which nothing was read yet.
+    pub(crate) fn new(source: WindowSource, range: Range<u64>) -> Self {
+        Self { source, range, held: Mutex::default() }
+    }
+
+    /// At least `length` bytes from `start` on, if the chunk has as many; it blocks until they are there.
+    fn at(&self, start: u64, length: u64) -> ParquetResult<Bytes> {
+        if !self.range.contains(&start) {
+            return Err(ParquetError::EOF("a page outside its column chunk".to_owned()));
+        }
+        let mut held = self.held.lock();
+        let (from, bytes) = &*held;
+        if let Some(skip) = start.checked_sub(*from)
+            && skip.saturating_add(length) <= bytes.len() as u64
+        {
+            return Ok(bytes.slice(skip as usize..));
+        }
+        let end = start.saturating_add(length.max(WINDOW)).min(self.range.end);
+        let bytes = self.source.read(start..end)?;
+        *held = (start, bytes.clone());
+        Ok(bytes)
+    }
+}
+
+impl ChunkSource for Window {
+    fn bytes_from(&self, start: u64, length: usize) -> ParquetResult<Bytes> {
+        self.at(start, length as u64)
+    }
+}
+
+impl Length for Window {
+    fn len(&self) -> u64 {
+        self.range.end
+    }
+}
+
+impl ChunkReader for Window {
+    type T = Pieces;
+
+    fn get_read(&self, start: u64) -> ParquetResult<Pieces> {
+        Ok(Pieces(self.at(start, HEADER.min(self.range.end.saturating_sub(start)))?))
+    }
+
+    fn get_bytes(&self, start: u64, length: usize) -> ParquetResult<Bytes> {
+        let mut bytes = self.at(start, length as u64)?;
+        if length > bytes.len() {
+            return Err(ParquetError::EOF("a page that ends outside its column chunk".to_owned()));
+        }
+        Ok(bytes.split_to(length))
+    }
+}
+
+/// The bytes of a page's header, of which a window holds enough.
+pub(crate) struct Pieces(Bytes);
+
+impl Read for Pieces {
+    fn read(&mut self, out: &mut [u8]) -> io::Result<usize> {
+        let taken = self.0.split_to(out.len().min(self.0.len()));
+        out.iter_mut().zip(&taken).for_each(|(to, from)| *to = *from);
+        Ok(taken.len())
+    }
+}

@@ -1,0 +1,79 @@
+//! The least and the greatest of strings, in pages and in a chunk, where they have no codes.
+
+use parquet::{
+    basic::Type as PhysicalType,
+    data_type::ByteArray,
+    file::{
+        page_index::column_index::ColumnIndexMetaData,
+        statistics::{Statistics, ValueStatistics},
+    },
+};
+
+use super::page_index::PageIndex;
+use crate::parquet::write::{
+    codebook::order::{MOST_BYTES, Order},
+    column_options::StatisticsLevel,
+};
+
+/// Bounds of the chunk and of its pages.
+pub(crate) struct StringBounds {
+    pub(crate) order: Order,
+    pub(crate) index: PageIndex,
+    pub(crate) chunk: Option<(Vec<u8>, Vec<u8>)>,
+}
+
+impl StringBounds {
+    pub(crate) fn new(order: Order) -> Self {
+        Self { order, index: PageIndex::new(PhysicalType::BYTE_ARRAY, order), chunk: None }
+    }
+
+    /// Adds a page with this least and greatest value.
+    pub(crate) fn note(&mut self, extremes: Option<(&[u8], &[u8])>, nulls: usize) {
+        self.index.push(extremes, nulls);
+        let Some((min, max)) = extremes else { return };
+        match &mut self.chunk {
+            None => self.chunk = Some((min.to_vec(), max.to_vec())),
+            Some((least, greatest)) => {
+                if min < least.as_slice() {
+                    *least = min.to_vec();
+                }
+                if max > greatest.as_slice() {
+                    *greatest = max.to_vec();
+                }
+            }
+        }
+    }
+
+    /// What the footer says of the chunk, and the index of its pages.
+    pub(crate) fn finish(
+        self,
+        nulls: u64,
+        level: StatisticsLevel,
+    ) -> (Option<Statistics>, Option<ColumnIndexMetaData>) {
+        if level == StatisticsLevel::None {
+            return (None, None);
+        }
+        let (min, max) = self.chunk.unzip();
+        let statistics = byte_array_statistics(self.order, min.as_deref(), max.as_deref(), None, Some(nulls));
+        if level != StatisticsLevel::Page || self.order == Order::None {
+            return (Some(statistics), None);
+        }
+        (Some(statistics), self.index.build())
+    }
+}
+
+/// Statistics of strings or bytes.
+pub(crate) fn byte_array_statistics(
+    order: Order,
+    min: Option<&[u8]>,
+    max: Option<&[u8]>,
+    distinct: Option<u64>,
+    nulls: Option<u64>,
+) -> Statistics {
+    let (min, max) =
+        (min.map(|min| order.cut_min(min, MOST_BYTES)), max.map(|max| order.cut_max(max, MOST_BYTES)));
+    let exact = (min.as_ref().is_some_and(|min| min.1), max.as_ref().is_some_and(|max| max.1));
+    let bound = |bound: Option<(Vec<u8>, bool)>| bound.map(|(bytes, _)| ByteArray::from(bytes));
+    let of = ValueStatistics::new(bound(min), bound(max), distinct, nulls, false);
+    Statistics::ByteArray(of.with_min_is_exact(exact.0).with_max_is_exact(exact.1))
+}

@@ -1,0 +1,135 @@
+//! A column of strings or bytes without a dictionary, or where it was given up: one value after another, each behind its length.
+
+use std::ops::Range;
+
+use arrow::{
+    array::{Array, ArrayAccessor, ArrayRef},
+    buffer::NullBuffer,
+};
+use parquet::{basic::Encoding, schema::types::ColumnDescPtr};
+
+use crate::{
+    kernels::{first_bytes::first_bytes, texts::downcast_texts},
+    parquet::write::{
+        bounds::strings::StringBounds,
+        chunk::EncodedChunk,
+        codebook::order::Order,
+        options::ColumnPlan,
+        pages::{Pages, Summary, rows::Rows},
+    },
+};
+
+/// Encodes one column chunk.
+pub(crate) struct Strings {
+    plan: ColumnPlan,
+    /// The page that is being filled.
+    rows: Rows,
+    values: Vec<u8>,
+    count: usize,
+    extremes: Option<Extremes>,
+    pages: Pages,
+    bounds: StringBounds,
+}
+
+/// The least and the greatest value of the page that is being filled: where they are in it, and how they begin.
+struct Extremes {
+    min: Range<usize>,
+    max: Range<usize>,
+    min_key: u64,
+    max_key: u64,
+}
+
+impl Strings {
+    pub(crate) fn new(descriptor: ColumnDescPtr, plan: ColumnPlan) -> Result<Self, String> {
+        let bounds = StringBounds::new(Order::of(&descriptor));
+        Ok(Self::behind(Pages::new(descriptor, plan.clone(), Encoding::PLAIN)?, bounds, plan))
+    }
+
+    /// The rest of a chunk of which there are pages.
+    pub(crate) fn behind(pages: Pages, bounds: StringBounds, plan: ColumnPlan) -> Self {
+        Self { plan, rows: Rows::default(), values: Vec::new(), count: 0, extremes: None, pages, bounds }
+    }
+
+    /// Bytes in memory.
+    pub(crate) fn memory(&self) -> usize {
+        self.pages.bytes() + self.values.capacity()
+    }
+
+    /// Bytes that the chunk will have, about.
+    pub(crate) fn encoded(&self) -> usize {
+        self.pages.bytes() + self.values.len() / 2
+    }
+
+    pub(crate) fn write(&mut self, array: &ArrayRef) -> Result<(), String> {
+        let nulls = array.logical_nulls().filter(|nulls| nulls.null_count() > 0);
+        downcast_texts!(
+            array,
+            |texts| self.write_values(texts, nulls.as_ref()),
+            other => Err(format!("a column of {other} where strings were promised"))
+        )
+    }
+
+    fn write_values<A: ArrayAccessor>(&mut self, array: A, nulls: Option<&NullBuffer>) -> Result<(), String>
+    where
+        A::Item: AsRef<[u8]>,
+    {
+        for row in 0..array.len() {
+            if nulls.is_some_and(|nulls| nulls.is_null(row)) {
+                self.rows.push_nulls(1);
+            } else {
+                self.push(array.value(row).as_ref())?;
+            }
+            if self.rows.count() >= self.plan.page_rows || self.values.len() >= self.plan.page_bytes {
+                self.end_page()?;
+            }
+        }
+        Ok(())
+    }
+
+    #[inline]
+    fn push(&mut self, value: &[u8]) -> Result<(), String> {
+        let length = u32::try_from(value.len()).map_err(|_| "a value of more than 4 GiB".to_owned())?;
+        self.values.extend_from_slice(&length.to_le_bytes());
+        let start = self.values.len();
+        self.values.extend_from_slice(value);
+        let place = start..self.values.len();
+        self.rows.push_valid(1);
+        self.count += 1;
+        let key = first_bytes(value);
+        match &mut self.extremes {
+            None => {
+                self.extremes = Some(Extremes { min: place.clone(), max: place, min_key: key, max_key: key });
+            }
+            Some(extremes) => {
+                let at = |place: &Range<usize>| self.values.get(place.clone()).unwrap_or_default();
+                if key < extremes.min_key || key == extremes.min_key && value < at(&extremes.min) {
+                    (extremes.min, extremes.min_key) = (place, key);
+                } else if key > extremes.max_key || key == extremes.max_key && value > at(&extremes.max) {
+                    (extremes.max, extremes.max_key) = (place, key);
+                }
+            }
+        }
+        Ok(())
+    }
+
+    /// Encodes and compresses the page.
+    fn end_page(&mut self) -> Result<(), String> {
+        let values = &self.values;
+        self.pages.push_data(&self.rows, self.count, |body| body.extend_from_slice(values))?;
+        let at = |place: Range<usize>| values.get(place).unwrap_or_default();
+        let extremes = self.extremes.take().map(|extremes| (at(extremes.min), at(extremes.max)));
+        self.bounds.note(extremes, self.rows.count() - self.count);
+        self.rows.clear();
+        self.values.clear();
+        self.count = 0;
+        Ok(())
+    }
+
+    pub(crate) fn finish(mut self) -> Result<EncodedChunk, String> {
+        if self.rows.count() > 0 || self.pages.rows() == 0 {
+            self.end_page()?;
+        }
+        let (statistics, column_index) = self.bounds.finish(self.pages.nulls() as u64, self.plan.statistics);
+        self.pages.finish(Summary { statistics, column_index, bloom_filter: None })
+    }
+}

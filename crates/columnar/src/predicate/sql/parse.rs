@@ -1,0 +1,485 @@
+//! Reads the condition of a SQL `WHERE`: the words are sqlparser's, the grammar is here.
+//!
+//! The grammar is small, and written out so that a chain of ten thousand ORs is one flat list and that no text, however
+//! it nests, can overflow the stack.
+//!
+//! ```text
+//! condition  = conjunction { OR conjunction }
+//! conjunction = negation { AND negation }
+//! negation   = { NOT } comparison
+//! comparison = sum [ op sum | IS … | [NOT] BETWEEN … | [NOT] IN … | [NOT] LIKE … ]
+//! sum        = product { (+ | -) product }
+//! product    = operand { (* | / | %) operand }
+//! operand    = literal | column | function | CAST | ( condition )
+//! ```
+
+use sqlparser::tokenizer::Token;
+
+use super::literals::{Interval, Parsed, arithmetic, bytes, cast, fold, negative, number};
+use crate::{
+    Result,
+    predicate::{
+        ArithmeticOp, Column, CompareOp, Function, Literal, Operand, Predicate,
+        like::with_backslashes,
+        tokens::{Parser, is_reserved, quoted, refuse},
+    },
+};
+
+pub(crate) fn parse(sql: &str) -> Result<Predicate> {
+    whole(sql, Parser::condition)?.into_predicate()
+}
+
+pub(crate) fn parse_operand(sql: &str) -> Result<Operand> {
+    match whole(sql, Parser::sum)? {
+        Parsed::Operand(operand) => Ok(operand),
+        other => Err(refuse(format!("{} where a column should be", other.describe()))),
+    }
+}
+
+fn whole(sql: &str, read: impl FnOnce(&mut Parser) -> Result<Parsed>) -> Result<Parsed> {
+    let mut parser = Parser::new(sql)?;
+    let parsed = read(&mut parser)?;
+    match parser.peek() {
+        None => Ok(parsed),
+        Some(_) => Err(parser.unexpected("the end")),
+    }
+}
+
+impl Parsed {
+    /// The condition that it is: a column alone is one of booleans.
+    fn into_predicate(self) -> Result<Predicate> {
+        match self {
+            Self::Condition(predicate) => Ok(predicate),
+            Self::Operand(column) => Ok(column.eq(true)),
+            Self::Literal(Literal::Boolean(value)) => Ok(Predicate::Constant(value)),
+            other => Err(refuse(format!("{} is not a condition", other.describe()))),
+        }
+    }
+
+    fn into_literal(self) -> Result<Literal> {
+        match self {
+            Self::Literal(literal) => Ok(literal),
+            other => Err(refuse(format!("{} where a literal should be", other.describe()))),
+        }
+    }
+
+    pub(crate) fn describe(&self) -> String {
+        match self {
+            Self::Operand(column) => quoted(column),
+            Self::Literal(literal) => quoted(literal),
+            Self::Interval(_) => "an interval".to_owned(),
+            Self::Condition(predicate) => quoted(predicate),
+        }
+    }
+}
+
+impl Parser {
+    fn condition(&mut self) -> Result<Parsed> {
+        self.chain("OR", Predicate::Or, |parser| parser.chain("AND", Predicate::And, Self::negation))
+    }
+
+    /// One operand, or the flat list of several with the word between them.
+    fn chain(
+        &mut self,
+        word: &str,
+        join: fn(Vec<Predicate>) -> Predicate,
+        read: impl Fn(&mut Self) -> Result<Parsed>,
+    ) -> Result<Parsed> {
+        let first = read(self)?;
+        if !self.at_word(word) {
+            return Ok(first);
+        }
+        let mut all = vec![first.into_predicate()?];
+        while self.eat_word(word) {
+            all.push(read(self)?.into_predicate()?);
+        }
+        Ok(Parsed::Condition(join(all)))
+    }
+
+    fn negation(&mut self) -> Result<Parsed> {
+        let start = self.next;
+        while self.eat_word("NOT") {}
+        let negations = self.next - start;
+        let operand = self.nested(negations, Self::comparison)?;
+        if negations == 0 {
+            return Ok(operand);
+        }
+        let mut predicate = operand.into_predicate()?;
+        for _ in 0..negations {
+            predicate = Predicate::Not(Box::new(predicate));
+        }
+        Ok(Parsed::Condition(predicate))
+    }
+
+    fn comparison(&mut self) -> Result<Parsed> {
+        let left = self.sum()?;
+        if let Some(op) = self.compare_op() {
+            self.skip();
+            let right = self.sum()?;
+            return compare(left, op, right).map(Parsed::Condition);
+        }
+        if self.eat_word("IS") {
+            return self.is(left).map(Parsed::Condition);
+        }
+        let start = self.next;
+        let negated = self.eat_word("NOT");
+        let predicate = if self.eat_word("BETWEEN") {
+            self.between(left)?
+        } else if self.eat_word("IN") {
+            self.is_in(left)?
+        } else if self.at_word("LIKE") || self.at_word("ILIKE") {
+            self.like(left)?
+        } else if negated {
+            return Err(self.unexpected("BETWEEN, IN or LIKE"));
+        } else {
+            self.next = start;
+            return Ok(left);
+        };
+        Ok(Parsed::Condition(if negated { Predicate::Not(Box::new(predicate)) } else { predicate }))
+    }
+
+    fn compare_op(&self) -> Option<CompareOp> {
+        match self.peek()? {
+            Token::Eq | Token::DoubleEq => Some(CompareOp::Equal),
+            Token::Neq => Some(CompareOp::NotEqual),
+            Token::Lt => Some(CompareOp::Less),
+            Token::LtEq => Some(CompareOp::LessOrEqual),
+            Token::Gt => Some(CompareOp::Greater),
+            Token::GtEq => Some(CompareOp::GreaterOrEqual),
+            _ => None,
+        }
+    }
+
+    /// What follows IS. Of a boolean column it is never unknown: `flag IS TRUE` is false where `flag` is null.
+    fn is(&mut self, left: Parsed) -> Result<Predicate> {
+        let negated = self.eat_word("NOT");
+        let predicate = if self.eat_word("NULL") || self.eat_word("UNKNOWN") {
+            match left {
+                Parsed::Operand(column) => column.is_null(),
+                Parsed::Literal(literal) => Predicate::Constant(literal == Literal::Null),
+                other => return Err(refuse(format!("{}: IS NULL wants a column", other.describe()))),
+            }
+        } else if self.eat_word("DISTINCT") {
+            self.expect_word("FROM")?;
+            let right = self.sum()?;
+            is_distinct(left, right)?
+        } else {
+            let value = self.eat_word("TRUE");
+            if !value && !self.eat_word("FALSE") {
+                return Err(self.unexpected("NULL, TRUE, FALSE or DISTINCT FROM"));
+            }
+            match left {
+                Parsed::Operand(column) => {
+                    Predicate::And(vec![column.clone().is_not_null(), column.eq(value)])
+                }
+                other => return Err(refuse(format!("{}: IS TRUE wants a column", other.describe()))),
+            }
+        };
+        Ok(if negated { predicate.negate() } else { predicate })
+    }
+
+    fn between(&mut self, left: Parsed) -> Result<Predicate> {
+        let low = self.sum()?;
+        self.expect_word("AND")?;
+        let high = self.sum()?;
+        let above = compare(left.clone(), CompareOp::GreaterOrEqual, low)?;
+        let below = compare(left, CompareOp::LessOrEqual, high)?;
+        Ok(Predicate::And(vec![above, below]))
+    }
+
+    fn is_in(&mut self, left: Parsed) -> Result<Predicate> {
+        let Parsed::Operand(column) = left else {
+            return Err(refuse(format!("{}: IN wants a column", left.describe())));
+        };
+        self.expect(&Token::LParen)?;
+        let mut literals = Vec::new();
+        if !self.eat(&Token::RParen) {
+            loop {
+                literals.push(self.sum()?.into_literal()?);
+                if !self.eat(&Token::Comma) {
+                    break;
+                }
+            }
+            self.expect(&Token::RParen)?;
+        }
+        Ok(Predicate::In(column, literals))
+    }
+
+    fn like(&mut self, left: Parsed) -> Result<Predicate> {
+        let ignore_case = self.at_word("ILIKE");
+        self.skip();
+        let Parsed::Operand(column) = left else {
+            return Err(refuse(format!("{}: LIKE wants a column", left.describe())));
+        };
+        let mut pattern = self.string()?;
+        if self.eat_word("ESCAPE") {
+            pattern = with_backslashes(&pattern, &self.string()?)?;
+        }
+        Ok(Predicate::Like { column, pattern, ignore_case })
+    }
+
+    fn string(&mut self) -> Result<String> {
+        match self.peek() {
+            Some(Token::SingleQuotedString(text)) => {
+                let text = text.clone();
+                self.skip();
+                Ok(text)
+            }
+            _ => Err(self.unexpected("a string")),
+        }
+    }
+
+    fn sum(&mut self) -> Result<Parsed> {
+        let mut left = self.product()?;
+        loop {
+            let op = match self.peek() {
+                Some(Token::Plus) => ArithmeticOp::Add,
+                Some(Token::Minus) => ArithmeticOp::Subtract,
+                _ => return Ok(left),
+            };
+            self.skip();
+            left = arithmetic(left, op, self.product()?)?;
+        }
+    }
+
+    fn product(&mut self) -> Result<Parsed> {
+        let mut left = self.operand()?;
+        loop {
+            let op = match self.peek() {
+                Some(Token::Mul) => ArithmeticOp::Multiply,
+                Some(Token::Div) => ArithmeticOp::Divide,
+                Some(Token::Mod) => ArithmeticOp::Modulo,
+                _ => return Ok(left),
+            };
+            self.skip();
+            left = arithmetic(left, op, self.operand()?)?;
+        }
+    }
+
+    fn operand(&mut self) -> Result<Parsed> {
+        let mut operand = self.bare_operand()?;
+        while self.eat(&Token::DoubleColon) {
+            operand = Parsed::Literal(cast(operand.into_literal()?, &self.type_name()?)?);
+        }
+        Ok(operand)
+    }
+
+    fn bare_operand(&mut self) -> Result<Parsed> {
+        let Some(token) = self.peek() else {
+            return Err(self.unexpected("a column or a literal"));
+        };
+        let literal = match token {
+            Token::LParen => {
+                self.skip();
+                let inner = self.nested(1, Self::condition)?;
+                self.expect(&Token::RParen)?;
+                return Ok(inner);
+            }
+            Token::Minus | Token::Plus => return self.signed(),
+            Token::Number(digits, _) => number(digits, false)?,
+            Token::SingleQuotedString(text) => Literal::String(text.clone()),
+            Token::HexStringLiteral(digits) => Literal::Binary(bytes(digits)?),
+            Token::Word(word) if word.quote_style.is_none() => return self.word(),
+            Token::Word(_) => return self.column(),
+            _ => return Err(self.unexpected("a column or a literal")),
+        };
+        self.skip();
+        Ok(Parsed::Literal(literal))
+    }
+
+    fn signed(&mut self) -> Result<Parsed> {
+        let is_negative = self.eat(&Token::Minus);
+        if !is_negative {
+            self.expect(&Token::Plus)?;
+        }
+        if let Some(Token::Number(digits, _)) = self.peek() {
+            let literal = number(digits, is_negative)?;
+            self.skip();
+            return Ok(Parsed::Literal(literal));
+        }
+
+        let operand = self.nested(1, Self::bare_operand)?;
+        match operand {
+            operand if is_negative => negative(operand),
+            Parsed::Operand(_) => Ok(operand),
+            operand => arithmetic(Parsed::Literal(Literal::Integer(0)), ArithmeticOp::Add, operand),
+        }
+    }
+
+    /// What begins with a word that has no quotes.
+    fn word(&mut self) -> Result<Parsed> {
+        let word = self.word_ahead(0).unwrap_or_default().to_ascii_uppercase();
+        let before_string = matches!(self.peek_at(1), Some(Token::SingleQuotedString(_) | Token::Number(..)));
+        let before_parenthesis = self.peek_at(1) == Some(&Token::LParen);
+        match word.as_str() {
+            "NULL" => Ok(self.literal(Literal::Null)),
+            "TRUE" => Ok(self.literal(Literal::Boolean(true))),
+            "FALSE" => Ok(self.literal(Literal::Boolean(false))),
+            "DATE" | "TIME" | "TIMESTAMP" | "UUID" if before_string => {
+                self.skip();
+                cast(Literal::String(self.string()?), &word).map(Parsed::Literal)
+            }
+            "INTERVAL" if before_string => self.interval(),
+            "CAST" | "TRY_CAST" if before_parenthesis => self.cast(),
+            "STARTS_WITH" if before_parenthesis => self.text_function(Predicate::StartsWith),
+            "CONTAINS" if before_parenthesis => self.text_function(Predicate::Contains),
+            "ENDS_WITH" | "SUFFIX" if before_parenthesis => self.text_function(Operand::ends_with),
+            "EXTRACT" if before_parenthesis => self.extract(),
+            _ if before_parenthesis => match Function::named(&word) {
+                Some(function) => {
+                    self.skip();
+                    self.expect(&Token::LParen)?;
+                    self.call(function)
+                }
+                None => Err(refuse(format!("there is no function {}", quoted(word)))),
+            },
+            _ if is_reserved(&word) => Err(self.unexpected("a column or a literal")),
+            _ => self.column(),
+        }
+    }
+
+    fn literal(&mut self, literal: Literal) -> Parsed {
+        self.skip();
+        Parsed::Literal(literal)
+    }
+
+    fn column(&mut self) -> Result<Parsed> {
+        let mut name = String::new();
+        loop {
+            match self.peek() {
+                Some(Token::Word(word)) => name += &word.value,
+                _ => return Err(self.unexpected("a name")),
+            }
+            self.skip();
+            if !self.eat(&Token::Period) {
+                return Ok(Parsed::Operand(Column::new(name).into()));
+            }
+            name.push('.');
+        }
+    }
+
+    /// A function of the operand up to the closing parenthesis.
+    fn call(&mut self, function: Function) -> Result<Parsed> {
+        let of = self.nested(1, Self::sum)?;
+        self.expect(&Token::RParen)?;
+        match of {
+            Parsed::Operand(operand) => operand.call(function).map(Parsed::Operand),
+            other => Err(refuse(format!("{}: {} wants a column", other.describe(), function.name()))),
+        }
+    }
+
+    /// `EXTRACT(part FROM operand)`
+    fn extract(&mut self) -> Result<Parsed> {
+        self.skip();
+        self.expect(&Token::LParen)?;
+        let part = self.word_ahead(0).and_then(Function::named);
+        let Some(function @ (Function::Year | Function::Month | Function::Day)) = part else {
+            return Err(self.unexpected("YEAR, MONTH or DAY"));
+        };
+        self.skip();
+        self.expect_word("FROM")?;
+        self.call(function)
+    }
+
+    /// A condition on a text, with another text behind the comma.
+    fn text_function(&mut self, build: fn(Operand, String) -> Predicate) -> Result<Parsed> {
+        self.skip();
+        self.expect(&Token::LParen)?;
+        let column = match self.nested(1, Self::sum)? {
+            Parsed::Operand(column) => column,
+            other => return Err(refuse(format!("{} where a column should be", other.describe()))),
+        };
+        self.expect(&Token::Comma)?;
+        let text = self.string()?;
+        self.expect(&Token::RParen)?;
+        Ok(Parsed::Condition(build(column, text)))
+    }
+
+    fn interval(&mut self) -> Result<Parsed> {
+        self.skip();
+        let amount = match self.peek() {
+            Some(Token::Number(digits, _)) => {
+                let digits = digits.clone();
+                self.skip();
+                digits
+            }
+            _ => self.string()?,
+        };
+        let unit = match amount.contains(|letter: char| letter.is_ascii_alphabetic()) {
+            true => None,
+            false => {
+                let unit =
+                    self.word_ahead(0).ok_or_else(|| self.unexpected("a unit such as DAY"))?.to_owned();
+                self.skip();
+                Some(unit)
+            }
+        };
+        Interval::parse(&amount, unit.as_deref()).map(Parsed::Interval)
+    }
+
+    fn cast(&mut self) -> Result<Parsed> {
+        self.skip();
+        self.expect(&Token::LParen)?;
+        let literal = self.nested(1, Self::sum)?.into_literal()?;
+        self.expect_word("AS")?;
+        let type_name = self.type_name()?;
+        self.expect(&Token::RParen)?;
+        cast(literal, &type_name).map(Parsed::Literal)
+    }
+
+    /// A type as one text: `DECIMAL(15,2)`, `TIMESTAMP`.
+    fn type_name(&mut self) -> Result<String> {
+        let Some(word) = self.word_ahead(0) else { return Err(self.unexpected("a type")) };
+        let mut name = word.to_ascii_uppercase();
+        self.skip();
+        if name == "DOUBLE" {
+            self.eat_word("PRECISION");
+        }
+        if self.eat(&Token::LParen) {
+            name.push('(');
+            loop {
+                match self.peek() {
+                    Some(Token::Number(digits, _)) => name += digits,
+                    _ => return Err(self.unexpected("a number")),
+                }
+                self.skip();
+                if !self.eat(&Token::Comma) {
+                    break;
+                }
+                name.push(',');
+            }
+            self.expect(&Token::RParen)?;
+            name.push(')');
+        }
+        if name.starts_with("TIME") && (self.eat_word("WITH") || self.eat_word("WITHOUT")) {
+            self.expect_word("TIME")?;
+            self.expect_word("ZONE")?;
+        }
+        Ok(name)
+    }
+}
+
+fn compare(left: Parsed, op: CompareOp, right: Parsed) -> Result<Predicate> {
+    match (left, right) {
+        (Parsed::Operand(left), Parsed::Literal(right)) => Ok(left.compare(op, right)),
+        (Parsed::Literal(left), Parsed::Operand(right)) => Ok(right.compare(op.flipped(), left)),
+        (Parsed::Operand(left), Parsed::Operand(right)) => Ok(left.compare_column(op, right)),
+        (Parsed::Literal(left), Parsed::Literal(right)) => fold(&left, op, &right).map(Predicate::Constant),
+        (left, right) => {
+            Err(refuse(format!("{} {op} {}: cannot be compared", left.describe(), right.describe())))
+        }
+    }
+}
+
+fn is_distinct(left: Parsed, right: Parsed) -> Result<Predicate> {
+    let equal = match (left, right) {
+        (Parsed::Operand(operand), Parsed::Literal(literal))
+        | (Parsed::Literal(literal), Parsed::Operand(operand)) => operand.eq_missing(literal),
+        (Parsed::Operand(left), Parsed::Operand(right)) => left.eq_missing_column(right),
+        (left, right) => {
+            let (left, right) = (left.describe(), right.describe());
+            return Err(refuse(format!("{left} IS DISTINCT FROM {right}: cannot be compared")));
+        }
+    };
+    Ok(equal.negate())
+}

@@ -1,0 +1,141 @@
+//! How CSV files are read.
+
+use arrow::datatypes::DataType;
+use stylobate_storage::ByteSize;
+
+use crate::{
+    Error, Result,
+    csv::Dialect,
+    sequential::{Sample, TimestampInference},
+};
+
+/// What names the columns of a CSV file.
+#[derive(Clone, Debug, Default, PartialEq, Eq)]
+#[non_exhaustive]
+pub enum CsvHeader {
+    /// The first line. A name that is there twice gets a number, as in `a_1`; an empty one is that of its place.
+    #[default]
+    FirstLine,
+    /// Nothing: they are `column0`, `column1` and so on.
+    Absent,
+    /// These names; the first line has values.
+    Names(Vec<String>),
+}
+
+/// How CSV files are read. An empty field is null; `""` is an empty string, and null in a column that is no text.
+///
+/// Types are inferred: int64, float64, bool, date, timestamp, else text. Values that would not be written again as they
+/// are, such as `01234`, stay text.
+#[derive(Clone, Debug, PartialEq)]
+pub struct CsvOptions {
+    pub(crate) delimiter: u8,
+    pub(crate) quote: Option<u8>,
+    pub(crate) escape: Option<u8>,
+    pub(crate) header: CsvHeader,
+    pub(crate) null_values: Vec<String>,
+    pub(crate) types: Vec<(String, DataType)>,
+    pub(crate) sample: Sample,
+    pub(crate) timestamps: TimestampInference,
+    pub(crate) max_record: ByteSize,
+}
+
+/// Arrow's offsets of strings are 32 bits.
+const MAX_RECORD: ByteSize = ByteSize::gib(1);
+
+impl Default for CsvOptions {
+    fn default() -> Self {
+        Self {
+            delimiter: b',',
+            quote: Some(b'"'),
+            escape: None,
+            header: CsvHeader::default(),
+            null_values: Vec::new(),
+            types: Vec::new(),
+            sample: Sample::default(),
+            timestamps: TimestampInference::default(),
+            max_record: ByteSize::bytes(Dialect::MAX_RECORD_BYTES as u64),
+        }
+    }
+}
+
+impl CsvOptions {
+    /// The byte between fields. Default: a comma.
+    #[must_use]
+    pub fn with_delimiter(mut self, delimiter: u8) -> Self {
+        self.delimiter = delimiter;
+        self
+    }
+
+    /// What fields stand within that hold delimiters or ends of lines; `None` if quotes stand for themselves.
+    /// Default: `"`.
+    #[must_use]
+    pub fn with_quote(mut self, quote: Option<u8>) -> Self {
+        self.quote = quote;
+        self
+    }
+
+    /// What takes the next byte within quotes as it is, beside a quote that is written twice. Default: none.
+    #[must_use]
+    pub fn with_escape(mut self, escape: Option<u8>) -> Self {
+        self.escape = escape;
+        self
+    }
+
+    /// What names the columns. Default: [`CsvHeader::FirstLine`].
+    #[must_use]
+    pub fn with_header(mut self, header: CsvHeader) -> Self {
+        self.header = header;
+        self
+    }
+
+    /// Fields without quotes that are null beside the empty one. Default: none.
+    #[must_use]
+    pub fn with_null_values<V: Into<String>>(mut self, values: impl IntoIterator<Item = V>) -> Self {
+        self.null_values = values.into_iter().map(Into::into).collect();
+        self
+    }
+
+    /// The type of a column, which is not inferred then.
+    #[must_use]
+    pub fn with_type(mut self, column: impl Into<String>, data_type: DataType) -> Self {
+        self.types.push((column.into(), data_type));
+        self
+    }
+
+    /// The records from which types are inferred. Default: those of the first 64 MiB.
+    #[must_use]
+    pub fn with_sample(mut self, sample: Sample) -> Self {
+        self.sample = sample;
+        self
+    }
+
+    /// Which texts are points in time. Default: [`TimestampInference::Microseconds`].
+    #[must_use]
+    pub fn with_timestamps(mut self, timestamps: TimestampInference) -> Self {
+        self.timestamps = timestamps;
+        self
+    }
+
+    /// Bytes of a record at most, up to 1 GiB: one stray quote must not take the rest of the file into memory.
+    /// Default: 16 MiB.
+    #[must_use]
+    pub fn with_max_record(mut self, size: ByteSize) -> Self {
+        self.max_record = size;
+        self
+    }
+
+    pub(crate) fn dialect(&self) -> Result<Dialect> {
+        let wrong = |reason| Error::Option { column: None, reason };
+        if self.max_record > MAX_RECORD || self.max_record.as_u64() == 0 {
+            return Err(wrong("max_record: give at least 1 byte, and at most 1 GiB".to_owned()));
+        }
+        let dialect = Dialect {
+            delimiter: self.delimiter,
+            quote: self.quote,
+            escape: self.escape,
+            max_record_bytes: usize::try_from(self.max_record.as_u64()).unwrap_or(usize::MAX),
+        };
+        dialect.check().map_err(wrong)?;
+        Ok(dialect)
+    }
+}

@@ -1,0 +1,335 @@
+//! Infers the types of JSON values: the narrowest that loses nothing of any of them.
+
+use std::{collections::HashMap, fmt, sync::Arc};
+
+use arrow::datatypes::{DataType, Field, FieldRef};
+use serde::de::{DeserializeSeed, Deserializer, Error, IgnoredAny, MapAccess, SeqAccess, Visitor};
+
+/// Integers up to here have a double of their own.
+const MAX_EXACT: u64 = 1 << 53;
+
+/// What the values that were seen so far can all be.
+#[derive(Clone, Debug, Default)]
+pub(crate) enum JsonType {
+    /// There was no value but null.
+    #[default]
+    Null,
+    Bool,
+    /// Integers of 64 bits; whether each has a double of its own.
+    Int {
+        is_exact: bool,
+    },
+    Float,
+    Text,
+    List(Box<JsonType>),
+    Struct(JsonFields),
+    /// Objects, lists and others: no type holds both. The line where the second kind came first.
+    Mixed {
+        line: u64,
+    },
+}
+
+/// The fields of objects, in the order in which they first come.
+#[derive(Clone, Debug, Default)]
+pub(crate) struct JsonFields {
+    places: HashMap<String, usize>,
+    fields: Vec<(String, JsonType)>,
+}
+
+impl JsonFields {
+    pub(crate) fn iter(&self) -> impl Iterator<Item = &(String, JsonType)> {
+        self.fields.iter()
+    }
+
+    pub(crate) fn get(&self, name: &str) -> Option<&JsonType> {
+        self.places.get(name).and_then(|place| self.fields.get(*place)).map(|(_, of_field)| of_field)
+    }
+
+    /// The field, and whether it is new.
+    fn get_or_add(&mut self, name: String) -> Option<(&mut JsonType, bool)> {
+        let next = self.fields.len();
+        let place = *self.places.entry(name.clone()).or_insert(next);
+        if place == next {
+            self.fields.push((name, JsonType::Null));
+        }
+        self.fields.get_mut(place).map(|(_, of_field)| (of_field, place == next))
+    }
+
+    /// Looks at a record. Returns the top-level fields whose type is wider than before.
+    pub(crate) fn see(&mut self, record: &[u8], line: u64) -> Result<Vec<String>, serde_json::Error> {
+        let mut widened = Vec::new();
+        let mut deserializer = serde_json::Deserializer::from_slice(record);
+        Record { fields: self, line, widened: &mut widened }.deserialize(&mut deserializer)?;
+        deserializer.end()?;
+        Ok(widened)
+    }
+}
+
+impl JsonType {
+    /// The type to read them as; the line of a value that has no type in common with those before, if there is one.
+    pub(crate) fn data_type(&self) -> Result<DataType, u64> {
+        Ok(match self {
+            Self::Null | Self::Text => DataType::Utf8,
+            Self::Bool => DataType::Boolean,
+            Self::Int { .. } => DataType::Int64,
+            Self::Float => DataType::Float64,
+            Self::List(item) => DataType::List(Arc::new(Field::new_list_field(item.data_type()?, true))),
+            Self::Struct(fields) => {
+                let field = |(name, of_field): &(String, Self)| {
+                    Ok(Arc::new(Field::new(name, of_field.data_type()?, true)) as FieldRef)
+                };
+                DataType::Struct(fields.iter().map(field).collect::<Result<_, u64>>()?)
+            }
+            Self::Mixed { line } => return Err(*line),
+        })
+    }
+
+    fn integer(value: i64) -> Self {
+        Self::Int { is_exact: value.unsigned_abs() <= MAX_EXACT }
+    }
+
+    /// Holds a value that is no list or object too; whether it is wider now.
+    fn widen(&mut self, value: Self, line: u64) -> bool {
+        let wider = match (&*self, value) {
+            (Self::Null, value) => value,
+            (Self::Bool, Self::Bool)
+            | (Self::Float, Self::Float)
+            | (Self::Text, _)
+            | (Self::Mixed { .. }, _) => {
+                return false;
+            }
+            (Self::Int { is_exact }, Self::Int { is_exact: other }) => {
+                if !is_exact || other {
+                    return false;
+                }
+                Self::Int { is_exact: false }
+            }
+            (Self::Float, Self::Int { is_exact: true }) => return false,
+            (Self::Int { is_exact: true }, Self::Float) => Self::Float,
+            (Self::List(_) | Self::Struct(_), _) => Self::Mixed { line },
+            _ => Self::Text,
+        };
+        *self = wider;
+        true
+    }
+
+    /// Holds lists: the type of their items, and whether it is wider now.
+    fn list(&mut self, line: u64) -> (Option<&mut Self>, bool) {
+        let is_new = match self {
+            Self::List(_) | Self::Mixed { .. } => false,
+            Self::Null => {
+                *self = Self::List(Box::default());
+                true
+            }
+            _ => {
+                *self = Self::Mixed { line };
+                true
+            }
+        };
+        (if let Self::List(item) = self { Some(item) } else { None }, is_new)
+    }
+
+    /// Holds objects: their fields, and whether it is wider now.
+    fn object(&mut self, line: u64) -> (Option<&mut JsonFields>, bool) {
+        let is_new = match self {
+            Self::Struct(_) | Self::Mixed { .. } => false,
+            Self::Null => {
+                *self = Self::Struct(JsonFields::default());
+                true
+            }
+            _ => {
+                *self = Self::Mixed { line };
+                true
+            }
+        };
+        (if let Self::Struct(fields) = self { Some(fields) } else { None }, is_new)
+    }
+}
+
+/// A record that is looked at.
+struct Record<'a> {
+    fields: &'a mut JsonFields,
+    line: u64,
+    widened: &'a mut Vec<String>,
+}
+
+impl<'de> DeserializeSeed<'de> for Record<'_> {
+    type Value = ();
+
+    fn deserialize<D: Deserializer<'de>>(self, deserializer: D) -> Result<(), D::Error> {
+        deserializer.deserialize_map(self)
+    }
+}
+
+impl<'de> Visitor<'de> for Record<'_> {
+    type Value = ();
+
+    fn expecting(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.write_str("an object")
+    }
+
+    fn visit_map<A: MapAccess<'de>>(self, mut map: A) -> Result<(), A::Error> {
+        while let Some(name) = map.next_key::<String>()? {
+            let mut is_wider = false;
+            let (of_field, is_new) =
+                self.fields.get_or_add(name.clone()).ok_or_else(|| A::Error::custom("a field is missing"))?;
+            map.next_value_seed(Value { of: of_field, line: self.line, is_wider: &mut is_wider })?;
+            if is_wider || is_new {
+                self.widened.push(name);
+            }
+        }
+        Ok(())
+    }
+}
+
+/// A value that is looked at.
+struct Value<'a> {
+    of: &'a mut JsonType,
+    line: u64,
+    is_wider: &'a mut bool,
+}
+
+impl Value<'_> {
+    fn scalar<E>(self, value: JsonType) -> Result<(), E> {
+        *self.is_wider |= self.of.widen(value, self.line);
+        Ok(())
+    }
+}
+
+impl<'de> DeserializeSeed<'de> for Value<'_> {
+    type Value = ();
+
+    fn deserialize<D: Deserializer<'de>>(self, deserializer: D) -> Result<(), D::Error> {
+        deserializer.deserialize_any(self)
+    }
+}
+
+impl<'de> Visitor<'de> for Value<'_> {
+    type Value = ();
+
+    fn expecting(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.write_str("a value")
+    }
+
+    fn visit_unit<E>(self) -> Result<(), E> {
+        Ok(())
+    }
+
+    fn visit_bool<E>(self, _: bool) -> Result<(), E> {
+        self.scalar(JsonType::Bool)
+    }
+
+    fn visit_i64<E>(self, value: i64) -> Result<(), E> {
+        self.scalar(JsonType::integer(value))
+    }
+
+    fn visit_u64<E>(self, value: u64) -> Result<(), E> {
+        match i64::try_from(value) {
+            Ok(value) => self.scalar(JsonType::integer(value)),
+            // 64 bits with a sign do not hold it.
+            Err(_) => self.scalar(JsonType::Text),
+        }
+    }
+
+    fn visit_f64<E>(self, _: f64) -> Result<(), E> {
+        self.scalar(JsonType::Float)
+    }
+
+    fn visit_str<E>(self, _: &str) -> Result<(), E> {
+        self.scalar(JsonType::Text)
+    }
+
+    fn visit_seq<A: SeqAccess<'de>>(self, mut items: A) -> Result<(), A::Error> {
+        let (item, is_new) = self.of.list(self.line);
+        *self.is_wider |= is_new;
+        match item {
+            Some(item) => {
+                let (line, is_wider) = (self.line, self.is_wider);
+                while items
+                    .next_element_seed(Value { of: &mut *item, line, is_wider: &mut *is_wider })?
+                    .is_some()
+                {}
+            }
+            None => while items.next_element::<IgnoredAny>()?.is_some() {},
+        }
+        Ok(())
+    }
+
+    fn visit_map<A: MapAccess<'de>>(self, mut map: A) -> Result<(), A::Error> {
+        let (fields, is_new) = self.of.object(self.line);
+        *self.is_wider |= is_new;
+        let Some(fields) = fields else {
+            while map.next_entry::<IgnoredAny, IgnoredAny>()?.is_some() {}
+            return Ok(());
+        };
+        while let Some(name) = map.next_key::<String>()? {
+            let (of_field, is_new) =
+                fields.get_or_add(name).ok_or_else(|| A::Error::custom("a field is missing"))?;
+            *self.is_wider |= is_new;
+            map.next_value_seed(Value { of: of_field, line: self.line, is_wider: &mut *self.is_wider })?;
+        }
+        Ok(())
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn inferred(records: &[&str]) -> Vec<(String, Result<DataType, u64>)> {
+        let mut fields = JsonFields::default();
+        for (record, line) in records.iter().zip(1..) {
+            fields.see(record.as_bytes(), line).unwrap();
+        }
+        fields.iter().map(|(name, of_field)| (name.clone(), of_field.data_type())).collect()
+    }
+
+    fn one(records: &[&str]) -> Result<DataType, u64> {
+        inferred(records).remove(0).1
+    }
+
+    #[test]
+    fn the_narrowest_type_that_holds_all_values_is_taken() {
+        assert_eq!(
+            one(&[r#"{"a": 1}"#, r#"{"a": null}"#, r#"{"a": -9223372036854775808}"#]),
+            Ok(DataType::Int64)
+        );
+        assert_eq!(one(&[r#"{"a": 1}"#, r#"{"a": 1.5}"#]), Ok(DataType::Float64));
+        assert_eq!(one(&[r#"{"a": 1.5}"#, r#"{"a": 1}"#]), Ok(DataType::Float64));
+        assert_eq!(one(&[r#"{"a": true}"#]), Ok(DataType::Boolean));
+        assert_eq!(one(&[r#"{"a": null}"#]), Ok(DataType::Utf8));
+        for mixed in [r#"{"a": "x"}"#, r#"{"a": true}"#] {
+            assert_eq!(one(&[r#"{"a": 1}"#, mixed]), Ok(DataType::Utf8));
+        }
+        assert_eq!(one(&[r#"{"a": 9223372036854775808}"#]), Ok(DataType::Utf8));
+        assert_eq!(one(&[r#"{"a": 9007199254740993}"#, r#"{"a": 0.5}"#]), Ok(DataType::Utf8));
+        let list = one(&[r#"{"a": []}"#, r#"{"a": [1, null]}"#, r#"{"a": [2.5]}"#]).unwrap();
+        assert_eq!(list, DataType::List(Arc::new(Field::new_list_field(DataType::Float64, true))));
+    }
+
+    #[test]
+    fn fields_come_in_the_order_in_which_they_were_first_seen() {
+        let columns = inferred(&[r#"{"z": 1, "s": {"y": 1}}"#, r#"{"a": true, "s": {"x": [true]}, "z": 2}"#]);
+        let names: Vec<_> = columns.iter().map(|(name, _)| name.as_str()).collect();
+        assert_eq!(names, ["z", "s", "a"]);
+        let Ok(DataType::Struct(fields)) = &columns[1].1 else { panic!() };
+        assert_eq!((fields[0].name().as_str(), fields[1].name().as_str()), ("y", "x"));
+    }
+
+    #[test]
+    fn objects_and_others_have_no_type_in_common() {
+        assert_eq!(one(&[r#"{"a": 1}"#, r#"{"a": {}}"#, r#"{"a": []}"#]), Err(2));
+        assert_eq!(one(&[r#"{"a": [[1]]}"#, r#"{"a": [1]}"#]), Err(2));
+        assert_eq!(one(&[r#"{"a": {"b": {}}}"#, r#"{"a": null}"#, r#"{"a": {"b": 1}}"#]), Err(3));
+    }
+
+    #[test]
+    fn a_record_says_which_columns_it_widens() {
+        let mut fields = JsonFields::default();
+        fields.see(br#"{"a": 1, "b": {"c": 1}, "d": null}"#, 1).unwrap();
+        assert_eq!(fields.see(br#"{"a": 2, "b": {"c": 2}, "d": null}"#, 2).unwrap(), [""; 0]);
+        assert_eq!(fields.see(br#"{"a": "x", "b": {"c": 1.5}, "e": null}"#, 3).unwrap(), ["a", "b", "e"]);
+        assert_eq!(fields.see(br#"{"d": 1}"#, 4).unwrap(), ["d"]);
+        assert!(fields.see(br#"{"d": tru}"#, 5).is_err() && fields.see(b"{} {}", 5).is_err());
+    }
+}

@@ -1,0 +1,126 @@
+//! Statistics of parts of a file as the table sees them that the file belongs to.
+
+use arrow::{
+    array::{Array, ArrayRef, BooleanArray, UInt64Array},
+    compute::concat,
+    datatypes::DataType,
+};
+
+use super::{FileColumn, Table};
+use crate::{
+    file::{
+        schema::{Projected, position, value_type},
+        statistics::Statistics,
+    },
+    format::FileMetadata,
+    kernels::exact_cast::common_cast,
+    predicate::{Column, Literal},
+    table::locate::Located,
+};
+
+/// What is known of the values in parts of a file, by what it says of them itself.
+pub(crate) fn of_file<'a>(
+    table: &'a Table,
+    located: &'a Located,
+    file: &'a FileMetadata,
+    inner: Box<dyn Statistics + 'a>,
+) -> impl Statistics + 'a {
+    OfFile { table, located, file, inner }
+}
+
+/// What a file says of its parts, with the table's wider types, the columns that it misses, and those of its path.
+struct OfFile<'a> {
+    table: &'a Table,
+    located: &'a Located,
+    file: &'a FileMetadata,
+    inner: Box<dyn Statistics + 'a>,
+}
+
+impl OfFile<'_> {
+    /// The type of the column in the table, if the file has it.
+    fn target(&self, column: &Column) -> Option<Option<DataType>> {
+        let (root, path) = self.table.resolve(column.name())?;
+        let field = self.table.schema().field(root);
+        let is_of_path = self.located.partitions.iter().any(|(name, _)| name == field.name());
+        if is_of_path || position(self.file.schema(), field.name(), root).is_none() {
+            return Some(None);
+        }
+        if self.table.is_cast(root) {
+            return None;
+        }
+        let mut data_type = field.data_type();
+        for name in path {
+            let DataType::Struct(fields) = data_type else { return None };
+            data_type = fields.find(name)?.1.data_type();
+        }
+        Some(Some(value_type(data_type).clone()))
+    }
+
+    /// The one value of a column that the file does not have: `Some(None)` is null.
+    fn value(&self, column: &Column) -> Option<Option<ArrayRef>> {
+        let (root, path) = self.table.resolve(column.name())?;
+        if !path.is_empty() {
+            return Some(None);
+        }
+        let (whole, values) =
+            (Projected::whole(root), value_type(self.table.schema().field(root).data_type()));
+        match self.table.column_of_file(&whole, values, self.located, self.file, "").ok()? {
+            FileColumn::Value(value) if value.is_null(0) => Some(None),
+            FileColumn::Value(value) => Some(Some(value)),
+            FileColumn::Read(_) | FileColumn::RowNumber => None,
+        }
+    }
+
+    fn bound(&self, column: &Column, inner: Option<ArrayRef>) -> Option<ArrayRef> {
+        match self.target(column)? {
+            Some(data_type) => {
+                let inner = inner?;
+                // What does not fit the wider type is no bound.
+                if *inner.data_type() == data_type {
+                    Some(inner)
+                } else {
+                    common_cast(&inner, &data_type).ok()
+                }
+            }
+            None => {
+                let value = self.value(column)??;
+                concat(&vec![value.as_ref() as &dyn Array; self.parts().max(1)])
+                    .ok()
+                    .filter(|_| self.parts() > 0)
+            }
+        }
+    }
+}
+
+impl Statistics for OfFile<'_> {
+    fn parts(&self) -> usize {
+        self.inner.parts()
+    }
+
+    fn min(&self, column: &Column) -> Option<ArrayRef> {
+        self.bound(column, self.inner.min(column))
+    }
+
+    fn max(&self, column: &Column) -> Option<ArrayRef> {
+        self.bound(column, self.inner.max(column))
+    }
+
+    fn null_counts(&self, column: &Column) -> Option<UInt64Array> {
+        match self.target(column)? {
+            Some(_) => self.inner.null_counts(column),
+            None => match self.value(column)? {
+                Some(_) => Some(vec![0_u64; self.parts()].into()),
+                None => self.inner.row_counts(),
+            },
+        }
+    }
+
+    fn row_counts(&self) -> Option<UInt64Array> {
+        self.inner.row_counts()
+    }
+
+    fn may_contain(&self, column: &Column, literals: &[Literal]) -> Option<BooleanArray> {
+        self.target(column)??;
+        self.inner.may_contain(column, literals)
+    }
+}

@@ -1,0 +1,48 @@
+//! The unit in which timestamps of several files come out where nanoseconds do not reach all of them.
+
+use arrow::{
+    array::{ArrayRef, AsArray},
+    compute::cast,
+    datatypes::{DataType, Field, TimeUnit, TimestampMicrosecondType},
+};
+
+use crate::{
+    file::schema::{finer, position},
+    format::FileMetadata,
+    predicate::Column,
+};
+
+/// Microseconds since 1970 that nanoseconds reach.
+const REACH: i64 = i64::MAX / 1_000;
+
+/// The type of a column that is in nanoseconds because some file is, with a unit that reaches the values of the others:
+/// the finest unit of files whose statistics say that they lie beyond nanoseconds. `None` if there are none.
+pub(crate) fn farther(field: &Field, near: usize, files: &[&FileMetadata]) -> Option<DataType> {
+    let DataType::Timestamp(TimeUnit::Nanosecond, zone) = field.data_type() else { return None };
+    let far = files.iter().filter_map(|file| unit_beyond_nanoseconds(field.name(), near, file));
+    Some(DataType::Timestamp(far.reduce(finer)?, zone.clone()))
+}
+
+/// The unit of a file's column if its values lie beyond what nanoseconds reach.
+fn unit_beyond_nanoseconds(name: &str, near: usize, file: &FileMetadata) -> Option<TimeUnit> {
+    let schema = file.schema();
+    let unit = match schema.fields().get(position(schema, name, near)?)?.data_type() {
+        DataType::Timestamp(TimeUnit::Nanosecond, _) => return None,
+        DataType::Timestamp(unit, _) => *unit,
+        DataType::Date32 | DataType::Date64 => TimeUnit::Microsecond,
+        _ => return None,
+    };
+    let units: Vec<usize> = (0..file.units()).collect();
+    let statistics = file.statistics(&units);
+    let column = Column::new(name);
+    let bounds = [statistics.min(&column), statistics.max(&column)];
+    bounds.iter().flatten().any(is_beyond_nanoseconds).then_some(unit)
+}
+
+fn is_beyond_nanoseconds(bounds: &ArrayRef) -> bool {
+    // Without a zone, so that dates can be cast too; what microseconds do not reach becomes null.
+    let Ok(moments) = cast(bounds, &DataType::Timestamp(TimeUnit::Microsecond, None)) else { return false };
+    let microseconds = moments.as_primitive::<TimestampMicrosecondType>();
+    let is_lost = moments.null_count() > bounds.null_count();
+    is_lost || microseconds.iter().flatten().any(|value| !(-REACH..=REACH).contains(&value))
+}

@@ -1,0 +1,15 @@
+//! What S3 has on the wire: targets, operations, headers, errors and bodies of answers.
+
+pub(super) mod attributes;
+pub(super) mod body;
+pub(super) mod chunked;
+pub(super) mod error;
+pub(super) mod etag;
+mod form;
+pub(super) mod form_error;
+pub(super) mod header_text;
+pub(super) mod host;
+pub(super) mod keys;
+pub(super) mod request_id;
+pub(super) mod span;
+pub(super) mod target;

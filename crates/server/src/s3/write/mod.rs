@@ -1,0 +1,12 @@
+//! Writes: objects, copies, deletions, tags and uploads in parts.
+
+pub(super) mod checksum;
+pub(super) mod copy;
+pub(super) mod delete;
+pub(super) mod ingest;
+pub(super) mod multipart;
+pub(super) mod payload;
+pub(super) mod post_form;
+pub(super) mod put;
+pub(super) mod tagging;
+pub(super) mod uploads;

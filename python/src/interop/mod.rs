@@ -1,0 +1,7 @@
+//! Arrow data between Python and Rust: the C interfaces, types and streams.
+
+pub(super) mod arrow_types;
+pub(super) mod batches;
+pub(super) mod exported;
+pub(super) mod imported;
+pub(super) mod stream;
