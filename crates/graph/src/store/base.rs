@@ -10,11 +10,22 @@
 //! Whatever GraphAr keeps in small files of its own (counts of vertices, of edges of each part) is in the description
 //! too, so that to open a base costs no request.
 
+pub(super) mod edges;
+pub(super) mod find;
+pub(super) mod keys;
+pub(super) mod keys_sort;
+pub(super) mod list;
+pub(super) mod read;
+#[cfg(test)]
+mod tests;
+pub(super) mod vertices;
+pub(super) mod write;
+
 use arrow::{array::ArrayRef, datatypes::FieldRef};
 use serde::{Deserialize, Serialize};
 use smallvec::SmallVec;
 
-use super::keys::KeysInfo;
+use self::keys::KeysInfo;
 use crate::{
     FileType,
     graphar::{ChunkFiles, Place},
@@ -175,7 +186,7 @@ impl Selection {
 }
 
 /// The files of a group of properties.
-pub(super) struct Group {
+pub(crate) struct Group {
     /// Where they are below the list or the vertices.
     pub(super) prefix: String,
     pub(super) fields: Vec<FieldRef>,
@@ -197,7 +208,7 @@ impl Group {
 
 /// Divides by a chunk size, which mostly is a power of two: then it is a shift.
 #[derive(Clone, Copy, Debug)]
-pub(super) struct ChunkSize {
+pub(crate) struct ChunkSize {
     size: u64,
     shift: Option<u32>,
 }

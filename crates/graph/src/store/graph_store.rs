@@ -9,12 +9,14 @@ use stylobate_columnar::{Cache, Source};
 
 use super::{
     lease::Lease,
-    log::Put,
-    log_entry::LogEntry,
+    log::{
+        Put,
+        entry::LogEntry,
+        record::{FORMAT, Record},
+    },
     names::{now_ms, uuid7},
     opened::Core,
     options::StoreOptions,
-    record::{FORMAT, Record},
     schema::{SchemaChange, StoreSchema},
     snapshot::Snapshot,
 };

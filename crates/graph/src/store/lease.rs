@@ -38,7 +38,7 @@ const CHECKED_EACH: Duration = Duration::from_secs(10);
 const LARGEST_STEP: Duration = Duration::from_secs(60);
 
 /// A lease, which is renewed for as long as it is held.
-pub(super) struct Lease {
+pub(crate) struct Lease {
     place: Held,
     term: Arc<Mutex<Term>>,
     renewing: JoinHandle<()>,

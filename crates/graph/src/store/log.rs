@@ -1,5 +1,10 @@
 //! The log: one record for each version, written only where there is none yet. The record is the pointer.
 
+pub(super) mod alter;
+pub(super) mod entry;
+pub(super) mod pins;
+pub(super) mod record;
+
 use std::sync::Arc;
 
 use bytes::Bytes;
@@ -7,10 +12,8 @@ use futures::{FutureExt, TryStreamExt, future::BoxFuture};
 use object_store::{ObjectStore, PutMode, PutOptions, PutPayload};
 use stylobate_storage::{Destination, Durability, Error as StorageError, Overwrite, SinkOptions, Sinks};
 
-use super::{
-    record::{Record, file_name},
-    segments::Shared,
-};
+use self::record::{Record, file_name};
+use super::segments::Shared;
 use crate::{Error, Result, graphar::Place};
 
 /// Versions have as many digits.

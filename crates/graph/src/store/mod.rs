@@ -10,88 +10,48 @@
 //! What is open is shared by all versions that need it, by the path or place in the log under which it never changes,
 //! and dropped when the last of them is.
 
-mod alter;
-mod arriving;
 mod base;
-mod base_edges;
-mod base_find;
-mod base_list;
-mod base_read;
-#[cfg(test)]
-mod base_tests;
-mod base_vertices;
 mod budgeted;
-mod bulk;
-mod bulk_edges;
-mod bulk_vertices;
-mod changes;
-mod collect;
-mod compact;
-mod compact_edges;
-mod compact_plan;
-mod compact_vertices;
-mod deletion;
 mod delta;
-mod draft;
-mod edge_part;
-mod edge_parts;
-mod edge_view;
-mod explain;
-mod export;
-mod gather;
-mod gathered;
 mod graph_store;
-mod keys;
-mod keys_sort;
 mod lease;
-mod live;
-mod load;
 mod log;
-mod log_entry;
-mod merge_edges;
-mod merge_vertices;
 mod names;
 mod opened;
 mod options;
-mod pending;
-mod plan;
-mod prepared;
-mod prewarm;
-mod record;
-mod rows;
-mod scan;
+mod parts;
+mod read;
 mod schema;
 mod schema_of;
 mod segments;
 mod snapshot;
 mod stats;
-mod top;
-mod traversal;
-mod verify;
-mod vertex_delta;
-mod vertex_part;
-mod vertex_parts;
-mod vertex_search;
-mod vertex_view;
-mod views;
-mod writer;
+mod take;
+mod traverse;
+mod upkeep;
+mod write;
 
 pub use self::{
-    changes::{Ends, VertexIds},
-    collect::{CollectOptions, Collected},
-    compact::{CompactOptions, Compacted},
-    edge_view::{EdgeRows, EdgeView},
     graph_store::GraphStore,
-    load::{BulkLoad, Loaded},
-    log_entry::LogEntry,
+    log::entry::LogEntry,
     options::StoreOptions,
-    prepared::PreparedTraversal,
-    prewarm::{PrewarmOptions, Prewarmed},
+    read::{
+        edge_view::{EdgeRows, EdgeView},
+        prewarm::{PrewarmOptions, Prewarmed},
+        vertex_view::VertexView,
+    },
     schema::{EdgeType, SchemaChange, StoreProperty, StoreSchema, VertexType},
     snapshot::Snapshot,
     stats::{OpenUse, StoreStats},
-    traversal::Traversal,
-    verify::Verification,
-    vertex_view::VertexView,
-    writer::StoreWriter,
+    traverse::{run::PreparedTraversal, traversal::Traversal},
+    upkeep::{
+        compact::{CompactOptions, Compacted},
+        verify::Verification,
+    },
+    write::{
+        changes::{Ends, VertexIds},
+        gc::{CollectOptions, Collected},
+        load::{BulkLoad, Loaded},
+        writer::StoreWriter,
+    },
 };

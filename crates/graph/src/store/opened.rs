@@ -8,25 +8,30 @@ use object_store::{ObjectMeta, ObjectStore};
 use stylobate_storage::Error as StorageError;
 
 use super::{
-    base::{EdgeBaseInfo, VertexBaseInfo},
-    base_edges::EdgeBase,
-    base_vertices::VertexBase,
+    base::{EdgeBaseInfo, VertexBaseInfo, edges::EdgeBase, vertices::VertexBase},
     budgeted::{Budgeted, Weighed},
-    deletion::Deleted,
-    delta::{self, EdgeDelta},
-    edge_part::{EdgePart, EdgePartOf},
-    edge_parts::EdgeParts,
-    log::Log,
-    options::StoreOptions,
-    record::{
-        EdgeBaseState, EdgeDeltaInfo, EdgeState, Location, PatchInfo, Record, VertexDeltaInfo, VertexState,
+    delta::{
+        deletion::Deleted,
+        edges::{self as delta, EdgeDelta},
+        rows::Rows,
+        vertices::{INDEX, Patch, VertexDelta, patch_fields},
     },
-    rows::Rows,
+    log::{
+        Log,
+        record::{
+            EdgeBaseState, EdgeDeltaInfo, EdgeState, Location, PatchInfo, Record, VertexDeltaInfo,
+            VertexState,
+        },
+    },
+    options::StoreOptions,
+    parts::{
+        edge_part::{EdgePart, EdgePartOf},
+        edge_parts::EdgeParts,
+        vertex_part::VertexPart,
+        vertex_parts::VertexParts,
+    },
     schema::{DESTINATION, EdgeType, SOURCE, VertexType},
     segments::Shared,
-    vertex_delta::{INDEX, Patch, VertexDelta, patch_fields},
-    vertex_part::VertexPart,
-    vertex_parts::VertexParts,
 };
 use crate::{Error, Result, graphar::Place};
 
@@ -42,7 +47,7 @@ pub(crate) struct Core {
     pub(crate) edge_deltas: Shared<Location, Budgeted<EdgeDelta>>,
     pub(crate) patches: Shared<Location, Budgeted<Patch>>,
     pub(crate) deletions: Shared<Location, Budgeted<Deleted>>,
-    pub(crate) live: super::live::Live,
+    pub(crate) live: super::log::pins::Live,
 }
 
 impl Core {
@@ -58,7 +63,7 @@ impl Core {
             edge_deltas: Shared::default(),
             patches: Shared::default(),
             deletions: Shared::default(),
-            live: super::live::Live::default(),
+            live: super::log::pins::Live::default(),
         })
     }
 
@@ -217,7 +222,7 @@ impl Core {
     }
 
     async fn base_part(&self, of: &EdgeType, base: &EdgeBaseState) -> Result<EdgePart> {
-        let by = |pick: fn(&super::record::DeletedPair) -> &Location| {
+        let by = |pick: fn(&super::log::record::DeletedPair) -> &Location| {
             base.deleted.iter().map(|pair| pick(pair).clone()).collect::<Vec<_>>()
         };
         let (by_source, by_destination) = (by(|pair| &pair.by_source), by(|pair| &pair.by_destination));

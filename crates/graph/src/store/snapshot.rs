@@ -7,8 +7,10 @@ use futures::FutureExt;
 use tokio::sync::OnceCell;
 
 use super::{
-    edge_parts::EdgeParts, log_entry::LogEntry, opened::Core, record::Record, schema::StoreSchema,
-    vertex_parts::VertexParts,
+    log::{entry::LogEntry, record::Record},
+    opened::Core,
+    parts::{edge_parts::EdgeParts, vertex_parts::VertexParts},
+    schema::StoreSchema,
 };
 use crate::{Error, Result};
 

@@ -23,7 +23,7 @@ pub(super) const CHUNKS_AHEAD: usize = 4;
 
 /// Rows that lie together in one of the chunks.
 #[derive(Clone, Debug)]
-pub(super) struct Run {
+pub(crate) struct Run {
     /// Which of the chunks that are at hand.
     pub(super) chunk: usize,
     pub(super) rows: Range<usize>,
@@ -33,7 +33,7 @@ pub(super) struct Run {
 pub(super) type Row = (u32, u32);
 
 /// Which chunks are needed, each once, in the order in which they were first named.
-pub(super) struct Chunks {
+pub(crate) struct Chunks {
     numbers: SmallVec<[u64; 8]>,
     /// Where each is, by its number; not made where there are few names.
     places: Vec<u32>,

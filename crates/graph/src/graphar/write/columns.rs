@@ -14,7 +14,7 @@ pub(super) const ROWS_AT_ONCE: usize = 1 << 16;
 
 /// What arrives.
 #[derive(Clone, Debug)]
-pub(super) struct Arriving {
+pub(crate) struct Arriving {
     /// Vertices or edges of this type, as errors call them.
     of: String,
     schema: SchemaRef,
@@ -22,7 +22,7 @@ pub(super) struct Arriving {
 
 /// A column, and what it becomes.
 #[derive(Clone, Debug)]
-pub(super) struct Column {
+pub(crate) struct Column {
     at: usize,
     name: String,
     from: DataType,

@@ -1,21 +1,24 @@
 //! Writes the edges of one type.
 
+pub(super) mod list_writer;
+pub(super) mod request;
+
 use std::{pin::pin, sync::Arc};
 
 use arrow::array::RecordBatch;
 use futures::{Stream, TryStreamExt};
 
+use self::{
+    list_writer::{ListWriter, WrittenList},
+    request::EdgePlan,
+};
 use super::{
     arriving_rows::numbered,
-    blocking::blocking,
     columns::{Arriving, Column},
-    edge_write::EdgePlan,
-    encoders::Encoders,
-    ends::Ends,
-    list_writer::{ListWriter, WrittenList},
-    order::Arrangement,
+    files::{blocking::blocking, encoders::Encoders},
+    keys::ends::Ends,
     progress::Progress,
-    sort::{SortPlan, Sorter},
+    sort::{SortPlan, Sorter, order::Arrangement},
 };
 use crate::{Error, Result};
 
@@ -52,7 +55,7 @@ impl Casts {
             true => Ok(RecordBatch::new_empty(self.schema.clone())),
             false => RecordBatch::try_new(self.schema.clone(), columns),
         };
-        let properties = properties.map_err(super::buffer::failed)?;
+        let properties = properties.map_err(super::sort::buffer::failed)?;
         Ok(Prepared { source, destination, properties })
     }
 }

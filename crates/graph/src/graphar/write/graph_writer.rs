@@ -8,20 +8,17 @@ use futures::{Stream, StreamExt, future::BoxFuture, stream::BoxStream};
 use stylobate_storage::Destination;
 
 use super::{
-    edge_write::EdgeWrite,
-    edges::{EdgeWriter, arrangements},
-    encoders::Encoders,
-    ends::{Ends, Named},
-    keys::Keys,
-    list_writer::WrittenList,
+    edges::{EdgeWriter, arrangements, list_writer::WrittenList, request::EdgeWrite},
+    files::{encoders::Encoders, output::Output},
+    keys::{
+        Keys,
+        ends::{Ends, Named},
+    },
     names::unwritable,
     options::GraphWriteOptions,
-    output::Output,
     progress::Progress,
-    shares::Shares,
-    sort::SortPlan,
-    vertex_write::VertexWrite,
-    vertices::{VertexWriter, WrittenVertices},
+    sort::{SortPlan, shares::Shares},
+    vertices::{VertexWriter, WrittenVertices, request::VertexWrite},
 };
 use crate::{EdgeInfo, Error, GraphInfo, Result};
 

@@ -1,11 +1,18 @@
 //! Which index the vertex of a key has.
 
+pub(super) mod ends;
+pub(super) mod indexes;
+pub(super) mod numbers;
+pub(super) mod room;
+pub(super) mod texts;
+
 use arrow::{
     array::{Array, ArrayRef, AsArray},
     datatypes::{DataType, Int64Type},
 };
 
-use super::{columns::first_null, key_numbers::KeyNumbers, key_room::Refused, key_texts::KeyTexts};
+use self::{numbers::KeyNumbers, room::Refused, texts::KeyTexts};
+use super::columns::first_null;
 use crate::PropertyType;
 
 /// The keys of all vertices of a type, in the order of their indexes.

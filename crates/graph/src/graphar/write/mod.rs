@@ -10,49 +10,29 @@
 //! where they do not fit. One number bounds what keys, edges and encoders take.
 
 mod arriving_rows;
-mod blocking;
-mod buffer;
-mod chunk_file;
 mod columns;
-mod csv_file;
-mod edge_write;
 mod edges;
-mod encoders;
-mod ends;
+mod files;
 mod graph_writer;
-mod indexes;
-mod key_numbers;
-mod key_room;
-mod key_texts;
 mod keys;
-mod known;
-mod labels;
-mod list_writer;
-mod merge;
 mod names;
 mod options;
-mod order;
-mod output;
 mod progress;
-mod runs;
-mod shares;
 mod sort;
-mod vertex_write;
 mod vertices;
 
 /// What the graph store makes use of.
 pub(crate) use self::{
-    blocking::blocking,
-    key_room::Refused,
-    keys::Keys,
-    list_writer::WrittenList,
+    edges::list_writer::WrittenList,
+    files::blocking::blocking,
+    keys::{Keys, room::Refused},
     names::unwritable,
-    runs::{Run, RunReader},
+    sort::runs::{Run, RunReader},
 };
 pub use self::{
-    edge_write::EdgeWrite,
+    edges::request::EdgeWrite,
     graph_writer::{GraphWriter, WrittenGraph},
     options::GraphWriteOptions,
     progress::WriteProgress,
-    vertex_write::VertexWrite,
+    vertices::request::VertexWrite,
 };

@@ -5,6 +5,12 @@
 //!                 -> fits: sorted when a list is written
 //! ```
 
+pub(super) mod buffer;
+pub(super) mod merge;
+pub(super) mod order;
+pub(super) mod runs;
+pub(super) mod shares;
+
 use std::{
     path::{Path, PathBuf},
     sync::Arc,
@@ -17,13 +23,13 @@ use arrow::{
 use futures::{Stream, StreamExt, stream::BoxStream};
 use stylobate_columnar::stream_from_thread;
 
-use super::{
-    blocking::blocking,
+use self::{
     buffer::{Buffer, Edges},
     merge::Merge,
     order::Arrangement,
     runs::Run,
 };
+use super::files::blocking::blocking;
 use crate::{Error, Result};
 
 /// Runs that are merged at a time.

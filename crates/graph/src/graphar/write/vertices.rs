@@ -1,5 +1,9 @@
 //! Writes the vertices of one type.
 
+pub(super) mod known;
+pub(super) mod labels;
+pub(super) mod request;
+
 use std::{pin::pin, sync::Arc};
 
 use arrow::{
@@ -9,18 +13,18 @@ use arrow::{
 use futures::{Stream, TryStreamExt};
 use stylobate_storage::ByteSize;
 
+use self::{known::Known, labels::LabelColumns, request::VertexPlan};
 use super::{
     arriving_rows::numbered,
-    blocking::blocking,
-    chunk_file::FilePlan,
     columns::{Arriving, Column},
-    encoders::{Encoders, OpenChunk},
+    files::{
+        blocking::blocking,
+        chunk_file::FilePlan,
+        encoders::{Encoders, OpenChunk},
+    },
     keys::Keys,
-    known::Known,
-    labels::LabelColumns,
     names::unwritable,
     progress::Progress,
-    vertex_write::VertexPlan,
 };
 use crate::{FileType, Result, VertexInfo};
 

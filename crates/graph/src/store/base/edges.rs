@@ -9,17 +9,14 @@ use arrow::{
 use futures::{StreamExt, stream::BoxStream};
 use stylobate_columnar::ColumnsUse;
 
-use super::{
-    base::{EdgeBaseInfo, Selection},
-    base_find::Found,
-    base_list::List,
-    base_read::EdgeColumns,
-    budgeted::{Budgeted, Weighed},
-    gather::CHUNKS_AHEAD,
-};
+use super::{EdgeBaseInfo, Selection, find::Found, list::List, read::EdgeColumns};
 use crate::{
     Direction, Result,
     graphar::{Place, ahead},
+    store::{
+        budgeted::{Budgeted, Weighed},
+        take::CHUNKS_AHEAD,
+    },
 };
 
 /// A base of edges that is open. Nothing is read before it is asked for.

@@ -7,8 +7,8 @@ use arrow::{
     datatypes::Int64Type,
 };
 
-use super::{base::Selection, base_list::List, base_read::EdgeColumns, rows::Arrays};
-use crate::Result;
+use super::{Selection, list::List, read::EdgeColumns};
+use crate::{Result, store::delta::rows::Arrays};
 
 /// Edges of one vertex to one other.
 #[derive(Clone, Debug)]
@@ -48,7 +48,7 @@ impl List {
     }
 
     /// The edges of a vertex to another, if all of it is in the cache.
-    pub(super) fn find_cached(
+    pub(crate) fn find_cached(
         &self,
         vertex: i64,
         neighbor: i64,
@@ -72,7 +72,7 @@ impl List {
     }
 
     /// The edges of a vertex to another: after the offsets, one chunk is read.
-    pub(super) async fn find(&self, vertex: i64, neighbor: i64, selection: &Selection) -> Result<Found> {
+    pub(crate) async fn find(&self, vertex: i64, neighbor: i64, selection: &Selection) -> Result<Found> {
         if let Some(found) = self.find_cached(vertex, neighbor, selection) {
             return found;
         }

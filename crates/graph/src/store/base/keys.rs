@@ -12,16 +12,16 @@ use futures::{StreamExt, TryStreamExt};
 use serde::{Deserialize, Serialize};
 use stylobate_columnar::{Columns, ColumnsUse};
 
-use super::gather::{CHUNKS_AT_ONCE, Chunks};
 use crate::{
     Error, FileType, Result,
     graphar::{ChunkFiles, Place, Rows, gathering, unwritable},
+    store::take::{CHUNKS_AT_ONCE, Chunks},
 };
 
 /// The column of keys.
-pub(super) const KEY: &str = "key";
+pub(crate) const KEY: &str = "key";
 /// The column of their indexes.
-pub(super) const INDEX: &str = "index";
+pub(crate) const INDEX: &str = "index";
 
 /// The keys of a base.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
@@ -42,21 +42,21 @@ pub(crate) enum Fences {
 }
 
 /// Keys as they are looked for.
-pub(super) enum Wanted {
+pub(crate) enum Wanted {
     Numbers(Int64Array),
     Texts(StringArray),
 }
 
 impl Fences {
     /// What keys are looked for as.
-    pub(super) fn data_type(&self) -> DataType {
+    pub(crate) fn data_type(&self) -> DataType {
         match self {
             Self::Numbers(_) => DataType::Int64,
             Self::Texts(_) => DataType::Utf8,
         }
     }
 
-    pub(super) fn bytes(&self) -> u64 {
+    pub(crate) fn bytes(&self) -> u64 {
         let bytes = match self {
             Self::Numbers(fences) => size_of_val(fences.as_slice()),
             Self::Texts(fences) => fences.iter().map(|fence| size_of::<String>() + fence.len()).sum(),
@@ -72,7 +72,7 @@ impl Fences {
     }
 
     /// Keys in the type that they are kept in; those that cannot be any of them become null.
-    pub(super) fn wanted(&self, of: &str, keys: &ArrayRef) -> Result<Wanted> {
+    pub(crate) fn wanted(&self, of: &str, keys: &ArrayRef) -> Result<Wanted> {
         let from = match keys.data_type() {
             DataType::Dictionary(_, values) => values.as_ref(),
             other => other,
@@ -168,14 +168,14 @@ struct Located {
 
 impl KeyFiles {
     /// The keys of the base that is at `path`.
-    pub(super) fn open(place: &Place, path: &str, info: &KeysInfo) -> Self {
+    pub(crate) fn open(place: &Place, path: &str, info: &KeysInfo) -> Self {
         let field = |name, data_type| -> FieldRef { Arc::new(Field::new(name, data_type, false)) };
         let fields = [field(KEY, info.fences.data_type()), field(INDEX, DataType::Int64)];
         let files = ChunkFiles::new(place.clone(), FileType::Parquet, fields.into());
         Self { info: info.clone(), folder: folder(path), files }
     }
 
-    pub(super) fn usage(&self) -> ColumnsUse {
+    pub(crate) fn usage(&self) -> ColumnsUse {
         self.files.usage()
     }
 
@@ -184,12 +184,12 @@ impl KeyFiles {
     }
 
     /// The file of a chunk.
-    pub(super) fn file(&self, chunk: u64) -> String {
+    pub(crate) fn file(&self, chunk: u64) -> String {
         format!("{}{}", self.folder, file(chunk))
     }
 
     /// Keys and indexes of a chunk.
-    pub(super) async fn chunk(&self, chunk: u64) -> Result<Columns> {
+    pub(crate) async fn chunk(&self, chunk: u64) -> Result<Columns> {
         let rows = Rows::Between(1, self.info.chunk_size);
         let columns = self.files.get(chunk, || self.file(chunk), rows, &[0, 1]).await?;
         let has_nulls = columns.iter().any(|column| column.null_count() > 0);
@@ -217,7 +217,7 @@ impl KeyFiles {
     }
 
     /// The indexes of keys, if all chunks that are needed are in the cache.
-    pub(super) fn find_cached(&self, of: &str, keys: &ArrayRef) -> Option<Result<Vec<Option<i64>>>> {
+    pub(crate) fn find_cached(&self, of: &str, keys: &ArrayRef) -> Option<Result<Vec<Option<i64>>>> {
         let wanted = match self.info.fences.wanted(of, keys) {
             Ok(wanted) => wanted,
             Err(error) => return Some(Err(error)),
@@ -232,7 +232,7 @@ impl KeyFiles {
     }
 
     /// The indexes of keys; nothing for those that are not there.
-    pub(super) async fn find(&self, of: &str, keys: &ArrayRef) -> Result<Vec<Option<i64>>> {
+    pub(crate) async fn find(&self, of: &str, keys: &ArrayRef) -> Result<Vec<Option<i64>>> {
         match self.find_cached(of, keys) {
             Some(found) => found,
             None => Box::pin(self.load_and_find(of, keys)).await,
@@ -267,11 +267,11 @@ impl KeyFiles {
 }
 
 /// Where the keys of a base are.
-pub(super) fn folder(path: &str) -> String {
+pub(crate) fn folder(path: &str) -> String {
     format!("{path}/keys/")
 }
 
 /// The file of a chunk within that.
-pub(super) fn file(chunk: u64) -> String {
+pub(crate) fn file(chunk: u64) -> String {
     format!("chunk{chunk}")
 }

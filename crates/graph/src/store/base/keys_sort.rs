@@ -23,10 +23,10 @@ const FAN_IN: usize = 64;
 /// Keys of a batch of a run.
 const RUN_ROWS: usize = 1 << 13;
 /// Bytes of the texts of a chunk, about.
-pub(super) const CHUNK_BYTES: usize = 512 << 10;
+pub(crate) const CHUNK_BYTES: usize = 512 << 10;
 
 /// Takes the keys of vertices in the order of their indexes, which are counted from 0.
-pub(super) struct KeySorter {
+pub(crate) struct KeySorter {
     held: Held,
     next: u64,
     taken: u64,
@@ -179,29 +179,29 @@ impl Batch {
 
 impl KeySorter {
     /// Keys of this type, [`DataType::Int64`] or [`DataType::Utf8`], in so many bytes of memory.
-    pub(super) fn new(data_type: &DataType, share: usize, folder: PathBuf) -> Self {
+    pub(crate) fn new(data_type: &DataType, share: usize, folder: PathBuf) -> Self {
         let fields =
             vec![Field::new(KEY, data_type.clone(), false), Field::new(INDEX, DataType::Int64, false)];
         let schema = Arc::new(Schema::new(fields));
         Self { held: Held::new(data_type), next: 0, taken: 0, runs: Vec::new(), schema, share, folder }
     }
 
-    pub(super) fn schema(&self) -> &SchemaRef {
+    pub(crate) fn schema(&self) -> &SchemaRef {
         &self.schema
     }
 
     /// How many vertices arrived.
-    pub(super) fn next(&self) -> u64 {
+    pub(crate) fn next(&self) -> u64 {
         self.next
     }
 
     /// How many keys were taken.
-    pub(super) fn count(&self) -> u64 {
+    pub(crate) fn count(&self) -> u64 {
         self.taken
     }
 
     /// The keys of the next vertices, none of them null. Only those of vertices that are there are taken.
-    pub(super) fn push(&mut self, keys: &ArrayRef, is_there: &dyn Fn(u64) -> bool) -> Result<()> {
+    pub(crate) fn push(&mut self, keys: &ArrayRef, is_there: &dyn Fn(u64) -> bool) -> Result<()> {
         let before = self.held.len();
         self.held.push(keys, self.next, is_there);
         self.next += keys.len() as u64;
@@ -225,7 +225,7 @@ impl KeySorter {
     }
 
     /// All keys in their order, those that are equal by their index, in batches of so many rows at most.
-    pub(super) fn finish(
+    pub(crate) fn finish(
         mut self,
         most: usize,
     ) -> Result<Box<dyn Iterator<Item = Result<RecordBatch>> + Send>> {
@@ -310,7 +310,7 @@ impl Iterator for Merge {
 }
 
 /// Two rows with the same key, if there are any: in this batch, or at its beginning and the end of the one before.
-pub(super) fn repeated(before: Option<&RecordBatch>, batch: &RecordBatch) -> Option<(String, u64, u64)> {
+pub(crate) fn repeated(before: Option<&RecordBatch>, batch: &RecordBatch) -> Option<(String, u64, u64)> {
     let at = |batch: &RecordBatch, row: usize| {
         let key = match batch.column(0).as_primitive_opt::<Int64Type>() {
             Some(keys) => keys.value(row).to_string(),
@@ -344,7 +344,7 @@ fn text(batch: &RecordBatch) -> &StringArray {
 }
 
 /// Where keys are sorted that do not fit into memory.
-pub(super) fn sort_folder(given: Option<&Path>) -> PathBuf {
+pub(crate) fn sort_folder(given: Option<&Path>) -> PathBuf {
     given.map_or_else(std::env::temp_dir, Path::to_owned)
 }
 

@@ -9,14 +9,14 @@ use arrow::{
 use futures::{StreamExt, TryStreamExt};
 use stylobate_columnar::ColumnsUse;
 
-use super::{
-    base::{ChunkSize, EdgeBaseInfo, Group, ListInfo},
-    budgeted::Weighed,
-    gather::{CHUNKS_AT_ONCE, Chunks, Run},
-};
+use super::{ChunkSize, EdgeBaseInfo, Group, ListInfo};
 use crate::{
     Direction, Error, FileType, Result,
     graphar::{ChunkFiles, DESTINATION, OFFSET, Place, Rows, SOURCE, has_no_nulls},
+    store::{
+        budgeted::Weighed,
+        take::{CHUNKS_AT_ONCE, Chunks, Run},
+    },
 };
 
 impl Weighed for List {
@@ -33,39 +33,39 @@ pub(crate) struct List {
     /// What errors call its edges.
     of: String,
     /// Where its files are, with a slash at its end.
-    pub(super) folder: String,
-    pub(super) vertices: u64,
+    pub(crate) folder: String,
+    pub(crate) vertices: u64,
     part_size: ChunkSize,
-    pub(super) chunk_size: ChunkSize,
+    pub(crate) chunk_size: ChunkSize,
     /// Edges before each part, and all edges at last.
     starts: Vec<u64>,
     /// Chunks before each part, and all chunks at last.
-    pub(super) first_chunks: Vec<u64>,
-    pub(super) info: ListInfo,
+    pub(crate) first_chunks: Vec<u64>,
+    pub(crate) info: ListInfo,
     offsets: ChunkFiles,
     /// The neighbour, then the vertex itself.
-    pub(super) ends: ChunkFiles,
-    pub(super) groups: Vec<Group>,
+    pub(crate) ends: ChunkFiles,
+    pub(crate) groups: Vec<Group>,
 }
 
 /// A chunk of a list.
 #[derive(Clone, Copy, Debug)]
-pub(super) struct ChunkAt {
-    pub(super) part: u64,
+pub(crate) struct ChunkAt {
+    pub(crate) part: u64,
     /// Within the part.
-    pub(super) chunk: u64,
-    pub(super) rows: u64,
+    pub(crate) chunk: u64,
+    pub(crate) rows: u64,
 }
 
 /// Where some edges are: the chunks that they are in, the stretches of these, and how many edges they are.
-pub(super) struct Located {
-    pub(super) chunks: Chunks,
-    pub(super) runs: Vec<Run>,
-    pub(super) rows: usize,
+pub(crate) struct Located {
+    pub(crate) chunks: Chunks,
+    pub(crate) runs: Vec<Run>,
+    pub(crate) rows: usize,
 }
 
 impl List {
-    pub(super) fn open(place: &Place, of: &EdgeBaseInfo, direction: Direction, fields: &[FieldRef]) -> Self {
+    pub(crate) fn open(place: &Place, of: &EdgeBaseInfo, direction: Direction, fields: &[FieldRef]) -> Self {
         let (info, folder, vertices, part_size, names) = match direction {
             Direction::Out => {
                 let names = [DESTINATION, SOURCE];
@@ -102,11 +102,11 @@ impl List {
         }
     }
 
-    pub(super) fn offsets_use(&self) -> ColumnsUse {
+    pub(crate) fn offsets_use(&self) -> ColumnsUse {
         self.offsets.usage()
     }
 
-    pub(super) fn columns_use(&self) -> ColumnsUse {
+    pub(crate) fn columns_use(&self) -> ColumnsUse {
         let groups = self.groups.iter().map(|group| &group.files);
         std::iter::once(&self.ends).chain(groups).map(ChunkFiles::usage).sum()
     }
@@ -124,13 +124,13 @@ impl List {
         self.info.parts.get(part as usize).copied().unwrap_or(0)
     }
 
-    pub(super) fn edges(&self) -> u64 {
+    pub(crate) fn edges(&self) -> u64 {
         self.starts.last().copied().unwrap_or(0)
     }
 
     /// Where the edges of a vertex are, if that is in the cache.
     #[inline]
-    pub(super) fn slice_cached(&self, vertex: i64) -> Option<Result<Range<u64>>> {
+    pub(crate) fn slice_cached(&self, vertex: i64) -> Option<Result<Range<u64>>> {
         let vertex = vertex as u64;
         if vertex >= self.vertices {
             return Some(Ok(0..0));
@@ -140,7 +140,7 @@ impl List {
         Some(self.range(part, row, &offsets))
     }
 
-    pub(super) async fn slice(&self, vertex: i64) -> Result<Range<u64>> {
+    pub(crate) async fn slice(&self, vertex: i64) -> Result<Range<u64>> {
         match self.slice_cached(vertex) {
             Some(range) => range,
             None => {
@@ -151,7 +151,7 @@ impl List {
     }
 
     /// The same of many vertices.
-    pub(super) fn slices_cached(&self, vertices: &[i64]) -> Option<Result<Vec<Range<u64>>>> {
+    pub(crate) fn slices_cached(&self, vertices: &[i64]) -> Option<Result<Vec<Range<u64>>>> {
         let (parts, places) = self.parts_of(vertices);
         let mut offsets = Vec::with_capacity(parts.numbers().len());
         for part in parts.numbers() {
@@ -160,7 +160,7 @@ impl List {
         Some(self.ranges(&parts, &places, &offsets))
     }
 
-    pub(super) async fn slices(&self, vertices: &[i64]) -> Result<Vec<Range<u64>>> {
+    pub(crate) async fn slices(&self, vertices: &[i64]) -> Result<Vec<Range<u64>>> {
         match self.slices_cached(vertices) {
             Some(ranges) => ranges,
             None => Box::pin(self.load_slices(vertices)).await,
@@ -244,7 +244,7 @@ impl List {
 
     /// The chunk that all of some edges are in, and their rows in it; nothing where they are in several, or none.
     #[inline]
-    pub(super) fn within_chunk(&self, mut part: usize, edges: &Range<u64>) -> Option<(u64, Range<usize>)> {
+    pub(crate) fn within_chunk(&self, mut part: usize, edges: &Range<u64>) -> Option<(u64, Range<usize>)> {
         let count = edges.end.checked_sub(edges.start).filter(|count| *count > 0)?;
         let (first, end) = self.bounds(&mut part, edges.start);
         let (chunk, row) = self.chunk_size.split(edges.start.checked_sub(first)?);
@@ -255,11 +255,11 @@ impl List {
 
     /// The part that a vertex is in.
     #[inline]
-    pub(super) fn part_of(&self, vertex: i64) -> usize {
+    pub(crate) fn part_of(&self, vertex: i64) -> usize {
         self.part_size.split(vertex as u64).0 as usize
     }
 
-    pub(super) fn locate(&self, ranges: &[Range<u64>]) -> Result<Located> {
+    pub(crate) fn locate(&self, ranges: &[Range<u64>]) -> Result<Located> {
         let mut chunks = Chunks::new(ranges.len(), self.chunks());
         let mut runs = Vec::with_capacity(ranges.len());
         let (mut rows, mut part) = (0, 0);
@@ -285,7 +285,7 @@ impl List {
 
     /// Where the part of an edge begins and ends. Often it is that of the edge before.
     #[inline]
-    pub(super) fn bounds(&self, part: &mut usize, edge: u64) -> (u64, u64) {
+    pub(crate) fn bounds(&self, part: &mut usize, edge: u64) -> (u64, u64) {
         let of = |part: usize| {
             let start = self.starts.get(part).copied().unwrap_or(0);
             (start, self.starts.get(part + 1).copied().unwrap_or(u64::MAX))
@@ -298,7 +298,7 @@ impl List {
         of(*part)
     }
 
-    pub(super) fn chunk_at(&self, number: u64) -> ChunkAt {
+    pub(crate) fn chunk_at(&self, number: u64) -> ChunkAt {
         let part = self.first_chunks.partition_point(|first| *first <= number).saturating_sub(1);
         let chunk = number - self.first_chunks.get(part).copied().unwrap_or(0);
         let edges = self.info.parts.get(part).copied().unwrap_or(0);
@@ -307,7 +307,7 @@ impl List {
     }
 
     /// The edge that a chunk begins with, among all.
-    pub(super) fn first_of(&self, number: u64) -> u64 {
+    pub(crate) fn first_of(&self, number: u64) -> u64 {
         let ChunkAt { part, chunk, .. } = self.chunk_at(number);
         self.starts.get(part as usize).copied().unwrap_or(0) + chunk * self.chunk_size.get()
     }

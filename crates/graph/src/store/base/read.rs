@@ -10,14 +10,16 @@ use futures::{StreamExt, TryStreamExt};
 use stylobate_columnar::Columns;
 
 use super::{
-    base::Selection,
-    base_list::{ChunkAt, List, Located},
-    gather::{CHUNKS_AT_ONCE, Run, gather_runs, runs_by_chunk},
-    rows::Arrays,
+    Selection,
+    list::{ChunkAt, List, Located},
 };
 use crate::{
     Error, Result,
     graphar::{Rows, has_no_nulls},
+    store::{
+        delta::rows::Arrays,
+        take::{CHUNKS_AT_ONCE, Run, gather_runs, runs_by_chunk},
+    },
 };
 
 /// What is read of some edges: the neighbours, and columns.
@@ -29,13 +31,13 @@ type Loaded = (ArrayRef, Vec<Option<ArrayRef>>);
 impl List {
     /// The neighbours of a chunk.
     #[inline]
-    pub(super) fn neighbors_cached(&self, chunk: u64) -> Option<ArrayRef> {
+    pub(crate) fn neighbors_cached(&self, chunk: u64) -> Option<ArrayRef> {
         self.ends.cached(chunk, 0).filter(has_no_nulls)
     }
 
     /// Neighbours and columns of edges of a vertex, if all of it is in the cache. Those in one chunk are not copied.
     #[inline]
-    pub(super) fn read_one_cached(
+    pub(crate) fn read_one_cached(
         &self,
         vertex: i64,
         edges: &Range<u64>,
@@ -51,7 +53,7 @@ impl List {
     }
 
     /// Neighbours and columns of edges, if all of it is in the cache.
-    pub(super) fn read_cached(
+    pub(crate) fn read_cached(
         &self,
         ranges: &[Range<u64>],
         selection: &Selection,
@@ -69,7 +71,7 @@ impl List {
 
     /// Rows of a chunk, of which these are the neighbours, without a copy.
     #[inline]
-    pub(super) fn slice_of_chunk(
+    pub(crate) fn slice_of_chunk(
         &self,
         chunk: u64,
         neighbors: &ArrayRef,
@@ -90,7 +92,7 @@ impl List {
     }
 
     /// Whether all of a chunk that is selected is in the cache.
-    pub(super) fn is_cached(&self, chunk: u64, selection: &Selection) -> bool {
+    pub(crate) fn is_cached(&self, chunk: u64, selection: &Selection) -> bool {
         self.ends.cached(chunk, 1).is_some_and(|vertices| has_no_nulls(&vertices))
             && self.chunk_cached(chunk, selection).is_some()
     }
@@ -107,7 +109,7 @@ impl List {
         Some((neighbors, columns))
     }
 
-    pub(super) async fn read(&self, ranges: &[Range<u64>], selection: &Selection) -> Result<EdgeColumns> {
+    pub(crate) async fn read(&self, ranges: &[Range<u64>], selection: &Selection) -> Result<EdgeColumns> {
         match self.read_cached(ranges, selection) {
             Some(read) => read,
             None => Box::pin(self.load_and_read(ranges, selection)).await,
@@ -155,7 +157,7 @@ impl List {
     }
 
     /// The vertices and the neighbours of edges.
-    pub(super) async fn both_ends(&self, edges: Range<u64>) -> Result<(Int64Array, Int64Array)> {
+    pub(crate) async fn both_ends(&self, edges: Range<u64>) -> Result<(Int64Array, Int64Array)> {
         let Located { chunks, runs, rows } = self.locate(std::slice::from_ref(&edges))?;
         let loads = chunks.numbers().iter().copied().map(|chunk| self.ends(chunk, &[0, 1]));
         let loaded: Vec<Columns> =
@@ -168,7 +170,7 @@ impl List {
         Ok((side(1)?, side(0)?))
     }
 
-    pub(super) async fn properties(
+    pub(crate) async fn properties(
         &self,
         number: u64,
         selection: &Selection,

@@ -16,13 +16,15 @@ use stylobate_columnar::Cache;
 use stylobate_storage::{ByteSize, CacheOptions, Destination};
 
 use super::{
-    base::VertexBaseInfo,
-    base_edges::EdgeBase,
-    base_vertices::VertexBase,
-    budgeted::Budgeted,
-    bulk::{BaseSizes, BaseWriter},
+    VertexBaseInfo,
+    edges::EdgeBase,
+    vertices::VertexBase,
+    write::{BaseSizes, BaseWriter},
 };
-use crate::{AdjacencyOrder, Direction, Error, Graph, GraphOptions, Result, Strictness, graphar::Place};
+use crate::{
+    AdjacencyOrder, Direction, Error, Graph, GraphOptions, Result, Strictness, graphar::Place,
+    store::budgeted::Budgeted,
+};
 
 struct Lake {
     _folder: tempfile::TempDir,
@@ -340,6 +342,6 @@ async fn bases_without_rows_have_nothing_and_ends_that_are_not_there_are_errors(
     assert_eq!(base.indexes_of(&keys).await.unwrap(), [None]);
 }
 
-async fn write_empty(lake: &Lake) -> Result<super::base::EdgeBaseInfo> {
+async fn write_empty(lake: &Lake) -> Result<super::EdgeBaseInfo> {
     lake.writer.edges(("A", "e", "B"), (10, 70), &edge_fields(), stream::iter([])).await
 }

@@ -6,15 +6,14 @@ use arrow::{array::ArrayRef, datatypes::FieldRef};
 use futures::{StreamExt, TryStreamExt, stream::BoxStream};
 use stylobate_columnar::ColumnsUse;
 
-use super::{
-    base::{ChunkSize, Group, SelectedColumn, Selection, VertexBaseInfo},
-    budgeted::{Budgeted, Weighed},
-    gather::{CHUNKS_AHEAD, CHUNKS_AT_ONCE, Chunks, gather_rows, rows_by_chunk},
-    keys::KeyFiles,
-};
+use super::{ChunkSize, Group, SelectedColumn, Selection, VertexBaseInfo, keys::KeyFiles};
 use crate::{
     Error, Result,
     graphar::{Place, Rows, ahead},
+    store::{
+        budgeted::{Budgeted, Weighed},
+        take::{CHUNKS_AHEAD, CHUNKS_AT_ONCE, Chunks, gather_rows, rows_by_chunk},
+    },
 };
 
 /// A base of vertices that is open. Nothing is read before it is asked for.
@@ -218,7 +217,7 @@ impl VertexBase {
     }
 
     /// The file of a chunk of a group.
-    pub(super) fn file(&self, group: &str, chunk: u64) -> String {
+    pub(crate) fn file(&self, group: &str, chunk: u64) -> String {
         let VertexBaseInfo { path, prefix, .. } = &self.info;
         format!("{path}/{prefix}{group}chunk{chunk}")
     }

@@ -7,11 +7,13 @@ use object_store::{ObjectStoreExt, PutPayload};
 use roaring::RoaringTreemap;
 use stylobate_storage::{Destination, Error as StorageError, Overwrite, Sinks};
 
-use super::{
-    budgeted::{Budgeted, Weighed},
-    names::uuid7,
+use crate::{
+    Result,
+    store::{
+        budgeted::{Budgeted, Weighed},
+        names::uuid7,
+    },
 };
-use crate::Result;
 
 /// Bytes of a checksum.
 const CHECKSUM: usize = 4;
@@ -129,7 +131,7 @@ impl FromIterator<u64> for Deleted {
 }
 
 /// Writes the bytes of a set into a file of its own. Returns its path within the store.
-pub(super) async fn write(sinks: &Sinks, root: &Destination, bytes: Vec<u8>) -> Result<String> {
+pub(crate) async fn write(sinks: &Sinks, root: &Destination, bytes: Vec<u8>) -> Result<String> {
     let path = format!("deleted/{}.roaring", uuid7());
     match root.join(&path)? {
         Destination::File(file) => {

@@ -9,12 +9,16 @@ use arrow::{
 };
 
 use super::{
-    budgeted::Weighed,
     deletion::Deleted,
     rows::{Arrays, Rows, arrow_error},
-    schema::{DESTINATION, SOURCE},
 };
-use crate::{Direction, Result};
+use crate::{
+    Direction, Result,
+    store::{
+        budgeted::Weighed,
+        schema::{DESTINATION, SOURCE},
+    },
+};
 
 /// An immutable set of edges, as one commit or one compaction wrote it.
 pub(crate) struct EdgeDelta {

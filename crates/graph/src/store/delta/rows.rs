@@ -16,8 +16,11 @@ use smallvec::SmallVec;
 use stylobate_columnar::{ColumnsUse, FileColumns, ParquetOptions, ParquetWriter};
 use stylobate_storage::{Destination, Overwrite, Sinks};
 
-use super::budgeted::{Weighed, bytes_of};
-use crate::{Error, FileType, Result, graphar::Place};
+use crate::{
+    Error, FileType, Result,
+    graphar::Place,
+    store::budgeted::{Weighed, bytes_of},
+};
 
 /// Arrays of columns that were asked for together.
 pub(crate) type Arrays = SmallVec<[ArrayRef; 4]>;

@@ -7,7 +7,8 @@ use arrow::{
     datatypes::{DataType, Field, FieldRef, Int32Type, Int64Type},
 };
 
-use super::{budgeted::Weighed, rows::Rows};
+use super::rows::Rows;
+use crate::store::budgeted::Weighed;
 
 /// The column of a patch that says which vertices it is about.
 pub(crate) const INDEX: &str = "_store_index";

@@ -1,11 +1,13 @@
 //! How records follow one another, and how their schema grows.
 
-use super::{
-    names::{now_ms, uuid7},
-    record::{EdgeState, FORMAT, Location, Record, VertexState},
-    schema::{EdgeType, SchemaChange, StoreProperty, StoreSchema, VertexType},
+use super::record::{EdgeState, FORMAT, Location, Record, VertexState};
+use crate::{
+    Error, Result,
+    store::{
+        names::{now_ms, uuid7},
+        schema::{EdgeType, SchemaChange, StoreProperty, StoreSchema, VertexType},
+    },
 };
-use crate::{Error, Result};
 
 impl Record {
     /// The next version with the same state, as a commit of its own.

@@ -22,7 +22,7 @@ pub struct LogEntry {
 }
 
 impl LogEntry {
-    pub(super) fn of(record: &Record) -> Self {
+    pub(crate) fn of(record: &Record) -> Self {
         Self {
             version: record.version,
             epoch: record.epoch,

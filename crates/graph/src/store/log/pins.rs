@@ -11,11 +11,11 @@ pub(crate) struct Live {
 }
 
 impl Live {
-    pub(super) fn add(&self, version: u64) {
+    pub(crate) fn add(&self, version: u64) {
         *self.by_version.lock().entry(version).or_default() += 1;
     }
 
-    pub(super) fn remove(&self, version: u64) {
+    pub(crate) fn remove(&self, version: u64) {
         let mut by_version = self.by_version.lock();
         if let Some(count) = by_version.get_mut(&version) {
             *count -= 1;

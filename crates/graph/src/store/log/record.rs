@@ -15,7 +15,7 @@ use std::fmt;
 
 use serde::{Deserialize, Serialize};
 
-use super::{
+use crate::store::{
     base::{EdgeBaseInfo, VertexBaseInfo},
     schema::{EdgeType, VertexType},
 };

@@ -10,15 +10,18 @@ use arrow::{
 use futures::FutureExt;
 use smallvec::SmallVec;
 
-use super::{
-    base::Selection,
-    base_edges::EdgeBase,
-    budgeted::Budgeted,
-    deletion::Deleted,
-    delta::EdgeDelta,
-    rows::{Arrays, arrow_error},
+use crate::{
+    Direction, Result,
+    store::{
+        base::{Selection, edges::EdgeBase},
+        budgeted::Budgeted,
+        delta::{
+            deletion::Deleted,
+            edges::EdgeDelta,
+            rows::{Arrays, arrow_error},
+        },
+    },
 };
-use crate::{Direction, Result};
 
 /// A base or a delta, and what was deleted of it.
 pub(crate) struct EdgePart {
@@ -47,16 +50,16 @@ pub(crate) struct Found {
 }
 
 /// What is left of slices: ranges of ordinals, and how many of these each position has.
-pub(super) struct Left {
-    pub(super) ranges: Vec<Range<u64>>,
+pub(crate) struct Left {
+    pub(crate) ranges: Vec<Range<u64>>,
     /// Rows of each position.
-    pub(super) rows: Vec<u32>,
-    pub(super) total: usize,
+    pub(crate) rows: Vec<u32>,
+    pub(crate) total: usize,
 }
 
 impl EdgePart {
     /// The edges from one vertex to another, if there are any.
-    pub(super) async fn find(
+    pub(crate) async fn find(
         &self,
         (source, destination): (i64, i64),
         columns: &PartColumns,
@@ -96,7 +99,7 @@ impl EdgePart {
 
     /// Whether one of the vertices may have edges here.
     #[inline]
-    pub(super) fn may_have(&self, direction: Direction, vertices: &[i64]) -> bool {
+    pub(crate) fn may_have(&self, direction: Direction, vertices: &[i64]) -> bool {
         match &self.of {
             EdgePartOf::Base(_) => true,
             EdgePartOf::Delta(delta) => delta.may_have(direction, vertices),
@@ -112,7 +115,7 @@ impl EdgePart {
         }
     }
 
-    pub(super) fn slices_cached(
+    pub(crate) fn slices_cached(
         &self,
         direction: Direction,
         vertices: &[i64],
@@ -133,14 +136,14 @@ impl EdgePart {
         }
     }
 
-    pub(super) fn count(&self, direction: Direction, slices: &[Range<u64>], degrees: &mut [i64]) {
+    pub(crate) fn count(&self, direction: Direction, slices: &[Range<u64>], degrees: &mut [i64]) {
         let deleted = self.deleted(direction);
         for (degree, slice) in degrees.iter_mut().zip(slices) {
             *degree += (slice.end - slice.start - deleted.count(slice)) as i64;
         }
     }
 
-    pub(super) fn left(&self, direction: Direction, slices: Vec<Range<u64>>) -> Left {
+    pub(crate) fn left(&self, direction: Direction, slices: Vec<Range<u64>>) -> Left {
         let deleted = self.deleted(direction);
         let mut left = Left {
             ranges: Vec::with_capacity(slices.len()),
@@ -158,7 +161,7 @@ impl EdgePart {
         left
     }
 
-    pub(super) fn read_cached(
+    pub(crate) fn read_cached(
         &self,
         direction: Direction,
         ranges: &[Range<u64>],
@@ -206,7 +209,7 @@ impl EdgePart {
     }
 
     /// Rows of these ordinals by source, without those that were deleted.
-    pub(super) fn without_deleted(&self, ordinals: Range<u64>, found: Found) -> Result<Option<Found>> {
+    pub(crate) fn without_deleted(&self, ordinals: Range<u64>, found: Found) -> Result<Option<Found>> {
         let gone = self.out_deleted.count(&ordinals);
         if ordinals.is_empty() || gone == ordinals.end - ordinals.start {
             return Ok(None);

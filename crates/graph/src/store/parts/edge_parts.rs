@@ -14,12 +14,14 @@ use async_recursion::async_recursion as boxed;
 use futures::{FutureExt, future::try_join_all};
 use smallvec::SmallVec;
 
-use super::{
-    edge_part::{EdgePart, EdgePartOf, Found, PartColumns},
-    record::EdgeState,
-    rows::{Arrays, arrow_error},
+use super::edge_part::{EdgePart, EdgePartOf, Found, PartColumns};
+use crate::{
+    Direction, Result,
+    store::{
+        delta::rows::{Arrays, arrow_error},
+        log::record::EdgeState,
+    },
 };
-use crate::{Direction, Result};
 
 /// All edges of a type in a version.
 pub(crate) struct EdgeParts {

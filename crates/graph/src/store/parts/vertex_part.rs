@@ -9,14 +9,17 @@ use arrow::{
 };
 use smallvec::SmallVec;
 
-use super::{
-    base::Selection,
-    base_vertices::VertexBase,
-    budgeted::Budgeted,
-    rows::{Arrays, arrow_error},
-    vertex_delta::VertexDelta,
+use crate::{
+    Result,
+    store::{
+        base::{Selection, vertices::VertexBase},
+        budgeted::Budgeted,
+        delta::{
+            rows::{Arrays, arrow_error},
+            vertices::VertexDelta,
+        },
+    },
 };
-use crate::Result;
 
 /// A base or a delta.
 pub(crate) enum VertexPart {
@@ -38,7 +41,7 @@ impl VertexPart {
         }
     }
 
-    pub(super) fn columns(&self, fields: &[FieldRef]) -> VertexColumns {
+    pub(crate) fn columns(&self, fields: &[FieldRef]) -> VertexColumns {
         match self {
             Self::Base(base) => VertexColumns::Base(base.select(fields)),
             Self::Delta(delta) => {
@@ -47,7 +50,7 @@ impl VertexPart {
         }
     }
 
-    pub(super) fn take_cached(
+    pub(crate) fn take_cached(
         &self,
         indexes: &[i64],
         columns: &VertexColumns,
@@ -68,7 +71,7 @@ impl VertexPart {
         }
     }
 
-    pub(super) async fn take(
+    pub(crate) async fn take(
         &self,
         indexes: &[i64],
         columns: &VertexColumns,

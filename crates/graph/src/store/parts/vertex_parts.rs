@@ -11,15 +11,19 @@ use arrow::{
 use async_recursion::async_recursion as boxed;
 use smallvec::SmallVec;
 
-use super::{
-    budgeted::Budgeted,
-    deletion::Deleted,
-    record::VertexState,
-    rows::{Arrays, arrow_error},
-    vertex_delta::Patch,
-    vertex_part::{VertexColumns, VertexPart},
+use super::vertex_part::{VertexColumns, VertexPart};
+use crate::{
+    Error, Result,
+    store::{
+        budgeted::Budgeted,
+        delta::{
+            deletion::Deleted,
+            rows::{Arrays, arrow_error},
+            vertices::Patch,
+        },
+        log::record::VertexState,
+    },
 };
-use crate::{Error, Result};
 
 /// All vertices of a type in a version.
 pub(crate) struct VertexParts {

@@ -6,13 +6,14 @@ use arrow::{
 };
 use async_recursion::async_recursion as boxed;
 
-use super::{
-    rows::arrow_error,
-    vertex_delta::{KeyColumn, VertexDelta},
-    vertex_part::VertexPart,
-    vertex_parts::VertexParts,
+use super::{vertex_part::VertexPart, vertex_parts::VertexParts};
+use crate::{
+    Error, Result,
+    store::delta::{
+        rows::arrow_error,
+        vertices::{KeyColumn, VertexDelta},
+    },
 };
-use crate::{Error, Result};
 
 /// Keys that are looked for, newest part first.
 struct Search<'a> {

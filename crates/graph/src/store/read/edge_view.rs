@@ -7,14 +7,18 @@ use arrow::{
     datatypes::{DataType, Field, FieldRef, Schema, SchemaRef},
 };
 
-use super::{
-    edge_part::{EdgePartOf, Found, PartColumns},
-    edge_parts::{EdgeParts, Gathered},
-    rows::Arrays,
-    snapshot::Snapshot,
-    vertex_view::{batch, pick},
+use super::vertex_view::{batch, pick};
+use crate::{
+    Direction, Error, Result,
+    store::{
+        delta::rows::Arrays,
+        parts::{
+            edge_part::{EdgePartOf, Found, PartColumns},
+            edge_parts::{EdgeParts, Gathered},
+        },
+        snapshot::Snapshot,
+    },
 };
-use crate::{Direction, Error, Result};
 
 /// The edges of a type in a version, with some of their properties. Cheap to clone.
 ///
@@ -54,7 +58,7 @@ impl From<Found> for EdgeRows {
 }
 
 impl EdgeView {
-    pub(super) fn new(snapshot: Snapshot, parts: Arc<EdgeParts>, columns: Option<&[&str]>) -> Result<Self> {
+    pub(crate) fn new(snapshot: Snapshot, parts: Arc<EdgeParts>, columns: Option<&[&str]>) -> Result<Self> {
         let of = format!("edges of type {}", parts.state.schema.full_name());
         let fields = pick(&of, &parts.state.schema.fields(), columns)?;
         let columns = parts.parts.iter().map(|part| part.columns(&fields)).collect();
@@ -71,11 +75,11 @@ impl EdgeView {
         &self.inner.snapshot
     }
 
-    pub(super) fn parts(&self) -> &Arc<EdgeParts> {
+    pub(crate) fn parts(&self) -> &Arc<EdgeParts> {
         &self.inner.parts
     }
 
-    pub(super) fn fields(&self) -> &Arc<[FieldRef]> {
+    pub(crate) fn fields(&self) -> &Arc<[FieldRef]> {
         &self.inner.fields
     }
 
@@ -234,13 +238,13 @@ impl EdgeView {
         batch(&self.inner.expanded, columns, rows)
     }
 
-    pub(super) async fn gather(&self, direction: Direction, vertices: &[i64]) -> Result<Gathered> {
+    pub(crate) async fn gather(&self, direction: Direction, vertices: &[i64]) -> Result<Gathered> {
         self.check(direction, vertices)?;
         let inner = &*self.inner;
         inner.parts.gather(direction, vertices, &inner.columns, &inner.fields).await
     }
 
-    pub(super) fn gather_cached(&self, direction: Direction, vertices: &[i64]) -> Option<Result<Gathered>> {
+    pub(crate) fn gather_cached(&self, direction: Direction, vertices: &[i64]) -> Option<Result<Gathered>> {
         if let Err(error) = self.check(direction, vertices) {
             return Some(Err(error));
         }
@@ -262,7 +266,7 @@ impl EdgeView {
 
 impl Gathered {
     /// For each row, which of the vertices it is of.
-    pub(super) fn positions(&self) -> Vec<u32> {
+    pub(crate) fn positions(&self) -> Vec<u32> {
         let mut positions = Vec::with_capacity(self.found.neighbors.len());
         for (position, count) in self.counts.iter().enumerate() {
             positions.extend(std::iter::repeat_n(position as u32, *count as usize));

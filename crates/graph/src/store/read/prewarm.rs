@@ -5,11 +5,17 @@ use async_recursion::async_recursion as boxed;
 use futures::{StreamExt, TryStreamExt};
 use stylobate_storage::ByteSize;
 
-use super::{
-    edge_part::EdgePartOf, edge_parts::EdgeParts, graph_store::GraphStore, rows::Rows, snapshot::Snapshot,
-    vertex_part::VertexPart, vertex_parts::VertexParts,
+use crate::{
+    Direction, Result,
+    store::{
+        delta::rows::Rows,
+        graph_store::GraphStore,
+        parts::{
+            edge_part::EdgePartOf, edge_parts::EdgeParts, vertex_part::VertexPart, vertex_parts::VertexParts,
+        },
+        snapshot::Snapshot,
+    },
 };
-use crate::{Direction, Result};
 
 /// Chunks that are read at the same time.
 const CHUNKS_AT_ONCE: usize = 8;
@@ -265,7 +271,7 @@ fn chosen(fields: Vec<FieldRef>, names: Option<&[String]>, of: &str) -> Result<V
         found.ok_or_else(|| crate::Error::NoSuchProperty {
             of: of.to_owned(),
             property: name.clone(),
-            available: super::alter::joined(fields.iter().map(|field| field.name().clone())),
+            available: crate::store::log::alter::joined(fields.iter().map(|field| field.name().clone())),
         })
     };
     names.iter().map(field).collect()

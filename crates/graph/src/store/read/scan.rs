@@ -12,18 +12,22 @@ use async_recursion::async_recursion as boxed;
 use futures::{Stream, StreamExt, TryStreamExt, stream::BoxStream};
 use stylobate_columnar::{Predicate, RowFilter};
 
-use super::{
-    edge_part::{EdgePart, EdgePartOf, PartColumns},
-    edge_parts::EdgeParts,
-    names::INDEX,
-    rows::{Arrays, arrow_error},
-    schema::{DESTINATION, SOURCE},
-    snapshot::Snapshot,
-    vertex_part::{VertexColumns, VertexPart},
-    vertex_parts::{VertexParts, VertexSelection},
-    vertex_view::{batch, pick},
+use super::vertex_view::{batch, pick};
+use crate::{
+    Direction, Result,
+    store::{
+        delta::rows::{Arrays, arrow_error},
+        names::INDEX,
+        parts::{
+            edge_part::{EdgePart, EdgePartOf, PartColumns},
+            edge_parts::EdgeParts,
+            vertex_part::{VertexColumns, VertexPart},
+            vertex_parts::{VertexParts, VertexSelection},
+        },
+        schema::{DESTINATION, SOURCE},
+        snapshot::Snapshot,
+    },
 };
-use crate::{Direction, Result};
 
 /// What a scan reads, keeps and hands out.
 struct Wanted {

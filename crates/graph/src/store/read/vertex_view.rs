@@ -8,15 +8,19 @@ use arrow::{
     datatypes::{DataType, Field, FieldRef, Schema, SchemaRef},
 };
 
-use super::{
-    alter::joined,
-    names::INDEX,
-    rows::{Arrays, arrow_error},
-    snapshot::Snapshot,
-    vertex_delta::KeyColumn,
-    vertex_parts::{VertexParts, VertexSelection},
+use crate::{
+    Error, Result,
+    store::{
+        delta::{
+            rows::{Arrays, arrow_error},
+            vertices::KeyColumn,
+        },
+        log::alter::joined,
+        names::INDEX,
+        parts::vertex_parts::{VertexParts, VertexSelection},
+        snapshot::Snapshot,
+    },
 };
-use crate::{Error, Result};
 
 /// The vertices of a type in a version, with some of their properties. Cheap to clone.
 #[derive(Clone)]
@@ -29,7 +33,7 @@ pub struct VertexView {
 }
 
 /// The fields of these names, or all.
-pub(super) fn pick(of: &str, all: &[FieldRef], columns: Option<&[&str]>) -> Result<Arc<[FieldRef]>> {
+pub(crate) fn pick(of: &str, all: &[FieldRef], columns: Option<&[&str]>) -> Result<Arc<[FieldRef]>> {
     let Some(columns) = columns else { return Ok(all.into()) };
     let find = |name: &&str| {
         let found = all.iter().find(|field| field.name() == name).cloned();
@@ -43,14 +47,14 @@ pub(super) fn pick(of: &str, all: &[FieldRef], columns: Option<&[&str]>) -> Resu
 }
 
 /// A batch of rows whose types are known to fit.
-pub(super) fn batch(schema: &SchemaRef, columns: Vec<ArrayRef>, rows: usize) -> Result<RecordBatch> {
+pub(crate) fn batch(schema: &SchemaRef, columns: Vec<ArrayRef>, rows: usize) -> Result<RecordBatch> {
     let options = RecordBatchOptions::new().with_row_count(Some(rows));
     RecordBatch::try_new_with_options(schema.clone(), columns, &options)
         .map_err(|error| arrow_error("an answer", error))
 }
 
 impl VertexView {
-    pub(super) fn new(snapshot: Snapshot, parts: Arc<VertexParts>, columns: Option<&[&str]>) -> Result<Self> {
+    pub(crate) fn new(snapshot: Snapshot, parts: Arc<VertexParts>, columns: Option<&[&str]>) -> Result<Self> {
         let of = format!("vertices of type {}", parts.name());
         let fields = pick(&of, &parts.state.schema.fields(), columns)?;
         let index: FieldRef = Arc::new(Field::new(INDEX, DataType::Int64, false));
@@ -64,11 +68,11 @@ impl VertexView {
         &self.snapshot
     }
 
-    pub(super) fn parts(&self) -> &Arc<VertexParts> {
+    pub(crate) fn parts(&self) -> &Arc<VertexParts> {
         &self.parts
     }
 
-    pub(super) fn selection(&self) -> &Arc<VertexSelection> {
+    pub(crate) fn selection(&self) -> &Arc<VertexSelection> {
         &self.selection
     }
 
@@ -103,7 +107,7 @@ impl VertexView {
         Some(taken.and_then(|columns| self.answer(indexes, columns)))
     }
 
-    pub(super) fn answer(&self, indexes: &[i64], columns: Arrays) -> Result<RecordBatch> {
+    pub(crate) fn answer(&self, indexes: &[i64], columns: Arrays) -> Result<RecordBatch> {
         let index: ArrayRef = Arc::new(Int64Array::from(indexes.to_vec()));
         batch(&self.schema, std::iter::once(index).chain(columns).collect(), indexes.len())
     }
@@ -171,7 +175,7 @@ impl VertexView {
     }
 }
 
-pub(super) fn no_key(parts: &VertexParts, keys: &ArrayRef, row: usize) -> Error {
+pub(crate) fn no_key(parts: &VertexParts, keys: &ArrayRef, row: usize) -> Error {
     let vertex = match KeyColumn::new(keys) {
         Some(column) if keys.is_valid(row) => format!("with key {}", column.at(row)),
         _ => "with key null".to_owned(),
@@ -181,7 +185,7 @@ pub(super) fn no_key(parts: &VertexParts, keys: &ArrayRef, row: usize) -> Error 
 
 /// Keys in the type of the keys' column. Whole numbers of any width are keys, and texts of any kind; a number that the
 /// key's type does not have is nobody's key.
-pub(super) fn as_keys(parts: &VertexParts, keys: &ArrayRef) -> Result<ArrayRef> {
+pub(crate) fn as_keys(parts: &VertexParts, keys: &ArrayRef) -> Result<ArrayRef> {
     let to = parts.state.schema.key_type();
     let is_text =
         |data_type: &DataType| matches!(data_type, DataType::Utf8 | DataType::LargeUtf8 | DataType::Utf8View);

@@ -1,7 +1,7 @@
 //! The ways from a version to its vertices and edges.
 
-use super::{edge_view::EdgeView, snapshot::Snapshot, vertex_view::VertexView};
-use crate::Result;
+use super::{edge_view::EdgeView, vertex_view::VertexView};
+use crate::{Result, store::snapshot::Snapshot};
 
 impl Snapshot {
     /// The vertices of a type, with these properties: a handle that has found everything by its name already. Without

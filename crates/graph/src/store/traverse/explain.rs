@@ -6,14 +6,15 @@ use async_recursion::async_recursion as boxed;
 use futures::FutureExt;
 
 use super::{
-    edge_part::EdgePartOf,
-    edge_parts::EdgeParts,
     plan::{Names, Place, Plan},
     traversal::Traversal,
-    vertex_part::VertexPart,
-    vertex_parts::VertexParts,
 };
-use crate::{Direction, Result};
+use crate::{
+    Direction, Result,
+    store::parts::{
+        edge_part::EdgePartOf, edge_parts::EdgeParts, vertex_part::VertexPart, vertex_parts::VertexParts,
+    },
+};
 
 impl Traversal {
     /// What it will read, a line for each step. Reads nothing but what says where things are.
@@ -34,8 +35,8 @@ impl Traversal {
         let (steps, edges) = (&plan.names.steps, &plan.names.edges);
         let named = |step: usize| steps.get(step).map(String::as_str).unwrap_or_default();
         let by = match &self.ids {
-            super::changes::VertexIds::Keys(keys) => format!("{} keys", keys.len()),
-            super::changes::VertexIds::Indexes(indexes) => format!("{} indexes", indexes.len()),
+            crate::store::write::changes::VertexIds::Keys(keys) => format!("{} keys", keys.len()),
+            crate::store::write::changes::VertexIds::Indexes(indexes) => format!("{} indexes", indexes.len()),
         };
         writeln!(text, "version {}", self.snapshot.version())?;
         writeln!(text, "start {}: {by}, in {}", named(0), of_vertices(plan.start.parts()))?;

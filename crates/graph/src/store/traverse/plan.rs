@@ -1,36 +1,37 @@
 //! What the names of a traversal mean: types, columns, and where each value of the answer comes from.
 
-use super::{
-    alter::joined,
-    changes::VertexIds,
-    edge_view::EdgeView,
-    names::INDEX,
-    schema::EdgeType,
-    traversal::{Hop, Traversal},
-    vertex_view::VertexView,
+use super::traversal::{Hop, Traversal};
+use crate::{
+    Direction, Error, Result,
+    store::{
+        log::alter::joined,
+        names::INDEX,
+        read::{edge_view::EdgeView, vertex_view::VertexView},
+        schema::EdgeType,
+        write::changes::VertexIds,
+    },
 };
-use crate::{Direction, Error, Result};
 
 /// A traversal whose names were found.
-pub(super) struct Plan {
-    pub(super) start: VertexView,
-    pub(super) hops: Vec<PlannedHop>,
-    pub(super) names: Names,
+pub(crate) struct Plan {
+    pub(crate) start: VertexView,
+    pub(crate) hops: Vec<PlannedHop>,
+    pub(crate) names: Names,
     /// What `top` orders by.
-    pub(super) by: Option<Place>,
-    pub(super) shown: Vec<(String, Place)>,
+    pub(crate) by: Option<Place>,
+    pub(crate) shown: Vec<(String, Place)>,
     /// One property of one step each.
-    pub(super) views: Vec<VertexView>,
+    pub(crate) views: Vec<VertexView>,
 }
 
-pub(super) struct PlannedHop {
-    pub(super) edges: EdgeView,
-    pub(super) direction: Direction,
+pub(crate) struct PlannedHop {
+    pub(crate) edges: EdgeView,
+    pub(crate) direction: Direction,
 }
 
 /// Where values come from.
 #[derive(Clone, Debug, PartialEq, Eq)]
-pub(super) enum Place {
+pub(crate) enum Place {
     /// Which of the first vertices a row began at.
     Position,
     /// The index of the vertex of a step.
@@ -42,7 +43,7 @@ pub(super) enum Place {
 }
 
 impl Plan {
-    pub(super) async fn new(traversal: &Traversal) -> Result<Self> {
+    pub(crate) async fn new(traversal: &Traversal) -> Result<Self> {
         let snapshot = &traversal.snapshot;
         let start = snapshot.vertices(&traversal.vertex_type, Some(&[])).await?;
         let mut hops = Vec::with_capacity(traversal.hops.len());
@@ -87,7 +88,7 @@ impl Plan {
     }
 
     /// The vertices to begin at; nothing where their keys are not in memory, and must be.
-    pub(super) async fn start(&self, ids: &VertexIds, cached: bool) -> Result<Option<Vec<i64>>> {
+    pub(crate) async fn start(&self, ids: &VertexIds, cached: bool) -> Result<Option<Vec<i64>>> {
         match ids {
             VertexIds::Keys(keys) if cached => self.start.indexes_of_all_cached(keys).transpose(),
             VertexIds::Keys(keys) => self.start.indexes_of_all(keys).await.map(Some),
@@ -154,12 +155,12 @@ impl Plan {
 }
 
 /// What steps and edges are called.
-pub(super) struct Names {
+pub(crate) struct Names {
     /// The type of the vertices of each step.
     types: Vec<String>,
-    pub(super) steps: Vec<String>,
+    pub(crate) steps: Vec<String>,
     /// Of each hop.
-    pub(super) edges: Vec<String>,
+    pub(crate) edges: Vec<String>,
 }
 
 impl Names {

@@ -11,21 +11,25 @@ use async_recursion::async_recursion as boxed;
 use futures::FutureExt;
 
 use super::{
-    changes::VertexIds,
-    edge_parts::Gathered,
     plan::{Place, Plan},
-    rows::{Arrays, arrow_error},
-    snapshot::Snapshot,
     top::first_rows,
     traversal::{Top, Traversal},
-    vertex_view,
 };
-use crate::Result;
+use crate::{
+    Result,
+    store::{
+        delta::rows::{Arrays, arrow_error},
+        parts::edge_parts::Gathered,
+        read::vertex_view,
+        snapshot::Snapshot,
+        write::changes::VertexIds,
+    },
+};
 
 /// Rows of one hop.
-pub(super) struct Step {
+pub(crate) struct Step {
     /// The vertex at the end of each row.
-    pub(super) vertices: Int64Array,
+    pub(crate) vertices: Int64Array,
     /// The row of the step before that it goes on from.
     parents: Vec<u32>,
     /// Columns of the edges that were followed.

@@ -8,11 +8,10 @@ use arrow::{
     datatypes::{DataType, Date32Type, Int32Type, Int64Type, TimestampMicrosecondType},
 };
 
-use super::rows::arrow_error;
-use crate::Result;
+use crate::{Result, store::delta::rows::arrow_error};
 
 /// The rows with the greatest or least values, these first; nulls come last, and of equal values earlier rows first.
-pub(super) fn first_rows(values: &ArrayRef, rows: usize, descending: bool) -> Result<Vec<u32>> {
+pub(crate) fn first_rows(values: &ArrayRef, rows: usize, descending: bool) -> Result<Vec<u32>> {
     let widened: Option<Vec<i64>> = match values.data_type() {
         _ if values.null_count() > 0 => None,
         DataType::Int64 => Some(values.as_primitive::<Int64Type>().values().to_vec()),

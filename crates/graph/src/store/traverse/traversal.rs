@@ -8,26 +8,28 @@
 //! Hops read neighbours and the columns of edges that are named. Properties of vertices are gathered for the rows that
 //! are left in the end, but for the one that `top` orders by.
 
-use super::{changes::VertexIds, snapshot::Snapshot};
-use crate::Direction;
+use crate::{
+    Direction,
+    store::{snapshot::Snapshot, write::changes::VertexIds},
+};
 
 /// A hop, as it is said.
 #[derive(Clone, Debug)]
-pub(super) struct Hop {
-    pub(super) edge_type: String,
-    pub(super) direction: Direction,
+pub(crate) struct Hop {
+    pub(crate) edge_type: String,
+    pub(crate) direction: Direction,
     /// Nothing where the edges say it.
-    pub(super) vertex_type: Option<String>,
-    pub(super) columns: Vec<String>,
-    pub(super) name: Option<String>,
+    pub(crate) vertex_type: Option<String>,
+    pub(crate) columns: Vec<String>,
+    pub(crate) name: Option<String>,
 }
 
 /// The rows that are left of all: the first ones by a column.
 #[derive(Clone, Debug)]
-pub(super) struct Top {
-    pub(super) rows: usize,
-    pub(super) by: String,
-    pub(super) descending: bool,
+pub(crate) struct Top {
+    pub(crate) rows: usize,
+    pub(crate) by: String,
+    pub(crate) descending: bool,
 }
 
 /// Hops from some vertices on, which are followed when the traversal is collected. Cheap to make.
@@ -39,13 +41,13 @@ pub(super) struct Top {
 /// column of edges.
 #[derive(Clone, Debug)]
 pub struct Traversal {
-    pub(super) snapshot: Snapshot,
-    pub(super) vertex_type: String,
-    pub(super) ids: VertexIds,
-    pub(super) name: Option<String>,
-    pub(super) hops: Vec<Hop>,
-    pub(super) top: Option<Top>,
-    pub(super) selected: Option<Vec<String>>,
+    pub(crate) snapshot: Snapshot,
+    pub(crate) vertex_type: String,
+    pub(crate) ids: VertexIds,
+    pub(crate) name: Option<String>,
+    pub(crate) hops: Vec<Hop>,
+    pub(crate) top: Option<Top>,
+    pub(crate) selected: Option<Vec<String>>,
 }
 
 impl Snapshot {

@@ -7,21 +7,23 @@ use std::collections::BTreeSet;
 
 use async_recursion::async_recursion as boxed;
 
-use super::{
-    compact_plan::{Parts, Plan},
-    deletion::{self, Deleted},
-    graph_store::GraphStore,
-    lease::{self, Lease},
-    opened::Core,
-    record::{Location, Record},
-    snapshot::Snapshot,
+use crate::{
+    Result,
+    store::{
+        delta::deletion::{self, Deleted},
+        graph_store::GraphStore,
+        lease::{self, Lease},
+        log::record::{Location, Record},
+        opened::Core,
+        snapshot::Snapshot,
+        write::plan::{Parts, Plan},
+    },
 };
-use crate::Result;
 
 /// Rewrites that are tried again where others rewrote the same meanwhile.
 const TRIES: u32 = 3;
 /// What records say that a compaction did.
-pub(super) const OPERATION: &str = "compact";
+pub(crate) const OPERATION: &str = "compact";
 /// How much of the rows of bases may have changed.
 const SHARE: f64 = 0.2;
 
@@ -66,11 +68,11 @@ impl CompactOptions {
         Self { of_writer: true, ..Self::default() }
     }
 
-    pub(super) fn is_of_writer(&self) -> bool {
+    pub(crate) fn is_of_writer(&self) -> bool {
         self.of_writer
     }
 
-    pub(super) fn plan(&self, parts: Parts) -> Plan {
+    pub(crate) fn plan(&self, parts: Parts) -> Plan {
         match self.of_writer {
             true => parts.plan_of_writer(),
             false => parts.plan(self.share, self.force),
@@ -95,7 +97,7 @@ pub struct Compacted {
 }
 
 /// What came of one try.
-pub(super) enum Outcome {
+pub(crate) enum Outcome {
     Nothing,
     Done(Compacted),
     /// Somebody else rewrote the same meanwhile.
@@ -104,7 +106,7 @@ pub(super) enum Outcome {
 
 impl Outcome {
     /// Parts of a type became few.
-    pub(super) fn merged(of: &str, version: u64, rows: u64) -> Self {
+    pub(crate) fn merged(of: &str, version: u64, rows: u64) -> Self {
         Self::Done(Compacted { of: of.to_owned(), version, rewritten: false, rows, bytes: 0 })
     }
 }
@@ -127,7 +129,7 @@ impl GraphStore {
 
     /// Merges the latest of what many commits left behind, for a writer between two of them. Does nothing where a load
     /// or another compaction is at work, which would have to begin anew.
-    pub(super) async fn tidy(&self) -> Result<()> {
+    pub(crate) async fn tidy(&self) -> Result<()> {
         let lease = self.core().lease().await?;
         let tidied = self.tidy_under(&lease).await;
         lease.end().await;
@@ -183,7 +185,7 @@ impl GraphStore {
 
     /// Whether nobody compacted or loaded between two versions, so that what the earlier one is made of is what the
     /// later one is made of, but for deltas that were deleted to the last row.
-    pub(super) async fn is_untouched(&self, from: &Snapshot, to: &Snapshot) -> Result<bool> {
+    pub(crate) async fn is_untouched(&self, from: &Snapshot, to: &Snapshot) -> Result<bool> {
         for version in from.version() + 1..=to.version() {
             if self.core().log.read(version).await?.operation == OPERATION {
                 return Ok(false);
@@ -194,23 +196,23 @@ impl GraphStore {
 }
 
 /// The record that follows a version by compaction.
-pub(super) fn next(head: &Snapshot) -> Record {
+pub(crate) fn next(head: &Snapshot) -> Record {
     let before = head.record();
     before.next(OPERATION, before.epoch)
 }
 
 impl Core {
     /// Writes a set of deletions to a file.
-    pub(super) async fn write_deleted(&self, deleted: &Deleted) -> Result<Location> {
+    pub(crate) async fn write_deleted(&self, deleted: &Deleted) -> Result<Location> {
         let bytes = deleted.to_bytes();
         let path = deletion::write(self.log.sinks(), &self.log.destination(), bytes).await?;
         Ok(Location::File { path })
     }
 
     /// Removes a file that became part of no version, as well as it can be done.
-    pub(super) async fn give_up_file(&self, location: &Location) {
+    pub(crate) async fn give_up_file(&self, location: &Location) {
         let Location::File { path } = location else { return };
-        if let Err(error) = super::bulk::remove_file(&self.log.destination(), path).await {
+        if let Err(error) = crate::store::base::write::remove_file(&self.log.destination(), path).await {
             tracing::warn!(path, %error, "file of a compaction that others overtook not removed");
         }
     }

@@ -11,17 +11,17 @@ use async_recursion::async_recursion as boxed;
 use futures::{Stream, TryStreamExt};
 use stylobate_storage::Destination;
 
-use super::{
-    budgeted::Budgeted,
-    compact_edges::all_edges,
-    compact_vertices::all_vertices,
-    deletion::Deleted,
-    rows::arrow_error,
-    schema::{DESTINATION, SOURCE},
-    snapshot::Snapshot,
-    vertex_parts::VertexParts,
+use super::{rewrite_edges::all_edges, rewrite_vertices::all_vertices};
+use crate::{
+    EdgeWrite, Error, GraphWriteOptions, GraphWriter, Result, VertexWrite, WrittenGraph,
+    store::{
+        budgeted::Budgeted,
+        delta::{deletion::Deleted, rows::arrow_error},
+        parts::vertex_parts::VertexParts,
+        schema::{DESTINATION, SOURCE},
+        snapshot::Snapshot,
+    },
 };
-use crate::{EdgeWrite, Error, GraphWriteOptions, GraphWriter, Result, VertexWrite, WrittenGraph};
 
 impl Snapshot {
     /// Writes the version as a GraphAr graph of this name. Vertices keep their order, and have indexes without holes;
@@ -60,7 +60,7 @@ impl Snapshot {
                 })
             };
             let (from, to) = (find(&schema.source)?, find(&schema.destination)?);
-            let columns = Arc::new(Schema::new(super::delta::fields(&fields).to_vec()));
+            let columns = Arc::new(Schema::new(crate::store::delta::edges::fields(&fields).to_vec()));
             let write = EdgeWrite::new(&schema.source, &schema.name, &schema.destination, columns)
                 .with_source(SOURCE)
                 .with_destination(DESTINATION)

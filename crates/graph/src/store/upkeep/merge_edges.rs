@@ -12,18 +12,24 @@ use roaring::RoaringTreemap;
 
 use super::{
     compact::{Outcome, next},
-    compact_edges::{Pairs, all_edges, deleted_since},
-    compact_plan::first_of_latest,
-    deletion::Deleted,
-    delta::{self, EdgeDelta},
-    edge_parts::EdgeParts,
-    graph_store::GraphStore,
-    lease::Lease,
-    record::{DeletedPair, EdgeBaseState, EdgeDeltaInfo, Location},
-    rows::{Rows, arrow_error},
-    snapshot::Snapshot,
+    rewrite_edges::{Pairs, all_edges, deleted_since},
 };
-use crate::{Direction, Error, Result};
+use crate::{
+    Direction, Error, Result,
+    store::{
+        delta::{
+            deletion::Deleted,
+            edges::{self as delta, EdgeDelta},
+            rows::{Rows, arrow_error},
+        },
+        graph_store::GraphStore,
+        lease::Lease,
+        log::record::{DeletedPair, EdgeBaseState, EdgeDeltaInfo, Location},
+        parts::edge_parts::EdgeParts,
+        snapshot::Snapshot,
+        write::plan::first_of_latest,
+    },
+};
 
 /// A new delta, and where it is; without a place it has no row.
 struct Merged {
@@ -33,7 +39,7 @@ struct Merged {
 
 impl GraphStore {
     /// Merges the latest deltas: of a writer those that are small beside those behind them.
-    pub(super) async fn merge_edges(
+    pub(crate) async fn merge_edges(
         &self,
         lease: &Lease,
         name: &str,

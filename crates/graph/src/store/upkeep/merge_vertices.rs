@@ -10,19 +10,21 @@ use arrow::{
 
 use super::{
     compact::{Outcome, next},
-    compact_plan::first_of_latest,
-    compact_vertices::{batch, follows, whole},
-    draft,
-    graph_store::GraphStore,
-    lease::Lease,
-    names::uuid7,
-    record::{Location, PatchInfo, VertexDeltaInfo},
-    rows::{self, Arrays, arrow_error},
-    snapshot::Snapshot,
-    vertex_part::VertexPart,
-    vertex_parts::VertexParts,
+    rewrite_vertices::{batch, follows, whole},
 };
-use crate::Result;
+use crate::{
+    Result,
+    store::{
+        delta::rows::{self, Arrays, arrow_error},
+        graph_store::GraphStore,
+        lease::Lease,
+        log::record::{Location, PatchInfo, VertexDeltaInfo},
+        names::uuid7,
+        parts::{vertex_part::VertexPart, vertex_parts::VertexParts},
+        snapshot::Snapshot,
+        write::{commit as draft, plan::first_of_latest},
+    },
+};
 
 /// Deltas or patches that follow on one another, some of which are new files.
 struct Merged<T> {
@@ -33,7 +35,7 @@ struct Merged<T> {
 
 impl GraphStore {
     /// Merges the latest deltas and patches: of a writer those that are small beside those behind them.
-    pub(super) async fn merge_vertices(
+    pub(crate) async fn merge_vertices(
         &self,
         lease: &Lease,
         name: &str,
@@ -154,7 +156,7 @@ impl GraphStore {
     }
 
     /// Writes rows to a file.
-    pub(super) async fn write_rows(&self, rows: &RecordBatch) -> Result<Location> {
+    pub(crate) async fn write_rows(&self, rows: &RecordBatch) -> Result<Location> {
         let path = format!("delta/{}.parquet", uuid7());
         let log = &self.core().log;
         rows::write(log.sinks(), &log.destination(), &path, rows).await?;

@@ -11,29 +11,34 @@ use futures::{Stream, StreamExt, TryStreamExt};
 use roaring::RoaringTreemap;
 
 use super::{
-    base::Selection,
-    base_edges::EdgeBase,
     compact::{CompactOptions, Compacted, Outcome, next},
-    compact_plan::{Parts, Plan},
-    compact_vertices::ROWS_AT_ONCE,
-    deletion::Deleted,
-    delta::EdgeDelta,
-    edge_part::{EdgePart, EdgePartOf},
-    edge_parts::EdgeParts,
-    graph_store::GraphStore,
-    lease::Lease,
-    load::edge_batch,
-    record::{DeletedPair, EdgeBaseState, EdgeDeltaInfo, EdgeState},
-    rows::arrow_error,
-    snapshot::Snapshot,
+    rewrite_vertices::ROWS_AT_ONCE,
 };
-use crate::{Direction, Error, Result};
+use crate::{
+    Direction, Error, Result,
+    store::{
+        base::{Selection, edges::EdgeBase},
+        delta::{deletion::Deleted, edges::EdgeDelta, rows::arrow_error},
+        graph_store::GraphStore,
+        lease::Lease,
+        log::record::{DeletedPair, EdgeBaseState, EdgeDeltaInfo, EdgeState},
+        parts::{
+            edge_part::{EdgePart, EdgePartOf},
+            edge_parts::EdgeParts,
+        },
+        snapshot::Snapshot,
+        write::{
+            load::edge_batch,
+            plan::{Parts, Plan},
+        },
+    },
+};
 
 /// Ends of edges.
-pub(super) type Pairs = BTreeSet<(i64, i64)>;
+pub(crate) type Pairs = BTreeSet<(i64, i64)>;
 
 impl GraphStore {
-    pub(super) async fn compact_edges(
+    pub(crate) async fn compact_edges(
         &self,
         lease: &Lease,
         name: &str,
@@ -129,7 +134,7 @@ fn counted(state: &EdgeState) -> Parts {
 
 /// The pairs whose edges were deleted since, of those in the parts from `skip` on, and which deltas are left of them now.
 /// An edge is only ever deleted with all that run parallel to it and were there. Nothing if a base is not there any more.
-pub(super) async fn deleted_since(
+pub(crate) async fn deleted_since(
     before: &EdgeParts,
     skip: usize,
     now: &EdgeParts,
@@ -201,7 +206,7 @@ impl EdgePart {
 }
 
 /// Edges of parts from `skip` on that were not deleted, part by part in the order of sources: both ends, and columns.
-pub(super) fn all_edges(
+pub(crate) fn all_edges(
     parts: Arc<EdgeParts>,
     skip: usize,
     fields: Arc<[FieldRef]>,
@@ -215,7 +220,7 @@ pub(super) fn all_edges(
             Ok(match &part.of {
                 EdgePartOf::Base(base) => {
                     let rows = base.stream(Direction::Out, &base.select(&fields));
-                    let batch = move |rows: super::base_edges::EdgeRows| {
+                    let batch = move |rows: crate::store::base::edges::EdgeRows| {
                         let ends = [Arc::new(rows.vertices) as ArrayRef, Arc::new(rows.neighbors)];
                         let columns = ends.into_iter().chain(rows.columns).collect();
                         let batch =

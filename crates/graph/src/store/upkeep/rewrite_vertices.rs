@@ -9,25 +9,31 @@ use arrow::{
 };
 use futures::{Stream, StreamExt, TryStreamExt};
 
-use super::{
-    compact::{CompactOptions, Compacted, Outcome, next},
-    compact_plan::{Parts, Plan},
-    graph_store::GraphStore,
-    lease::Lease,
-    record::VertexState,
-    rows::{Arrays, arrow_error},
-    snapshot::Snapshot,
-    vertex_delta::VertexDelta,
-    vertex_part::VertexPart,
-    vertex_parts::{VertexParts, VertexSelection},
+use super::compact::{CompactOptions, Compacted, Outcome, next};
+use crate::{
+    Error, Result,
+    store::{
+        delta::{
+            rows::{Arrays, arrow_error},
+            vertices::VertexDelta,
+        },
+        graph_store::GraphStore,
+        lease::Lease,
+        log::record::VertexState,
+        parts::{
+            vertex_part::VertexPart,
+            vertex_parts::{VertexParts, VertexSelection},
+        },
+        snapshot::Snapshot,
+        write::plan::{Parts, Plan},
+    },
 };
-use crate::{Error, Result};
 
 /// Rows of a delta that are taken at a time.
-pub(super) const ROWS_AT_ONCE: usize = 1 << 16;
+pub(crate) const ROWS_AT_ONCE: usize = 1 << 16;
 
 impl GraphStore {
-    pub(super) async fn compact_vertices(
+    pub(crate) async fn compact_vertices(
         &self,
         lease: &Lease,
         name: &str,
@@ -119,7 +125,7 @@ fn counted(parts: &VertexParts) -> Parts {
 }
 
 /// Whether a later state is made of all that an earlier one was made of, in the same places.
-pub(super) fn follows(before: &VertexState, after: &VertexState) -> bool {
+pub(crate) fn follows(before: &VertexState, after: &VertexState) -> bool {
     let bases = before.bases.iter().zip(&after.bases).all(|(a, b)| a.path == b.path);
     let deltas = before.deltas.iter().zip(&after.deltas).all(|(a, b)| a == b);
     let patches = before.patches.iter().zip(&after.patches).all(|(a, b)| a == b);
@@ -130,7 +136,7 @@ pub(super) fn follows(before: &VertexState, after: &VertexState) -> bool {
 }
 
 /// All columns of a delta, null where it is older than a property.
-pub(super) async fn whole(delta: &VertexDelta, fields: &[FieldRef]) -> Result<Arrays> {
+pub(crate) async fn whole(delta: &VertexDelta, fields: &[FieldRef]) -> Result<Arrays> {
     let rows = delta.rows();
     let places: Vec<Option<usize>> = fields.iter().map(|field| rows.position(field.name())).collect();
     let wanted: Vec<usize> = places.iter().flatten().copied().collect();
@@ -141,16 +147,16 @@ pub(super) async fn whole(delta: &VertexDelta, fields: &[FieldRef]) -> Result<Ar
     Ok(places.iter().zip(fields).map(column).collect())
 }
 
-pub(super) fn batch(fields: &[FieldRef], columns: Vec<ArrayRef>) -> Result<RecordBatch> {
+pub(crate) fn batch(fields: &[FieldRef], columns: Vec<ArrayRef>) -> Result<RecordBatch> {
     let schema = Arc::new(Schema::new(fields.to_vec()));
     RecordBatch::try_new(schema, columns).map_err(|error| arrow_error("vertices", error))
 }
 
 /// Some vertices of a part as they are now: the index of the first, and columns. Deleted ones are among them.
-pub(super) type Rows = (i64, Arrays);
+pub(crate) type Rows = (i64, Arrays);
 
 /// All vertices of a type in the order of their indexes, whether they were deleted or not, with what patches say.
-pub(super) fn all_vertices(
+pub(crate) fn all_vertices(
     parts: Arc<VertexParts>,
     fields: Arc<[FieldRef]>,
 ) -> impl Stream<Item = Result<Rows>> + Send {

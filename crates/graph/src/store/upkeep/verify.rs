@@ -12,20 +12,22 @@ use futures::StreamExt;
 use stylobate_columnar::Cache;
 use stylobate_storage::{ByteSize, CacheOptions, PageCache};
 
-use super::{
-    base::Selection,
-    base_edges::EdgeBase,
-    base_vertices::VertexBase,
-    deletion::Deleted,
-    edge_part::{EdgePart, EdgePartOf},
-    edge_parts::EdgeParts,
-    keys::Fences,
-    opened::Core,
-    snapshot::Snapshot,
-    vertex_part::VertexPart,
-    vertex_parts::VertexParts,
+use crate::{
+    Direction, Result,
+    graphar::Place,
+    store::{
+        base::{Selection, edges::EdgeBase, keys::Fences, vertices::VertexBase},
+        delta::deletion::Deleted,
+        opened::Core,
+        parts::{
+            edge_part::{EdgePart, EdgePartOf},
+            edge_parts::EdgeParts,
+            vertex_part::VertexPart,
+            vertex_parts::VertexParts,
+        },
+        snapshot::Snapshot,
+    },
 };
-use crate::{Direction, Result, graphar::Place};
 
 /// Chunks that are verified at the same time.
 const CHUNKS_AT_ONCE: usize = 4;
@@ -105,7 +107,7 @@ async fn vertices(found: &mut Verification, parts: &VertexParts) {
                 keys(found, base).await;
             }
             VertexPart::Delta(delta) => {
-                found.take(super::compact_vertices::whole(delta, &fields).await);
+                found.take(super::rewrite_vertices::whole(delta, &fields).await);
             }
         }
     }

@@ -9,31 +9,31 @@ use stylobate_columnar::{Inexact, exact_cast};
 use crate::{Error, Result};
 
 /// A batch for a type, and what to call it in errors.
-pub(super) struct Arriving<'a> {
-    pub(super) of: String,
-    pub(super) batch: &'a RecordBatch,
+pub(crate) struct Arriving<'a> {
+    pub(crate) of: String,
+    pub(crate) batch: &'a RecordBatch,
 }
 
 impl Arriving<'_> {
-    pub(super) fn wrong_row(&self, column: &str, row: usize, reason: impl Into<String>) -> Error {
+    pub(crate) fn wrong_row(&self, column: &str, row: usize, reason: impl Into<String>) -> Error {
         Error::Row { of: self.of.clone(), column: column.to_owned(), row, reason: reason.into() }
     }
 
-    pub(super) fn wrong_column(&self, column: &str, reason: impl Into<String>) -> Error {
+    pub(crate) fn wrong_column(&self, column: &str, reason: impl Into<String>) -> Error {
         Error::Column { of: self.of.clone(), column: column.to_owned(), reason: reason.into() }
     }
 
     /// A column that must be there.
-    pub(super) fn column(&self, name: &str) -> Result<&ArrayRef> {
+    pub(crate) fn column(&self, name: &str) -> Result<&ArrayRef> {
         self.batch.column_by_name(name).ok_or_else(|| self.wrong_column(name, "it is not in the batch"))
     }
 
-    pub(super) fn has(&self, name: &str) -> bool {
+    pub(crate) fn has(&self, name: &str) -> bool {
         self.batch.schema_ref().index_of(name).is_ok()
     }
 
     /// No column may be there but these and the fields', and none twice.
-    pub(super) fn check_names(&self, ends: &[&str], fields: &[FieldRef]) -> Result<()> {
+    pub(crate) fn check_names(&self, ends: &[&str], fields: &[FieldRef]) -> Result<()> {
         let given = self.batch.schema_ref().fields();
         for (at, field) in given.iter().enumerate() {
             let name = field.name().as_str();
@@ -41,7 +41,7 @@ impl Arriving<'_> {
                 return Err(self.wrong_column(name, "it is there twice"));
             }
             if !ends.contains(&name) && !fields.iter().any(|known| known.name() == name) {
-                let known = super::alter::joined(fields.iter().map(|known| known.name().clone()));
+                let known = crate::store::log::alter::joined(fields.iter().map(|known| known.name().clone()));
                 return Err(self.wrong_column(name, format!("there is no such property: there are {known}")));
             }
         }
@@ -49,7 +49,7 @@ impl Arriving<'_> {
     }
 
     /// The column of a property; all null where the batch does not have it.
-    pub(super) fn property(&self, field: &FieldRef) -> Result<ArrayRef> {
+    pub(crate) fn property(&self, field: &FieldRef) -> Result<ArrayRef> {
         match self.batch.column_by_name(field.name()) {
             Some(array) => self.cast(field.name(), array, field.data_type()),
             None => Ok(new_null_array(field.data_type(), self.batch.num_rows())),
@@ -57,7 +57,7 @@ impl Arriving<'_> {
     }
 
     /// Values in another type, which must have all of them. Points in time are whole milliseconds, as GraphAr has them.
-    pub(super) fn cast(&self, name: &str, array: &ArrayRef, to: &DataType) -> Result<ArrayRef> {
+    pub(crate) fn cast(&self, name: &str, array: &ArrayRef, to: &DataType) -> Result<ArrayRef> {
         let wrong = |inexact| match inexact {
             Inexact::Row(row) => self.wrong_row(name, row, format!("the value is none that {to} has")),
             Inexact::Type(reason) => {
@@ -75,14 +75,14 @@ impl Arriving<'_> {
     }
 
     /// A column of keys: cast, and never null.
-    pub(super) fn keys(&self, name: &str, key: &DataType) -> Result<ArrayRef> {
+    pub(crate) fn keys(&self, name: &str, key: &DataType) -> Result<ArrayRef> {
         let keys = self.cast(name, self.column(name)?, key)?;
         self.check_valid(name, &keys)?;
         Ok(keys)
     }
 
     /// A column of indexes: cast, and never null.
-    pub(super) fn indexes(&self, name: &str) -> Result<Int64Array> {
+    pub(crate) fn indexes(&self, name: &str) -> Result<Int64Array> {
         let indexes = self.cast(name, self.column(name)?, &DataType::Int64)?;
         self.check_valid(name, &indexes)?;
         Ok(indexes.as_primitive::<Int64Type>().clone())

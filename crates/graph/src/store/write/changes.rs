@@ -8,17 +8,20 @@ use async_recursion::async_recursion as boxed;
 use std::{collections::HashMap, ops::Range, sync::Arc};
 
 use super::{
-    arriving::Arriving,
-    draft::patch,
-    names::INDEX,
+    arrow_input::Arriving,
+    commit::patch,
     pending::{OwnedKey, PendingVertices},
-    rows::arrow_error,
-    schema::{DESTINATION, SOURCE, VertexType},
-    vertex_delta::KeyColumn,
-    vertex_parts::VertexParts,
     writer::StoreWriter,
 };
-use crate::{Error, Result};
+use crate::{
+    Error, Result,
+    store::{
+        delta::{rows::arrow_error, vertices::KeyColumn},
+        names::INDEX,
+        parts::vertex_parts::VertexParts,
+        schema::{DESTINATION, SOURCE, VertexType},
+    },
+};
 
 /// How a batch names vertices.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]

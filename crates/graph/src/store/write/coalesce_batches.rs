@@ -4,8 +4,10 @@ use arrow::{array::RecordBatch, compute::concat_batches, datatypes::DataType};
 use futures::{StreamExt, TryStreamExt, stream::BoxStream};
 use stylobate_storage::ByteSize;
 
-use super::{budgeted::bytes_of, rows::arrow_error};
-use crate::Result;
+use crate::{
+    Result,
+    store::{budgeted::bytes_of, delta::rows::arrow_error},
+};
 
 /// A batch has about this share of the memory,
 const SHARE: u64 = 16;
@@ -21,7 +23,7 @@ struct Gathered<'a> {
 }
 
 /// Batches put together, as many as have the same columns and fit into a share of the memory.
-pub(super) fn gathered(
+pub(crate) fn gathered(
     batches: BoxStream<'_, Result<RecordBatch>>,
     memory: ByteSize,
 ) -> BoxStream<'_, Result<RecordBatch>> {

@@ -9,19 +9,25 @@ use arrow::{
 use base64::{Engine, engine::general_purpose::STANDARD as BASE64};
 use roaring::RoaringTreemap;
 
-use super::{
-    deletion::{self, Deleted},
-    delta,
-    edge_part::{EdgePart, EdgePartOf},
-    edge_parts::EdgeParts,
-    names::uuid7,
-    opened::Core,
-    pending::{Pending, PendingVertices},
-    record::{DeletedPair, EdgeDeltaInfo, EdgeState, Location, PatchInfo, Record, VertexDeltaInfo},
-    rows::{self, arrow_error},
-    snapshot::Snapshot,
+use super::pending::{Pending, PendingVertices};
+use crate::{
+    Direction, Error, Result,
+    store::{
+        delta::{
+            deletion::{self, Deleted},
+            edges as delta,
+            rows::{self, arrow_error},
+        },
+        log::record::{DeletedPair, EdgeDeltaInfo, EdgeState, Location, PatchInfo, Record, VertexDeltaInfo},
+        names::uuid7,
+        opened::Core,
+        parts::{
+            edge_part::{EdgePart, EdgePartOf},
+            edge_parts::EdgeParts,
+        },
+        snapshot::Snapshot,
+    },
 };
-use crate::{Direction, Error, Result};
 
 /// So many sets of deletions of one thing are kept apart before they become one.
 const SETS: usize = 16;
@@ -30,8 +36,8 @@ const SETS: usize = 16;
 const UNPLACED: u64 = u64::MAX;
 
 /// A record without its data's places.
-pub(super) struct Draft {
-    pub(super) record: Record,
+pub(crate) struct Draft {
+    pub(crate) record: Record,
     items: Vec<Item>,
 }
 
@@ -48,7 +54,7 @@ enum Form {
 
 impl Draft {
     /// Makes a record of what is pending, on top of a version. Indexes that were given must be free in it.
-    pub(super) async fn new(head: &Snapshot, pending: &Pending, epoch: u64, operation: &str) -> Result<Self> {
+    pub(crate) async fn new(head: &Snapshot, pending: &Pending, epoch: u64, operation: &str) -> Result<Self> {
         let mut draft = Self { record: head.record().next(operation, epoch), items: Vec::new() };
         draft.record.alter_all(&pending.changes)?;
         for (at, vertices) in &pending.vertices {
@@ -82,7 +88,7 @@ impl Draft {
             if state.next != pending.first {
                 let reason = format!("{name}: index {} was given to others", pending.first);
                 return Err(Error::Conflict {
-                    object: super::record::file_name(self.record.version),
+                    object: crate::store::log::record::file_name(self.record.version),
                     reason,
                 });
             }
@@ -212,7 +218,7 @@ impl Draft {
     }
 
     /// Gives all data its place: files are written now, small data rides in the record. What is left is to put it.
-    pub(super) async fn place(mut self, core: &Core) -> Result<Record> {
+    pub(crate) async fn place(mut self, core: &Core) -> Result<Record> {
         let limit = core.options.inline_limit.as_u64() as usize;
         let mut inline: usize = self.items.iter().map(|item| item.text.len()).sum();
         let mut by_size: Vec<usize> = (0..self.items.len()).collect();
@@ -301,7 +307,7 @@ impl EdgePart {
 }
 
 /// A patch: the last of the rows about each vertex, in the order of indexes.
-pub(super) fn patch(
+pub(crate) fn patch(
     indexes: &[i64],
     fields: &[arrow::datatypes::FieldRef],
     columns: &[ArrayRef],
@@ -322,7 +328,7 @@ pub(super) fn patch(
     let taken = std::iter::once(&index).chain(columns);
     let taken =
         taken.map(|column| arrow::compute::take(column, &rows, None)).collect::<std::result::Result<_, _>>();
-    let schema = Arc::new(Schema::new(super::vertex_delta::patch_fields(fields).to_vec()));
+    let schema = Arc::new(Schema::new(crate::store::delta::vertices::patch_fields(fields).to_vec()));
     let batch = taken.and_then(|columns| RecordBatch::try_new(schema, columns));
     batch.map_err(|error| arrow_error("an update", error))
 }

@@ -16,19 +16,21 @@ use futures::{StreamExt, TryStreamExt};
 use object_store::{ObjectMeta, ObjectStoreExt, path::Path};
 use stylobate_storage::{Destination, Error as StorageError};
 
-use super::{
-    bulk::{REQUESTS, remove_all},
-    graph_store::GraphStore,
-    lease,
-    names::now_ms,
-    record::{Location, Record, file_name},
+use crate::{
+    Result,
+    store::{
+        base::write::{REQUESTS, remove_all},
+        graph_store::GraphStore,
+        lease,
+        log::record::{Location, Record, file_name},
+        names::now_ms,
+    },
 };
-use crate::Result;
 
 /// What is younger stays: a week.
 const OLDER_THAN: Duration = Duration::from_secs(7 * 24 * 60 * 60);
 /// What is younger stays whatever is asked: somebody may be about to make a version of it, or to commit behind it.
-pub(super) const LEAST_AGE: Duration = Duration::from_secs(60 * 60);
+pub(crate) const LEAST_AGE: Duration = Duration::from_secs(60 * 60);
 /// Where files are.
 const FOLDERS: [&str; 4] = ["vertices", "edges", "delta", "deleted"];
 

@@ -9,25 +9,25 @@ use arrow::{
 use futures::{Stream, StreamExt, future::BoxFuture, stream::BoxStream};
 use stylobate_storage::ByteSize;
 
-use super::{
-    arriving::Arriving,
-    base::{EdgeBaseInfo, VertexBaseInfo},
-    base_vertices::VertexBase,
-    bulk::{BaseSizes, BaseWriter},
-    bulk_vertices::KeyMap,
-    changes::Ends,
-    gathered::gathered,
-    lease::Lease,
-    opened::Core,
-    record::{EdgeBaseState, Record},
-    rows::arrow_error,
-    schema::{DESTINATION, EdgeType, SOURCE, SchemaChange, VertexType},
-    snapshot::{Snapshot, no_such},
-    vertex_delta::KeyColumn,
-    vertex_parts::VertexParts,
-    writer::StoreWriter,
+use super::{arrow_input::Arriving, changes::Ends, coalesce_batches::gathered, writer::StoreWriter};
+use crate::{
+    Error, Result,
+    graphar::blocking,
+    store::{
+        base::{
+            EdgeBaseInfo, VertexBaseInfo,
+            vertices::VertexBase,
+            write::{BaseSizes, BaseWriter, vertices::KeyMap},
+        },
+        delta::{rows::arrow_error, vertices::KeyColumn},
+        lease::Lease,
+        log::record::{EdgeBaseState, Record},
+        opened::Core,
+        parts::vertex_parts::VertexParts,
+        schema::{DESTINATION, EdgeType, SOURCE, SchemaChange, VertexType},
+        snapshot::{Snapshot, no_such},
+    },
 };
-use crate::{Error, Result, graphar::blocking};
 
 /// Batches that are prepared ahead of who writes them.
 const AHEAD: usize = 3;
@@ -110,7 +110,7 @@ struct Bases {
 
 impl Core {
     /// A writer of bases of the store.
-    pub(super) fn base_writer(&self) -> BaseWriter {
+    pub(crate) fn base_writer(&self) -> BaseWriter {
         BaseWriter {
             sizes: BaseSizes {
                 vertex_chunk: self.options.vertex_chunk_size,
@@ -176,7 +176,7 @@ impl StoreWriter {
             lease.check()?;
             record.alter_all(changes)?;
             if record.schema() != *schema {
-                let object = super::record::file_name(record.version);
+                let object = crate::store::log::record::file_name(record.version);
                 return Err(Error::Conflict { object, reason: "the schema changed meanwhile".to_owned() });
             }
             bases.add_to(record)
@@ -353,7 +353,7 @@ async fn prepared_edges(
 }
 
 /// Edges as a base is written of them.
-pub(super) fn edge_batch(fields: &[FieldRef], columns: Vec<ArrayRef>) -> Result<RecordBatch> {
+pub(crate) fn edge_batch(fields: &[FieldRef], columns: Vec<ArrayRef>) -> Result<RecordBatch> {
     let ends = [SOURCE, DESTINATION].map(|name| Arc::new(Field::new(name, DataType::Int64, false)));
     let schema = Schema::new(ends.into_iter().chain(fields.iter().cloned()).collect::<Vec<_>>());
     RecordBatch::try_new(Arc::new(schema), columns).map_err(|error| arrow_error("edges", error))
@@ -362,7 +362,7 @@ pub(super) fn edge_batch(fields: &[FieldRef], columns: Vec<ArrayRef>) -> Result<
 impl Bases {
     /// The state with them.
     fn add_to(&self, mut record: Record) -> Result<Record> {
-        let object = super::record::file_name(record.version);
+        let object = crate::store::log::record::file_name(record.version);
         for (at, info) in &self.vertices {
             let Some(state) = record.vertices.get_mut(*at) else { continue };
             if state.next != info.first {

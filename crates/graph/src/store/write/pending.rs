@@ -10,12 +10,18 @@ use arrow::compute::{concat, filter};
 use arrow::datatypes::FieldRef;
 use roaring::RoaringTreemap;
 
-use super::{record::Record, rows::arrow_error, schema::SchemaChange, vertex_delta::Key};
-use crate::Result;
+use crate::{
+    Result,
+    store::{
+        delta::{rows::arrow_error, vertices::Key},
+        log::record::Record,
+        schema::SchemaChange,
+    },
+};
 
 /// A key that is kept.
 #[derive(Clone, Debug, PartialEq, Eq, Hash)]
-pub(super) enum OwnedKey {
+pub(crate) enum OwnedKey {
     Int(i64),
     Text(Box<str>),
 }
@@ -31,42 +37,42 @@ impl From<Key<'_>> for OwnedKey {
 
 /// What is to be committed.
 #[derive(Clone, Default)]
-pub(super) struct Pending {
-    pub(super) changes: Vec<SchemaChange>,
+pub(crate) struct Pending {
+    pub(crate) changes: Vec<SchemaChange>,
     /// By the number of the type in the record.
-    pub(super) vertices: BTreeMap<usize, PendingVertices>,
-    pub(super) edges: BTreeMap<usize, PendingEdges>,
+    pub(crate) vertices: BTreeMap<usize, PendingVertices>,
+    pub(crate) edges: BTreeMap<usize, PendingEdges>,
 }
 
 /// Vertices of a type.
 #[derive(Clone, Default)]
-pub(super) struct PendingVertices {
+pub(crate) struct PendingVertices {
     /// The index of the first new one.
-    pub(super) first: u64,
-    pub(super) rows: u64,
-    pub(super) batches: Vec<RecordBatch>,
+    pub(crate) first: u64,
+    pub(crate) rows: u64,
+    pub(crate) batches: Vec<RecordBatch>,
     /// Of new ones that are there.
-    pub(super) keys: HashMap<OwnedKey, i64>,
+    pub(crate) keys: HashMap<OwnedKey, i64>,
     /// New ones and others.
-    pub(super) deleted: RoaringTreemap,
+    pub(crate) deleted: RoaringTreemap,
     /// Later ones win; each has the column of indexes first.
-    pub(super) patches: Vec<RecordBatch>,
+    pub(crate) patches: Vec<RecordBatch>,
 }
 
 /// Edges of a type.
 #[derive(Clone, Default)]
-pub(super) struct PendingEdges {
-    pub(super) sources: Vec<i64>,
-    pub(super) destinations: Vec<i64>,
+pub(crate) struct PendingEdges {
+    pub(crate) sources: Vec<i64>,
+    pub(crate) destinations: Vec<i64>,
     /// Of new ones, whether they are still there.
-    pub(super) is_there: Vec<bool>,
-    pub(super) batches: Vec<RecordBatch>,
+    pub(crate) is_there: Vec<bool>,
+    pub(crate) batches: Vec<RecordBatch>,
     /// Ends of edges of earlier versions that are to be deleted.
-    pub(super) pairs: HashSet<(i64, i64)>,
+    pub(crate) pairs: HashSet<(i64, i64)>,
 }
 
 impl Pending {
-    pub(super) fn is_empty(&self) -> bool {
+    pub(crate) fn is_empty(&self) -> bool {
         let no_vertices = |pending: &PendingVertices| {
             pending.rows == 0 && pending.deleted.is_empty() && pending.patches.is_empty()
         };
@@ -77,17 +83,17 @@ impl Pending {
     }
 
     /// The vertices of a type. New ones follow those of the record.
-    pub(super) fn vertices_of(&mut self, at: usize, record: &Record) -> &mut PendingVertices {
+    pub(crate) fn vertices_of(&mut self, at: usize, record: &Record) -> &mut PendingVertices {
         let first = record.vertices.get(at).map_or(0, |state| state.next);
         self.vertices.entry(at).or_insert_with(|| PendingVertices { first, ..PendingVertices::default() })
     }
 
-    pub(super) fn edges_of(&mut self, at: usize) -> &mut PendingEdges {
+    pub(crate) fn edges_of(&mut self, at: usize) -> &mut PendingEdges {
         self.edges.entry(at).or_default()
     }
 
     /// Drops new edges of a type that pass.
-    pub(super) fn drop_edges(&mut self, at: usize, passes: impl Fn(i64, i64) -> bool) {
+    pub(crate) fn drop_edges(&mut self, at: usize, passes: impl Fn(i64, i64) -> bool) {
         let Some(edges) = self.edges.get_mut(&at) else { return };
         let ends = edges.sources.iter().zip(&edges.destinations);
         for ((source, destination), is_there) in ends.zip(&mut edges.is_there) {
@@ -98,7 +104,7 @@ impl Pending {
     }
 
     /// Deletes vertices, and the new edges that begin or end there.
-    pub(super) fn delete_vertices(&mut self, at: usize, record: &Record, indexes: &[i64]) {
+    pub(crate) fn delete_vertices(&mut self, at: usize, record: &Record, indexes: &[i64]) {
         let vertices = self.vertices_of(at, record);
         vertices.deleted.extend(indexes.iter().map(|index| *index as u64));
         let deleted = vertices.deleted.clone();
@@ -116,14 +122,14 @@ impl Pending {
 
 impl PendingVertices {
     /// All new vertices, deleted ones among them: they have their indexes.
-    pub(super) fn rows(&self, fields: &[FieldRef]) -> Result<Vec<ArrayRef>> {
+    pub(crate) fn rows(&self, fields: &[FieldRef]) -> Result<Vec<ArrayRef>> {
         joined(&self.batches, fields)
     }
 }
 
 impl PendingEdges {
     /// The new edges that are there: ends, and columns of properties.
-    pub(super) fn rows(&self, fields: &[FieldRef]) -> Result<(Vec<i64>, Vec<i64>, Vec<ArrayRef>)> {
+    pub(crate) fn rows(&self, fields: &[FieldRef]) -> Result<(Vec<i64>, Vec<i64>, Vec<ArrayRef>)> {
         let columns = joined(&self.batches, fields)?;
         if self.is_there.iter().all(|is_there| *is_there) {
             return Ok((self.sources.clone(), self.destinations.clone(), columns));

@@ -3,30 +3,30 @@
 /// Parts beyond which a lookup asks too many: they become one whatever their share.
 const MOST_BASES: usize = 8;
 /// Deltas, patches and sets of deletions that commits may leave of a type before their writer merges the latest.
-pub(super) const MOST_LOOSE: usize = 64;
+pub(crate) const MOST_LOOSE: usize = 64;
 /// Rows that are merged at most, since they are in memory: what is more stays as it is until it is rewritten.
 const MOST_MERGED: u64 = 1 << 18;
 
 /// What there is of a type.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
-pub(super) struct Parts {
-    pub(super) bases: usize,
+pub(crate) struct Parts {
+    pub(crate) bases: usize,
     /// Rows of all bases.
-    pub(super) base_rows: u64,
+    pub(crate) base_rows: u64,
     /// Rows of bases that are gone or other by now, and are still in their files.
-    pub(super) changed_rows: u64,
-    pub(super) deltas: usize,
-    pub(super) delta_rows: u64,
-    pub(super) patches: usize,
+    pub(crate) changed_rows: u64,
+    pub(crate) deltas: usize,
+    pub(crate) delta_rows: u64,
+    pub(crate) patches: usize,
     /// Sets of deletions of one thing, where there are most.
-    pub(super) sets: usize,
+    pub(crate) sets: usize,
     /// How many of all these ride in records of the log, which stay for as long as they do.
-    pub(super) inline: usize,
+    pub(crate) inline: usize,
 }
 
 /// What is done about it.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub(super) enum Plan {
+pub(crate) enum Plan {
     /// It is well as it is.
     Nothing,
     /// Deltas become one delta, patches one patch, and sets of deletions one set, each in a file.
@@ -37,7 +37,7 @@ pub(super) enum Plan {
 
 impl Parts {
     /// `share` is how much of the rows of bases may lie in deltas or have changed before they are rewritten.
-    pub(super) fn plan(self, share: f64, force: bool) -> Plan {
+    pub(crate) fn plan(self, share: f64, force: bool) -> Plan {
         let loose = self.changed_rows.saturating_add(self.delta_rows);
         let is_one = self.bases <= 1 && self.deltas == 0 && self.patches == 0 && self.changed_rows == 0;
         let is_much = self.deltas.max(self.patches) > MOST_LOOSE && loose > MOST_MERGED;
@@ -52,7 +52,7 @@ impl Parts {
     }
 
     /// The same for a writer that goes on committing, and does no more than that costs little beside its commits.
-    pub(super) fn plan_of_writer(self) -> Plan {
+    pub(crate) fn plan_of_writer(self) -> Plan {
         match self.deltas.max(self.patches).max(self.sets) >= MOST_LOOSE {
             true => Plan::Merge,
             false => Plan::Nothing,
@@ -63,7 +63,7 @@ impl Parts {
 /// The first of the latest deltas or patches that are merged, by their rows: no more than fit into memory. Of a writer one
 /// that is much larger than all behind it stays as it is, so that however often the latest are merged, each row is
 /// written a few times; but for some it is always worth it.
-pub(super) fn first_of_latest(
+pub(crate) fn first_of_latest(
     rows: impl DoubleEndedIterator<Item = u64> + ExactSizeIterator,
     of_writer: bool,
 ) -> usize {

@@ -6,19 +6,20 @@ use async_recursion::async_recursion as boxed;
 use futures::FutureExt;
 use stylobate_storage::SteadyInstant;
 
-use super::{
-    collect::LEAST_AGE,
-    compact_plan::MOST_LOOSE,
-    draft::Draft,
-    graph_store::{ATTEMPTS, GraphStore},
-    log::Put,
-    names::uuid7,
-    pending::Pending,
-    record::{Location, Record},
-    schema::SchemaChange,
-    snapshot::Snapshot,
+use super::{commit::Draft, gc::LEAST_AGE, pending::Pending, plan::MOST_LOOSE};
+use crate::{
+    Error, Result,
+    store::{
+        graph_store::{ATTEMPTS, GraphStore},
+        log::{
+            Put,
+            record::{Location, Record},
+        },
+        names::uuid7,
+        schema::SchemaChange,
+        snapshot::Snapshot,
+    },
 };
-use crate::{Error, Result};
 
 /// The log is listed before a commit that follows on a version this old: the records behind it may be gone already.
 const LIST_AFTER: Duration = Duration::from_secs(300);
@@ -31,12 +32,12 @@ const LIST_AFTER: Duration = Duration::from_secs(300);
 pub struct StoreWriter {
     store: GraphStore,
     /// The version that the next commit follows.
-    pub(super) head: Snapshot,
+    pub(crate) head: Snapshot,
     seen: SteadyInstant,
     epoch: u64,
-    pub(super) pending: Pending,
+    pub(crate) pending: Pending,
     /// The state with pending changes of the schema.
-    pub(super) record: Record,
+    pub(crate) record: Record,
     attempt: Option<Attempt>,
     /// Commits that were tried with other contents, and may still be done.
     in_doubt: Vec<String>,
@@ -80,7 +81,7 @@ impl GraphStore {
 }
 
 impl StoreWriter {
-    pub(super) fn new(store: GraphStore, head: Snapshot, epoch: u64) -> Self {
+    pub(crate) fn new(store: GraphStore, head: Snapshot, epoch: u64) -> Self {
         let record = Record::clone(head.record());
         Self {
             store,
@@ -131,7 +132,7 @@ impl StoreWriter {
     }
 
     /// What is pending changed: what was tried before is another commit.
-    pub(super) fn touch(&mut self) {
+    pub(crate) fn touch(&mut self) {
         if let Some(attempt) = self.attempt.take() {
             self.in_doubt.push(attempt.record.commit.clone());
         }
@@ -217,7 +218,7 @@ impl StoreWriter {
 
     /// Goes on from what others committed meanwhile, before anything is pending that rests on what they replaced. That
     /// another writer took over is for the next commit to say.
-    pub(super) async fn begin(&mut self) -> Result<()> {
+    pub(crate) async fn begin(&mut self) -> Result<()> {
         if !self.pending.is_empty() || self.attempt.is_some() || !self.in_doubt.is_empty() {
             return Ok(());
         }

@@ -7,17 +7,19 @@ use arrow::{
     datatypes::{Int64Type, SchemaRef},
 };
 
-use super::{
-    edge_write::{edge_files, offset_file},
-    encoders::{Encoders, OpenChunk},
-    names::unwritable,
-    order::Arrangement,
+use super::request::{edge_files, offset_file};
+use crate::{
+    Adjacency, EdgeInfo, Result, Side,
+    graphar::write::{
+        files::encoders::{Encoders, OpenChunk},
+        names::unwritable,
+        sort::order::Arrangement,
+    },
 };
-use crate::{Adjacency, EdgeInfo, Result, Side};
 
 /// Takes edges in the order of the list.
 #[derive(Debug)]
-pub(super) struct ListWriter<'a> {
+pub(crate) struct ListWriter<'a> {
     encoders: &'a mut Encoders,
     info: &'a EdgeInfo,
     list: &'a Adjacency,
@@ -48,7 +50,7 @@ pub(crate) struct WrittenList {
 }
 
 impl<'a> ListWriter<'a> {
-    pub(super) fn new(
+    pub(crate) fn new(
         encoders: &'a mut Encoders,
         info: &'a EdgeInfo,
         list: &'a Adjacency,
@@ -75,7 +77,7 @@ impl<'a> ListWriter<'a> {
     }
 
     /// Adds edges: both ends, and properties.
-    pub(super) async fn write(&mut self, edges: &RecordBatch) -> Result<()> {
+    pub(crate) async fn write(&mut self, edges: &RecordBatch) -> Result<()> {
         let mut start = 0;
         while start < edges.num_rows() {
             let (part, end) = self.stretch(edges, start)?;
@@ -91,7 +93,7 @@ impl<'a> ListWriter<'a> {
     }
 
     /// Ends the last part. Returns how many edges there are, and what is known of them.
-    pub(super) async fn finish(mut self) -> Result<(u64, WrittenList)> {
+    pub(crate) async fn finish(mut self) -> Result<(u64, WrittenList)> {
         while self.part < self.arrangement.parts() {
             self.end_part().await?;
         }

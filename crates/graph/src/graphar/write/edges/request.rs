@@ -4,14 +4,18 @@ use std::sync::Arc;
 
 use arrow::datatypes::{DataType, Field, Schema, SchemaRef};
 
-use super::{
-    super::columns::{DESTINATION, OFFSET, SOURCE},
-    chunk_file::FilePlan,
-    columns::{Arriving, Column},
-    names::{check_columns, check_file_type, groups, unwritable},
-    options::GraphWriteOptions,
+use crate::{
+    Adjacency, AdjacencyOrder, EdgeInfo, FileType, Result, VertexInfo,
+    graphar::{
+        columns::{DESTINATION, OFFSET, SOURCE},
+        write::{
+            columns::{Arriving, Column},
+            files::chunk_file::FilePlan,
+            names::{check_columns, check_file_type, groups, unwritable},
+            options::GraphWriteOptions,
+        },
+    },
 };
-use crate::{Adjacency, AdjacencyOrder, EdgeInfo, FileType, Result, VertexInfo};
 
 /// The edges of one type: which columns they have, and how they are stored.
 #[derive(Clone, Debug)]
@@ -22,7 +26,7 @@ pub struct EdgeWrite {
     schema: SchemaRef,
     source: String,
     destination: String,
-    pub(super) by_index: bool,
+    pub(crate) by_index: bool,
     adjacencies: Vec<AdjacencyOrder>,
     directed: bool,
     chunk_size: Option<u64>,
@@ -113,12 +117,12 @@ impl EdgeWrite {
     }
 
     /// The types of the vertices that edges begin and end at.
-    pub(super) fn vertex_types(&self) -> (&str, &str) {
+    pub(crate) fn vertex_types(&self) -> (&str, &str) {
         (&self.src_type, &self.dst_type)
     }
 
     /// What becomes of it.
-    pub(super) fn plan(
+    pub(crate) fn plan(
         self,
         options: &GraphWriteOptions,
         src: &VertexInfo,
@@ -174,19 +178,19 @@ impl EdgeWrite {
 
 /// How edges of one type are written.
 #[derive(Debug)]
-pub(super) struct EdgePlan {
-    pub(super) arriving: Arriving,
-    pub(super) info: EdgeInfo,
+pub(crate) struct EdgePlan {
+    pub(crate) arriving: Arriving,
+    pub(crate) info: EdgeInfo,
     /// Its properties, group by group.
-    pub(super) columns: Vec<Column>,
+    pub(crate) columns: Vec<Column>,
     /// The columns of ends.
-    pub(super) source: String,
-    pub(super) destination: String,
+    pub(crate) source: String,
+    pub(crate) destination: String,
 }
 
 impl EdgePlan {
     /// The columns of all files together: both ends, and all properties group by group.
-    pub(super) fn schema(&self) -> SchemaRef {
+    pub(crate) fn schema(&self) -> SchemaRef {
         let ends = [SOURCE, DESTINATION].map(|name| Field::new(name, DataType::Int64, false));
         let properties = self.properties();
         let fields = ends.into_iter().map(Arc::new).chain(properties.fields().iter().cloned());
@@ -194,7 +198,7 @@ impl EdgePlan {
     }
 
     /// All properties group by group.
-    pub(super) fn properties(&self) -> Schema {
+    pub(crate) fn properties(&self) -> Schema {
         let properties = self.info.groups.iter().flat_map(|group| &group.properties);
         let fields =
             properties.map(|property| Field::new(&property.name, property.arrow(), property.is_nullable));
@@ -203,7 +207,7 @@ impl EdgePlan {
 }
 
 /// The files of a chunk of a part, and which of these columns each has.
-pub(super) fn edge_files(
+pub(crate) fn edge_files(
     info: &EdgeInfo,
     list: &Adjacency,
     schema: &SchemaRef,
@@ -226,7 +230,7 @@ pub(super) fn edge_files(
 }
 
 /// The file of a part's offsets.
-pub(super) fn offset_file(info: &EdgeInfo, list: &Adjacency, part: u64, rows: u64) -> FilePlan {
+pub(crate) fn offset_file(info: &EdgeInfo, list: &Adjacency, part: u64, rows: u64) -> FilePlan {
     FilePlan {
         file: info.offset_path(list, part),
         file_type: list.file_type,

@@ -11,36 +11,36 @@ use stylobate_columnar::{
 };
 use stylobate_storage::{ByteSize, Result as StorageResult, Sealed, Sink};
 
-use super::{csv_file::CsvFile, names::check_file_type};
-use crate::{Error, FileType, Result};
+use super::csv_file::CsvFile;
+use crate::{Error, FileType, Result, graphar::write::names::check_file_type};
 
 /// Rows below which columns of a file are not worth a thread each.
 const FEW_ROWS: u64 = 1 << 16;
 
 /// A file that is to be written.
 #[derive(Clone, Debug)]
-pub(super) struct FilePlan {
-    pub(super) file: String,
-    pub(super) file_type: FileType,
-    pub(super) schema: SchemaRef,
+pub(crate) struct FilePlan {
+    pub(crate) file: String,
+    pub(crate) file_type: FileType,
+    pub(crate) schema: SchemaRef,
     /// Columns whose values do not repeat, or only as neighbours: a try to find a dictionary would only cost time.
-    pub(super) distinct: usize,
+    pub(crate) distinct: usize,
     /// Rows at most.
-    pub(super) rows: u64,
+    pub(crate) rows: u64,
 }
 
 /// How files are encoded.
 #[derive(Clone, Copy, Debug)]
-pub(super) struct Encoding {
-    pub(super) compression: Compression,
-    pub(super) orc_compression: OrcCompression,
+pub(crate) struct Encoding {
+    pub(crate) compression: Compression,
+    pub(crate) orc_compression: OrcCompression,
     /// Of each file.
-    pub(super) memory: ByteSize,
-    pub(super) threads: usize,
+    pub(crate) memory: ByteSize,
+    pub(crate) threads: usize,
 }
 
 /// Writes one file.
-pub(super) struct ChunkFile {
+pub(crate) struct ChunkFile {
     encoder: Encoder,
     /// Where the sink is found again when the encoder is done with it.
     done: Done,
@@ -57,7 +57,7 @@ type Done = Arc<Mutex<Option<Box<dyn Sink>>>>;
 
 impl ChunkFile {
     /// `name` is what errors call the file.
-    pub(super) async fn new(
+    pub(crate) async fn new(
         plan: &FilePlan,
         encoding: Encoding,
         name: String,
@@ -85,7 +85,7 @@ impl ChunkFile {
         Ok(Self { encoder, done, name })
     }
 
-    pub(super) async fn write(&mut self, rows: &RecordBatch) -> Result<()> {
+    pub(crate) async fn write(&mut self, rows: &RecordBatch) -> Result<()> {
         match &mut self.encoder {
             Encoder::Parquet(writer) => Ok(writer.write(rows).await?),
             Encoder::Orc(writer) => Ok(writer.write(rows).await?),
@@ -94,7 +94,7 @@ impl ChunkFile {
     }
 
     /// Encodes what is left. The sink has all bytes then.
-    pub(super) async fn finish(self) -> Result<Box<dyn Sink>> {
+    pub(crate) async fn finish(self) -> Result<Box<dyn Sink>> {
         match self.encoder {
             Encoder::Parquet(writer) => drop(writer.finish().await?),
             Encoder::Orc(writer) => drop(writer.finish().await?),

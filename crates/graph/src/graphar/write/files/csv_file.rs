@@ -7,28 +7,28 @@ use arrow::{
 use stylobate_columnar::CsvEncoder;
 use stylobate_storage::Sink;
 
-use super::{blocking::blocking, names::unwritable};
-use crate::Result;
+use super::blocking::blocking;
+use crate::{Result, graphar::write::names::unwritable};
 
 /// Writes one file.
-pub(super) struct CsvFile {
+pub(crate) struct CsvFile {
     sink: Box<dyn Sink>,
     name: String,
 }
 
 impl CsvFile {
-    pub(super) async fn new(mut sink: Box<dyn Sink>, name: String, schema: SchemaRef) -> Result<Self> {
+    pub(crate) async fn new(mut sink: Box<dyn Sink>, name: String, schema: SchemaRef) -> Result<Self> {
         sink.write(&CsvEncoder::new(Vec::new(), &schema)?.into_inner()).await?;
         Ok(Self { sink, name })
     }
 
-    pub(super) async fn write(&mut self, rows: &RecordBatch) -> Result<()> {
+    pub(crate) async fn write(&mut self, rows: &RecordBatch) -> Result<()> {
         let (rows, name) = (rows.clone(), self.name.clone());
         let text = blocking(move || encode(&rows, name)).await?;
         Ok(self.sink.write(&text).await?)
     }
 
-    pub(super) async fn finish(self) -> Result<()> {
+    pub(crate) async fn finish(self) -> Result<()> {
         self.sink.finish().await?;
         Ok(())
     }

@@ -18,11 +18,12 @@ use tokio::{
 
 use super::{
     chunk_file::{ChunkFile, Encoding, FilePlan},
-    options::GraphWriteOptions,
     output::{Ended, Output},
-    progress::Progress,
 };
-use crate::{Error, Result};
+use crate::{
+    Error, Result,
+    graphar::write::{options::GraphWriteOptions, progress::Progress},
+};
 
 /// Files that may be under way for each thread: more than one, so that threads need not wait for sinks.
 const FILES_PER_THREAD: usize = 4;
@@ -39,7 +40,7 @@ const ROWS: u64 = 1 << 20;
 
 /// Encodes files. Dropped, it gives up those that are under way.
 #[derive(Debug)]
-pub(super) struct Encoders {
+pub(crate) struct Encoders {
     output: Arc<Output>,
     progress: Progress,
     encoding: Encoding,
@@ -57,10 +58,10 @@ pub(super) struct Encoders {
 
 /// The files of a chunk that is being filled.
 #[derive(Debug)]
-pub(super) struct OpenChunk {
+pub(crate) struct OpenChunk {
     files: Vec<OpenFile>,
     /// Rows that it has.
-    pub(super) rows: u64,
+    pub(crate) rows: u64,
 }
 
 #[derive(Debug)]
@@ -78,7 +79,7 @@ enum Message {
 }
 
 impl Encoders {
-    pub(super) fn new(output: Arc<Output>, options: &GraphWriteOptions, progress: Progress) -> Self {
+    pub(crate) fn new(output: Arc<Output>, options: &GraphWriteOptions, progress: Progress) -> Self {
         let encoding = Encoding {
             compression: options.compression,
             orc_compression: options.orc_compression,
@@ -103,7 +104,7 @@ impl Encoders {
 
     /// How much memory there is for files of so many rows, of which `together` take rows at a time, with so many
     /// columns in all.
-    pub(super) fn share(&mut self, memory: usize, rows: u64, columns: usize, together: usize) {
+    pub(crate) fn share(&mut self, memory: usize, rows: u64, columns: usize, together: usize) {
         let values = rows.min(ROWS).saturating_mul(columns.div_ceil(together.max(1)) as u64);
         let usual = (self.threads * FILES_PER_THREAD).max(FEWEST_FILES);
         let of_each = usize::try_from(values.saturating_mul(VALUE)).unwrap_or(usize::MAX).max(LEAST_MEMORY);
@@ -116,7 +117,7 @@ impl Encoders {
     }
 
     /// Writes a small file.
-    pub(super) async fn file(&mut self, file: String, bytes: Vec<u8>) -> Result<()> {
+    pub(crate) async fn file(&mut self, file: String, bytes: Vec<u8>) -> Result<()> {
         self.make_room(1).await?;
         let output = self.output.clone();
         self.tasks.spawn(async move {
@@ -129,7 +130,7 @@ impl Encoders {
     }
 
     /// Begins the files of a chunk, each with the columns that it has of the rows to come.
-    pub(super) async fn open(&mut self, files: Vec<(FilePlan, Vec<usize>)>) -> Result<OpenChunk> {
+    pub(crate) async fn open(&mut self, files: Vec<(FilePlan, Vec<usize>)>) -> Result<OpenChunk> {
         self.make_room(files.len()).await?;
         let files = files.into_iter().map(|(plan, columns)| {
             let (queue, rows) = mpsc::unbounded_channel();
@@ -141,7 +142,7 @@ impl Encoders {
     }
 
     /// Adds rows to the files of a chunk.
-    pub(super) async fn write(&mut self, chunk: &mut OpenChunk, rows: &RecordBatch) -> Result<()> {
+    pub(crate) async fn write(&mut self, chunk: &mut OpenChunk, rows: &RecordBatch) -> Result<()> {
         chunk.rows += rows.num_rows() as u64;
         for OpenFile { columns, queue } in &chunk.files {
             let some = rows.project(columns).map_err(|error| Error::Ended { reason: error.to_string() })?;
@@ -156,7 +157,7 @@ impl Encoders {
     }
 
     /// Ends the files of a chunk.
-    pub(super) fn end(&mut self, chunk: OpenChunk) {
+    pub(crate) fn end(&mut self, chunk: OpenChunk) {
         for file in chunk.files {
             // Who does not take it has failed, and is asked for its error later.
             let _ = file.queue.send(Message::End);
@@ -164,17 +165,17 @@ impl Encoders {
     }
 
     /// Waits until all files are whole that were ended.
-    pub(super) async fn settle(&mut self) -> Result<()> {
+    pub(crate) async fn settle(&mut self) -> Result<()> {
         self.make_room(usize::MAX).await
     }
 
     /// What is left to be published. Nothing may be under way.
-    pub(super) fn into_sealed(self) -> Vec<(String, Sealed)> {
+    pub(crate) fn into_sealed(self) -> Vec<(String, Sealed)> {
         self.sealed
     }
 
     /// Gives up all files, and waits for those that are under way.
-    pub(super) async fn give_up(&mut self) {
+    pub(crate) async fn give_up(&mut self) {
         self.tasks.shutdown().await;
         let sealed = std::mem::take(&mut self.sealed);
         if let Err(error) = tokio::task::spawn_blocking(move || drop(sealed)).await {
@@ -242,7 +243,7 @@ async fn encode(
 }
 
 /// Bytes that these rows take, and not what shares buffers with them.
-pub(super) fn slice_bytes(rows: &RecordBatch) -> usize {
+pub(crate) fn slice_bytes(rows: &RecordBatch) -> usize {
     let bytes = |column: &arrow::array::ArrayRef| {
         column.to_data().get_slice_memory_size().unwrap_or_else(|_| column.get_array_memory_size())
     };

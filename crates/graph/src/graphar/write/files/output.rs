@@ -13,15 +13,18 @@ use stylobate_storage::{
     Destination, Durability, Error as StorageError, FileSet, Overwrite, Sealed, Sink, SinkOptions, Sinks,
 };
 
-use super::{super::graph_file::is_graph, blocking::blocking, names::unwritable};
-use crate::Result;
+use super::blocking::blocking;
+use crate::{
+    Result,
+    graphar::{graph_file::is_graph, write::names::unwritable},
+};
 
 /// Requests to an object store that are under way at a time.
 const REQUESTS: usize = 16;
 
 /// Takes files. Dropped before it is published, it leaves none behind.
 #[derive(Debug)]
-pub(super) struct Output {
+pub(crate) struct Output {
     base: Destination,
     overwrite: Overwrite,
     place: Place,
@@ -42,15 +45,15 @@ struct Put {
 
 /// A file that is whole.
 #[derive(Debug)]
-pub(super) struct Ended {
-    pub(super) bytes: u64,
+pub(crate) struct Ended {
+    pub(crate) bytes: u64,
     /// What is left to be published: nothing of an object.
-    pub(super) sealed: Option<Sealed>,
+    pub(crate) sealed: Option<Sealed>,
 }
 
 impl Output {
     /// Files below `base`. Fails with [`StorageError::Exists`] where there are some that must not be replaced.
-    pub(super) async fn create(
+    pub(crate) async fn create(
         base: Destination,
         overwrite: Overwrite,
         durability: Durability,
@@ -72,13 +75,13 @@ impl Output {
     }
 
     /// What errors call a file.
-    pub(super) fn name_of(&self, file: &str) -> String {
+    pub(crate) fn name_of(&self, file: &str) -> String {
         let named = self.base.join(file).map(|place| place.to_string());
         named.unwrap_or_else(|_| file.to_owned())
     }
 
     /// A file of this name.
-    pub(super) async fn open(&self, file: &str) -> Result<Box<dyn Sink>> {
+    pub(crate) async fn open(&self, file: &str) -> Result<Box<dyn Sink>> {
         match &self.place {
             Place::Folder(set) => Ok(set.open(file).await?),
             Place::Store { sinks, put } => {
@@ -88,7 +91,7 @@ impl Output {
     }
 
     /// Takes a file with all that was written to it.
-    pub(super) async fn end(&self, file: &str, sink: Box<dyn Sink>) -> Result<Ended> {
+    pub(crate) async fn end(&self, file: &str, sink: Box<dyn Sink>) -> Result<Ended> {
         match &self.place {
             Place::Folder(_) => {
                 let sealed = sink.seal().await?;
@@ -106,7 +109,7 @@ impl Output {
 
     /// Gives all files their names, and then the last of the texts its own, which says that the others are a graph.
     /// Returns the bytes of the texts.
-    pub(super) async fn publish(
+    pub(crate) async fn publish(
         self,
         files: Vec<(String, Sealed)>,
         texts: Vec<(String, String)>,
@@ -158,7 +161,7 @@ impl Output {
     }
 
     /// Removes all that was written, and waits until it is gone.
-    pub(super) async fn remove(self) {
+    pub(crate) async fn remove(self) {
         match self.place {
             Place::Folder(set) => {
                 if let Err(error) = tokio::task::spawn_blocking(move || drop(set)).await {

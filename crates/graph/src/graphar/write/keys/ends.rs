@@ -8,25 +8,27 @@ use arrow::{
     util::display::{ArrayFormatter, FormatOptions},
 };
 
-use super::{
-    columns::{Arriving, Column, first_null},
-    keys::Keys,
-    names::unwritable,
+use super::Keys;
+use crate::{
+    Error, Result,
+    graphar::write::{
+        columns::{Arriving, Column, first_null},
+        names::unwritable,
+    },
 };
-use crate::{Error, Result};
 
 /// The vertices of a type, as edges name them.
 #[derive(Clone, Debug)]
-pub(super) struct Named {
-    pub(super) vertex_type: String,
-    pub(super) count: u64,
+pub(crate) struct Named {
+    pub(crate) vertex_type: String,
+    pub(crate) count: u64,
     /// There are none where vertices have no keys.
-    pub(super) keys: Option<Arc<Keys>>,
+    pub(crate) keys: Option<Arc<Keys>>,
 }
 
 /// Both columns of ends.
 #[derive(Debug)]
-pub(super) struct Ends {
+pub(crate) struct Ends {
     source: End,
     destination: End,
 }
@@ -45,7 +47,7 @@ struct Unknown {
 }
 
 impl Ends {
-    pub(super) fn new(
+    pub(crate) fn new(
         arriving: &Arriving,
         (source, destination): (&str, &str),
         (from, to): (Named, Named),
@@ -57,7 +59,7 @@ impl Ends {
     }
 
     /// The indexes of both ends of all edges of a batch. `first_row` is the number of its first row, for errors.
-    pub(super) fn find(
+    pub(crate) fn find(
         &self,
         arriving: &Arriving,
         batch: &RecordBatch,

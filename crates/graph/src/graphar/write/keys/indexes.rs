@@ -4,14 +4,14 @@ use arrow::array::Int64Array;
 
 /// Numbers below a bound that is known beforehand.
 #[derive(Debug)]
-pub(super) enum Indexes {
+pub(crate) enum Indexes {
     Narrow(Vec<u32>),
     Wide(Vec<u64>),
 }
 
 impl Indexes {
     /// Numbers below `bound`, with room for so many: what is not used of it takes no memory, and nothing has to move.
-    pub(super) fn below(bound: u64, room: usize) -> Self {
+    pub(crate) fn below(bound: u64, room: usize) -> Self {
         match Self::width(bound) == size_of::<u32>() {
             true => Self::Narrow(with_room(room)),
             false => Self::Wide(with_room(room)),
@@ -19,11 +19,11 @@ impl Indexes {
     }
 
     /// Bytes of each number below `bound`.
-    pub(super) fn width(bound: u64) -> usize {
+    pub(crate) fn width(bound: u64) -> usize {
         if bound <= 1 << 32 { size_of::<u32>() } else { size_of::<u64>() }
     }
 
-    pub(super) fn len(&self) -> usize {
+    pub(crate) fn len(&self) -> usize {
         match self {
             Self::Narrow(all) => all.len(),
             Self::Wide(all) => all.len(),
@@ -31,7 +31,7 @@ impl Indexes {
     }
 
     /// Appends numbers that are below the bound.
-    pub(super) fn extend(&mut self, more: &[u64]) {
+    pub(crate) fn extend(&mut self, more: &[u64]) {
         match self {
             Self::Narrow(all) => {
                 make_room(all, more.len());
@@ -45,7 +45,7 @@ impl Indexes {
     }
 
     /// The number at a place, which is one of those that were appended.
-    pub(super) fn get(&self, at: u32) -> u64 {
+    pub(crate) fn get(&self, at: u32) -> u64 {
         let found = match self {
             Self::Narrow(all) => all.get(at as usize).copied().map(u64::from),
             Self::Wide(all) => all.get(at as usize).copied(),
@@ -54,7 +54,7 @@ impl Indexes {
     }
 
     /// Those at some places.
-    pub(super) fn take(&self, places: &[u32]) -> Int64Array {
+    pub(crate) fn take(&self, places: &[u32]) -> Int64Array {
         places.iter().map(|at| self.get(*at) as i64).collect::<Vec<i64>>().into()
     }
 }
@@ -67,7 +67,7 @@ fn with_room<T>(room: usize) -> Vec<T> {
 }
 
 /// Grows by an eighth at least: doubling would take as much again of what may be most of the memory.
-pub(super) fn make_room<T>(all: &mut Vec<T>, more: usize) {
+pub(crate) fn make_room<T>(all: &mut Vec<T>, more: usize) {
     if all.capacity() - all.len() < more {
         all.reserve_exact(more.max(all.len() / 8));
     }

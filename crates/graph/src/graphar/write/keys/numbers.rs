@@ -4,7 +4,7 @@ use std::hash::BuildHasher;
 
 use hashbrown::{DefaultHashBuilder, HashTable, hash_table::Entry};
 
-use super::key_room::{Refused, table_bytes};
+use super::room::{Refused, table_bytes};
 
 /// Keys in the order in which they came.
 #[derive(Debug, Default)]
@@ -37,7 +37,7 @@ impl Slot {
 }
 
 impl KeyNumbers {
-    pub(super) fn insert(&mut self, keys: &[i64], limit: usize) -> Result<(), Refused> {
+    pub(crate) fn insert(&mut self, keys: &[i64], limit: usize) -> Result<(), Refused> {
         let in_range = match self.table {
             None => self.extend_range(keys),
             Some(_) => 0,
@@ -105,7 +105,7 @@ impl KeyNumbers {
         Ok(())
     }
 
-    pub(super) fn find(&self, keys: &[i64]) -> Result<Vec<u64>, usize> {
+    pub(crate) fn find(&self, keys: &[i64]) -> Result<Vec<u64>, usize> {
         let find = |(row, key): (usize, &i64)| match &self.table {
             None => {
                 let index = key.checked_sub(self.first).and_then(|index| u64::try_from(index).ok());
@@ -119,11 +119,11 @@ impl KeyNumbers {
         keys.iter().enumerate().map(find).collect()
     }
 
-    pub(super) fn memory(&self) -> usize {
+    pub(crate) fn memory(&self) -> usize {
         self.table.as_ref().map_or(0, HashTable::allocation_size)
     }
 
-    pub(super) fn needed(count: u64) -> u64 {
+    pub(crate) fn needed(count: u64) -> u64 {
         table_bytes(count, size_of::<Slot>())
     }
 }

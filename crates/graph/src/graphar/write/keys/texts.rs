@@ -7,7 +7,7 @@ use hashbrown::{DefaultHashBuilder, HashTable, hash_table::Entry};
 
 use super::{
     indexes::make_room,
-    key_room::{Refused, table_bytes, text_bytes},
+    room::{Refused, table_bytes, text_bytes},
 };
 
 /// Keys in the order in which they came.
@@ -43,7 +43,7 @@ impl Slot {
 }
 
 impl KeyTexts {
-    pub(super) fn insert(&mut self, keys: &StringArray, limit: usize) -> Result<(), Refused> {
+    pub(crate) fn insert(&mut self, keys: &StringArray, limit: usize) -> Result<(), Refused> {
         self.make_room(keys, limit)?;
         for row in 0..keys.len() {
             let key = keys.value(row).as_bytes();
@@ -78,7 +78,7 @@ impl KeyTexts {
         Ok(())
     }
 
-    pub(super) fn find(&self, keys: &StringArray) -> Result<Vec<u64>, usize> {
+    pub(crate) fn find(&self, keys: &StringArray) -> Result<Vec<u64>, usize> {
         let find = |row: usize| {
             let key = keys.value(row).as_bytes();
             let asked = Slot::new(self.hasher.hash_one(key), 0);
@@ -89,11 +89,11 @@ impl KeyTexts {
         (0..keys.len()).map(find).collect()
     }
 
-    pub(super) fn memory(&self) -> usize {
+    pub(crate) fn memory(&self) -> usize {
         self.bytes.capacity() + self.ends.capacity() * size_of::<u64>() + self.table.allocation_size()
     }
 
-    pub(super) fn needed(count: u64, text_bytes: u64) -> u64 {
+    pub(crate) fn needed(count: u64, text_bytes: u64) -> u64 {
         text_bytes + count * size_of::<u64>() as u64 + table_bytes(count, size_of::<Slot>())
     }
 }

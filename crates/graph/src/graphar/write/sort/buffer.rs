@@ -8,8 +8,12 @@ use arrow::{
     datatypes::{Schema, SchemaRef},
 };
 
-use super::{columns::ROWS_AT_ONCE, encoders::slice_bytes, indexes::Indexes, names::unwritable};
-use crate::{Error, Result};
+use crate::{
+    Error, Result,
+    graphar::write::{
+        columns::ROWS_AT_ONCE, files::encoders::slice_bytes, keys::indexes::Indexes, names::unwritable,
+    },
+};
 
 /// Rows of a block of properties: where a row is, is found by a shift.
 const BLOCK_BITS: u32 = 14;
@@ -21,7 +25,7 @@ const MOST: usize = u32::MAX as usize;
 
 /// Edges that arrive.
 #[derive(Debug)]
-pub(super) struct Buffer {
+pub(crate) struct Buffer {
     edges: Edges,
     /// Makes blocks of batches. Where edges have no properties there is nothing to make.
     blocks: Option<BatchCoalescer>,
@@ -34,18 +38,18 @@ pub(super) struct Buffer {
 
 /// Edges that are not added to any more.
 #[derive(Debug)]
-pub(super) struct Edges {
+pub(crate) struct Edges {
     /// Both ends, and properties.
     schema: SchemaRef,
-    pub(super) source: Indexes,
-    pub(super) destination: Indexes,
+    pub(crate) source: Indexes,
+    pub(crate) destination: Indexes,
     /// All of [`BLOCK`] rows but the last.
     properties: Vec<RecordBatch>,
 }
 
 impl Buffer {
     /// Edges with both ends and properties, between vertices of these numbers, that take so much memory.
-    pub(super) fn new(schema: SchemaRef, properties: &Schema, bounds: (u64, u64), memory: usize) -> Self {
+    pub(crate) fn new(schema: SchemaRef, properties: &Schema, bounds: (u64, u64), memory: usize) -> Self {
         // What arrives together is taken in before anything is sorted.
         let room = (memory / bytes_of_edge(bounds)).min(MOST) + ROWS_AT_ONCE;
         let has_some = !properties.fields().is_empty();
@@ -59,21 +63,21 @@ impl Buffer {
         Self { edges, blocks, bytes: 0, bounds, room }
     }
 
-    pub(super) fn len(&self) -> usize {
+    pub(crate) fn len(&self) -> usize {
         self.edges.len()
     }
 
     /// Bytes that they take, with what they take while they are sorted.
-    pub(super) fn bytes(&self) -> usize {
+    pub(crate) fn bytes(&self) -> usize {
         self.bytes
     }
 
     /// Whether so many more would be too many to be numbered.
-    pub(super) fn is_full(&self, more: usize) -> bool {
+    pub(crate) fn is_full(&self, more: usize) -> bool {
         self.len() + more > MOST
     }
 
-    pub(super) fn push(
+    pub(crate) fn push(
         &mut self,
         source: &[u64],
         destination: &[u64],
@@ -91,7 +95,7 @@ impl Buffer {
     }
 
     /// What arrived, and a new buffer for what comes.
-    pub(super) fn take(&mut self) -> Result<Edges> {
+    pub(crate) fn take(&mut self) -> Result<Edges> {
         if let Some(blocks) = &mut self.blocks {
             blocks.finish_buffered_batch().map_err(failed)?;
             while let Some(block) = blocks.next_completed_batch() {
@@ -110,18 +114,18 @@ fn bytes_of_edge((from, to): (u64, u64)) -> usize {
 }
 
 impl Edges {
-    pub(super) fn len(&self) -> usize {
+    pub(crate) fn len(&self) -> usize {
         self.source.len()
     }
 
     /// Bytes of a row, about.
-    pub(super) fn row_bytes(&self) -> usize {
+    pub(crate) fn row_bytes(&self) -> usize {
         let properties: usize = self.properties.iter().map(slice_bytes).sum();
         properties / self.len().max(1) + 2 * size_of::<i64>()
     }
 
     /// Some edges, in this order.
-    pub(super) fn gather(&self, rows: &[u32]) -> Result<RecordBatch> {
+    pub(crate) fn gather(&self, rows: &[u32]) -> Result<RecordBatch> {
         let mut columns: Vec<ArrayRef> =
             vec![Arc::new(self.source.take(rows)), Arc::new(self.destination.take(rows))];
         let places: Vec<(usize, usize)> = match self.properties.is_empty() {
@@ -142,6 +146,6 @@ impl Edges {
     }
 }
 
-pub(super) fn failed(error: arrow::error::ArrowError) -> Error {
+pub(crate) fn failed(error: arrow::error::ArrowError) -> Error {
     unwritable("edges", error.to_string())
 }

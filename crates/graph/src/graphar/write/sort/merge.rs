@@ -20,7 +20,7 @@ use crate::Result;
 type Place = (u64, u64, usize);
 
 /// The edges of some runs, in batches that are about as long as those of the runs.
-pub(super) struct Merge {
+pub(crate) struct Merge {
     arrangement: Arrangement,
     schema: SchemaRef,
     most_rows: usize,
@@ -40,7 +40,7 @@ struct Cursor {
 
 impl Merge {
     /// Runs in the order in which their edges arrived.
-    pub(super) fn new(
+    pub(crate) fn new(
         runs: Vec<Run>,
         arrangement: Arrangement,
         schema: &SchemaRef,

@@ -16,17 +16,17 @@ const STRETCH: usize = 1 << 16;
 
 /// How a list arranges edges.
 #[derive(Clone, Copy, Debug)]
-pub(super) struct Arrangement {
-    pub(super) order: AdjacencyOrder,
+pub(crate) struct Arrangement {
+    pub(crate) order: AdjacencyOrder,
     /// Vertices of a part.
-    pub(super) part_size: u64,
+    pub(crate) part_size: u64,
     /// Vertices that it is aligned by.
-    pub(super) vertices: u64,
+    pub(crate) vertices: u64,
 }
 
 impl Arrangement {
     /// The vertex by which an edge has its part, and the other.
-    pub(super) fn aligned(&self, source: u64, destination: u64) -> (u64, u64) {
+    pub(crate) fn aligned(&self, source: u64, destination: u64) -> (u64, u64) {
         match self.order.aligned_by() {
             Side::Source => (source, destination),
             Side::Dest => (destination, source),
@@ -34,7 +34,7 @@ impl Arrangement {
     }
 
     /// What edges are sorted by; equal ones stay in their order.
-    pub(super) fn key(&self, source: u64, destination: u64) -> (u64, u64) {
+    pub(crate) fn key(&self, source: u64, destination: u64) -> (u64, u64) {
         let (major, minor) = self.aligned(source, destination);
         match self.order.is_ordered() {
             true => (major, minor),
@@ -43,16 +43,16 @@ impl Arrangement {
     }
 
     /// The part of a vertex's edges.
-    pub(super) fn part(&self, vertex: u64) -> u64 {
+    pub(crate) fn part(&self, vertex: u64) -> u64 {
         if self.part_size >= self.vertices { 0 } else { vertex / self.part_size.max(1) }
     }
 
-    pub(super) fn parts(&self) -> u64 {
+    pub(crate) fn parts(&self) -> u64 {
         self.vertices.div_ceil(self.part_size.max(1))
     }
 
     /// The places of all edges, in the order of the list.
-    pub(super) fn sort(&self, edges: &Edges, threads: usize) -> Vec<u32> {
+    pub(crate) fn sort(&self, edges: &Edges, threads: usize) -> Vec<u32> {
         let (mut rows, ends) = self.spread(edges);
         if !self.order.is_ordered() {
             return rows;
@@ -181,7 +181,7 @@ mod tests {
     use rand::{Rng, SeedableRng, rngs::StdRng};
 
     use super::*;
-    use crate::graphar::write::buffer::Buffer;
+    use crate::graphar::write::sort::buffer::Buffer;
 
     fn edges(ends: &[(u64, u64)], vertices: u64) -> Edges {
         let field = |name| Field::new(name, DataType::Int64, false);

@@ -13,8 +13,7 @@ use arrow::{
     ipc::{reader::StreamReader, writer::StreamWriter},
 };
 
-use super::names::unwritable;
-use crate::{Error, Result};
+use crate::{Error, Result, graphar::write::names::unwritable};
 
 /// Bytes that are written and read at a time.
 const AT_ONCE: usize = 256 << 10;

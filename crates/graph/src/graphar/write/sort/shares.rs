@@ -4,18 +4,18 @@ use stylobate_storage::ByteSize;
 
 /// Who may take how many bytes.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub(super) struct Shares {
+pub(crate) struct Shares {
     /// All keys together.
-    pub(super) keys: usize,
+    pub(crate) keys: usize,
     /// Edges that are being sorted.
-    pub(super) sort: usize,
+    pub(crate) sort: usize,
     /// Files that are being written, and rows on their way to them.
-    pub(super) encoders: usize,
+    pub(crate) encoders: usize,
 }
 
 impl Shares {
     /// Where keys take so many bytes already. What is left over is for batches that arrive and that are put together.
-    pub(super) fn new(memory: ByteSize, keys: usize) -> Self {
+    pub(crate) fn new(memory: ByteSize, keys: usize) -> Self {
         let memory = memory.as_usize();
         let left = memory.saturating_sub(keys);
         Self { keys: memory - memory / 4, sort: left / 2, encoders: left / 4 }

@@ -6,34 +6,35 @@ use arrow::{
 };
 use stylobate_storage::ByteSize;
 
-use super::{
-    columns::Arriving,
-    key_room::{Refused, text_bytes},
-    labels::Labels,
-    names::unwritable,
-    vertex_write::KeyColumn,
+use super::{labels::Labels, request::KeyColumn};
+use crate::{
+    Error, Result,
+    graphar::write::{
+        columns::Arriving,
+        keys::room::{Refused, text_bytes},
+        names::unwritable,
+    },
 };
-use crate::{Error, Result};
 
 /// Keys and labels of the vertices of one type.
 #[derive(Debug)]
-pub(super) struct Known {
-    pub(super) key: Option<KeyColumn>,
-    pub(super) labels: Option<Labels>,
+pub(crate) struct Known {
+    pub(crate) key: Option<KeyColumn>,
+    pub(crate) labels: Option<Labels>,
     /// Bytes that both may take.
-    pub(super) share: usize,
+    pub(crate) share: usize,
     /// Keys that arrived, and bytes of their texts.
     count: u64,
     text_bytes: u64,
 }
 
 impl Known {
-    pub(super) fn new(key: Option<KeyColumn>, labels: Option<Labels>, share: usize) -> Self {
+    pub(crate) fn new(key: Option<KeyColumn>, labels: Option<Labels>, share: usize) -> Self {
         Self { key, labels, share, count: 0, text_bytes: 0 }
     }
 
     /// Takes in some vertices, whose keys were cast to what they are kept as. Returns whether they fit.
-    pub(super) fn take_in(
+    pub(crate) fn take_in(
         &mut self,
         arriving: &Arriving,
         batch: &RecordBatch,
@@ -75,13 +76,13 @@ impl Known {
     }
 
     /// Counts keys, also those that did not fit.
-    pub(super) fn count(&mut self, keys: Option<&ArrayRef>) {
+    pub(crate) fn count(&mut self, keys: Option<&ArrayRef>) {
         self.count += keys.map_or(0, |keys| keys.len() as u64);
         self.text_bytes += keys.map_or(0, |keys| text_bytes(keys.as_ref()));
     }
 
     /// What there is to say when all were counted that did not fit.
-    pub(super) fn too_large(&self, arriving: &Arriving, memory: ByteSize) -> Error {
+    pub(crate) fn too_large(&self, arriving: &Arriving, memory: ByteSize) -> Error {
         let needed = |key: &KeyColumn| key.keys.needed(self.count, self.text_bytes);
         // The table that holds them is made anew when it grows.
         let needed = self.key.as_ref().map_or(0, needed).saturating_mul(2);

@@ -8,15 +8,17 @@ use arrow::{
     datatypes::{DataType, Field, Schema, SchemaRef},
 };
 
-use super::{
-    columns::{Arriving, Column},
-    names::unwritable,
+use crate::{
+    Result,
+    graphar::write::{
+        columns::{Arriving, Column},
+        names::unwritable,
+    },
 };
-use crate::Result;
 
 /// The labels of all vertices of a type, as far as they arrived.
 #[derive(Debug)]
-pub(super) struct Labels {
+pub(crate) struct Labels {
     of: String,
     /// Where they stand; without, every vertex has all of them.
     column: Option<Column>,
@@ -30,7 +32,7 @@ pub(super) struct Labels {
 
 impl Labels {
     /// Those of a column, or the given ones; of both where the column has no others. `None` without either.
-    pub(super) fn new(arriving: &Arriving, column: Option<&str>, names: &[String]) -> Result<Option<Self>> {
+    pub(crate) fn new(arriving: &Arriving, column: Option<&str>, names: &[String]) -> Result<Option<Self>> {
         if column.is_none() && names.is_empty() {
             return Ok(None);
         }
@@ -56,17 +58,17 @@ impl Labels {
         Ok(Some(labels))
     }
 
-    pub(super) fn names(&self) -> &[String] {
+    pub(crate) fn names(&self) -> &[String] {
         &self.names
     }
 
     /// Bytes that they take.
-    pub(super) fn memory(&self) -> usize {
+    pub(crate) fn memory(&self) -> usize {
         self.bits.iter().map(|bits| bits.capacity() / 8).sum()
     }
 
     /// Takes in the labels of the next vertices. `first_row` is the number of the batch's first row, for errors.
-    pub(super) fn push(&mut self, arriving: &Arriving, batch: &RecordBatch, first_row: u64) -> Result<()> {
+    pub(crate) fn push(&mut self, arriving: &Arriving, batch: &RecordBatch, first_row: u64) -> Result<()> {
         let start = self.rows;
         self.rows += batch.num_rows();
         let Some(column) = self.column.clone() else {
@@ -118,7 +120,7 @@ impl Labels {
     }
 
     /// The columns of all vertices.
-    pub(super) fn finish(mut self) -> LabelColumns {
+    pub(crate) fn finish(mut self) -> LabelColumns {
         let fields = self.names.iter().map(|name| Field::new(name, DataType::Boolean, false));
         let schema = Arc::new(Schema::new(fields.collect::<Vec<_>>()));
         let columns = self.bits.iter_mut().map(BooleanBufferBuilder::finish).collect();
@@ -128,14 +130,14 @@ impl Labels {
 
 /// A column of bits for each label.
 #[derive(Debug)]
-pub(super) struct LabelColumns {
-    pub(super) schema: SchemaRef,
+pub(crate) struct LabelColumns {
+    pub(crate) schema: SchemaRef,
     columns: Vec<BooleanBuffer>,
 }
 
 impl LabelColumns {
     /// The labels of some vertices.
-    pub(super) fn rows(&self, start: usize, count: usize) -> Result<RecordBatch> {
+    pub(crate) fn rows(&self, start: usize, count: usize) -> Result<RecordBatch> {
         let columns = self
             .columns
             .iter()

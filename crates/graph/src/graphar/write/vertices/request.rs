@@ -4,16 +4,20 @@ use std::sync::Arc;
 
 use arrow::datatypes::{DataType, Field, Schema, SchemaRef};
 
-use super::{
-    super::columns::INDEX,
-    chunk_file::FilePlan,
-    columns::{Arriving, Column},
-    keys::Keys,
-    labels::Labels,
-    names::{check_columns, check_file_type, groups, no_property, unwritable},
-    options::GraphWriteOptions,
+use super::labels::Labels;
+use crate::{
+    FileType, PropertyType, Result, VertexInfo,
+    graphar::{
+        columns::INDEX,
+        write::{
+            columns::{Arriving, Column},
+            files::chunk_file::FilePlan,
+            keys::Keys,
+            names::{check_columns, check_file_type, groups, no_property, unwritable},
+            options::GraphWriteOptions,
+        },
+    },
 };
-use crate::{FileType, PropertyType, Result, VertexInfo};
 
 /// The vertices of one type: which columns they have, and how they are stored.
 #[derive(Clone, Debug)]
@@ -98,7 +102,7 @@ impl VertexWrite {
     }
 
     /// What becomes of it.
-    pub(super) fn plan(self, options: &GraphWriteOptions) -> Result<VertexPlan> {
+    pub(crate) fn plan(self, options: &GraphWriteOptions) -> Result<VertexPlan> {
         let of = format!("vertices of type {}", self.vertex_type);
         let arriving = Arriving::new(&of, &self.schema);
         let names = arriving.names();
@@ -136,21 +140,21 @@ impl VertexWrite {
 
 /// How vertices of one type are written.
 #[derive(Debug)]
-pub(super) struct VertexPlan {
-    pub(super) arriving: Arriving,
+pub(crate) struct VertexPlan {
+    pub(crate) arriving: Arriving,
     /// Its labels are complete when all vertices arrived.
-    pub(super) info: VertexInfo,
+    pub(crate) info: VertexInfo,
     /// Its properties, group by group.
-    pub(super) columns: Vec<Column>,
-    pub(super) key: Option<KeyColumn>,
-    pub(super) labels: Option<Labels>,
+    pub(crate) columns: Vec<Column>,
+    pub(crate) key: Option<KeyColumn>,
+    pub(crate) labels: Option<Labels>,
 }
 
 /// The column of keys, and those that arrived.
 #[derive(Debug)]
-pub(super) struct KeyColumn {
-    pub(super) column: Column,
-    pub(super) keys: Keys,
+pub(crate) struct KeyColumn {
+    pub(crate) column: Column,
+    pub(crate) keys: Keys,
 }
 
 impl KeyColumn {
@@ -168,7 +172,7 @@ impl KeyColumn {
 
 impl VertexPlan {
     /// The columns of all files together: the index, and all properties group by group.
-    pub(super) fn schema(&self) -> SchemaRef {
+    pub(crate) fn schema(&self) -> SchemaRef {
         let index = Field::new(INDEX, DataType::Int64, false);
         let properties = self.info.groups.iter().flat_map(|group| &group.properties);
         let fields =
@@ -177,7 +181,7 @@ impl VertexPlan {
     }
 
     /// The files of a chunk, and which of these columns each has.
-    pub(super) fn files(&self, schema: &SchemaRef, chunk: u64) -> Vec<(FilePlan, Vec<usize>)> {
+    pub(crate) fn files(&self, schema: &SchemaRef, chunk: u64) -> Vec<(FilePlan, Vec<usize>)> {
         let mut next = 1;
         let files = self.info.groups.iter().map(|group| {
             let columns: Vec<usize> = std::iter::once(0).chain(next..next + group.properties.len()).collect();

@@ -8,15 +8,15 @@ use arrow::{
 };
 use futures::Stream;
 
-use super::{
-    base::{EdgeBaseInfo, ListInfo},
-    bulk::{BaseWriter, described},
-    names::uuid7,
-    schema::{DESTINATION, SOURCE},
-};
+use super::{BaseWriter, described};
 use crate::{
     EdgeWrite, GraphWriter, Result, VertexWrite,
     graphar::{WrittenList, gathering, unwritable},
+    store::{
+        base::{EdgeBaseInfo, ListInfo},
+        names::uuid7,
+        schema::{DESTINATION, SOURCE},
+    },
 };
 
 impl BaseWriter {

@@ -3,6 +3,9 @@
 //! Nothing of it is part of the store before a record of the log names it: what was written for nothing is removed, or
 //! found by the collection of garbage.
 
+pub(crate) mod edges;
+pub(crate) mod vertices;
+
 use std::path::PathBuf;
 
 use futures::{StreamExt, TryStreamExt};
@@ -11,10 +14,11 @@ use stylobate_storage::{
     ByteSize, Destination, Durability, Error as StorageError, Overwrite, SinkOptions, Sinks,
 };
 
-use crate::{GraphWriteOptions, PropertyGroup, Result, graphar::blocking, store::base::GroupInfo};
+use super::GroupInfo;
+use crate::{GraphWriteOptions, PropertyGroup, Result, graphar::blocking};
 
 /// Requests to an object store that are under way at a time.
-pub(super) const REQUESTS: usize = 16;
+pub(crate) const REQUESTS: usize = 16;
 
 /// How many rows chunks have.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -56,7 +60,7 @@ impl BaseWriter {
         Self { root, sizes: BaseSizes::default(), memory, durability, threads, temporary_folder: None }
     }
 
-    pub(super) fn options(&self, memory: usize) -> GraphWriteOptions {
+    pub(crate) fn options(&self, memory: usize) -> GraphWriteOptions {
         // Nobody else has the names: an object that is there is this write's own, from a request that was sent again.
         let overwrite = match self.root {
             Destination::File(_) => Overwrite::Refuse,
@@ -75,12 +79,12 @@ impl BaseWriter {
         }
     }
 
-    pub(super) fn sinks(&self) -> Sinks {
+    pub(crate) fn sinks(&self) -> Sinks {
         Sinks::new(SinkOptions::default().with_durability(self.durability))
     }
 
     /// Removes a base that is of no use, as well as it can be done.
-    pub(super) async fn give_up(&self, path: &str) {
+    pub(crate) async fn give_up(&self, path: &str) {
         if let Err(error) = remove_all(&self.root, path).await {
             tracing::warn!(path, %error, "files of a write that failed not removed");
         }
@@ -88,7 +92,7 @@ impl BaseWriter {
 }
 
 /// Removes all files below a path. Returns how many there were.
-pub(super) async fn remove_all(root: &Destination, path: &str) -> Result<u64> {
+pub(crate) async fn remove_all(root: &Destination, path: &str) -> Result<u64> {
     match root.join(path)? {
         Destination::File(folder) => {
             let shown = folder.display().to_string();
@@ -126,7 +130,7 @@ pub(super) async fn remove_all(root: &Destination, path: &str) -> Result<u64> {
 }
 
 /// Removes one file. Whether it was there makes no difference.
-pub(super) async fn remove_file(root: &Destination, path: &str) -> Result<()> {
+pub(crate) async fn remove_file(root: &Destination, path: &str) -> Result<()> {
     match root.join(path)? {
         Destination::File(file) => {
             let shown = file.display().to_string();
@@ -159,7 +163,7 @@ fn count_files(folder: &std::path::Path) -> std::io::Result<u64> {
 }
 
 /// Groups of properties, as a base describes them.
-pub(super) fn described(groups: &[PropertyGroup]) -> Vec<GroupInfo> {
+pub(crate) fn described(groups: &[PropertyGroup]) -> Vec<GroupInfo> {
     let group = |group: &PropertyGroup| GroupInfo {
         prefix: group.prefix.clone(),
         properties: group.properties.iter().map(|property| property.name.clone()).collect(),

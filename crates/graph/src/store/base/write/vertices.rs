@@ -14,18 +14,20 @@ use stylobate_columnar::{ColumnOptions, Compression, DictionaryEncoding, Parquet
 use stylobate_storage::{Destination, Overwrite, Sinks};
 use tokio::sync::mpsc;
 
-use super::{
-    base::VertexBaseInfo,
-    budgeted::Budgeted,
-    bulk::{BaseWriter, REQUESTS, described},
-    deletion::Deleted,
-    keys::{Fences, KeysInfo, Wanted, file, folder},
-    keys_sort::{KeySorter, repeated, sort_folder},
-    names::uuid7,
-};
+use super::{BaseWriter, REQUESTS, described};
 use crate::{
     Error, GraphWriter, Result, VertexWrite,
     graphar::{Keys, Refused, blocking, gathering, unwritable},
+    store::{
+        base::{
+            VertexBaseInfo,
+            keys::{Fences, KeysInfo, Wanted, file, folder},
+            keys_sort::{KeySorter, repeated, sort_folder},
+        },
+        budgeted::Budgeted,
+        delta::deletion::Deleted,
+        names::uuid7,
+    },
 };
 
 /// A base of vertices that was written.
