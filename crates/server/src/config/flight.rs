@@ -2,7 +2,7 @@
 
 use std::time::Duration;
 
-use super::{Secret, entries::SecretEntry};
+use super::{Secret, entry::entries::SecretEntry};
 use crate::Result;
 
 /// Fewer characters than this could be guessed.

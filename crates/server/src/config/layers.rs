@@ -7,12 +7,15 @@ use std::{
 };
 
 use super::{
-    AccessKeyConfig, NodeConfig, Provenance, Setting, access_key,
-    bucket::{self, Defaults},
-    entries::{BucketEntry, KeyEntry},
+    AccessKeyConfig, NodeConfig, Provenance, Setting,
+    entry::{
+        access_key,
+        bucket::{self, Defaults},
+        entries::{BucketEntry, KeyEntry},
+    },
     flight,
-    layer::Layer,
     print::Report,
+    source::layer::Layer,
     values::Values,
 };
 use crate::{Result, ServerError};

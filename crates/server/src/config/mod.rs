@@ -3,22 +3,17 @@
 //! A configuration is built in code from the types here, or [resolved](Layers::resolve) from a file, the
 //! environment and the command line, each of which overrides the one before it.
 
-mod access_key;
-mod bucket;
-mod bucket_name;
-mod cors;
 mod endpoint;
-mod entries;
-mod file;
+mod entry;
 mod flight;
 mod given;
-mod layer;
 mod layers;
 mod memory;
 mod otlp;
 mod print;
 mod secret;
 mod settings;
+mod source;
 mod tls;
 mod values;
 
@@ -38,15 +33,17 @@ use stylobate_storage::{
 use crate::{Result, ServerError};
 
 pub use self::{
-    bucket_name::{check_bucket_name, name_of_url},
-    cors::CorsRule,
+    entry::{
+        bucket_name::{check_bucket_name, name_of_url},
+        cors::CorsRule,
+    },
     flight::FlightConfig,
     given::{Given, Sourced},
-    layer::Layer,
     layers::{Layers, Resolved},
     memory::available_memory,
     secret::Secret,
     settings::Setting,
+    source::layer::Layer,
     tls::{TlsConfig, TlsVersion},
 };
 pub use crate::provenance::Provenance;

@@ -6,8 +6,10 @@ use stylobate_storage::without_credentials;
 
 use super::{
     AccessKeyConfig, CorsRule, Provenance, Setting,
-    bucket::ResolvedBucket,
-    entries::{KeyEntry, SecretEntry},
+    entry::{
+        bucket::ResolvedBucket,
+        entries::{KeyEntry, SecretEntry},
+    },
     secret::{HIDDEN, is_secret_option},
 };
 

@@ -6,7 +6,7 @@ use stylobate_storage::{ByteSize, Consistency, EvictionPolicy, parse_duration, w
 
 use super::{
     CacheConfig, FlightConfig, Given, Provenance, ServerConfig, Setting, Sourced, TlsConfig, TlsVersion,
-    layer::Layer, otlp, print::Report,
+    otlp, print::Report, source::layer::Layer,
 };
 use crate::Result;
 

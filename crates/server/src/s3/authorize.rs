@@ -9,7 +9,7 @@ use s3s::{S3Error, S3ErrorCode, S3Result, s3_error};
 
 use super::{
     operation::Operation,
-    target::{Query, Target},
+    wire::target::{Query, Target},
 };
 use crate::{access::Action, node::Node};
 

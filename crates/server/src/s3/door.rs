@@ -4,7 +4,10 @@ use std::sync::Arc;
 
 use s3s::{S3Result, s3_error};
 
-use super::{completion::Completed, error, held::UploadMemory};
+use super::{
+    upload::{completion::Completed, upload_buffer::UploadMemory},
+    wire::error,
+};
 use crate::node::{Bucket, Node};
 
 /// What the operations work on. Cheap to clone.

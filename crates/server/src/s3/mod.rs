@@ -11,49 +11,18 @@
 //! user metadata, is handed on unchanged (`etag`, `attributes`). No text of an origin's error leaves the node
 //! (`error`): such a text may hold a signed URL.
 
-mod attributes;
-mod authenticate;
+mod auth;
 mod authorize;
-mod body;
-mod checksum;
-mod chunked;
-mod completion;
-mod conditions;
-mod copy;
-mod cors;
-mod delete;
 mod door;
-mod error;
-mod etag;
-mod form_error;
 mod forward;
-mod header_text;
-mod held;
-mod host;
-mod ingest;
-mod kept;
-mod keys;
-mod list;
-mod multipart;
-mod object;
-mod object_body;
 mod operation;
 mod operations;
-mod payload;
-mod plain;
-mod post_form;
-mod questions;
-mod range;
 mod read;
-mod request_id;
 mod service;
 mod sigv4;
-mod span;
-mod tagging;
-mod target;
-mod token;
-mod uploads;
+mod upload;
+mod wire;
 mod write;
 
-pub use body::DoorBody;
 pub use service::{S3Door, service};
+pub use wire::body::DoorBody;

@@ -4,9 +4,9 @@ use http::{HeaderMap, Method};
 use s3s::{S3Error, S3Result, s3_error};
 
 use super::{
-    authenticate::is_signing_parameter,
-    post_form::is_form,
-    target::{Query, Target},
+    auth::authenticate::is_signing_parameter,
+    wire::form::multipart::is_form,
+    wire::target::{Query, Target},
 };
 use crate::access::Action;
 

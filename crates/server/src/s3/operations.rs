@@ -4,7 +4,11 @@
 use async_trait::async_trait;
 use s3s::{S3, S3Request, S3Response, S3Result, dto::*, s3_error};
 
-use super::{copy, delete, door::Door, list, multipart, questions, tagging, uploads, write};
+use super::{
+    door::Door,
+    read::{list, questions},
+    write::{copy, delete, multipart, put as write, tagging, uploads},
+};
 
 type Answer<T> = S3Result<S3Response<T>>;
 

@@ -38,22 +38,25 @@ use s3s::{
 };
 
 use super::{
-    authenticate::{Caller, authenticate, is_signing_parameter},
+    auth::{
+        authenticate::{Caller, authenticate, is_signing_parameter},
+        cors,
+    },
     authorize::{COPY_SOURCE, OPERATION, Rights, note_operation},
-    body::{Access, DoorBody, Meter},
-    cors,
     door::Door,
-    error::{self, DETAILS},
     forward::{Forwarded, Forwarder},
-    host::{AnyBucketName, Hosts, bucket_of_host},
-    object::ObjectRead,
     operation::Operation,
-    payload::{Payload, check_claims},
-    plain::PlainGet,
-    request_id::RequestId,
+    read::{object::ObjectRead, plain::PlainGet},
     sigv4::SigningKeys,
-    span,
-    target::{Parameter, Query, Target},
+    wire::{
+        body::{Access, DoorBody, Meter},
+        error::{self, DETAILS},
+        host::{AnyBucketName, Hosts, bucket_of_host},
+        request_id::RequestId,
+        span,
+        target::{Parameter, Query, Target},
+    },
+    write::payload::{Payload, check_claims},
 };
 use crate::{
     BucketRequests,

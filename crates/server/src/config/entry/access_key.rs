@@ -1,14 +1,14 @@
 //! What the entry of an access key says, understood.
 
-use super::{
-    AccessKeyConfig, Given, Provenance, Sourced,
-    entries::{KeyEntry, SecretEntry},
+use super::entries::{KeyEntry, SecretEntry};
+use crate::{
+    Result,
+    config::{AccessKeyConfig, Given, Provenance, Sourced},
 };
-use crate::Result;
 
 impl KeyEntry {
     /// `ID:SECRET`: opens all buckets for writing, as one's own key should.
-    pub(super) fn parse(text: &str, from: Provenance) -> Result<Self> {
+    pub(crate) fn parse(text: &str, from: Provenance) -> Result<Self> {
         let Some((id, secret)) = text.split_once(':') else {
             return from.error("an access key is written ID:SECRET");
         };
@@ -25,7 +25,7 @@ impl KeyEntry {
 }
 
 /// Understands an entry; `env` gives environment variables.
-pub(super) fn resolve(entry: &KeyEntry, env: &dyn Fn(&str) -> Option<String>) -> Result<AccessKeyConfig> {
+pub(crate) fn resolve(entry: &KeyEntry, env: &dyn Fn(&str) -> Option<String>) -> Result<AccessKeyConfig> {
     let id = &entry.id.value;
     if id.is_empty() || !id.chars().all(|c| c.is_ascii_graphic() && !"/:,".contains(c)) {
         return entry.id.from.error(format!(

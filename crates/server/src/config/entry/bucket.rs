@@ -5,30 +5,32 @@ use std::collections::BTreeMap;
 use stylobate_storage::{Consistency, without_credentials};
 
 use super::{
-    BucketConfig, PrefixRule, Provenance, Sourced,
     bucket_name::{check_bucket_name, name_of_url},
     entries::BucketEntry,
 };
-use crate::Result;
+use crate::{
+    Result,
+    config::{BucketConfig, PrefixRule, Provenance, Sourced},
+};
 
 /// What is said once for all buckets.
-pub(super) struct Defaults {
+pub(crate) struct Defaults {
     /// How fresh answers are.
-    pub(super) consistency: Sourced<Consistency>,
+    pub(crate) consistency: Sourced<Consistency>,
     /// Whether writes are refused everywhere.
-    pub(super) read_only: Sourced<bool>,
+    pub(crate) read_only: Sourced<bool>,
 }
 
 /// A bucket, and where what was not said in its own place came from.
-pub(super) struct ResolvedBucket {
-    pub(super) config: BucketConfig,
-    pub(super) entry: BucketEntry,
-    pub(super) consistency_from: Provenance,
-    pub(super) read_only_from: Provenance,
+pub(crate) struct ResolvedBucket {
+    pub(crate) config: BucketConfig,
+    pub(crate) entry: BucketEntry,
+    pub(crate) consistency_from: Provenance,
+    pub(crate) read_only_from: Provenance,
 }
 
 /// Understands an entry.
-pub(super) fn resolve(entry: BucketEntry, defaults: &Defaults) -> Result<ResolvedBucket> {
+pub(crate) fn resolve(entry: BucketEntry, defaults: &Defaults) -> Result<ResolvedBucket> {
     let name = match &entry.name {
         Some(name) => name.parse("name", |name| check_bucket_name(name).map(|()| name.to_owned()))?.value,
         None => match name_of_url(&entry.url.value) {

@@ -1,7 +1,10 @@
 //! Buckets and access keys as they are written, before they are understood.
 
-use super::{CorsRule, Given, Provenance, Secret, Sourced, bucket_name::check_bucket_name};
-use crate::Result;
+use super::bucket_name::check_bucket_name;
+use crate::{
+    Result,
+    config::{CorsRule, Given, Provenance, Secret, Sourced},
+};
 
 /// A `[[bucket]]` of the file, or an `--origin`.
 #[derive(Clone, Debug)]

@@ -11,13 +11,15 @@ use toml::{
     de::{DeTable, DeValue},
 };
 
-use super::{
-    CorsRule, Given, Provenance, Setting, Sourced,
-    entries::{BucketEntry, KeyEntry, SecretEntry},
-    layer::Layer,
-    settings::unknown_key,
+use super::layer::Layer;
+use crate::{
+    Result,
+    config::{
+        CorsRule, Given, Provenance, Setting, Sourced,
+        entry::entries::{BucketEntry, KeyEntry, SecretEntry},
+        settings::unknown_key,
+    },
 };
-use crate::Result;
 
 const TOP: [&str; 5] = ["bucket", "access_key", "cache", "flight", "server"];
 const BUCKET: [&str; 8] =

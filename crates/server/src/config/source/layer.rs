@@ -2,23 +2,25 @@
 
 use std::collections::BTreeMap;
 
-use super::{
-    Given, Provenance, Setting,
-    entries::{BucketEntry, KeyEntry, SecretEntry},
-    otlp,
+use crate::{
+    Result,
+    config::{
+        Given, Provenance, Setting,
+        entry::entries::{BucketEntry, KeyEntry, SecretEntry},
+        otlp,
+    },
 };
-use crate::Result;
 
 /// What one source says: the file, the environment or the command line.
 #[derive(Clone, Debug, Default)]
 pub struct Layer {
     /// The first line of the file that this layer was read from.
-    pub(super) file: Option<Provenance>,
-    pub(super) settings: BTreeMap<Setting, Given>,
-    pub(super) buckets: Vec<BucketEntry>,
-    pub(super) access_keys: Vec<KeyEntry>,
+    pub(crate) file: Option<Provenance>,
+    pub(crate) settings: BTreeMap<Setting, Given>,
+    pub(crate) buckets: Vec<BucketEntry>,
+    pub(crate) access_keys: Vec<KeyEntry>,
     /// What the tickets of several nodes are signed with.
-    pub(super) ticket_secret: Option<SecretEntry>,
+    pub(crate) ticket_secret: Option<SecretEntry>,
 }
 
 impl Layer {

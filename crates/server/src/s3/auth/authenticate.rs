@@ -1,6 +1,6 @@
 //! Who signed a request: verifies Signature Version 4 of any request, and says what is wrong with one that fails.
 //!
-//! Plain GETs are verified by [`sigv4`](super::sigv4), which is faster and only ever says yes. This is for all others.
+//! Plain GETs are verified by [`sigv4`](crate::s3::sigv4), which is faster and only ever says yes. This is for all others.
 //!
 //! Source: "Authenticating Requests (AWS Signature Version 4)" in the Amazon S3 API Reference.
 
@@ -14,16 +14,20 @@ use http::{
 use s3s::{S3Error, S3Result, s3_error};
 use sha2::{Digest, Sha256};
 
-use super::{
-    chunked::ChunkSignatures,
-    error::{Detail, detailed},
-    sigv4::{
-        ALGORITHM, HmacSha256, MAX_EXPIRES_SECONDS, MAX_SKEW_SECONDS, UNSIGNED_PAYLOAD, parse_time,
-        signing_key, to_hex,
+use crate::{
+    access::AccessKeys,
+    s3::{
+        sigv4::{
+            ALGORITHM, HmacSha256, MAX_EXPIRES_SECONDS, MAX_SKEW_SECONDS, UNSIGNED_PAYLOAD, parse_time,
+            signing_key, to_hex,
+        },
+        wire::{
+            chunked::ChunkSignatures,
+            error::{Detail, detailed},
+            target::{Query, encode_path},
+        },
     },
-    target::{Query, encode_path},
 };
-use crate::access::AccessKeys;
 
 const CONTENT_SHA256: HeaderName = HeaderName::from_static("x-amz-content-sha256");
 const AMZ_DATE: HeaderName = HeaderName::from_static("x-amz-date");
@@ -34,7 +38,7 @@ const SECURITY_TOKEN: &str = "x-amz-security-token";
 const MAX_SIGNED_HEADERS: usize = 100;
 
 /// What a body without bytes hashes to.
-pub(super) const EMPTY_SHA256: &str = "e3b0c44298fc1c149afbf4c8996fb92427ae41e4649b934ca495991b7852b855";
+pub(crate) const EMPTY_SHA256: &str = "e3b0c44298fc1c149afbf4c8996fb92427ae41e4649b934ca495991b7852b855";
 
 /// Parameters with which a client signed a URL .
 const SIGNING_PARAMETERS: [&str; 11] = [
@@ -52,22 +56,22 @@ const SIGNING_PARAMETERS: [&str; 11] = [
 ];
 
 /// Whether a parameter is one by which a URL is signed, in whatever case it is written.
-pub(super) fn is_signing_parameter(name: &str) -> bool {
+pub(crate) fn is_signing_parameter(name: &str) -> bool {
     let is_of_version_4 = |known: &&str| known.starts_with("X-Amz-") && known.eq_ignore_ascii_case(name);
     SIGNING_PARAMETERS.iter().any(|known| *known == name || is_of_version_4(known))
 }
 
 /// Who sends a request.
 #[derive(Clone, Default)]
-pub(super) struct Caller {
+pub(crate) struct Caller {
     /// The access key that signed it; `None` on a node without keys.
-    pub(super) access_key: Option<String>,
+    pub(crate) access_key: Option<String>,
     /// What verifies the chunks of its body, if it comes in signed chunks.
-    pub(super) chunks: Option<ChunkSignatures>,
+    pub(crate) chunks: Option<ChunkSignatures>,
 }
 
 /// Verifies the signature of a request against the keys of the node. On a node without keys anyone is let in.
-pub(super) fn authenticate(
+pub(crate) fn authenticate(
     parts: &Parts,
     query: &Query,
     keys: &AccessKeys,
@@ -96,15 +100,15 @@ pub(super) fn authenticate(
 }
 
 /// An access key id and what its signature is limited to.
-pub(super) struct Scope {
-    pub(super) access_key: String,
-    pub(super) day: String,
-    pub(super) region: String,
+pub(crate) struct Scope {
+    pub(crate) access_key: String,
+    pub(crate) day: String,
+    pub(crate) region: String,
 }
 
 impl Scope {
     /// Reads `id/day/region/s3/aws4_request`. The id may hold slashes.
-    pub(super) fn parse(text: &str) -> Option<Self> {
+    pub(crate) fn parse(text: &str) -> Option<Self> {
         let mut fields = text.rsplitn(5, '/');
         let (terminator, service) = (fields.next()?, fields.next()?);
         let (region, day, access_key) = (fields.next()?, fields.next()?, fields.next()?);
@@ -414,7 +418,7 @@ fn skewed(time: &str, now: DateTime<Utc>) -> S3Error {
 }
 
 /// 403: the node has no such access key.
-pub(super) fn unknown_access_key(id: &str) -> S3Error {
+pub(crate) fn unknown_access_key(id: &str) -> S3Error {
     detailed(
         s3_error!(InvalidAccessKeyId, "The access key id you provided does not exist here."),
         vec![Detail::new("AWSAccessKeyId", id.to_owned())],
@@ -422,7 +426,7 @@ pub(super) fn unknown_access_key(id: &str) -> S3Error {
 }
 
 /// 400: the request is signed by Signature Version 2.
-pub(super) fn version_2() -> S3Error {
+pub(crate) fn version_2() -> S3Error {
     s3_error!(
         InvalidRequest,
         "The authorization mechanism you have provided is not supported. Please use AWS4-HMAC-SHA256 (boto3: Config(signature_version=\"s3v4\"); s3cmd: signature_v2 = False; rclone: v2_auth = false)."
@@ -430,7 +434,7 @@ pub(super) fn version_2() -> S3Error {
 }
 
 /// Reads 32 bytes in hexadecimal; false if the text is none.
-pub(super) fn decode_hex(text: &str, bytes: &mut [u8; 32]) -> bool {
+pub(crate) fn decode_hex(text: &str, bytes: &mut [u8; 32]) -> bool {
     let digit = |byte: u8| char::from(byte).to_digit(16).map(|digit| digit as u8);
     let (pairs, rest) = text.as_bytes().as_chunks::<2>();
     if pairs.len() != bytes.len() || !rest.is_empty() {

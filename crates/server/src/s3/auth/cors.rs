@@ -10,17 +10,16 @@ use http::{
 };
 use s3s::{Body, HttpResponse, S3Error, S3ErrorCode, S3Result, s3_error};
 
-use super::header_text;
-use crate::config::CorsRule;
+use crate::{config::CorsRule, s3::wire::header_text};
 
 /// The rule by which a page may send a request, if it comes from a page.
-pub(super) fn rule_of<'a>(rules: &'a [CorsRule], headers: &HeaderMap, method: &str) -> Option<&'a CorsRule> {
+pub(crate) fn rule_of<'a>(rules: &'a [CorsRule], headers: &HeaderMap, method: &str) -> Option<&'a CorsRule> {
     let origin = header_text::value(headers, &ORIGIN)?;
     rules.iter().find(|rule| rule.allows(origin, method))
 }
 
 /// The answer to a browser that asks whether a page may send a request.
-pub(super) fn preflight(rules: &[CorsRule], headers: &HeaderMap) -> S3Result<HttpResponse> {
+pub(crate) fn preflight(rules: &[CorsRule], headers: &HeaderMap) -> S3Result<HttpResponse> {
     let Some(method) =
         header_text::value(headers, &ACCESS_CONTROL_REQUEST_METHOD).filter(|_| headers.contains_key(ORIGIN))
     else {
@@ -43,7 +42,7 @@ pub(super) fn preflight(rules: &[CorsRule], headers: &HeaderMap) -> S3Result<Htt
 }
 
 /// Lets the page that sent a request read the answer.
-pub(super) fn allow(answer: &mut HeaderMap, rule: &CorsRule, request: &HeaderMap) {
+pub(crate) fn allow(answer: &mut HeaderMap, rule: &CorsRule, request: &HeaderMap) {
     if let Some(origin) = request.get(ORIGIN) {
         answer.insert(ACCESS_CONTROL_ALLOW_ORIGIN, origin.clone());
         answer.append(VARY, HeaderValue::from_static("Origin"));

@@ -16,11 +16,8 @@ use s3s::{
 };
 use stylobate_storage::{ReadThrough, S3Endpoint};
 
-use super::{
-    super::{keys::Key, operation::Operation},
-    patience::OriginBody,
-};
-use crate::{access::Action, node::Node};
+use super::{super::operation::Operation, patience::OriginBody};
+use crate::{access::Action, node::Node, s3::wire::keys::Key};
 
 /// How long an answer is waited for that its client did not wait for.
 const PATIENCE: Duration = Duration::from_secs(600);

@@ -15,17 +15,18 @@ use s3s::{
 };
 
 use super::{
-    super::{
-        authorize::CopySource,
-        conditions::Conditions,
-        error::{self, push_element},
-        object::{describe_copy, tag_condition},
-        object_body::ObjectBody,
-        operation::Operation,
-        range::Wanted,
-        read::{self, Opened},
-    },
+    super::{authorize::CopySource, operation::Operation},
     Changes, Forwarded, Forwarder, Names, Outgoing, UNSIGNED_PAYLOAD,
+};
+use crate::s3::{
+    read::{
+        body::ObjectBody,
+        conditions::Conditions,
+        object::{describe_copy, tag_condition},
+        open::{self as read, Opened},
+        range::Wanted,
+    },
+    wire::error::{self, push_element},
 };
 
 const COPY: &str = "x-amz-copy-source";

@@ -29,17 +29,15 @@ use stylobate_storage::S3Endpoint;
 use url::Url;
 
 use super::{
-    super::{
-        error,
-        form_error::FormError,
-        header_text,
-        kept::hex,
-        post_form::{FormFile, Success, VerifiedForm},
-        sigv4::{ALGORITHM, signing_key},
-        target::Query,
-    },
+    super::sigv4::{ALGORITHM, signing_key},
     Changes, ENCRYPTION, Forwarded, Forwarder, MAX_ANSWER_XML, Names, REQUEST_PAYER, refuse_climbing, uri_of,
     xml,
+};
+use crate::s3::{
+    upload::kept::hex,
+    wire::form::multipart::FormFile,
+    wire::{error, form_error::FormError, header_text, target::Query},
+    write::post_form::{Success, VerifiedForm},
 };
 
 /// How long an origin may take a form: it may look at the policy after the last byte of the file.
@@ -308,7 +306,7 @@ mod tests {
     use crate::{
         access::AccessKeys,
         config::{AccessKeyConfig, Secret},
-        s3::post_form::PostForm,
+        s3::write::post_form::PostForm,
     };
 
     const HEAD: &str = "--b\r\nContent-Disposition: form-data; name=\"key\"\r\n\r\nk\r\n\

@@ -13,7 +13,7 @@ use s3s::{
     stream::{ByteStream, RemainingLength},
 };
 
-use super::super::chunked::{ChunkedError, Trailers};
+use crate::s3::wire::chunked::{ChunkedError, Trailers};
 
 /// Bytes of a chunk.
 const CHUNK: u64 = 1 << 20;
@@ -137,7 +137,8 @@ impl ByteStream for FramedBody {
 mod tests {
     use futures::{StreamExt, TryStreamExt};
 
-    use super::{super::super::chunked::ChunkedBody, *};
+    use super::*;
+    use crate::s3::wire::chunked::ChunkedBody;
 
     async fn framed(length: u64, trailers: &[(&str, &str)]) -> Vec<u8> {
         let found = Trailers::default();

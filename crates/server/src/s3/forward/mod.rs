@@ -50,15 +50,17 @@ use self::{
     names::{Names, is_deleted_key},
 };
 use super::{
-    authenticate::{Caller, EMPTY_SHA256, is_signing_parameter},
+    auth::authenticate::{Caller, EMPTY_SHA256, is_signing_parameter},
     authorize::{CopySource, Rights},
-    chunked::ChunkedError,
-    error,
-    form_error::FormError,
-    header_text,
     operation::Operation,
-    payload::{Payload, check_claims},
-    target::{Query, Target, encode_path},
+    wire::{
+        chunked::ChunkedError,
+        error,
+        form_error::FormError,
+        header_text,
+        target::{Query, Target, encode_path},
+    },
+    write::payload::{Payload, check_claims},
 };
 use crate::{
     access::Action,
@@ -524,7 +526,7 @@ fn rewrite_query(query: &mut Query, operation: Operation, names: &Names<'_>) {
     }
     if operation.lists_keys() && !query.has("prefix") {
         let (name, value) = ("prefix".to_owned(), Some(names.prefix.to_owned()));
-        query.0.push(super::target::Parameter { name, value });
+        query.0.push(super::wire::target::Parameter { name, value });
     }
 }
 

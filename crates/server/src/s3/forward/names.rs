@@ -6,7 +6,7 @@ use percent_encoding::percent_decode_str;
 use stylobate_storage::S3Endpoint;
 
 use super::xml::{self, MalformedXml};
-use crate::{node::Bucket, s3::target::encode_path};
+use crate::{node::Bucket, s3::wire::target::encode_path};
 
 /// The two names of a bucket, and the prefix that keys have at the origin only.
 pub(super) struct Names<'a> {

@@ -10,10 +10,8 @@ use http::{
 use object_store::aws::AwsCredential;
 use sha2::{Digest, Sha256};
 
-use super::super::{
-    sigv4::{ALGORITHM, signing_key, to_hex},
-    target::Query,
-};
+use super::super::sigv4::{ALGORITHM, signing_key, to_hex};
+use crate::s3::wire::target::Query;
 
 const DATE: HeaderName = HeaderName::from_static("x-amz-date");
 const SECURITY_TOKEN: HeaderName = HeaderName::from_static("x-amz-security-token");
@@ -85,10 +83,8 @@ fn hex(bytes: [u8; 32]) -> String {
 
 #[cfg(test)]
 mod tests {
-    use super::{
-        super::super::{authenticate::authenticate, target::Query},
-        *,
-    };
+    use super::*;
+    use crate::s3::{auth::authenticate::authenticate, wire::target::Query};
     use crate::{
         access::AccessKeys,
         config::{AccessKeyConfig, Secret},

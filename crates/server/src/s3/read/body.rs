@@ -14,7 +14,7 @@ use s3s::{
     stream::{ByteStream, RemainingLength},
 };
 
-use super::error;
+use crate::s3::wire::error;
 
 /// The stream ended before, or went on after, the last byte that the client was told of.
 #[derive(Debug, thiserror::Error)]
@@ -27,7 +27,7 @@ struct WrongLength;
 struct BrokenOff;
 
 /// The body of a GetObject answer.
-pub(super) struct ObjectBody {
+pub(crate) struct ObjectBody {
     /// Never locked: it makes the stream shareable between threads, as s3s asks, and is always held exclusively.
     stream: Mutex<BoxStream<'static, object_store::Result<Bytes>>>,
     remaining: u64,
@@ -35,7 +35,7 @@ pub(super) struct ObjectBody {
 
 impl ObjectBody {
     /// The `length` bytes of `stream`.
-    pub(super) fn new(stream: BoxStream<'static, object_store::Result<Bytes>>, length: u64) -> Self {
+    pub(crate) fn new(stream: BoxStream<'static, object_store::Result<Bytes>>, length: u64) -> Self {
         Self { stream: Mutex::new(stream), remaining: length }
     }
 }

@@ -11,11 +11,11 @@ use s3s::{
     dto::{ETag, ETagCondition, Timestamp},
 };
 
-use super::error;
+use crate::s3::wire::error;
 
 /// What the conditions of a request mean for an object.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub(super) enum Verdict {
+pub(crate) enum Verdict {
     /// All of them hold.
     Proceed,
     /// The client has this version already.
@@ -26,31 +26,31 @@ pub(super) enum Verdict {
 
 /// The conditions of a request, none of which need be there.
 #[derive(Debug, Default)]
-pub(super) struct Conditions {
-    pub(super) if_match: Option<ETagCondition>,
-    pub(super) if_none_match: Option<ETagCondition>,
-    pub(super) if_modified_since: Option<Timestamp>,
-    pub(super) if_unmodified_since: Option<Timestamp>,
+pub(crate) struct Conditions {
+    pub(crate) if_match: Option<ETagCondition>,
+    pub(crate) if_none_match: Option<ETagCondition>,
+    pub(crate) if_modified_since: Option<Timestamp>,
+    pub(crate) if_unmodified_since: Option<Timestamp>,
 }
 
 impl Conditions {
     /// Whether the answer is likely to be "not modified", so that it pays to look before reading.
-    pub(super) fn revalidates(&self) -> bool {
+    pub(crate) fn revalidates(&self) -> bool {
         self.if_none_match.is_some() || self.if_modified_since.is_some()
     }
 
     /// Whether there is any condition.
-    pub(super) fn is_empty(&self) -> bool {
+    pub(crate) fn is_empty(&self) -> bool {
         !self.revalidates() && self.if_match.is_none() && self.if_unmodified_since.is_none()
     }
 
     /// Whether a condition is about any version at all, which servers understand in different ways.
-    pub(super) fn name_any(&self) -> bool {
+    pub(crate) fn name_any(&self) -> bool {
         [&self.if_match, &self.if_none_match].into_iter().any(|tag| *tag == Some(ETagCondition::Any))
     }
 
     /// The error of conditions that do not hold, which names the one that was decisive.
-    pub(super) fn failed(&self) -> S3Error {
+    pub(crate) fn failed(&self) -> S3Error {
         let name = match (&self.if_match, &self.if_unmodified_since) {
             (Some(_), _) => "If-Match",
             (None, Some(_)) => "If-Unmodified-Since",
@@ -60,7 +60,7 @@ impl Conditions {
     }
 
     /// What the conditions mean for the version with this ETag and time of last change.
-    pub(super) fn check(&self, etag: Option<&ETag>, last_modified: DateTime<Utc>) -> Verdict {
+    pub(crate) fn check(&self, etag: Option<&ETag>, last_modified: DateTime<Utc>) -> Verdict {
         if self.is_empty() {
             return Verdict::Proceed;
         }
@@ -85,7 +85,7 @@ impl Conditions {
 }
 
 /// A time as HTTP headers carry it: in whole seconds.
-pub(super) fn timestamp(time: DateTime<Utc>) -> Timestamp {
+pub(crate) fn timestamp(time: DateTime<Utc>) -> Timestamp {
     let seconds = u64::try_from(time.timestamp()).unwrap_or(0);
     Timestamp::from(SystemTime::UNIX_EPOCH + Duration::from_secs(seconds))
 }

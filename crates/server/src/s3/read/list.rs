@@ -11,8 +11,16 @@ use s3s::{
 };
 use stylobate_storage::{ListPage, ListRequest, ListedKey};
 
-use super::{authenticate::Caller, conditions::timestamp, door::Door, error, etag, keys, questions, token};
-use crate::{access::Action, node::Bucket};
+use super::{conditions::timestamp, questions, token};
+use crate::{
+    access::Action,
+    node::Bucket,
+    s3::{
+        auth::authenticate::Caller,
+        door::Door,
+        wire::{error, etag, keys},
+    },
+};
 
 /// The version of an object in a bucket without versions.
 const NO_VERSION: &str = "null";
@@ -20,7 +28,7 @@ const NO_VERSION: &str = "null";
 /// Most keys and prefixes of one answer, as in S3.
 const MAX_KEYS: i32 = 1000;
 
-pub(super) fn list_buckets(
+pub(crate) fn list_buckets(
     door: &Door,
     request: &S3Request<ListBucketsInput>,
 ) -> S3Result<S3Response<ListBucketsOutput>> {
@@ -42,7 +50,7 @@ pub(super) fn list_buckets(
     Ok(S3Response::new(output))
 }
 
-pub(super) async fn list_objects(
+pub(crate) async fn list_objects(
     door: &Door,
     input: ListObjectsInput,
 ) -> S3Result<S3Response<ListObjectsOutput>> {
@@ -72,7 +80,7 @@ pub(super) async fn list_objects(
     }))
 }
 
-pub(super) async fn list_objects_v2(
+pub(crate) async fn list_objects_v2(
     door: &Door,
     input: ListObjectsV2Input,
 ) -> S3Result<S3Response<ListObjectsV2Output>> {
@@ -105,7 +113,7 @@ pub(super) async fn list_objects_v2(
 }
 
 /// A bucket without versions lists the current objects, as versions that are called "null".
-pub(super) async fn list_object_versions(
+pub(crate) async fn list_object_versions(
     door: &Door,
     input: ListObjectVersionsInput,
 ) -> S3Result<S3Response<ListObjectVersionsOutput>> {
@@ -212,7 +220,7 @@ impl Asked {
 
 /// How keys are spelled in the answer.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub(super) enum Encoding {
+pub(crate) enum Encoding {
     /// As they are.
     Plain,
     /// With percent signs, so that any key fits into XML.
@@ -220,7 +228,7 @@ pub(super) enum Encoding {
 }
 
 impl Encoding {
-    pub(super) fn apply(self, text: String) -> String {
+    pub(crate) fn apply(self, text: String) -> String {
         match self {
             Self::Plain => text,
             Self::Url => {
@@ -239,7 +247,7 @@ impl Encoding {
     }
 }
 
-pub(super) fn encoding(asked: Option<&EncodingType>) -> S3Result<Encoding> {
+pub(crate) fn encoding(asked: Option<&EncodingType>) -> S3Result<Encoding> {
     match asked.map(EncodingType::as_str) {
         None | Some("") => Ok(Encoding::Plain),
         Some(EncodingType::URL) => Ok(Encoding::Url),

@@ -19,17 +19,23 @@ use s3s::{
 };
 
 use super::{
-    attributes::{Described, METADATA, STORAGE_CLASS, type_of},
+    body::ObjectBody,
     conditions::{Conditions, timestamp},
-    door::refuse_version,
-    error, etag, header_text,
-    keys::Key,
-    object_body::ObjectBody,
+    open::{self as read, Opened},
     range::{Header, Wanted, content_range, judge},
-    read::{self, Opened},
-    target::Query,
 };
-use crate::node::Bucket;
+use crate::{
+    node::Bucket,
+    s3::{
+        door::refuse_version,
+        wire::{
+            attributes::{Described, METADATA, STORAGE_CLASS, type_of},
+            error, etag, header_text,
+            keys::Key,
+            target::Query,
+        },
+    },
+};
 
 /// Beginnings of headers by which a read is another one than of the object as it is cached: under a key of the client's, or
 /// of a bucket whose owner the origin is to compare.
@@ -51,17 +57,17 @@ const OVERRIDES: [(&str, HeaderName); 6] = [
 
 /// A GET or HEAD of an object.
 #[derive(Clone, Copy)]
-pub(super) struct ObjectRead<'a> {
-    pub(super) bucket: &'a Bucket,
-    pub(super) key: &'a str,
-    pub(super) is_head: bool,
-    pub(super) headers: &'a HeaderMap,
-    pub(super) query: &'a Query,
+pub(crate) struct ObjectRead<'a> {
+    pub(crate) bucket: &'a Bucket,
+    pub(crate) key: &'a str,
+    pub(crate) is_head: bool,
+    pub(crate) headers: &'a HeaderMap,
+    pub(crate) query: &'a Query,
 }
 
 impl ObjectRead<'_> {
     /// The answer from the cache; `None` if an origin that speaks the S3 protocol is to be asked itself.
-    pub(super) async fn answer(&self) -> S3Result<Option<HttpResponse>> {
+    pub(crate) async fn answer(&self) -> S3Result<Option<HttpResponse>> {
         let asks_origin = self.bucket.reader.origin().s3().is_some();
         if asks_origin && !self.is_usual() {
             return Ok(None);
@@ -141,12 +147,12 @@ impl ObjectRead<'_> {
 }
 
 /// Whether a client wants the checksums of the object, as it does of whole ones.
-pub(super) fn asks_for_checksums(headers: &HeaderMap) -> bool {
+pub(crate) fn asks_for_checksums(headers: &HeaderMap) -> bool {
     headers.get(CHECKSUM_MODE).is_some_and(|mode| mode.as_bytes().eq_ignore_ascii_case(b"enabled"))
 }
 
 /// The answer that brings what is wanted of an object.
-pub(super) fn respond(
+pub(crate) fn respond(
     opened: Opened,
     wanted: &Wanted,
     path: &str,
@@ -255,7 +261,7 @@ fn conditions(headers: &HeaderMap) -> Option<Conditions> {
 }
 
 /// One ETag, quoted or not, or `*`; `None` for a list.
-pub(super) fn tag_condition(headers: &HeaderMap, name: &HeaderName) -> Option<Option<ETagCondition>> {
+pub(crate) fn tag_condition(headers: &HeaderMap, name: &HeaderName) -> Option<Option<ETagCondition>> {
     let mut values = headers.get_all(name).iter();
     let Some(value) = values.next() else { return Some(None) };
     let text = value.to_str().ok()?.trim();
@@ -288,7 +294,7 @@ fn is_current(headers: &HeaderMap, current: &GetResult) -> bool {
 }
 
 /// The headers that describe an object, for a copy of it.
-pub(super) fn describe_copy(opened: &Opened, path: &str) -> HeaderMap {
+pub(crate) fn describe_copy(opened: &Opened, path: &str) -> HeaderMap {
     let mut headers = HeaderMap::new();
     match &opened.headers {
         Some(described) => {

@@ -10,13 +10,12 @@ use stylobate_storage::{ObjectHeaders, ReadThrough};
 
 use super::{
     conditions::{Conditions, Verdict},
-    error, etag,
-    keys::Key,
     range::Wanted,
 };
+use crate::s3::wire::{error, etag, keys::Key};
 
 /// The path of a key that may be read. A key that no object can have is one that no object has.
-pub(super) fn readable_path(reader: &ReadThrough, key: &str) -> S3Result<Path> {
+pub(crate) fn readable_path(reader: &ReadThrough, key: &str) -> S3Result<Path> {
     match Key::at(reader.origin(), key) {
         Ok(Key::Object(path)) => Ok(path),
         Ok(Key::Folder) | Err(_) => Err(error::no_such_key()),
@@ -24,14 +23,14 @@ pub(super) fn readable_path(reader: &ReadThrough, key: &str) -> S3Result<Path> {
 }
 
 /// An object that was opened, and how an origin that speaks the S3 protocol describes it.
-pub(super) struct Opened {
-    pub(super) result: GetResult,
-    pub(super) headers: Option<ObjectHeaders>,
+pub(crate) struct Opened {
+    pub(crate) result: GetResult,
+    pub(crate) headers: Option<ObjectHeaders>,
 }
 
 impl Opened {
     /// Opens an object, or what is known of it.
-    pub(super) async fn of(reader: &ReadThrough, path: &Path, options: GetOptions) -> S3Result<Self> {
+    pub(crate) async fn of(reader: &ReadThrough, path: &Path, options: GetOptions) -> S3Result<Self> {
         let opened = reader.get_with_headers(path, options).await;
         let (result, headers) = opened.map_err(|failed| error::from_storage(&failed))?;
         Ok(Self { result, headers })
@@ -43,7 +42,7 @@ impl Opened {
 }
 
 /// Opens the bytes that are wanted of the object, of a version for which the conditions hold.
-pub(super) async fn open(
+pub(crate) async fn open(
     reader: &ReadThrough,
     path: &Path,
     wanted: &Wanted,
@@ -93,7 +92,7 @@ pub(super) async fn open(
 }
 
 /// What is known of the object, of a version for which the conditions hold.
-pub(super) async fn look(reader: &ReadThrough, path: &Path, conditions: &Conditions) -> S3Result<Opened> {
+pub(crate) async fn look(reader: &ReadThrough, path: &Path, conditions: &Conditions) -> S3Result<Opened> {
     let head = async || {
         let options = GetOptions { head: true, ..GetOptions::default() };
         Opened::of(reader, path, options).await
@@ -137,7 +136,7 @@ fn is_invalid_range(error: &S3Error) -> bool {
 }
 
 /// Encryption under the client's own key would have to be undone and done by the origin.
-pub(super) fn refuse_customer_key(algorithm: Option<&str>) -> S3Result<()> {
+pub(crate) fn refuse_customer_key(algorithm: Option<&str>) -> S3Result<()> {
     match algorithm {
         None => Ok(()),
         Some(_) => Err(s3_error!(NotImplemented, "encryption with keys of the client's is not supported")),

@@ -17,15 +17,18 @@ use percent_encoding::percent_decode_str;
 use s3s::{HttpResponse, S3Result, dto};
 
 use super::{
-    error,
-    host::bucket_of_host,
-    keys::Key,
     object::{asks_for_checksums, respond},
+    open::Opened,
     range::{Header, Wanted, judge},
-    read::Opened,
-    sigv4::{SigningKeys, is_canonical_path},
 };
-use crate::{access::Action, node::Node};
+use crate::{
+    access::Action,
+    node::Node,
+    s3::{
+        sigv4::{SigningKeys, is_canonical_path},
+        wire::{error, host::bucket_of_host, keys::Key},
+    },
+};
 
 /// Headers of S3's own that say nothing about the answer.
 const IDLE: [&str; 7] = [
@@ -39,7 +42,7 @@ const IDLE: [&str; 7] = [
 ];
 
 /// A request of this kind.
-pub(super) struct PlainGet {
+pub(crate) struct PlainGet {
     node: Arc<Node>,
     bucket: String,
     path: Path,
@@ -49,7 +52,7 @@ pub(super) struct PlainGet {
 
 impl PlainGet {
     /// The request, if it is one, and if its caller may make it.
-    pub(super) fn parse(node: &Arc<Node>, signing_keys: &SigningKeys, parts: &Parts) -> Option<Self> {
+    pub(crate) fn parse(node: &Arc<Node>, signing_keys: &SigningKeys, parts: &Parts) -> Option<Self> {
         if parts.method != Method::GET || !are_plain(&parts.headers) {
             return None;
         }
@@ -72,7 +75,7 @@ impl PlainGet {
     }
 
     /// The answer.
-    pub(super) async fn answer(self) -> S3Result<HttpResponse> {
+    pub(crate) async fn answer(self) -> S3Result<HttpResponse> {
         let bucket = self.node.bucket(&self.bucket).ok_or_else(error::no_such_key)?;
         let options = GetOptions { range: self.wanted.to_store(), ..GetOptions::default() };
         let opened = Opened::of(&bucket.reader, &self.path, options).await?;
@@ -84,7 +87,7 @@ impl PlainGet {
     }
 
     /// Whether the bucket's origin can be asked where this fails.
-    pub(super) fn has_s3_origin(&self) -> bool {
+    pub(crate) fn has_s3_origin(&self) -> bool {
         self.node.bucket(&self.bucket).is_some_and(|bucket| bucket.reader.origin().s3().is_some())
     }
 }

@@ -5,18 +5,20 @@ use s3s::{S3Error, S3ErrorCode, S3Response, S3Result, dto::*, s3_error};
 
 use super::{
     conditions::{Conditions, timestamp},
-    door::{Door, refuse_version},
-    etag,
-    kept::checksums_of,
     object::describe_copy,
-    read,
+    open as read,
+};
+use crate::s3::{
+    door::{Door, refuse_version},
+    upload::kept::checksums_of,
+    wire::etag,
 };
 
 /// The one who owns all buckets of a node.
 const OWNER: &str = "stylobate";
 
 /// An error that says that the bucket has no such setting.
-pub(super) fn none<T>(door: &Door, bucket: &str, code: &str, message: &'static str) -> S3Result<T> {
+pub(crate) fn none<T>(door: &Door, bucket: &str, code: &str, message: &'static str) -> S3Result<T> {
     door.readable(bucket)?;
     let code = S3ErrorCode::from_bytes(code.as_bytes()).unwrap_or(S3ErrorCode::InvalidRequest);
     let mut error = S3Error::with_message(code, message);
@@ -24,12 +26,12 @@ pub(super) fn none<T>(door: &Door, bucket: &str, code: &str, message: &'static s
     Err(error)
 }
 
-pub(super) fn owner() -> Owner {
+pub(crate) fn owner() -> Owner {
     Owner { display_name: Some(OWNER.to_owned()), id: Some(OWNER.to_owned()) }
 }
 
 /// Grants full control to the owner.
-pub(super) fn grants() -> Grants {
+pub(crate) fn grants() -> Grants {
     let grantee = Grantee {
         display_name: Some(OWNER.to_owned()),
         id: Some(OWNER.to_owned()),
@@ -41,7 +43,7 @@ pub(super) fn grants() -> Grants {
     vec![Grant { grantee: Some(grantee), permission: Some(permission) }]
 }
 
-pub(super) async fn object_acl(
+pub(crate) async fn object_acl(
     door: &Door,
     input: GetObjectAclInput,
 ) -> S3Result<S3Response<GetObjectAclOutput>> {
@@ -53,7 +55,7 @@ pub(super) async fn object_acl(
     Ok(S3Response::new(output))
 }
 
-pub(super) async fn object_attributes(
+pub(crate) async fn object_attributes(
     door: &Door,
     input: GetObjectAttributesInput,
 ) -> S3Result<S3Response<GetObjectAttributesOutput>> {

@@ -7,7 +7,7 @@ use s3s::{S3Result, dto, s3_error};
 
 /// The bytes that a request wants.
 #[derive(Clone, Debug, PartialEq, Eq)]
-pub(super) enum Wanted {
+pub(crate) enum Wanted {
     /// The whole object, in answer to no range.
     All,
     /// The whole object as its first and only part.
@@ -22,7 +22,7 @@ impl Wanted {
     /// What a Range header or a part number asks for.
     ///
     /// Origins do not tell where the parts of an object lie, so every object is one part here.
-    pub(super) fn new(range: Option<dto::Range>, part: Option<i32>) -> S3Result<Self> {
+    pub(crate) fn new(range: Option<dto::Range>, part: Option<i32>) -> S3Result<Self> {
         match (range, part) {
             (None, None) => Ok(Self::All),
             (Some(_), Some(_)) => Err(s3_error!(
@@ -42,7 +42,7 @@ impl Wanted {
     }
 
     /// The range as an object store takes it.
-    pub(super) fn to_store(&self) -> Option<GetRange> {
+    pub(crate) fn to_store(&self) -> Option<GetRange> {
         match self {
             Self::Bytes(range) => Some(range.clone()),
             Self::All | Self::OnlyPart | Self::Nothing => None,
@@ -50,7 +50,7 @@ impl Wanted {
     }
 
     /// Which bytes of an object of `size` bytes that is; `None` if it has no such bytes.
-    pub(super) fn within(&self, size: u64) -> Option<Range<u64>> {
+    pub(crate) fn within(&self, size: u64) -> Option<Range<u64>> {
         match self {
             Self::All | Self::OnlyPart => Some(0..size),
             Self::Nothing => None,
@@ -60,13 +60,13 @@ impl Wanted {
     }
 
     /// Whether the answer is a part of the object, status 206.
-    pub(super) fn is_partial(&self) -> bool {
+    pub(crate) fn is_partial(&self) -> bool {
         !matches!(self, Self::All)
     }
 }
 
 /// The value of a Content-Range header.
-pub(super) fn content_range(range: &Range<u64>, size: u64) -> String {
+pub(crate) fn content_range(range: &Range<u64>, size: u64) -> String {
     match range.end.checked_sub(1) {
         Some(last) if range.start < range.end => format!("bytes {}-{last}/{size}", range.start),
         _ => format!("bytes */{size}"),
@@ -75,7 +75,7 @@ pub(super) fn content_range(range: &Range<u64>, size: u64) -> String {
 
 /// What is to be done with a Range header.
 #[derive(Clone, Debug, PartialEq, Eq)]
-pub(super) enum Header {
+pub(crate) enum Header {
     /// It is one range.
     Use,
     /// It is several ranges, or none that makes sense: the answer is the whole object, as S3 gives it.
@@ -85,7 +85,7 @@ pub(super) enum Header {
 }
 
 /// Judges the text of a Range header.
-pub(super) fn judge(header: &str) -> Header {
+pub(crate) fn judge(header: &str) -> Header {
     // The parser takes a suffix of no digits for one of no bytes.
     if header != "bytes=-" && dto::Range::parse(header).is_ok() {
         return Header::Use;

@@ -11,13 +11,13 @@ use s3s::{
 };
 
 /// The token for a client.
-pub(super) fn seal(inner: &str) -> String {
+pub(crate) fn seal(inner: &str) -> String {
     let sum = Crc32::checksum(inner.as_bytes());
     URL_SAFE_NO_PAD.encode([&sum[..], inner.as_bytes()].concat())
 }
 
 /// What the client's token says.
-pub(super) fn open(token: &str) -> S3Result<String> {
+pub(crate) fn open(token: &str) -> S3Result<String> {
     let refused = || s3_error!(InvalidArgument, "The continuation token provided is incorrect");
     let bytes = URL_SAFE_NO_PAD.decode(token).map_err(|_| refused())?;
     let (sum, inner) = bytes.split_at_checked(4).ok_or_else(refused)?;

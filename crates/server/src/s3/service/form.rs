@@ -8,14 +8,17 @@ use super::{Answer, Refusal, Shared, finish, is_error};
 use crate::{
     access::Action,
     s3::{
-        authenticate::Caller,
+        auth::authenticate::Caller,
         authorize::{Rights, note_operation},
-        error,
         forward::Forwarded,
         operation::Operation,
-        post_form::{PostForm, Success, is_form},
-        request_id::RequestId,
-        target::{Query, Target},
+        wire::form::multipart::is_form,
+        wire::{
+            error,
+            request_id::RequestId,
+            target::{Query, Target},
+        },
+        write::post_form::{PostForm, Success},
     },
 };
 

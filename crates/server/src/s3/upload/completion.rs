@@ -19,7 +19,7 @@ use super::kept::{FULL_OBJECT, hex, keep_checksums};
 const MAX_REMEMBERED: usize = 1000;
 
 /// The ETag of an object that was joined of parts with these ETags; `None` if one of them is no MD5.
-pub(super) fn etag_of_parts(parts: &[(u32, String)]) -> Option<String> {
+pub(crate) fn etag_of_parts(parts: &[(u32, String)]) -> Option<String> {
     let mut md5 = Md5::new();
     for (_, etag) in parts {
         md5.update(&from_hex(etag.trim_matches('"'))?);
@@ -61,7 +61,7 @@ impl JoinCheck for FullChecksum {
 }
 
 /// The check of the checksum that a request names, if it is one of all bytes.
-pub(super) fn full_checksum(
+pub(crate) fn full_checksum(
     input: &CompleteMultipartUploadInput,
     kept: &KeptHeaders,
 ) -> S3Result<Option<Box<dyn JoinCheck>>> {
@@ -135,19 +135,19 @@ fn check_composite(input: &CompleteMultipartUploadInput, claimed: &Checksum) -> 
 
 /// What uploads were completed lately: a client that lost the answer asks again, and gets the same.
 #[derive(Debug, Default)]
-pub(super) struct Completed(Mutex<VecDeque<(UploadName, CompleteMultipartUploadOutput)>>);
+pub(crate) struct Completed(Mutex<VecDeque<(UploadName, CompleteMultipartUploadOutput)>>);
 
 /// Identifies a completed upload and its list of parts.
 #[derive(Clone, Debug, PartialEq, Eq)]
-pub(super) struct UploadName {
-    pub(super) bucket: String,
-    pub(super) key: String,
-    pub(super) id: String,
-    pub(super) parts: [u8; 32],
+pub(crate) struct UploadName {
+    pub(crate) bucket: String,
+    pub(crate) key: String,
+    pub(crate) id: String,
+    pub(crate) parts: [u8; 32],
 }
 
 /// What tells one list of parts from another.
-pub(super) fn hash_of_parts(parts: &[(u32, String)]) -> [u8; 32] {
+pub(crate) fn hash_of_parts(parts: &[(u32, String)]) -> [u8; 32] {
     let mut hasher = blake3::Hasher::new();
     for (number, etag) in parts {
         hasher.update(&number.to_le_bytes());
@@ -158,7 +158,7 @@ pub(super) fn hash_of_parts(parts: &[(u32, String)]) -> [u8; 32] {
 }
 
 impl Completed {
-    pub(super) fn note(&self, name: UploadName, answer: &CompleteMultipartUploadOutput) {
+    pub(crate) fn note(&self, name: UploadName, answer: &CompleteMultipartUploadOutput) {
         let mut all = self.0.lock();
         if all.len() == MAX_REMEMBERED {
             all.pop_front();
@@ -166,7 +166,7 @@ impl Completed {
         all.push_back((name, copy_of(answer)));
     }
 
-    pub(super) fn answer(&self, name: &UploadName) -> Option<CompleteMultipartUploadOutput> {
+    pub(crate) fn answer(&self, name: &UploadName) -> Option<CompleteMultipartUploadOutput> {
         let all = self.0.lock();
         all.iter().find(|(completed, _)| completed == name).map(|(_, answer)| copy_of(answer))
     }

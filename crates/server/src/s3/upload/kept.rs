@@ -11,14 +11,14 @@ use s3s::{
 };
 use stylobate_storage::KeptHeaders;
 
-use super::{attributes::Described, target::Query};
+use crate::s3::wire::{attributes::Described, target::Query};
 
-pub(super) const TAGGING: HeaderName = HeaderName::from_static("x-amz-tagging");
+pub(crate) const TAGGING: HeaderName = HeaderName::from_static("x-amz-tagging");
 const REDIRECT: HeaderName = HeaderName::from_static("x-amz-website-redirect-location");
 const CHECKSUM_TYPE: HeaderName = HeaderName::from_static("x-amz-checksum-type");
 
 /// The kind of a checksum that is of all bytes, not of the checksums of parts.
-pub(super) const FULL_OBJECT: &str = "FULL_OBJECT";
+pub(crate) const FULL_OBJECT: &str = "FULL_OBJECT";
 
 const MAX_TAGS: usize = 10;
 const LONGEST_TAG_KEY: usize = 128;
@@ -26,15 +26,15 @@ const LONGEST_TAG_VALUE: usize = 256;
 
 /// What a write says of its object that only a folder keeps.
 #[derive(Default)]
-pub(super) struct Said<'a> {
-    pub(super) expires: Option<&'a Timestamp>,
-    pub(super) tagging: Option<&'a str>,
-    pub(super) redirect: Option<&'a str>,
+pub(crate) struct Said<'a> {
+    pub(crate) expires: Option<&'a Timestamp>,
+    pub(crate) tagging: Option<&'a str>,
+    pub(crate) redirect: Option<&'a str>,
 }
 
 impl Said<'_> {
     /// The headers to keep. Fails if the tags are none.
-    pub(super) fn to_kept(&self) -> S3Result<KeptHeaders> {
+    pub(crate) fn to_kept(&self) -> S3Result<KeptHeaders> {
         let kept = KeptHeaders::default();
         if let Some(tagging) = self.tagging.filter(|tagging| !tagging.is_empty()) {
             set(&kept, TAGGING, &tagging_text(&tags_of(tagging)?));
@@ -54,14 +54,14 @@ impl Said<'_> {
 }
 
 /// Adds the headers that describe an object in any store.
-pub(super) fn keep_described(kept: &KeptHeaders, described: Described) {
+pub(crate) fn keep_described(kept: &KeptHeaders, described: Described) {
     for (name, value) in described.into_headers() {
         kept.set(name, value);
     }
 }
 
 /// Adds the checksums that were verified.
-pub(super) fn keep_checksums(kept: &KeptHeaders, checksum: &Checksum, kind: &str) {
+pub(crate) fn keep_checksums(kept: &KeptHeaders, checksum: &Checksum, kind: &str) {
     let mut is_any = false;
     for (name, value) in [
         ("x-amz-checksum-crc32", &checksum.checksum_crc32),
@@ -81,7 +81,7 @@ pub(super) fn keep_checksums(kept: &KeptHeaders, checksum: &Checksum, kind: &str
 }
 
 /// The checksums among the headers of an object.
-pub(super) fn checksums_of(headers: &HeaderMap) -> Checksum {
+pub(crate) fn checksums_of(headers: &HeaderMap) -> Checksum {
     let value = |name: &str| headers.get(name).and_then(|value| value.to_str().ok()).map(str::to_owned);
     Checksum {
         checksum_crc32: value("x-amz-checksum-crc32"),
@@ -94,12 +94,12 @@ pub(super) fn checksums_of(headers: &HeaderMap) -> Checksum {
 }
 
 /// Bytes in hexadecimal.
-pub(super) fn hex(bytes: &[u8]) -> String {
+pub(crate) fn hex(bytes: &[u8]) -> String {
     bytes.iter().map(|byte| format!("{byte:02x}")).collect()
 }
 
 /// Keeps an ETag, given without quotes.
-pub(super) fn keep_etag(kept: &KeptHeaders, etag: &str) {
+pub(crate) fn keep_etag(kept: &KeptHeaders, etag: &str) {
     set(kept, ETAG, &format!("\"{etag}\""));
 }
 
@@ -110,7 +110,7 @@ fn set(kept: &KeptHeaders, name: HeaderName, text: &str) {
 }
 
 /// The tags that a header spells, in their order.
-pub(super) fn tags_of(header: &str) -> S3Result<Vec<(String, String)>> {
+pub(crate) fn tags_of(header: &str) -> S3Result<Vec<(String, String)>> {
     let uri = http::Uri::builder().path_and_query(format!("/?{header}")).build();
     let uri =
         uri.map_err(|_| s3_error!(InvalidArgument, "The header 'x-amz-tagging' shall be encoded as UTF-8"))?;
@@ -120,7 +120,7 @@ pub(super) fn tags_of(header: &str) -> S3Result<Vec<(String, String)>> {
 }
 
 /// The tags, if an object may have them.
-pub(super) fn check_tags(tags: Vec<(String, String)>) -> S3Result<Vec<(String, String)>> {
+pub(crate) fn check_tags(tags: Vec<(String, String)>) -> S3Result<Vec<(String, String)>> {
     if tags.len() > MAX_TAGS {
         return Err(s3_error!(InvalidTag, "Object tags cannot be greater than {MAX_TAGS}"));
     }
@@ -139,10 +139,11 @@ pub(super) fn check_tags(tags: Vec<(String, String)>) -> S3Result<Vec<(String, S
 }
 
 /// The tags as a header spells them.
-pub(super) fn tagging_text(tags: &[(String, String)]) -> String {
-    let parameters = tags
-        .iter()
-        .map(|(name, value)| super::target::Parameter { name: name.clone(), value: Some(value.clone()) });
+pub(crate) fn tagging_text(tags: &[(String, String)]) -> String {
+    let parameters = tags.iter().map(|(name, value)| crate::s3::wire::target::Parameter {
+        name: name.clone(),
+        value: Some(value.clone()),
+    });
     Query(parameters.collect()).to_text()
 }
 

@@ -12,17 +12,17 @@ use s3s::{S3Result, s3_error};
 use stylobate_storage::{Budget, Holder, PageCache, Reservation};
 use tokio::sync::{OwnedSemaphorePermit, Semaphore};
 
-pub(super) const MIB: u64 = 1 << 20;
+pub(crate) const MIB: u64 = 1 << 20;
 
 /// The smallest part that every provider takes; a cache leaves uploads as much at least.
-pub(super) const LEAST_PART: u64 = 5 * MIB;
+pub(crate) const LEAST_PART: u64 = 5 * MIB;
 
 /// How often an upload that borrows asks for more.
 const BORROW_AGAIN: Duration = Duration::from_millis(5);
 
 /// The memory of all uploads: who finds none waits, and with it the client.
 #[derive(Clone)]
-pub(super) struct UploadMemory {
+pub(crate) struct UploadMemory {
     free_kib: Arc<Semaphore>,
     share: u64,
     /// Bytes that the only upload may hold.
@@ -31,14 +31,14 @@ pub(super) struct UploadMemory {
 }
 
 /// Memory of an upload; it is free again when this is dropped.
-pub(super) struct Taken {
+pub(crate) struct Taken {
     _share: OwnedSemaphorePermit,
     _reserved: Vec<Reservation>,
 }
 
 impl UploadMemory {
     /// The memory that uploads may hold beside the cache.
-    pub(super) fn beside(cache: &PageCache) -> Self {
+    pub(crate) fn beside(cache: &PageCache) -> Self {
         let share = cache.upload_share().map_or(LEAST_PART, |share| share.as_u64());
         let most = cache.largest_upload().map_or(LEAST_PART, |most| most.as_u64());
         Self::new(share, most, cache.budget().clone())
@@ -49,18 +49,18 @@ impl UploadMemory {
     }
 
     /// Bytes that all uploads hold together.
-    pub(super) fn share(&self) -> u64 {
+    pub(crate) fn share(&self) -> u64 {
         self.share
     }
 
     /// The most that one upload may hold.
-    pub(super) fn most(&self) -> u64 {
+    pub(crate) fn most(&self) -> u64 {
         self.most
     }
 
     /// Waits for as many bytes, [`most`](Self::most) at most. Each upload takes once all that it will need, so that
     /// none waits for another that waits for it.
-    pub(super) async fn take(&self, bytes: u64) -> S3Result<Taken> {
+    pub(crate) async fn take(&self, bytes: u64) -> S3Result<Taken> {
         let kib = bytes.div_ceil(1 << 10).min(self.share >> 10) as u32;
         let share = self.free_kib.clone().acquire_many_owned(kib).await;
         let share = share.map_err(|_| s3_error!(ServiceUnavailable))?;
@@ -90,25 +90,25 @@ impl UploadMemory {
 
 /// Bytes that are held, in the pieces that they came in.
 #[derive(Default)]
-pub(super) struct Held {
+pub(crate) struct Held {
     pieces: VecDeque<Bytes>,
     len: u64,
 }
 
 impl Held {
     /// Holds these too.
-    pub(super) fn push(&mut self, bytes: Bytes) {
+    pub(crate) fn push(&mut self, bytes: Bytes) {
         self.len += bytes.len() as u64;
         self.pieces.push_back(bytes);
     }
 
     /// How many bytes are held.
-    pub(super) fn len(&self) -> u64 {
+    pub(crate) fn len(&self) -> u64 {
         self.len
     }
 
     /// Takes the first `most` bytes.
-    pub(super) fn take(&mut self, most: u64) -> PutPayload {
+    pub(crate) fn take(&mut self, most: u64) -> PutPayload {
         let mut taken = Vec::with_capacity(self.pieces.len());
         let mut left = most.min(self.len);
         self.len -= left;

@@ -7,28 +7,28 @@ use http::{
 use object_store::{Attribute, AttributeValue, Attributes};
 use s3s::dto::{Metadata, StorageClass};
 
-pub(super) const METADATA: &str = "x-amz-meta-";
-pub(super) const STORAGE_CLASS: HeaderName = HeaderName::from_static("x-amz-storage-class");
+pub(crate) const METADATA: &str = "x-amz-meta-";
+pub(crate) const STORAGE_CLASS: HeaderName = HeaderName::from_static("x-amz-storage-class");
 
 /// What S3 calls an object of no type.
 const UNTYPED: &str = "binary/octet-stream";
 
 /// The descriptive headers of an object, as S3 requests and answers carry them.
 #[derive(Clone, Debug, Default, PartialEq)]
-pub(super) struct Described {
-    pub(super) content_type: Option<String>,
-    pub(super) cache_control: Option<String>,
-    pub(super) content_disposition: Option<String>,
-    pub(super) content_encoding: Option<String>,
-    pub(super) content_language: Option<String>,
-    pub(super) storage_class: Option<StorageClass>,
-    pub(super) metadata: Option<Metadata>,
+pub(crate) struct Described {
+    pub(crate) content_type: Option<String>,
+    pub(crate) cache_control: Option<String>,
+    pub(crate) content_disposition: Option<String>,
+    pub(crate) content_encoding: Option<String>,
+    pub(crate) content_language: Option<String>,
+    pub(crate) storage_class: Option<StorageClass>,
+    pub(crate) metadata: Option<Metadata>,
 }
 
 impl Described {
     /// What the origin says of the object at `path`. An origin that keeps no content type, such as a folder, is
     /// helped out by the path's extension.
-    pub(super) fn from_origin(attributes: &Attributes, path: &str) -> Self {
+    pub(crate) fn from_origin(attributes: &Attributes, path: &str) -> Self {
         let mut described = Self::default();
         for (attribute, value) in attributes {
             let value = value.as_ref().to_owned();
@@ -50,7 +50,7 @@ impl Described {
     }
 
     /// What the headers of an object say.
-    pub(super) fn from_headers(headers: &HeaderMap) -> Self {
+    pub(crate) fn from_headers(headers: &HeaderMap) -> Self {
         let text =
             |name: &HeaderName| headers.get(name).and_then(|value| value.to_str().ok()).map(str::to_owned);
         let metadata = headers.iter().filter_map(|(name, value)| {
@@ -70,7 +70,7 @@ impl Described {
     }
 
     /// The headers that say it.
-    pub(super) fn into_headers(self) -> Vec<(HeaderName, HeaderValue)> {
+    pub(crate) fn into_headers(self) -> Vec<(HeaderName, HeaderValue)> {
         let encoding = self.content_encoding.and_then(|encoding| without_aws_chunked(&encoding));
         let class = self.storage_class.map(|class| class.as_str().to_owned());
         let named = [
@@ -93,7 +93,7 @@ impl Described {
     }
 
     /// What is to be kept with the object.
-    pub(super) fn into_attributes(self) -> Attributes {
+    pub(crate) fn into_attributes(self) -> Attributes {
         let encoding = self.content_encoding.and_then(|encoding| without_aws_chunked(&encoding));
         // An origin's own default class is not spelled out: not every origin knows classes.
         let class =
@@ -114,14 +114,14 @@ impl Described {
 }
 
 /// The encoding of the object, without that of the request that brings it.
-pub(super) fn without_aws_chunked(encoding: &str) -> Option<String> {
+pub(crate) fn without_aws_chunked(encoding: &str) -> Option<String> {
     let kept: Vec<&str> =
         encoding.split(',').map(str::trim).filter(|e| !e.is_empty() && !is_aws_chunked(e)).collect();
     (!kept.is_empty()).then(|| kept.join(","))
 }
 
 /// Whether a Content-Encoding header says that the body is aws-chunked.
-pub(super) fn names_aws_chunked(encoding: &str) -> bool {
+pub(crate) fn names_aws_chunked(encoding: &str) -> bool {
     encoding.split(',').map(str::trim).any(is_aws_chunked)
 }
 
@@ -130,7 +130,7 @@ fn is_aws_chunked(encoding: &str) -> bool {
 }
 
 /// The type of an object that has none of its own.
-pub(super) fn type_of(path: &str) -> &'static str {
+pub(crate) fn type_of(path: &str) -> &'static str {
     let extension =
         path.rsplit('/').next().and_then(|name| name.rsplit_once('.')).map(|(_, extension)| extension);
     match extension {

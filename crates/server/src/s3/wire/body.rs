@@ -24,34 +24,34 @@ pub struct DoorBody {
 }
 
 /// What is counted and logged of a request once its answer is out, or its client gone.
-pub(super) struct Meter {
+pub(crate) struct Meter {
     /// The counters of the bucket that the request is about.
-    pub(super) counters: Arc<BucketRequests>,
-    pub(super) id: RequestId,
-    pub(super) operation: &'static str,
-    pub(super) status: u16,
-    pub(super) started: Instant,
+    pub(crate) counters: Arc<BucketRequests>,
+    pub(crate) id: RequestId,
+    pub(crate) operation: &'static str,
+    pub(crate) status: u16,
+    pub(crate) started: Instant,
     /// Until the head of the answer was ready.
-    pub(super) ready_after: Duration,
-    pub(super) bytes_out: u64,
+    pub(crate) ready_after: Duration,
+    pub(crate) bytes_out: u64,
     /// What the access log tells of the request, if there is one.
-    pub(super) access: Option<Box<Access>>,
+    pub(crate) access: Option<Box<Access>>,
     /// The span of the request, if it is traced.
-    pub(super) span: Option<Box<RequestSpan>>,
-    pub(super) _in_flight: InFlightGuard,
+    pub(crate) span: Option<Box<RequestSpan>>,
+    pub(crate) _in_flight: InFlightGuard,
 }
 
 /// What the access log tells of a request beside its outcome.
-pub(super) struct Access {
-    pub(super) method: Method,
+pub(crate) struct Access {
+    pub(crate) method: Method,
     /// The path, without the query: there may be a signature in it.
-    pub(super) path: String,
-    pub(super) access_key: Option<String>,
-    pub(super) client: Option<SocketAddr>,
+    pub(crate) path: String,
+    pub(crate) access_key: Option<String>,
+    pub(crate) client: Option<SocketAddr>,
 }
 
 impl DoorBody {
-    pub(super) fn new(inner: s3s::Body, meter: Meter) -> Self {
+    pub(crate) fn new(inner: s3s::Body, meter: Meter) -> Self {
         Self { inner, meter }
     }
 }

@@ -25,14 +25,14 @@ use s3s::{
 };
 use sha2::{Digest, Sha256};
 
-use super::sigv4::{HmacSha256, to_hex};
+use crate::s3::sigv4::{HmacSha256, to_hex};
 
 /// The longest line around a chunk, and the most bytes of trailers.
 const MAX_LINE: usize = 8 * 1024;
 
 /// What verifies the chunks of a signed body: each signature covers the one before it, the first that of the head.
 #[derive(Clone)]
-pub(super) struct ChunkSignatures {
+pub(crate) struct ChunkSignatures {
     key: HmacSha256,
     time: String,
     /// `day/region/s3/aws4_request`.
@@ -46,7 +46,7 @@ pub(super) struct ChunkSignatures {
 
 impl ChunkSignatures {
     /// Verifies the chunks of a body whose head has the signature `seed`, and says whether signed trailers follow.
-    pub(super) fn new(
+    pub(crate) fn new(
         key: HmacSha256,
         time: String,
         scope: String,
@@ -91,7 +91,7 @@ impl ChunkSignatures {
 
 /// The body is not what it says it is.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, thiserror::Error)]
-pub(super) enum ChunkedError {
+pub(crate) enum ChunkedError {
     /// It ended early, or holds another number of bytes than was announced.
     #[error("the aws-chunked body is incomplete")]
     Incomplete,
@@ -106,26 +106,26 @@ pub(super) enum ChunkedError {
 /// The bytes are not those that x-amz-content-sha256 names.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, thiserror::Error)]
 #[error("the body is not the one that was signed")]
-pub(super) struct PayloadMismatch;
+pub(crate) struct PayloadMismatch;
 
 /// The trailers of a body; they are there once it was read to its end.
 #[derive(Clone, Default)]
-pub(super) struct Trailers(Arc<Mutex<Option<HeaderMap>>>);
+pub(crate) struct Trailers(Arc<Mutex<Option<HeaderMap>>>);
 
 impl Trailers {
     /// Puts trailers there.
-    pub(super) fn set(&self, trailers: HeaderMap) {
+    pub(crate) fn set(&self, trailers: HeaderMap) {
         *self.0.lock() = Some(trailers);
     }
 
     /// The trailers, once.
-    pub(super) fn take(&self) -> Option<HeaderMap> {
+    pub(crate) fn take(&self) -> Option<HeaderMap> {
         self.0.lock().take()
     }
 }
 
 /// The bytes within an aws-chunked body.
-pub(super) struct ChunkedBody {
+pub(crate) struct ChunkedBody {
     body: Body,
     state: State,
     /// What came from `body` and was not looked at.
@@ -156,7 +156,7 @@ enum State {
 
 impl ChunkedBody {
     /// The `length` bytes in `body`, whose trailers go to `trailers`, and whose chunks are verified by `signatures`.
-    pub(super) fn new(
+    pub(crate) fn new(
         body: Body,
         length: u64,
         trailers: Trailers,

@@ -23,7 +23,7 @@ use super::{
 };
 
 /// The S3 error that tells a client about an error of the store.
-pub(super) fn from_store(error: object_store::Error) -> S3Error {
+pub(crate) fn from_store(error: object_store::Error) -> S3Error {
     match ours(&error) {
         Some(ours) => from_storage(ours),
         None => from_storage(&Error::from_origin("", error)),
@@ -31,7 +31,7 @@ pub(super) fn from_store(error: object_store::Error) -> S3Error {
 }
 
 /// The S3 error that tells a client about an error of the store in a write.
-pub(super) fn from_write(error: object_store::Error) -> S3Error {
+pub(crate) fn from_write(error: object_store::Error) -> S3Error {
     match ours(&error) {
         Some(ours) => from_storage(ours),
         None => from_storage(&Error::from_write("", error)),
@@ -51,7 +51,7 @@ fn ours(error: &object_store::Error) -> Option<&Error> {
 }
 
 /// The S3 error that tells a client about an error of the storage crate.
-pub(super) fn from_storage(error: &Error) -> S3Error {
+pub(crate) fn from_storage(error: &Error) -> S3Error {
     match error {
         Error::NotFound { .. } => no_such_key(),
         Error::Precondition { .. } => precondition_failed("If-Match"),
@@ -143,19 +143,19 @@ impl From<FormError> for S3Error {
 }
 
 /// 503: the origin wants fewer requests.
-pub(super) fn slow_down() -> S3Error {
+pub(crate) fn slow_down() -> S3Error {
     s3_error!(SlowDown, "the bucket's origin asks for fewer requests: send the request again later")
 }
 
 /// 502: the origin failed, or could not be reached.
-pub(super) fn bad_gateway() -> S3Error {
+pub(crate) fn bad_gateway() -> S3Error {
     let mut failed = s3_error!(InternalError, "the bucket's origin failed");
     failed.set_status_code(StatusCode::BAD_GATEWAY);
     failed
 }
 
 /// The S3 error that tells a client what is wrong with the body that it sent.
-pub(super) fn from_body(error: &(dyn StdError + Send + Sync + 'static)) -> S3Error {
+pub(crate) fn from_body(error: &(dyn StdError + Send + Sync + 'static)) -> S3Error {
     if let Some(error) = error.downcast_ref::<ChunkedError>() {
         return match error {
             ChunkedError::Incomplete => incomplete_body(),
@@ -175,17 +175,17 @@ pub(super) fn from_body(error: &(dyn StdError + Send + Sync + 'static)) -> S3Err
 }
 
 /// 404: the bucket has no object of this key.
-pub(super) fn no_such_key() -> S3Error {
+pub(crate) fn no_such_key() -> S3Error {
     s3_error!(NoSuchKey, "The specified key does not exist.")
 }
 
 /// 404: the node has no bucket of this name.
-pub(super) fn no_such_bucket() -> S3Error {
+pub(crate) fn no_such_bucket() -> S3Error {
     s3_error!(NoSuchBucket, "The specified bucket does not exist")
 }
 
 /// 400: no object can have this key.
-pub(super) fn refused_key() -> S3Error {
+pub(crate) fn refused_key() -> S3Error {
     s3_error!(
         InvalidArgument,
         "key: empty segments, '.' and '..' as segments, backslashes and control characters are refused"
@@ -193,7 +193,7 @@ pub(super) fn refused_key() -> S3Error {
 }
 
 /// 412, about the condition that did not hold.
-pub(super) fn precondition_failed(condition: &'static str) -> S3Error {
+pub(crate) fn precondition_failed(condition: &'static str) -> S3Error {
     detailed(
         s3_error!(PreconditionFailed, "At least one of the pre-conditions you specified did not hold"),
         vec![Detail::new("Condition", condition.to_owned())],
@@ -202,13 +202,13 @@ pub(super) fn precondition_failed(condition: &'static str) -> S3Error {
 
 /// An element of an error's XML beside its code and message.
 #[derive(Clone, Debug)]
-pub(super) struct Detail {
+pub(crate) struct Detail {
     name: &'static str,
     value: String,
 }
 
 impl Detail {
-    pub(super) fn new(name: &'static str, value: String) -> Self {
+    pub(crate) fn new(name: &'static str, value: String) -> Self {
         Self { name, value }
     }
 }
@@ -220,21 +220,21 @@ struct Details(Vec<Detail>);
 
 tokio::task_local! {
     /// Details of the last error of a request, for errors that the protocol layer writes.
-    pub(super) static DETAILS: RefCell<Vec<Detail>>;
+    pub(crate) static DETAILS: RefCell<Vec<Detail>>;
 }
 
 /// Codes of errors whose details the protocol layer does not write.
 const WITH_NOTED_DETAILS: [&str; 3] = ["EntityTooLarge", "EntityTooSmall", "PreconditionFailed"];
 
 /// The error with more to say in its XML.
-pub(super) fn detailed(mut error: S3Error, details: Vec<Detail>) -> S3Error {
+pub(crate) fn detailed(mut error: S3Error, details: Vec<Detail>) -> S3Error {
     let _ = DETAILS.try_with(|noted| noted.borrow_mut().clone_from(&details));
     error.set_source(Box::new(Details(details)));
     error
 }
 
 /// The answer that tells a client about an error. `complete` adds what all errors say of their request.
-pub(super) fn to_answer(error: &S3Error) -> HttpResponse {
+pub(crate) fn to_answer(error: &S3Error) -> HttpResponse {
     let status = error.status_code().unwrap_or(StatusCode::INTERNAL_SERVER_ERROR);
     let mut answer = match status {
         StatusCode::NOT_MODIFIED => HttpResponse::new(Body::empty()),
@@ -266,12 +266,12 @@ fn to_xml(error: &S3Error) -> String {
 }
 
 /// Appends an element with this text.
-pub(super) fn push_element(xml: &mut String, name: &str, text: &str) {
+pub(crate) fn push_element(xml: &mut String, name: &str, text: &str) {
     let _ = write!(xml, "<{name}>{}</{name}>", escape(text));
 }
 
 /// The text of an error with the elements that it lacks: resource, key, bucket and request id, as S3 gives them.
-pub(super) fn complete(xml: &str, target: &Target, id: RequestId) -> String {
+pub(crate) fn complete(xml: &str, target: &Target, id: RequestId) -> String {
     let Some(head) = xml.trim_end().strip_suffix("</Error>") else { return xml.to_owned() };
     let mut completed = head.to_owned();
     let mut add = |name: &str, text: &str| {
@@ -301,7 +301,7 @@ pub(super) fn complete(xml: &str, target: &Target, id: RequestId) -> String {
 }
 
 /// 304 about this version of the object, with what its origin said of it beside what is about its bytes.
-pub(super) fn not_modified(meta: &ObjectMeta, described: Option<&ObjectHeaders>) -> S3Error {
+pub(crate) fn not_modified(meta: &ObjectMeta, described: Option<&ObjectHeaders>) -> S3Error {
     let mut headers = HeaderMap::with_capacity(8);
     let is_kept = |name: &HeaderName| {
         !name.as_str().starts_with("content-") && !name.as_str().starts_with("x-amz-checksum-")
@@ -325,7 +325,7 @@ pub(super) fn not_modified(meta: &ObjectMeta, described: Option<&ObjectHeaders>)
 }
 
 /// 416 about an object of `size` bytes.
-pub(super) fn invalid_range(size: u64) -> S3Error {
+pub(crate) fn invalid_range(size: u64) -> S3Error {
     let mut headers = HeaderMap::with_capacity(2);
     headers.insert(CONTENT_TYPE, HeaderValue::from_static("application/xml"));
     header_text::set(&mut headers, CONTENT_RANGE, &format!("bytes */{size}"));
@@ -336,7 +336,7 @@ pub(super) fn invalid_range(size: u64) -> S3Error {
 }
 
 /// 400: fewer bytes came than were announced.
-pub(super) fn incomplete_body() -> S3Error {
+pub(crate) fn incomplete_body() -> S3Error {
     s3_error!(
         IncompleteBody,
         "You did not provide the number of bytes specified by the Content-Length HTTP header"
@@ -344,7 +344,7 @@ pub(super) fn incomplete_body() -> S3Error {
 }
 
 /// 400: no more bytes came for a while.
-pub(super) fn request_timeout() -> S3Error {
+pub(crate) fn request_timeout() -> S3Error {
     s3_error!(
         RequestTimeout,
         "Your socket connection to the server was not read from or written to within the timeout period."
@@ -352,7 +352,7 @@ pub(super) fn request_timeout() -> S3Error {
 }
 
 /// 400: the bytes are not those that x-amz-content-sha256 names.
-pub(super) fn payload_mismatch() -> S3Error {
+pub(crate) fn payload_mismatch() -> S3Error {
     let code = S3ErrorCode::Custom("XAmzContentSHA256Mismatch".into());
     let mut error =
         S3Error::with_message(code, "The provided 'x-amz-content-sha256' does not match what was computed.");
@@ -361,7 +361,7 @@ pub(super) fn payload_mismatch() -> S3Error {
 }
 
 /// Puts an origin's failure into the log.
-pub(super) fn log(error: &(dyn StdError + 'static)) {
+pub(crate) fn log(error: &(dyn StdError + 'static)) {
     let text = error.to_string();
     tracing::warn!(error = %redacted(&text), "origin failed");
 }

@@ -3,7 +3,7 @@
 use s3s::dto::ETag;
 
 /// The origin's ETag as S3 clients see it: strong or weak as it was, quoted if it was not.
-pub(super) fn from_origin(raw: &str) -> ETag {
+pub(crate) fn from_origin(raw: &str) -> ETag {
     if let Some(value) = raw.strip_prefix("W/").or_else(|| raw.strip_prefix("w/")) {
         return ETag::Weak(unquoted(value).to_owned());
     }
@@ -11,7 +11,7 @@ pub(super) fn from_origin(raw: &str) -> ETag {
 }
 
 /// The text of a client's ETag as it stands in a header.
-pub(super) fn quoted(etag: &ETag) -> String {
+pub(crate) fn quoted(etag: &ETag) -> String {
     match etag {
         ETag::Strong(value) => format!("\"{value}\""),
         ETag::Weak(value) => format!("W/\"{value}\""),

@@ -2,7 +2,7 @@
 
 /// A form that is not what it must be.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, thiserror::Error)]
-pub(super) enum FormError {
+pub(crate) enum FormError {
     /// Not multipart, or it breaks off.
     #[error("the form is malformed")]
     Malformed,

@@ -3,12 +3,12 @@
 use http::{HeaderMap, HeaderName, HeaderValue};
 
 /// The first value of a header, if it is visible ASCII.
-pub(super) fn value<'a>(headers: &'a HeaderMap, name: &HeaderName) -> Option<&'a str> {
+pub(crate) fn value<'a>(headers: &'a HeaderMap, name: &HeaderName) -> Option<&'a str> {
     headers.get(name)?.to_str().ok()
 }
 
 /// The elements of a header that is a list with commas, over all of its values, in lower case.
-pub(super) fn list(headers: &HeaderMap, name: &HeaderName) -> Vec<String> {
+pub(crate) fn list(headers: &HeaderMap, name: &HeaderName) -> Vec<String> {
     headers
         .get_all(name)
         .iter()
@@ -20,7 +20,7 @@ pub(super) fn list(headers: &HeaderMap, name: &HeaderName) -> Vec<String> {
 }
 
 /// Sets a header. A text that no header can have is left out.
-pub(super) fn set(headers: &mut HeaderMap, name: HeaderName, text: &str) {
+pub(crate) fn set(headers: &mut HeaderMap, name: HeaderName, text: &str) {
     if let Ok(value) = HeaderValue::from_str(text) {
         headers.insert(name, value);
     }

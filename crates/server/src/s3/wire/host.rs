@@ -11,8 +11,8 @@ use s3s::{
 use crate::node::Node;
 
 /// Virtual-hosted style for the node's domains; any other host is path style, whatever proxy it is the name of.
-pub(super) struct Hosts {
-    pub(super) node: Arc<Node>,
+pub(crate) struct Hosts {
+    pub(crate) node: Arc<Node>,
 }
 
 impl S3Host for Hosts {
@@ -27,12 +27,12 @@ impl S3Host for Hosts {
 }
 
 /// The bucket that a Host header names, if it does.
-pub(super) fn bucket_of_host<'a>(host: &'a str, domains: &[String]) -> Option<&'a str> {
+pub(crate) fn bucket_of_host<'a>(host: &'a str, domains: &[String]) -> Option<&'a str> {
     bucket_of(without_port(host), domains)
 }
 
 /// Any name may be asked for: a bucket that the node does not have is not there, whatever its name.
-pub(super) struct AnyBucketName;
+pub(crate) struct AnyBucketName;
 
 impl NameValidation for AnyBucketName {
     fn validate_bucket_name(&self, name: &str) -> bool {

@@ -11,7 +11,7 @@ const MAX_KEY: usize = 1024;
 
 /// A key that can be used.
 #[derive(Clone, Debug, PartialEq, Eq)]
-pub(super) enum Key {
+pub(crate) enum Key {
     /// The key of an object.
     Object(Path),
     /// A key that ends in `/`: the mark of a folder, which some clients write and nobody needs.
@@ -20,11 +20,11 @@ pub(super) enum Key {
 
 /// The key names no object that could exist.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub(super) struct RefusedKey;
+pub(crate) struct RefusedKey;
 
 impl Key {
     /// What a key is at an origin.
-    pub(super) fn at(origin: &Origin, key: &str) -> Result<Self, RefusedKey> {
+    pub(crate) fn at(origin: &Origin, key: &str) -> Result<Self, RefusedKey> {
         if origin.folder().is_none() {
             return Self::parse(key);
         }
@@ -35,7 +35,7 @@ impl Key {
     }
 
     /// The key as a path, unchanged.
-    pub(super) fn parse(key: &str) -> Result<Self, RefusedKey> {
+    pub(crate) fn parse(key: &str) -> Result<Self, RefusedKey> {
         if key.len() > MAX_KEY || key.contains('\\') || is_reserved_key(key) {
             return Err(RefusedKey);
         }
@@ -54,7 +54,7 @@ impl Key {
 
 /// Whether some key could begin with this prefix: all its segments but the last are whole, and must be segments
 /// that a key may have.
-pub(super) fn can_begin_a_key(origin: &Origin, prefix: &str) -> bool {
+pub(crate) fn can_begin_a_key(origin: &Origin, prefix: &str) -> bool {
     if origin.folder().is_some() {
         return true;
     }

@@ -5,7 +5,7 @@ pub(super) mod body;
 pub(super) mod chunked;
 pub(super) mod error;
 pub(super) mod etag;
-mod form;
+pub(super) mod form;
 pub(super) mod form_error;
 pub(super) mod header_text;
 pub(super) mod host;

@@ -4,7 +4,7 @@ use std::fmt;
 
 /// What names a request in answers and in the log.
 #[derive(Clone, Copy)]
-pub(super) struct RequestId(pub(super) u64);
+pub(crate) struct RequestId(pub(crate) u64);
 
 impl fmt::Display for RequestId {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {

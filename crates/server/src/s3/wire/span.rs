@@ -10,7 +10,7 @@ use super::{request_id::RequestId, target::Target};
 use crate::{node::Node, traces::RequestSpan};
 
 /// Begins the span of a request, if requests are traced and this one is sampled.
-pub(super) fn begin<B>(
+pub(crate) fn begin<B>(
     node: &Node,
     request: &Request<B>,
     id: RequestId,
@@ -42,7 +42,7 @@ pub(super) fn begin<B>(
 }
 
 /// Tells the outcome, once the body is out.
-pub(super) fn finish(span: &RequestSpan, operation: &'static str, status: u16, bytes_out: u64) {
+pub(crate) fn finish(span: &RequestSpan, operation: &'static str, status: u16, bytes_out: u64) {
     span.rename(operation);
     span.set(KeyValue::new("http.response.status_code", i64::from(status)));
     span.set(KeyValue::new("http.response.body.size", bytes_out as i64));

@@ -16,7 +16,7 @@ const PATH: &AsciiSet = &QUERY.remove(b'/');
 
 /// What a request is about.
 #[derive(Clone, Debug, PartialEq, Eq)]
-pub(super) enum Target {
+pub(crate) enum Target {
     /// All buckets.
     Service,
     /// A bucket.
@@ -37,7 +37,7 @@ impl Target {
     /// The target of a request, in path style or, for one of `domains`, with the bucket in the host.
     ///
     /// Fails if the path is not UTF-8 once its escapes are decoded.
-    pub(super) fn of(uri: &Uri, headers: &HeaderMap, domains: &[String]) -> S3Result<Self> {
+    pub(crate) fn of(uri: &Uri, headers: &HeaderMap, domains: &[String]) -> S3Result<Self> {
         let path = uri.path().strip_prefix('/').unwrap_or(uri.path());
         let path = percent_decode(path.as_bytes()).decode_utf8();
         let path = path.map_err(|_| s3_error!(InvalidURI, "Couldn't parse the specified URI."))?;
@@ -56,7 +56,7 @@ impl Target {
     }
 
     /// The bucket, if the target is in one.
-    pub(super) fn bucket(&self) -> Option<&str> {
+    pub(crate) fn bucket(&self) -> Option<&str> {
         match self {
             Self::Service => None,
             Self::Bucket { bucket } | Self::Object { bucket, .. } => Some(bucket),
@@ -64,7 +64,7 @@ impl Target {
     }
 
     /// The key, if the target is an object.
-    pub(super) fn key(&self) -> Option<&str> {
+    pub(crate) fn key(&self) -> Option<&str> {
         match self {
             Self::Service | Self::Bucket { .. } => None,
             Self::Object { key, .. } => Some(key),
@@ -74,19 +74,19 @@ impl Target {
 
 /// The parameters of a query, in their order.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
-pub(super) struct Query(pub(super) Vec<Parameter>);
+pub(crate) struct Query(pub(crate) Vec<Parameter>);
 
 /// One parameter, without escapes.
 #[derive(Clone, Debug, PartialEq, Eq)]
-pub(super) struct Parameter {
-    pub(super) name: String,
+pub(crate) struct Parameter {
+    pub(crate) name: String,
     /// `None` where there is not even a `=`.
-    pub(super) value: Option<String>,
+    pub(crate) value: Option<String>,
 }
 
 impl Query {
     /// Parses the query of a URI. A `+` is a space, as S3 reads it.
-    pub(super) fn of(uri: &Uri) -> Self {
+    pub(crate) fn of(uri: &Uri) -> Self {
         let decode = |text: &str| {
             let spaced: Cow<'_, str> =
                 if text.contains('+') { text.replace('+', " ").into() } else { text.into() };
@@ -101,22 +101,22 @@ impl Query {
     }
 
     /// The first value of a parameter; empty where it has none.
-    pub(super) fn get(&self, name: &str) -> Option<&str> {
+    pub(crate) fn get(&self, name: &str) -> Option<&str> {
         let found = self.0.iter().find(|parameter| parameter.name == name)?;
         Some(found.value.as_deref().unwrap_or_default())
     }
 
-    pub(super) fn has(&self, name: &str) -> bool {
+    pub(crate) fn has(&self, name: &str) -> bool {
         self.get(name).is_some()
     }
 
     /// The names, in their order.
-    pub(super) fn names(&self) -> impl Iterator<Item = &str> {
+    pub(crate) fn names(&self) -> impl Iterator<Item = &str> {
         self.0.iter().map(|parameter| parameter.name.as_str())
     }
 
     /// The query as it is sent, in the same order.
-    pub(super) fn to_text(&self) -> String {
+    pub(crate) fn to_text(&self) -> String {
         let encoded = self.0.iter().map(|Parameter { name, value }| match value {
             Some(value) => format!("{}={}", encode_query(name), encode_query(value)),
             None => encode_query(name),
@@ -125,7 +125,7 @@ impl Query {
     }
 
     /// The query in the canonical form of Signature Version 4, but for the parameter that holds the signature.
-    pub(super) fn to_canonical(&self) -> String {
+    pub(crate) fn to_canonical(&self) -> String {
         let mut pairs: Vec<(String, String)> = self
             .0
             .iter()
@@ -140,7 +140,7 @@ impl Query {
 }
 
 /// Escapes a path in the canonical form of Signature Version 4 for S3: each byte once, but for slashes.
-pub(super) fn encode_path(path: &str) -> String {
+pub(crate) fn encode_path(path: &str) -> String {
     utf8_percent_encode(path, PATH).to_string()
 }
 

@@ -10,39 +10,39 @@ use s3s::{
     s3_error,
 };
 
-use super::chunked::Trailers;
+use crate::s3::wire::chunked::Trailers;
 
 /// What a client says of the bytes that it sends.
 #[derive(Default)]
-pub(super) struct Claims {
+pub(crate) struct Claims {
     /// Content-MD5, in base64.
-    pub(super) md5: Option<String>,
+    pub(crate) md5: Option<String>,
     /// The x-amz-checksum-* headers.
-    pub(super) checksum: Checksum,
+    pub(crate) checksum: Checksum,
     /// The x-amz-trailer header: which checksums follow the body.
-    pub(super) trailer_names: Option<String>,
+    pub(crate) trailer_names: Option<String>,
     /// Where they will be found.
-    pub(super) trailers: Option<Trailers>,
+    pub(crate) trailers: Option<Trailers>,
 }
 
 /// Sees every byte and tells at the end whether they are the right ones.
 #[derive(Default)]
-pub(super) struct Verifier {
+pub(crate) struct Verifier {
     claims: Claims,
     hasher: ChecksumHasher,
     md5: Option<Md5>,
 }
 
 /// What is true of all bytes.
-pub(super) struct Verified {
-    pub(super) checksum: Checksum,
+pub(crate) struct Verified {
+    pub(crate) checksum: Checksum,
     /// The MD5, if it was claimed or wanted.
-    pub(super) md5: Option<[u8; 16]>,
+    pub(crate) md5: Option<[u8; 16]>,
 }
 
 impl Verifier {
     /// Prepares to check these claims.
-    pub(super) fn new(claims: Claims) -> S3Result<Self> {
+    pub(crate) fn new(claims: Claims) -> S3Result<Self> {
         if let Some(md5) = &claims.md5
             && STANDARD.decode(md5).map_or(0, |digest| digest.len()) != 16
         {
@@ -65,12 +65,12 @@ impl Verifier {
     }
 
     /// Has the MD5 computed, whether it is claimed or not.
-    pub(super) fn want_md5(&mut self) {
+    pub(crate) fn want_md5(&mut self) {
         self.md5.get_or_insert_with(Md5::new);
     }
 
     /// Takes the next bytes into account.
-    pub(super) fn update(&mut self, bytes: &[u8]) {
+    pub(crate) fn update(&mut self, bytes: &[u8]) {
         self.hasher.update(bytes);
         if let Some(md5) = &mut self.md5 {
             md5.update(bytes);
@@ -78,7 +78,7 @@ impl Verifier {
     }
 
     /// The checksums of the bytes, if all that was claimed of them is true.
-    pub(super) fn finish(self) -> S3Result<Verified> {
+    pub(crate) fn finish(self) -> S3Result<Verified> {
         let md5 = self.md5.map(Md5::finalize);
         if let (Some(md5), Some(claimed)) = (md5, &self.claims.md5)
             && STANDARD.encode(md5) != *claimed

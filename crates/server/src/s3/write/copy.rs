@@ -12,20 +12,23 @@ use s3s::{
 use stylobate_storage::{CopyChange, ReadThrough};
 
 use super::{
-    attributes::Described,
-    conditions::{Conditions, timestamp},
-    door::{Door, refuse_version},
-    error, etag,
     ingest::{self, Incoming, to_its_end},
-    kept::{Said, keep_described, tagging_text, tags_of},
-    object::describe_copy,
-    range::Wanted,
-    read,
+    put::{refuse, refuse_acl, writable_path},
     tagging::read_tags,
-    write::{refuse, refuse_acl, writable_path},
+};
+use crate::s3::{
+    door::{Door, refuse_version},
+    read::{
+        conditions::{Conditions, timestamp},
+        object::describe_copy,
+        open as read,
+        range::Wanted,
+    },
+    upload::kept::{Said, keep_described, tagging_text, tags_of},
+    wire::{attributes::Described, error, etag},
 };
 
-pub(super) async fn copy_object(
+pub(crate) async fn copy_object(
     door: &Door,
     input: CopyObjectInput,
 ) -> S3Result<S3Response<CopyObjectOutput>> {
@@ -160,7 +163,7 @@ async fn copy_within(reader: &ReadThrough, from: &Path, to: &Path, options: Copy
 }
 
 /// The bucket and the key of what is to be copied.
-pub(super) fn source_of(source: &CopySource) -> S3Result<(&str, &str)> {
+pub(crate) fn source_of(source: &CopySource) -> S3Result<(&str, &str)> {
     match source {
         CopySource::Bucket { bucket, key, version_id } => {
             refuse_version(version_id.as_deref())?;
@@ -173,7 +176,7 @@ pub(super) fn source_of(source: &CopySource) -> S3Result<(&str, &str)> {
 }
 
 /// In a copy, every condition that does not hold is a failed precondition.
-pub(super) fn as_precondition(failed: S3Error) -> S3Error {
+pub(crate) fn as_precondition(failed: S3Error) -> S3Error {
     match failed.code() {
         S3ErrorCode::NotModified => error::precondition_failed("x-amz-copy-source-If-None-Match"),
         _ => failed,

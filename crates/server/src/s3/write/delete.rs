@@ -12,16 +12,19 @@ use s3s::{
 };
 use stylobate_storage::{Folder, ReadThrough, traced};
 
-use super::{
-    authenticate::Caller,
-    authorize::Rights,
-    conditions::{Conditions, timestamp},
-    door::{Door, refuse_version},
-    error,
-    keys::Key,
-    read,
+use crate::{
+    access::Action,
+    s3::{
+        auth::authenticate::Caller,
+        authorize::Rights,
+        door::{Door, refuse_version},
+        read::{
+            conditions::{Conditions, timestamp},
+            open as read,
+        },
+        wire::{error, keys::Key},
+    },
 };
-use crate::access::Action;
 
 /// Most keys of one request, as in S3.
 const MAX_KEYS: usize = 1000;
@@ -29,7 +32,7 @@ const MAX_KEYS: usize = 1000;
 /// Deletions under way at once, where they go one by one.
 const CONCURRENT: usize = 16;
 
-pub(super) async fn delete_object(
+pub(crate) async fn delete_object(
     door: &Door,
     input: DeleteObjectInput,
 ) -> S3Result<S3Response<DeleteObjectOutput>> {
@@ -89,7 +92,7 @@ async fn delete_if(reader: &ReadThrough, folder: Folder, path: &Path, expected: 
     removed.map_err(|_| s3_error!(InternalError))?.map_err(error::from_write)
 }
 
-pub(super) async fn delete_objects(
+pub(crate) async fn delete_objects(
     door: &Door,
     request: S3Request<DeleteObjectsInput>,
 ) -> S3Result<S3Response<DeleteObjectsOutput>> {

@@ -20,11 +20,13 @@ use s3s::{
 use stylobate_storage::{ByteSize, KeptHeaders, ReadThrough, UploadMode, traced};
 use tokio::task::JoinSet;
 
-use super::{
-    checksum::Verifier,
-    error,
-    held::{Held, LEAST_PART, MIB, UploadMemory},
-    kept::{FULL_OBJECT, hex, keep_checksums, keep_etag},
+use super::checksum::Verifier;
+use crate::s3::{
+    upload::{
+        kept::{FULL_OBJECT, hex, keep_checksums, keep_etag},
+        upload_buffer::{Held, LEAST_PART, MIB, UploadMemory},
+    },
+    wire::error,
 };
 
 /// Bytes that are put in one request.
@@ -43,7 +45,7 @@ const PATIENCE: Duration = Duration::from_secs(60);
 const MAX_PUT: u64 = 5 * 1024 * MIB;
 
 /// The bytes that a request brings.
-pub(super) struct Incoming {
+pub(crate) struct Incoming {
     body: BoxStream<'static, S3Result<Bytes>>,
     length: Option<u64>,
     received: u64,
@@ -56,7 +58,7 @@ pub(super) struct Incoming {
 
 impl Incoming {
     /// The body of a request, of as many bytes as it announces.
-    pub(super) fn of_request(
+    pub(crate) fn of_request(
         body: Option<StreamingBlob>,
         length: Option<i64>,
         verifier: Verifier,
@@ -73,7 +75,7 @@ impl Incoming {
     }
 
     /// The bytes of an object that is copied.
-    pub(super) fn of_object(object: GetResult) -> Self {
+    pub(crate) fn of_object(object: GetResult) -> Self {
         let length = Some(object.range.end - object.range.start);
         let body = object.into_stream().map_err(error::from_store).boxed();
         let verifier = Verifier::default();
@@ -82,7 +84,7 @@ impl Incoming {
     }
 
     /// Has the MD5 of the bytes kept as the object's ETag, and their checksums.
-    pub(super) fn keeping(mut self, kept: &KeptHeaders) -> Self {
+    pub(crate) fn keeping(mut self, kept: &KeptHeaders) -> Self {
         self.verifier.want_md5();
         self.kept = Some(kept.clone());
         self
@@ -99,7 +101,7 @@ impl Incoming {
     }
 
     /// How many bytes there will be, where that is known.
-    pub(super) fn length(&self) -> Option<u64> {
+    pub(crate) fn length(&self) -> Option<u64> {
         self.length
     }
 
@@ -136,7 +138,7 @@ impl Incoming {
     }
 
     /// All bytes, which must not be more than `limit`, once they are known to be right.
-    pub(super) async fn whole(mut self, limit: u64) -> S3Result<(PutPayload, Checksum)> {
+    pub(crate) async fn whole(mut self, limit: u64) -> S3Result<(PutPayload, Checksum)> {
         let mut held = self.gather(limit).await?;
         if !self.ended {
             return Err(too_large());
@@ -174,13 +176,13 @@ impl Cut {
 }
 
 /// What was stored.
-pub(super) struct Stored {
-    pub(super) result: PutResult,
-    pub(super) checksum: Checksum,
+pub(crate) struct Stored {
+    pub(crate) result: PutResult,
+    pub(crate) checksum: Checksum,
 }
 
 /// Writes an object through to the origin, once its bytes are known to be right.
-pub(super) async fn store(
+pub(crate) async fn store(
     memory: &UploadMemory,
     reader: &ReadThrough,
     path: &Path,
@@ -227,7 +229,7 @@ async fn put_whole(
 }
 
 /// Sends a part of an upload, once its bytes are known to be right. Returns its ETag as the origin spells it.
-pub(super) async fn store_part(
+pub(crate) async fn store_part(
     memory: &UploadMemory,
     reader: &ReadThrough,
     (path, upload, number): (&Path, &str, u32),
@@ -262,7 +264,7 @@ pub(super) async fn store_part(
 
 /// Carries out what changes an origin even if the client goes away meanwhile: a write that was given up on may have
 /// been carried out all the same, and what is cached must be dropped after it in any case.
-pub(super) async fn to_its_end<T: Send + 'static>(
+pub(crate) async fn to_its_end<T: Send + 'static>(
     work: impl Future<Output = object_store::Result<T>> + Send + 'static,
 ) -> S3Result<T> {
     match tokio::spawn(traced(work)).await {

@@ -14,18 +14,23 @@ use s3s::{
 use stylobate_storage::{Completion, KeptHeaders, ReadThrough, traced};
 
 use super::{
-    attributes::Described,
     checksum::{Claims, Verifier},
-    completion::{UploadName, etag_of_parts, full_checksum, hash_of_parts},
-    conditions::{Conditions, timestamp},
     copy::{as_precondition, source_of},
-    door::Door,
-    error, etag,
     ingest::{Incoming, store_part},
-    kept::{Said, keep_etag},
-    range::Wanted,
-    read,
-    write::{self, refuse, refuse_acl, writable_path},
+    put::{self as write, refuse, refuse_acl, writable_path},
+};
+use crate::s3::{
+    door::Door,
+    read::{
+        conditions::{Conditions, timestamp},
+        open as read,
+        range::Wanted,
+    },
+    upload::{
+        completion::{UploadName, etag_of_parts, full_checksum, hash_of_parts},
+        kept::{Said, keep_etag},
+    },
+    wire::{attributes::Described, error, etag},
 };
 
 /// Minimum size of every part but the last, as in S3.
@@ -34,7 +39,7 @@ const MIN_PART_SIZE: u64 = 5 << 20;
 /// Most parts of an upload, as in S3.
 const MAX_PARTS: i32 = 10_000;
 
-pub(super) async fn create(
+pub(crate) async fn create(
     door: &Door,
     input: CreateMultipartUploadInput,
 ) -> S3Result<S3Response<CreateMultipartUploadOutput>> {
@@ -92,7 +97,7 @@ pub(super) async fn create(
     }))
 }
 
-pub(super) async fn upload_part(
+pub(crate) async fn upload_part(
     door: &Door,
     mut request: S3Request<UploadPartInput>,
 ) -> S3Result<S3Response<UploadPartOutput>> {
@@ -127,7 +132,7 @@ pub(super) async fn upload_part(
     }))
 }
 
-pub(super) async fn upload_part_copy(
+pub(crate) async fn upload_part_copy(
     door: &Door,
     input: UploadPartCopyInput,
 ) -> S3Result<S3Response<UploadPartCopyOutput>> {
@@ -165,7 +170,7 @@ pub(super) async fn upload_part_copy(
     Ok(S3Response::new(UploadPartCopyOutput { copy_part_result: Some(result), ..Default::default() }))
 }
 
-pub(super) async fn complete(
+pub(crate) async fn complete(
     door: &Door,
     input: CompleteMultipartUploadInput,
 ) -> S3Result<S3Response<CompleteMultipartUploadOutput>> {
@@ -236,7 +241,7 @@ async fn join(
     })
 }
 
-pub(super) async fn abort(
+pub(crate) async fn abort(
     door: &Door,
     input: AbortMultipartUploadInput,
 ) -> S3Result<S3Response<AbortMultipartUploadOutput>> {

@@ -20,12 +20,14 @@ use s3s::{
 };
 use sha2::{Digest, Sha256};
 
-use super::{
-    attributes::{names_aws_chunked, without_aws_chunked},
-    checksum::{Claims, Verifier},
-    chunked::{ChunkSignatures, ChunkedBody, PayloadMismatch, Trailers},
-    error, header_text,
+use super::checksum::{Claims, Verifier};
+use crate::s3::{
     sigv4::to_hex,
+    wire::{
+        attributes::{names_aws_chunked, without_aws_chunked},
+        chunked::{ChunkSignatures, ChunkedBody, PayloadMismatch, Trailers},
+        error, header_text,
+    },
 };
 
 const CONTENT_SHA256: HeaderName = HeaderName::from_static("x-amz-content-sha256");
@@ -41,26 +43,26 @@ const WORDS: [&str; 4] = [
 ];
 
 /// The body of a request.
-pub(super) struct Payload {
+pub(crate) struct Payload {
     /// Its bytes, without a frame.
-    pub(super) body: Body,
+    pub(crate) body: Body,
     /// How many there are, where the head says so.
-    pub(super) length: Option<u64>,
+    pub(crate) length: Option<u64>,
     /// What follows the bytes in an aws-chunked body.
-    pub(super) trailers: Option<AnnouncedTrailers>,
+    pub(crate) trailers: Option<AnnouncedTrailers>,
     /// The SHA-256 in hexadecimal that they are to have.
-    pub(super) sha256: Option<String>,
+    pub(crate) sha256: Option<String>,
 }
 
 /// Trailers and the names that the head announces.
-pub(super) struct AnnouncedTrailers {
-    pub(super) names: Vec<String>,
-    pub(super) found: Trailers,
+pub(crate) struct AnnouncedTrailers {
+    pub(crate) names: Vec<String>,
+    pub(crate) found: Trailers,
 }
 
 impl Payload {
     /// Opens the body of a request, and takes out of its head what is about the frame only.
-    pub(super) fn open(
+    pub(crate) fn open(
         headers: &mut HeaderMap,
         body: Body,
         signatures: Option<ChunkSignatures>,
@@ -113,7 +115,7 @@ impl Payload {
     }
 
     /// The body, which fails at its end if it has another hash than it is to have.
-    pub(super) fn checked(self) -> Body {
+    pub(crate) fn checked(self) -> Body {
         match self.sha256 {
             Some(expected) => {
                 let stream: DynByteStream = Box::pin(HashedBody {
@@ -129,7 +131,7 @@ impl Payload {
     }
 
     /// All bytes of a body that may have up to `limit` of them.
-    pub(super) async fn collect(self, limit: usize) -> S3Result<Bytes> {
+    pub(crate) async fn collect(self, limit: usize) -> S3Result<Bytes> {
         let mut body = self.checked();
         let mut collected = bytes::BytesMut::new();
         while let Some(bytes) = body.next().await {
@@ -146,7 +148,7 @@ impl Payload {
 }
 
 /// Compares a body with the Content-MD5 and x-amz-checksum-* headers that came with it.
-pub(super) fn check_claims(headers: &HeaderMap, body: &[u8]) -> S3Result<()> {
+pub(crate) fn check_claims(headers: &HeaderMap, body: &[u8]) -> S3Result<()> {
     let text =
         |name: &str| headers.get(name).map(|value| String::from_utf8_lossy(value.as_bytes()).into_owned());
     let checksum = Checksum {

@@ -11,22 +11,21 @@ use s3s::{
 use stylobate_storage::ReadThrough;
 
 use super::{
-    attributes::Described,
     checksum::{Claims, Verifier},
-    conditions::Conditions,
-    door::Door,
-    error, etag,
     ingest::{self, Incoming},
-    kept::Said,
-    keys::Key,
     payload::AnnouncedTrailers,
-    read,
+};
+use crate::s3::{
+    door::Door,
+    read::{conditions::Conditions, open as read},
+    upload::kept::Said,
+    wire::{attributes::Described, error, etag, keys::Key},
 };
 
 /// The ETag of no bytes at all: their MD5.
 const EMPTY: &str = "d41d8cd98f00b204e9800998ecf8427e";
 
-pub(super) async fn put_object(
+pub(crate) async fn put_object(
     door: &Door,
     mut request: S3Request<PutObjectInput>,
 ) -> S3Result<S3Response<PutObjectOutput>> {
@@ -114,13 +113,13 @@ fn answer(etag: Option<ETag>, checksum: Checksum) -> S3Response<PutObjectOutput>
 }
 
 /// The ETag that the origin gives the object now.
-pub(super) async fn current_etag(reader: &ReadThrough, path: &Path) -> S3Result<Option<ETag>> {
+pub(crate) async fn current_etag(reader: &ReadThrough, path: &Path) -> S3Result<Option<ETag>> {
     let result = read::look(reader, path, &Conditions::default()).await?.result;
     Ok(result.meta.e_tag.as_deref().map(etag::from_origin))
 }
 
 /// The path of a key that may be written.
-pub(super) fn writable_path(reader: &ReadThrough, key: &str) -> S3Result<Path> {
+pub(crate) fn writable_path(reader: &ReadThrough, key: &str) -> S3Result<Path> {
     match Key::at(reader.origin(), key) {
         Ok(Key::Object(path)) => Ok(path),
         Ok(Key::Folder) | Err(_) => Err(error::refused_key()),
@@ -142,7 +141,7 @@ async fn mark_folder(incoming: Incoming) -> S3Result<S3Response<PutObjectOutput>
 }
 
 /// Which state of the object a write asks for.
-pub(super) async fn mode(
+pub(crate) async fn mode(
     reader: &ReadThrough,
     path: &Path,
     if_match: Option<ETagCondition>,
@@ -168,7 +167,7 @@ pub(super) async fn mode(
 }
 
 /// What the head claims of a body, without the checksums that are among the input.
-pub(super) fn claims<T>(request: &mut S3Request<T>) -> Claims {
+pub(crate) fn claims<T>(request: &mut S3Request<T>) -> Claims {
     let announced = request.extensions.remove::<Arc<AnnouncedTrailers>>();
 
     let (trailer_names, trailers) = match announced {
@@ -180,7 +179,7 @@ pub(super) fn claims<T>(request: &mut S3Request<T>) -> Claims {
 }
 
 /// Refuses a header that asks for what the node cannot do, rather than drop it in silence.
-pub(super) fn refuse(headers: &[(&'static str, bool)]) -> S3Result<()> {
+pub(crate) fn refuse(headers: &[(&'static str, bool)]) -> S3Result<()> {
     match headers.iter().find(|(_, given)| *given) {
         Some((name, _)) => Err(s3_error!(NotImplemented, "the header {name} is not supported")),
         None => Ok(()),
@@ -188,7 +187,7 @@ pub(super) fn refuse(headers: &[(&'static str, bool)]) -> S3Result<()> {
 }
 
 /// Refuses a rule of access other than the bucket's own.
-pub(super) fn refuse_acl(acl: Option<&ObjectCannedACL>) -> S3Result<()> {
+pub(crate) fn refuse_acl(acl: Option<&ObjectCannedACL>) -> S3Result<()> {
     match acl.map(ObjectCannedACL::as_str) {
         None | Some("" | ObjectCannedACL::PRIVATE | ObjectCannedACL::BUCKET_OWNER_FULL_CONTROL) => Ok(()),
         Some(_) => Err(acl_error()),

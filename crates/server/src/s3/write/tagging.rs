@@ -11,16 +11,17 @@ use s3s::{
 };
 use stylobate_storage::Folder;
 
-use super::{
-    conditions::Conditions,
-    door::{Door, refuse_version},
-    error,
-    kept::{check_tags, tagging_text, tags_of},
-    read,
+use crate::{
+    node::Bucket,
+    s3::{
+        door::{Door, refuse_version},
+        read::{conditions::Conditions, open as read},
+        upload::kept::{check_tags, tagging_text, tags_of},
+        wire::error,
+    },
 };
-use crate::node::Bucket;
 
-pub(super) async fn get(
+pub(crate) async fn get(
     door: &Door,
     input: GetObjectTaggingInput,
 ) -> S3Result<S3Response<GetObjectTaggingOutput>> {
@@ -40,13 +41,13 @@ pub(super) async fn get(
 }
 
 /// The tags of an object, as a header spells them.
-pub(super) async fn read_tags(folder: &Folder, path: Path) -> S3Result<String> {
+pub(crate) async fn read_tags(folder: &Folder, path: Path) -> S3Result<String> {
     let folder = folder.clone();
     let tags = tokio::task::spawn_blocking(move || folder.tags(&path)).await;
     tags.map_err(|_| s3_error!(InternalError))?.map_err(error::from_store)
 }
 
-pub(super) async fn put(
+pub(crate) async fn put(
     door: &Door,
     input: PutObjectTaggingInput,
 ) -> S3Result<S3Response<PutObjectTaggingOutput>> {
@@ -58,7 +59,7 @@ pub(super) async fn put(
     Ok(S3Response::new(PutObjectTaggingOutput::default()))
 }
 
-pub(super) async fn delete(
+pub(crate) async fn delete(
     door: &Door,
     input: DeleteObjectTaggingInput,
 ) -> S3Result<S3Response<DeleteObjectTaggingOutput>> {

@@ -13,19 +13,21 @@ use s3s::{
 };
 use stylobate_storage::{UnfinishedUpload, UploadedPart, key_of_path};
 
-use super::{
-    conditions::timestamp,
+use super::put::writable_path;
+use crate::s3::{
     door::Door,
-    error, etag,
-    list::{Encoding, encoding},
-    read,
-    write::writable_path,
+    read::{
+        conditions::timestamp,
+        list::{Encoding, encoding},
+        open as read,
+    },
+    wire::{error, etag},
 };
 
 /// Most parts or uploads of one answer, as in S3.
 const MOST: i32 = 1000;
 
-pub(super) async fn list_parts(door: &Door, input: ListPartsInput) -> S3Result<S3Response<ListPartsOutput>> {
+pub(crate) async fn list_parts(door: &Door, input: ListPartsInput) -> S3Result<S3Response<ListPartsOutput>> {
     let bucket = door.readable(&input.bucket)?;
     read::refuse_customer_key(input.sse_customer_algorithm.as_deref())?;
     let path = writable_path(&bucket.reader, &input.key)?;
@@ -65,7 +67,7 @@ fn part(part: UploadedPart) -> Part {
     }
 }
 
-pub(super) async fn list_uploads(
+pub(crate) async fn list_uploads(
     door: &Door,
     input: ListMultipartUploadsInput,
 ) -> S3Result<S3Response<ListMultipartUploadsOutput>> {

@@ -5,15 +5,17 @@ use futures::TryStreamExt;
 use http::Request;
 use s3s::Body;
 
-use super::{
-    super::{
-        chunked::{ChunkedBody, Trailers},
-        error::to_answer,
+use super::*;
+use crate::{
+    config::{AccessKeyConfig, Secret},
+    s3::{
         sigv4::signer::{RequestDraft, Signer},
+        wire::{
+            chunked::{ChunkedBody, Trailers},
+            error::to_answer,
+        },
     },
-    *,
 };
-use crate::config::{AccessKeyConfig, Secret};
 
 fn keys(id: &str, secret: &str) -> AccessKeys {
     AccessKeys::new(&[AccessKeyConfig {

@@ -2,7 +2,7 @@
 
 use s3s::{S3Error, S3Result, s3_error};
 
-use super::super::{
+use crate::s3::wire::{
     attributes::METADATA,
     error::{Detail, detailed},
 };
@@ -50,7 +50,7 @@ impl Field {
 }
 
 /// Whether S3 ignores fields of this name.
-pub(super) fn is_ignored(name: &str) -> bool {
+pub(crate) fn is_ignored(name: &str) -> bool {
     name.starts_with("x-ignore-")
 }
 
@@ -60,7 +60,7 @@ pub(in crate::s3) struct Fields(Vec<Field>);
 
 impl Fields {
     /// Adds a field. One that is there already is refused, but for user metadata, whose values are joined as S3 does it.
-    pub(super) fn push(&mut self, name: String, value: String) -> S3Result<()> {
+    pub(crate) fn push(&mut self, name: String, value: String) -> S3Result<()> {
         // Names are written into the form that is sent to an origin.
         let is_plain = |byte: u8| byte.is_ascii_graphic() && !matches!(byte, b'"' | b'\\');
         if name.is_empty() || name.len() > MAX_NAME || !name.bytes().all(is_plain) {
@@ -87,7 +87,7 @@ impl Fields {
     }
 
     /// The value of a field that a form must have.
-    pub(super) fn required(&self, name: &str) -> S3Result<&str> {
+    pub(crate) fn required(&self, name: &str) -> S3Result<&str> {
         self.get(name).ok_or_else(|| {
             let message = format!(
                 "Bucket POST must contain a field named '{name}'.  If it is specified, please check the order of the fields."
@@ -101,7 +101,7 @@ impl Fields {
     }
 
     /// Puts the file's name in place of `${filename}`, as S3 does before it looks at any value.
-    pub(super) fn expand(&mut self, file_name: &str) -> S3Result<()> {
+    pub(crate) fn expand(&mut self, file_name: &str) -> S3Result<()> {
         // An origin would put the name into the name once more, and store another key than was checked.
         if file_name.len() > MAX_FILE_NAME || file_name.contains(FILE_NAME) {
             return Err(argument("filename", file_name, "The file's name is not valid.".to_owned()));
@@ -116,7 +116,7 @@ impl Fields {
 }
 
 /// 400: a field is missing or has a value that it must not have.
-pub(super) fn argument(name: &str, value: &str, message: String) -> S3Error {
+pub(crate) fn argument(name: &str, value: &str, message: String) -> S3Error {
     detailed(
         S3Error::with_message(s3s::S3ErrorCode::InvalidArgument, message),
         vec![Detail::new("ArgumentName", name.to_owned()), Detail::new("ArgumentValue", value.to_owned())],
@@ -126,7 +126,7 @@ pub(super) fn argument(name: &str, value: &str, message: String) -> S3Error {
 #[cfg(test)]
 impl Fields {
     /// These fields, each pushed.
-    pub(super) fn of(pairs: &[(&str, &str)]) -> Self {
+    pub(crate) fn of(pairs: &[(&str, &str)]) -> Self {
         let mut fields = Self::default();
         for (name, value) in pairs {
             fields.push((*name).to_owned(), (*value).to_owned()).unwrap();

@@ -26,12 +26,10 @@ use s3s::{
     stream::{ByteStream, DynByteStream, RemainingLength},
 };
 
-use super::{
-    super::{
-        error::{self, Detail, detailed},
-        form_error::FormError,
-    },
-    fields::Fields,
+use super::fields::Fields;
+use crate::s3::wire::{
+    error::{self, Detail, detailed},
+    form_error::FormError,
 };
 
 /// Bytes of a form before its file's, as in S3.
@@ -141,16 +139,16 @@ impl PartHead {
 }
 
 /// A form read up to the bytes of its file.
-pub(super) struct FormHead {
-    pub(super) fields: Fields,
+pub(crate) struct FormHead {
+    pub(crate) fields: Fields,
     /// The file's name, without the path to it; empty if it has none.
-    pub(super) file_name: String,
-    pub(super) file: FormFile,
+    pub(crate) file_name: String,
+    pub(crate) file: FormFile,
 }
 
 impl FormHead {
     /// Reads the fields of a form.
-    pub(super) async fn read(headers: &HeaderMap, body: Body) -> S3Result<Self> {
+    pub(crate) async fn read(headers: &HeaderMap, body: Body) -> S3Result<Self> {
         let boundary = boundary_of(headers)?;
         let mut reader = HeadReader::new(body, &boundary);
         let mut fields = Fields::default();
@@ -298,7 +296,7 @@ pub(in crate::s3) struct FormFile {
 
 impl FormFile {
     /// The file, which fails where it has fewer or more bytes.
-    pub(super) fn with_allowed_len(self, allowed: RangeInclusive<u64>) -> Self {
+    pub(crate) fn with_allowed_len(self, allowed: RangeInclusive<u64>) -> Self {
         Self { allowed, ..self }
     }
 

@@ -8,8 +8,6 @@
 //! What signs a form is in its fields, so nothing is known of its sender before they are read. They are few; the file is
 //! never held.
 
-mod fields;
-mod multipart;
 mod policy;
 mod put;
 mod signature;
@@ -19,52 +17,54 @@ use chrono::{DateTime, Utc};
 use http::HeaderMap;
 use s3s::{Body, S3Result, s3_error};
 
-pub(super) use self::{
-    fields::Fields,
-    multipart::{FormFile, is_form},
-    success::Success,
+use self::policy::Policy;
+pub(in crate::s3) use self::success::Success;
+use crate::{
+    access::AccessKeys,
+    s3::wire::form::{
+        fields::{Fields, argument},
+        multipart::{FormFile, FormHead},
+    },
 };
-use self::{fields::argument, multipart::FormHead, policy::Policy};
-use crate::access::AccessKeys;
 
 /// The prefix of fields that would make a write a copy: nothing checks whether their sender may read the source.
 const COPY: &str = "x-amz-copy-source";
 
 /// A form read up to the bytes of its file, not yet verified.
-pub(super) struct PostForm {
+pub(crate) struct PostForm {
     fields: Fields,
     file: FormFile,
 }
 
 /// A form that its sender may send as far as its policy goes; whether the key may be written is not checked yet.
-pub(super) struct VerifiedForm {
+pub(crate) struct VerifiedForm {
     /// With the file's name in place of `${filename}`.
-    pub(super) fields: Fields,
-    pub(super) key: String,
+    pub(crate) fields: Fields,
+    pub(crate) key: String,
     /// Fails if it has fewer or more bytes than the policy allows.
-    pub(super) file: FormFile,
+    pub(crate) file: FormFile,
 }
 
 impl PostForm {
     /// Reads a form up to the bytes of its file.
-    pub(super) async fn read(headers: &HeaderMap, body: Body) -> S3Result<Self> {
+    pub(crate) async fn read(headers: &HeaderMap, body: Body) -> S3Result<Self> {
         let FormHead { mut fields, file_name, file } = FormHead::read(headers, body).await?;
         fields.expand(&file_name)?;
         Ok(Self { fields, file })
     }
 
     /// The key that the form names.
-    pub(super) fn key(&self) -> Option<&str> {
+    pub(crate) fn key(&self) -> Option<&str> {
         self.fields.get("key")
     }
 
     /// The access key that the form names, whether it is its sender's or not.
-    pub(super) fn named_access_key(&self) -> Option<&str> {
+    pub(crate) fn named_access_key(&self) -> Option<&str> {
         self.fields.get("x-amz-credential")?.split('/').next()
     }
 
     /// Verifies who signed the form, and returns the access key; `None` on a node without keys.
-    pub(super) fn authenticate(&self, keys: &AccessKeys, now: DateTime<Utc>) -> S3Result<Option<String>> {
+    pub(crate) fn authenticate(&self, keys: &AccessKeys, now: DateTime<Utc>) -> S3Result<Option<String>> {
         match keys.is_empty() {
             true => Ok(None),
             false => signature::verify(&self.fields, keys, now).map(Some),
@@ -72,7 +72,7 @@ impl PostForm {
     }
 
     /// Checks the fields against the policy. A form without one, which a node without keys takes, may be anything.
-    pub(super) fn check(self, bucket: &str, now: DateTime<Utc>) -> S3Result<VerifiedForm> {
+    pub(crate) fn check(self, bucket: &str, now: DateTime<Utc>) -> S3Result<VerifiedForm> {
         let Self { fields, mut file } = self;
         if let Some(policy) = fields.get("policy") {
             file = file.with_allowed_len(Policy::parse(policy)?.check(bucket, &fields, now)?);

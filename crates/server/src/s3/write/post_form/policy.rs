@@ -14,7 +14,7 @@ use s3s::{S3Error, S3ErrorCode, S3Result};
 use serde::Deserialize;
 use serde_json::Value;
 
-use super::fields::{Fields, is_ignored};
+use crate::s3::wire::form::fields::{Fields, is_ignored};
 
 const BASE64: GeneralPurpose = GeneralPurpose::new(
     &STANDARD,

@@ -12,14 +12,14 @@ use s3s::{
     xml::{Deserialize, Deserializer},
 };
 
-use super::{
-    super::{
+use super::VerifiedForm;
+use crate::s3::{
+    upload::kept::{TAGGING, tagging_text},
+    wire::{
         attributes::{METADATA, without_aws_chunked},
-        kept::{TAGGING, tagging_text},
+        form::fields::{Field, argument},
         target::encode_path,
     },
-    VerifiedForm,
-    fields::{Field, argument},
 };
 
 const ACL: HeaderName = HeaderName::from_static("x-amz-acl");

@@ -6,16 +6,18 @@ use chrono::{DateTime, TimeDelta, Utc};
 use hmac::Mac;
 use s3s::{S3Result, s3_error};
 
-use super::{
-    super::{
-        authenticate::{Scope, decode_hex, unknown_access_key, version_2},
-        error::{Detail, detailed},
+use super::policy::denied;
+use crate::{
+    access::AccessKeys,
+    s3::{
+        auth::authenticate::{Scope, decode_hex, unknown_access_key, version_2},
         sigv4::{ALGORITHM, MAX_EXPIRES_SECONDS, MAX_SKEW_SECONDS, parse_time, signing_key},
+        wire::{
+            error::{Detail, detailed},
+            form::fields::{Fields, argument},
+        },
     },
-    fields::{Fields, argument},
-    policy::denied,
 };
-use crate::access::AccessKeys;
 
 const SIGNATURE: &str = "x-amz-signature";
 const CREDENTIAL: &str = "x-amz-credential";

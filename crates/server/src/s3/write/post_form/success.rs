@@ -7,10 +7,7 @@ use http::{
 use s3s::{Body, HttpResponse};
 use url::Url;
 
-use super::{
-    super::{error::push_element, header_text, target::encode_path},
-    Fields,
-};
+use crate::s3::wire::{error::push_element, form::fields::Fields, header_text, target::encode_path};
 
 /// What follows a stored file.
 #[derive(Clone, Debug, PartialEq, Eq)]
