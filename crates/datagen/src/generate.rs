@@ -11,9 +11,11 @@ use futures::future::BoxFuture;
 use crate::{
     Benchmark, Checksums, Error, FileFormat, Manifest, Output, Part, Result, Run, Scale, Table,
     columns::Columns,
-    file_writer::FileWriter,
-    manifest::{ColumnEntry, FileEntry, PlannedFile, hexadecimal},
-    output::Digest,
+    files::{
+        file_writer::FileWriter,
+        manifest::{ColumnEntry, FileEntry, PlannedFile, hexadecimal},
+        output::Digest,
+    },
     snb::SEED,
     stream::chunks,
 };

@@ -4,6 +4,10 @@
 //! `total / chunks` units. A unit is a row of the table; of partsupp, a part with its four suppliers; of lineitem, an
 //! order with its one to seven lines.
 
+pub(super) mod comments;
+pub(super) mod lineitem;
+pub(super) mod text_pool;
+
 use arrow::datatypes::SchemaRef;
 use tpchgen::{
     distribution::Distributions,
@@ -20,8 +24,10 @@ use tpchgen_arrow::{
 use crate::{
     Part, Scale,
     chunk::{BATCH_ROWS, Batches, Chunk},
-    comments::{Comments, placeholder, with_opinions},
-    lineitem::LineItems,
+    tpch::{
+        comments::{Comments, placeholder, with_opinions},
+        lineitem::LineItems,
+    },
 };
 
 /// Rows of a chunk, about: large enough that beginning one costs nothing, small enough that a few fit into memory.

@@ -15,11 +15,11 @@ use stylobate_columnar::{
 };
 use stylobate_storage::{ByteSize, Result as StorageResult, Sealed, Sink};
 
+use super::delimited;
 use crate::{
     Benchmark, Checksums, Error, FileFormat, Result, Table,
     columns::Representation,
-    delimited,
-    output::{Digest, Digesting},
+    files::output::{Digest, Digesting},
 };
 
 /// Memory of the encoder of a Parquet or ORC file: it ends row groups and stripes early rather than take more.

@@ -14,8 +14,10 @@ use stylobate_storage::{
 use crate::{
     Checksums, Error, FileFormat, Manifest, Output, Result, Run, Table,
     chunk::BATCH_ROWS,
-    manifest::{FileEntry, hexadecimal},
-    read_arrow::{check, read_arrow},
+    files::{
+        manifest::{FileEntry, hexadecimal},
+        read_arrow::{check, read_arrow},
+    },
 };
 
 /// Memory of the cache that files are read through.

@@ -10,7 +10,7 @@ use tpchgen::{
     distribution::Distributions, generators::SupplierGenerator, random::RowRandomInt, text::TextPool,
 };
 
-use crate::{chunk::Batches, text_pool::text_pool};
+use crate::{chunk::Batches, tpch::text_pool::text_pool};
 
 /// Random numbers for a comment.
 const NUMBERS: i32 = 2;

@@ -18,7 +18,7 @@ use arrow::{
 use tpchgen::generators::{LineItemGenerator, LineItemGeneratorIterator};
 use tpchgen_arrow::LineItemArrow;
 
-use crate::{chunk::BATCH_ROWS, comments::Comments};
+use crate::{chunk::BATCH_ROWS, tpch::comments::Comments};
 
 /// Bytes of a comment, on average, and some more.
 const COMMENT: usize = 28;
