@@ -19,10 +19,9 @@ use tokio::sync::mpsc;
 
 use crate::{
     errors::{Class, Failure},
-    imported,
+    interop::imported,
     process::Process,
-    scan::PyLocalScan,
-    sequential::PyLocalSequentialScan,
+    scan::{PyLocalScan, sequential::PyLocalSequentialScan},
 };
 
 /// Batches that wait for whoever takes them.

@@ -1,11 +1,13 @@
 //! `Column` and `Expr`: what `stylobate.col` makes, and what becomes of it under operators.
 
+pub(super) mod literal;
+
 use pyo3::{basic::CompareOp, exceptions::PyTypeError, prelude::*};
 use stylobate_columnar::{self as columnar, ArithmeticOp, Function, Literal, Operand, Predicate};
 
 use crate::{
     errors::{Class, Failure},
-    literal::literal,
+    expression::literal::literal,
 };
 
 const NO_TRUTH: &str = "a filter is neither true nor false before it has seen rows: write & for and, | for or, \

@@ -26,13 +26,15 @@ use tokio::time::timeout;
 
 use crate::{
     errors::{Class, Failure},
-    exported::{PySchema, stream_capsule},
+    interop::{
+        exported::{PySchema, stream_capsule},
+        stream::{Broken, interrupted, with_lock_released},
+    },
     location::location,
+    options::write::parsed,
     process::{Process, Signals},
     progress::{Progress, TOLD_EVERY},
     scan::options,
-    stream::{Broken, interrupted, with_lock_released},
-    write_options::parsed,
 };
 
 /// A file that was made: its path or URL, its table, which part of it, its rows and bytes.

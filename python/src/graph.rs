@@ -1,5 +1,7 @@
 //! `LocalGraph`, `LocalVertices` and `LocalEdges`: a GraphAr graph that is open in this process, and views of it.
 
+pub(super) mod write;
+
 use std::sync::Arc;
 
 use arrow::{
@@ -20,16 +22,18 @@ use stylobate_graph::{
 };
 
 use crate::{
-    batches::{PyBatchIterator, PyBatches},
     cache::{PyCache, given_or_default},
     errors::{Class, Failure},
-    exported::{PyArrowArray, PyRecordBatch, PySchema, stream_capsule},
     expression::filter,
+    interop::{
+        batches::{PyBatchIterator, PyBatches},
+        exported::{PyArrowArray, PyRecordBatch, PySchema, stream_capsule},
+        stream::{Begin, Broken, Reader, Running},
+    },
     json::to_python,
     location::location,
     process::{Owned, Process},
     scan::options,
-    stream::{Begin, Broken, Reader, Running},
 };
 
 /// Something of a graph that is open, unless it was opened by the process that this one was forked from.

@@ -7,19 +7,23 @@ use pyo3::prelude::*;
 mod _stylobate {
     #[pymodule_export]
     use crate::{
-        batches::{PyBatchIterator, PyBatches},
         cache::{PyCache, default_cache, set_default_cache},
         exit::_close_all,
-        exported::{PyArrowArray, PyRecordBatch, PySchema},
         expression::{PyColumn, PyExpr},
         generate::{PyGeneratedTable, generate},
-        graph::{PyLocalEdges, PyLocalGraph, PyLocalVertices},
-        graph_write::write_graph,
+        graph::{PyLocalEdges, PyLocalGraph, PyLocalVertices, write::write_graph},
         inspect::inspect,
+        interop::{
+            batches::{PyBatchIterator, PyBatches},
+            exported::{PyArrowArray, PyRecordBatch, PySchema},
+        },
         node::PyNode,
         objects::{PyObjectFile, PyObjectStoreReader},
-        scan::{PyLocalScan, table_command},
-        sequential::{PyLocalSequentialScan, sequential_format},
+        scan::{
+            PyLocalScan,
+            sequential::{PyLocalSequentialScan, sequential_format},
+            table_command,
+        },
         store::{
             PyLocalEdgeView, PyLocalGraphStore, PyLocalSnapshot, PyLocalStoreScan, PyLocalStoreWriter,
             PyLocalTraversal, PyLocalVertexView,

@@ -4,7 +4,7 @@ use std::time::{Duration, Instant};
 
 use pyo3::prelude::*;
 
-use crate::stream::Broken;
+use crate::interop::stream::Broken;
 
 /// How often they are told.
 pub(crate) const TOLD_EVERY: Duration = Duration::from_millis(100);

@@ -1,5 +1,7 @@
 //! `LocalScan`: a scan of this process, planned when it is made and run as often as it is asked to.
 
+pub(super) mod sequential;
+
 use std::time::{Duration, Instant};
 
 use bytes::Bytes;
@@ -17,15 +19,17 @@ use stylobate_columnar::{Decryption, Dictionaries, Scan, ScanRequest, Source, St
 use stylobate_storage::{Consistency, ConsistencyRules, Origin, ReadOptions, ReadThrough};
 
 use crate::{
-    arrow_types,
-    batches::{PyBatchIterator, PyBatches},
     cache::{PyCache, given_or_default},
     errors::{Class, Failure},
-    exported::{PySchema, stream_capsule},
     expression::filter,
+    interop::{
+        arrow_types,
+        batches::{PyBatchIterator, PyBatches},
+        exported::{PySchema, stream_capsule},
+        stream::{Reader, Running, of_scan},
+    },
     location::location,
     process::{Owned, Process},
-    stream::{Reader, Running, of_scan},
 };
 
 /// How long the plan that was made with the scan is good for its first run: as long as answers of origins
@@ -160,7 +164,7 @@ impl PyLocalScan {
             }
             Ok(rows)
         });
-        rows.map_err(|broken: crate::stream::Broken| broken.raised(py))
+        rows.map_err(|broken: crate::interop::stream::Broken| broken.raised(py))
     }
 
     /// All batches, in memory.

@@ -9,14 +9,12 @@ use stylobate_storage::{Destination, Sinks, without_credentials};
 use crate::{
     arriving::Arriving,
     errors::{Class, Failure},
+    interop::stream::Broken,
     location::location,
-    orc_options::OrcFile,
-    parquet_options::ParquetFile,
+    options::{orc::OrcFile, parquet::ParquetFile, write::Place},
     process::{Process, Signals},
     progress::Progress,
     scan::options,
-    stream::Broken,
-    write_options::Place,
 };
 
 /// What was written: rows, bytes, row groups or stripes, and the files.

@@ -19,12 +19,12 @@ use crate::{
     arriving::Arriving,
     cache::byte_size,
     errors::{Class, Failure},
+    interop::stream::Broken,
     location::location,
+    options::write::{parsed, positive},
     process::{Process, Signals},
     progress::Progress,
     scan::options,
-    stream::Broken,
-    write_options::{parsed, positive},
 };
 
 /// The column that labels are put into, which are given as columns of true and false.

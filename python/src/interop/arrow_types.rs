@@ -14,7 +14,8 @@ use pyo3::{
 
 use stylobate_columnar::parse_type;
 
-use crate::{errors::Class, imported};
+use super::imported;
+use crate::errors::Class;
 
 /// A type: its name, such as `"int64"` or `"timestamp[us]"`, or one of an Arrow library.
 pub(crate) fn data_type(option: &str, given: &Bound<'_, PyAny>) -> PyResult<DataType> {

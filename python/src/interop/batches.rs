@@ -9,9 +9,11 @@ use pyo3::{prelude::*, types::PyCapsule};
 use pyo3_arrow::error::PyArrowResult;
 
 use crate::{
-    exported::{PyRecordBatch, PySchema, stream_capsule},
+    interop::{
+        exported::{PyRecordBatch, PySchema, stream_capsule},
+        stream::{Begin, Broken, Running},
+    },
     process::Process,
-    stream::{Begin, Broken, Running},
 };
 
 /// An iterator over the batches of a scan, decoded as they are asked for.

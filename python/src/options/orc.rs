@@ -5,7 +5,7 @@ use stylobate_columnar::{DatasetMode, DatasetOptions, OrcColumnOptions, OrcCompr
 
 use crate::{
     errors::Class,
-    write_options::{Place, given, given_by_column, metadata, parsed, positive, size},
+    options::write::{Place, given, given_by_column, metadata, parsed, positive, size},
 };
 
 /// What `stylobate.write_orc` was asked for.

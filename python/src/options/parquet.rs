@@ -8,7 +8,7 @@ use stylobate_columnar::{
 
 use crate::{
     errors::Class,
-    write_options::{Place, given, given_by_column, metadata, parsed, positive, size},
+    options::write::{Place, given, given_by_column, metadata, parsed, positive, size},
 };
 
 /// What `stylobate.write_parquet` was asked for.

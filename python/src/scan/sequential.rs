@@ -16,17 +16,19 @@ use stylobate_columnar::{
     TimestampInference,
 };
 
+use super::{Given, check_memory, is_in_memory, options};
 use crate::{
-    arrow_types::column_types,
-    batches::{PyBatchIterator, PyBatches},
     cache::{PyCache, byte_size, given_or_default},
     errors::{Class, Failure},
-    exported::{PySchema, stream_capsule},
     expression::filter,
+    interop::{
+        arrow_types::column_types,
+        batches::{PyBatchIterator, PyBatches},
+        exported::{PySchema, stream_capsule},
+        stream::{Begin, Broken, Reader, Running},
+    },
+    options::write::positive,
     process::{Owned, Process},
-    scan::{Given, check_memory, is_in_memory, options},
-    stream::{Begin, Broken, Reader, Running},
-    write_options::positive,
 };
 
 /// How long a plan is good for: the files that it names may be replaced.

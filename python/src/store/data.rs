@@ -15,9 +15,9 @@ use stylobate_graph::{Error, Result};
 use crate::{
     arriving::Arriving,
     errors::{Class, Failure},
+    interop::stream::Broken,
     process::Process,
     progress::Progress,
-    stream::Broken,
 };
 
 /// All rows as one batch: what a store takes or refuses as a whole.

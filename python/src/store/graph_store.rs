@@ -20,9 +20,9 @@ use crate::{
     graph::Open,
     json::to_python,
     location::location,
+    options::write::{parsed, positive},
     process::Process,
     scan::options,
-    write_options::{parsed, positive},
 };
 
 /// Type, version, whether it is one base now, rows, bytes.

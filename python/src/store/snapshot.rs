@@ -17,15 +17,17 @@ use super::{
     views::{PyLocalEdgeView, PyLocalVertexView},
 };
 use crate::{
-    batches::{PyBatchIterator, PyBatches},
     errors::Failure,
-    exported::{PySchema, stream_capsule},
     expression::filter,
     graph::Open,
+    interop::{
+        batches::{PyBatchIterator, PyBatches},
+        exported::{PySchema, stream_capsule},
+        stream::{Begin, Reader, Running},
+    },
     location::location,
     process::Process,
     scan::options,
-    stream::{Begin, Reader, Running},
 };
 
 /// Version, bases and deltas, chunks, and what is wrong.
@@ -162,7 +164,7 @@ struct Scanned {
 }
 
 impl Scanned {
-    async fn run(self) -> Result<(SchemaRef, crate::stream::Batches), Error> {
+    async fn run(self) -> Result<(SchemaRef, crate::interop::stream::Batches), Error> {
         let columns = names(self.columns.as_deref());
         let (columns, predicate) = (columns.as_deref(), self.predicate.as_ref());
         Ok(match self.is_of_edges {

@@ -6,8 +6,8 @@ use stylobate_graph::{PreparedTraversal, Traversal, VertexIds};
 use super::{ids::vertex_ids, snapshot::PyLocalSnapshot, views::answered};
 use crate::{
     errors::Class,
-    exported::{PyRecordBatch, PySchema},
     graph::Open,
+    interop::exported::{PyRecordBatch, PySchema},
 };
 
 /// A step, as Python says it: what it is, and texts. `("out", edge, vertices or none, columns, name or none)`.

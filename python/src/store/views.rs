@@ -9,8 +9,8 @@ use stylobate_graph::{EdgeView, Result, VertexView};
 use super::ids::keys;
 use crate::{
     errors::Failure,
-    exported::{PyArrowArray, PyRecordBatch, PySchema},
     graph::{Open, numbers, way},
+    interop::exported::{PyArrowArray, PyRecordBatch, PySchema},
     process::Process,
 };
 
