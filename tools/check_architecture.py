@@ -38,9 +38,9 @@ NEVER = {"storage": {"arrow", "parquet", "orc"}}
 VAGUE = {"common", "core", "types", "utils", "util", "prelude", "helpers", "misc"}
 ONE_VERSION = ["arrow", "object_store", "pyo3"]
 MANIFESTS = ("crates/*/Cargo.toml", "python/Cargo.toml", "bench/*/Cargo.toml")
-UNSAFE_IN = ("crates/storage/src/sink/uring", "crates/columnar/src/codes", "crates/columnar/src/prefetch",
-             "crates/columnar/src/utf8", "crates/storage/src/page_cache/disk/aligned",
-             "crates/storage/src/page_cache/disk/uring", "crates/cli/src/lean_memory", "python/src/imported")
+UNSAFE_IN = ("crates/storage/src/sink/uring", "crates/columnar/src/kernels/codes", "crates/columnar/src/kernels/prefetch",
+             "crates/columnar/src/kernels/utf8", "crates/storage/src/page_cache/disk/aligned",
+             "crates/storage/src/page_cache/disk/uring", "crates/cli/src/lean_memory", "python/src/interop/imported")
 
 
 def main() -> int:
